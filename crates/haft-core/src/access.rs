@@ -1,0 +1,331 @@
+//! What a call would touch, as the tool itself says from the input alone. Policy and people judge these words
+//! before anything runs, and the capabilities are narrowed to them while it runs.
+
+use std::{
+    fmt,
+    path::{Component, Path, PathBuf},
+};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A sort of power over the world. What a tool needs is listed in these words; the signature is the list.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Power {
+    /// Nothing outside the call: progress, cancellation, who is calling.
+    Free,
+    /// Reading files of the workspace.
+    ReadFiles,
+    /// Changing files of the workspace.
+    WriteFiles,
+    /// Running programs.
+    Shell,
+    /// Talking to other machines.
+    Net,
+    /// Reading haft's own records: board, memory, sessions, schedules.
+    ReadStore,
+    /// Changing haft's own records.
+    WriteStore,
+    /// Calling other tools, each through the gate.
+    Tools,
+    /// Asking a language model.
+    Model,
+    /// Calling a foreign MCP server.
+    Mcp,
+    /// Asking a language server.
+    Lsp,
+    /// State of the program that embeds haft, behind a capability of its own.
+    Host,
+}
+
+impl Power {
+    /// The effect a tool has at least when it holds this power.
+    pub fn effect(self) -> Effect {
+        match self {
+            Self::Free
+            | Self::ReadFiles
+            | Self::Net
+            | Self::ReadStore
+            | Self::Tools
+            | Self::Model
+            | Self::Lsp => Effect::Read,
+            Self::WriteFiles | Self::WriteStore | Self::Host => Effect::Write,
+            Self::Shell | Self::Mcp => Effect::Execute,
+        }
+    }
+
+    /// Whether the power reaches things nobody here controls.
+    pub fn is_open_world(self) -> bool {
+        matches!(self, Self::Net | Self::Mcp | Self::Model)
+    }
+
+    /// The name on the wire, `read_files` for [`Power::ReadFiles`].
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::ReadFiles => "read_files",
+            Self::WriteFiles => "write_files",
+            Self::Shell => "shell",
+            Self::Net => "net",
+            Self::ReadStore => "read_store",
+            Self::WriteStore => "write_store",
+            Self::Tools => "tools",
+            Self::Model => "model",
+            Self::Mcp => "mcp",
+            Self::Lsp => "lsp",
+            Self::Host => "host",
+        }
+    }
+}
+
+impl fmt::Display for Power {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One argument of a tool's signature, as a permission: what it is power over, and whether the tool works without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Need {
+    /// The power asked for.
+    pub power: Power,
+    /// True for `Option<Capability>`: the tool runs without it when it is not granted.
+    pub optional: bool,
+}
+
+impl Need {
+    /// A need the tool cannot do without.
+    pub const fn required(power: Power) -> Self {
+        Self { power, optional: false }
+    }
+}
+
+/// How far a call reaches, from looking to doing what cannot be undone. Ordered.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Looks, changes nothing.
+    Read,
+    /// Changes something that can be changed back.
+    Write,
+    /// Runs a program.
+    Execute,
+    /// Changes something that cannot be brought back.
+    Destructive,
+}
+
+impl Effect {
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Execute => "execute",
+            Self::Destructive => "destructive",
+        }
+    }
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One thing a call would touch.
+///
+/// Paths are workspace-relative once the gate has seen them; what lies outside stays absolute.
+/// A path stands for itself and everything below it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Access {
+    /// The power as a whole; what exactly is not known before the call runs.
+    Any(Power),
+    /// Reads this file or below this directory.
+    Read(PathBuf),
+    /// Changes this file or below this directory.
+    Write(PathBuf),
+    /// Runs this command.
+    Run(String),
+    /// Talks to this host or URL.
+    Fetch(String),
+}
+
+impl Access {
+    /// Whether a permission for `self` includes `other`.
+    pub fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Any(power), other) => *power == other.power(),
+            (Self::Read(scope), Self::Read(path)) | (Self::Write(scope), Self::Write(path)) => {
+                is_below(scope, path)
+            }
+            (Self::Run(a), Self::Run(b)) => a == b,
+            (Self::Fetch(a), Self::Fetch(b)) => host_of(a) == host_of(b),
+            _ => false,
+        }
+    }
+
+    /// The power this access is a use of.
+    pub fn power(&self) -> Power {
+        match self {
+            Self::Any(power) => *power,
+            Self::Read(_) => Power::ReadFiles,
+            Self::Write(_) => Power::WriteFiles,
+            Self::Run(_) => Power::Shell,
+            Self::Fetch(_) => Power::Net,
+        }
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any(power) => write!(f, "use {power}"),
+            Self::Read(path) => write!(f, "read {}", path.display()),
+            Self::Write(path) => write!(f, "write {}", path.display()),
+            Self::Run(command) => write!(f, "run {command}"),
+            Self::Fetch(target) => write!(f, "fetch {target}"),
+        }
+    }
+}
+
+/// The host part of a URL, or the text itself when it is a bare host; without port, in lower case.
+pub(crate) fn host_of(target: &str) -> String {
+    let after_scheme = target.split_once("://").map_or(target, |(_, rest)| rest);
+    let authority = after_scheme.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    let host_port = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let host = match host_port.strip_prefix('[') {
+        Some(v6) => v6.split(']').next().unwrap_or_default(),
+        None => host_port.split(':').next().unwrap_or_default(),
+    };
+    host.trim_end_matches('.').to_ascii_lowercase()
+}
+
+/// Turns the paths a tool names into the paths that rules are written for.
+///
+/// The lexical version here knows no symbolic links; the file executor replaces it by one that does.
+pub trait ResolvePath: Send + Sync {
+    /// The workspace-relative path, or the absolute one when it lies outside.
+    fn resolve(&self, path: &Path) -> PathBuf;
+}
+
+/// Resolves by looking at the letters only: `.` and `..` are folded, the workspace prefix is taken off.
+#[derive(Clone, Debug, Default)]
+pub struct LexicalPaths {
+    /// The absolute workspace directory.
+    pub workspace: PathBuf,
+}
+
+impl ResolvePath for LexicalPaths {
+    fn resolve(&self, path: &Path) -> PathBuf {
+        let whole = fold_dots(&self.workspace.join(path));
+        match whole.strip_prefix(fold_dots(&self.workspace)) {
+            Ok(inside) if inside.as_os_str().is_empty() => PathBuf::from("."),
+            Ok(inside) => inside.to_owned(),
+            Err(_) => whole,
+        }
+    }
+}
+
+fn fold_dots(path: &Path) -> PathBuf {
+    let mut folded = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                // Above the root there is only the root; above a relative start we keep the `..`,
+                // so that an escape stays visible to the rules.
+                let can_pop = matches!(folded.components().next_back(), Some(Component::Normal(_)));
+                if can_pop {
+                    folded.pop();
+                } else if !folded.has_root() {
+                    folded.push("..");
+                }
+            }
+            other => folded.push(other),
+        }
+    }
+    folded
+}
+
+/// Whether `path` is `scope` or lies below it. `.` is the whole workspace and nothing outside it.
+pub(crate) fn is_below(scope: &Path, path: &Path) -> bool {
+    if scope == Path::new(".") { is_inside(path) } else { path.starts_with(scope) }
+}
+
+/// Whether a resolved path lies in the workspace.
+pub(crate) fn is_inside(path: &Path) -> bool {
+    !path.has_root() && !path.starts_with("..")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn resolved(path: &str) -> String {
+        let paths = LexicalPaths { workspace: "/w/project".into() };
+        paths.resolve(Path::new(path)).display().to_string()
+    }
+
+    #[test]
+    fn paths_become_workspace_relative() {
+        for (given, expected) in [
+            ("src/a.rs", "src/a.rs"),
+            ("./src//a.rs", "src/a.rs"),
+            ("src/../b.rs", "b.rs"),
+            ("/w/project/src/a.rs", "src/a.rs"),
+            (".", "."),
+            ("", "."),
+            ("../other/x", "/w/other/x"),
+            ("/etc/passwd", "/etc/passwd"),
+            ("../../../../etc/passwd", "/etc/passwd"),
+            ("../project-two/x", "/w/project-two/x"),
+        ] {
+            assert_eq!(resolved(given), expected, "for {given:?}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_found_in_urls() {
+        for (given, expected) in [
+            ("docs.rs", "docs.rs"),
+            ("https://Docs.RS/serde", "docs.rs"),
+            ("http://user:pw@host.example:8080/x?y", "host.example"),
+            ("https://evil.example\\@docs.rs/", "evil.example"),
+            ("https://[::1]:80/", "::1"),
+            ("https://docs.rs./", "docs.rs"),
+        ] {
+            assert_eq!(host_of(given), expected, "for {given:?}");
+        }
+    }
+
+    #[test]
+    fn a_scope_covers_what_lies_below_it_and_nothing_else() {
+        let src = Access::Write("src".into());
+        assert!(src.covers(&Access::Write("src/a/b.rs".into())));
+        assert!(!src.covers(&Access::Write("srcs/a.rs".into())));
+        assert!(!src.covers(&Access::Read("src/a.rs".into())));
+        let everything = Access::Read(".".into());
+        assert!(everything.covers(&Access::Read("a".into())));
+        assert!(!everything.covers(&Access::Read("/etc/passwd".into())));
+        assert!(Access::Any(Power::Net).covers(&Access::Fetch("docs.rs".into())));
+    }
+
+    proptest! {
+        /// Whatever dots a path is made of, the result is either free of `..` below the workspace or absolute.
+        #[test]
+        fn no_dots_survive(parts in prop::collection::vec(prop_oneof!["\\.", "\\.\\.", "[a-c]"], 0..12)) {
+            let path = resolved(&parts.join("/"));
+            prop_assert!(!path.split('/').any(|part| part == ".."), "{path}");
+        }
+    }
+}

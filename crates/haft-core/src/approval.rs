@@ -1,0 +1,421 @@
+//! Approvals: the request a person decides on, the ways to decide, and where requests are kept. The first decision
+//! wins; the recorded call runs as it was shown, once, or not at all.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::{
+    Access, BoxFuture, Effect, ToolError,
+    policy::{Action, Rule, Source},
+};
+
+/// Whether a call wants a yes, and the words to ask with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confirmation {
+    /// True when somebody must decide before the call runs.
+    pub required: bool,
+    /// One sentence that says what the call would do.
+    pub message: String,
+    /// How far it would reach.
+    #[serde(rename = "type")]
+    pub effect: Effect,
+}
+
+impl Confirmation {
+    /// The confirmation of a call, from what it would touch.
+    pub(crate) fn of(title: &str, effect: Effect, accesses: &[Access], required: bool) -> Self {
+        let touched: Vec<String> = accesses.iter().map(Access::to_string).collect();
+        let message =
+            if touched.is_empty() { title.to_owned() } else { format!("{title}: {}", touched.join(", ")) };
+        Self { required, message, effect }
+    }
+}
+
+/// A call that waits for somebody's word.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalRequest {
+    /// Names the request; unguessable.
+    pub id: String,
+    /// The call it holds up.
+    pub call_id: String,
+    /// The session of that call.
+    pub session: String,
+    /// Who calls: the chain of agents, outermost first; empty when a person does.
+    pub agents: Vec<String>,
+    /// The profile the surface was started with.
+    pub profile: Option<String>,
+    /// The canonical name of the tool.
+    pub tool: String,
+    /// The input, exactly as it will run.
+    pub input: Value,
+    /// What it would do, in words.
+    pub confirmation: Confirmation,
+    /// What it would touch.
+    pub accesses: Vec<Access>,
+    /// What to look at before deciding.
+    pub preview: Preview,
+    /// Why it is asked for.
+    pub reason: String,
+    /// Rules that would allow this and its kin without asking, narrow first.
+    pub suggestions: Vec<String>,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// When it lapses.
+    pub expires_ms: u64,
+}
+
+/// What a person looks at before deciding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "text", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Preview {
+    /// The command that would run.
+    Command(String),
+    /// The change as a unified diff.
+    Diff(String),
+    /// The arguments.
+    Input(String),
+}
+
+impl Preview {
+    /// The command if there is one, else the arguments.
+    pub(crate) fn of(input: &Value, accesses: &[Access]) -> Self {
+        let commands: Vec<&str> = accesses
+            .iter()
+            .filter_map(|access| match access {
+                Access::Run(command) => Some(command.as_str()),
+                _ => None,
+            })
+            .collect();
+        if commands.is_empty() {
+            let pretty = serde_json::to_string_pretty(input);
+            Self::Input(pretty.unwrap_or_else(|_| input.to_string()))
+        } else {
+            Self::Command(commands.join("\n"))
+        }
+    }
+
+    /// The text itself.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Command(text) | Self::Diff(text) | Self::Input(text) => text,
+        }
+    }
+}
+
+/// Where a request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalState {
+    /// Nobody has decided.
+    Pending,
+    /// It may run.
+    Approved,
+    /// It may not.
+    Denied,
+    /// Nobody decided in time.
+    Expired,
+    /// The caller called it off.
+    Cancelled,
+}
+
+impl fmt::Display for ApprovalState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pending => "pending",
+            Self::Approved => "approved",
+            Self::Denied => "denied",
+            Self::Expired => "expired",
+            Self::Cancelled => "cancelled",
+        })
+    }
+}
+
+/// Somebody's decision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Yes or no.
+    pub approved: bool,
+    /// Who decided.
+    pub by: String,
+    /// Where: `terminal`, `console`, `rpc`.
+    pub via: String,
+    /// Words that go along; with a no they reach the model.
+    pub note: Option<String>,
+    /// What not to ask again.
+    pub remember: Option<Remember>,
+}
+
+impl Verdict {
+    /// A yes for this one call.
+    pub fn approve(by: impl Into<String>, via: impl Into<String>) -> Self {
+        Self { approved: true, by: by.into(), via: via.into(), note: None, remember: None }
+    }
+
+    /// A no, with words for the model if there are any.
+    pub fn deny(by: impl Into<String>, via: impl Into<String>, note: Option<String>) -> Self {
+        Self { approved: false, by: by.into(), via: via.into(), note, remember: None }
+    }
+}
+
+/// Rules to keep from a yes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remember {
+    /// Allow rules, usually from the request's suggestions.
+    pub rules: Vec<String>,
+    /// For how long and for whom.
+    pub scope: Scope,
+    /// When they lapse, in milliseconds since 1970.
+    pub expires_ms: Option<u64>,
+}
+
+/// How far a saved rule reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Until the session ends.
+    Session,
+    /// In this workspace.
+    Project,
+    /// Everywhere, for this person.
+    User,
+}
+
+/// A way to decide: a prompt, a dialog, a program of yours.
+pub trait ApprovalHandler: Send + Sync {
+    /// Decides, or gives `None` when this way is closed (no terminal, nobody there). The future is dropped when the
+    /// decision falls elsewhere or the request lapses.
+    fn decide<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Option<Verdict>>;
+}
+
+/// A request and what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApprovalRecord {
+    /// What was asked.
+    pub request: Arc<ApprovalRequest>,
+    /// Where it stands.
+    pub state: ApprovalState,
+    /// Who decided, if anybody did.
+    pub verdict: Option<Verdict>,
+    /// Whether the recorded call was taken up to be run.
+    pub taken_up: bool,
+}
+
+/// Where requests are kept. In memory here; in the database for several processes.
+pub trait Approvals: Send + Sync {
+    /// Keeps a new request.
+    fn create(&self, request: Arc<ApprovalRequest>) -> BoxFuture<'_, Result<(), ToolError>>;
+
+    /// One request.
+    fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<ApprovalRecord>, ToolError>>;
+
+    /// All requests in a state, oldest first; all of them for `None`.
+    fn list(
+        &self,
+        state: Option<ApprovalState>,
+    ) -> BoxFuture<'_, Result<Vec<ApprovalRecord>, ToolError>>;
+
+    /// Ends a pending request. Who comes second gets `conflict`, with what the first one decided.
+    fn settle<'a>(
+        &'a self,
+        id: &'a str,
+        state: ApprovalState,
+        verdict: Option<Verdict>,
+    ) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>>;
+
+    /// Waits until a request is no longer pending.
+    fn settled<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>>;
+
+    /// Takes an approved call up to run it. Only once: the second time is a `conflict`.
+    fn take_up<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>>;
+}
+
+/// Settled requests kept for those who ask late; pending ones are never dropped.
+const MOST_SETTLED: usize = 1_000;
+
+/// Requests in memory, gone with the process.
+#[derive(Default)]
+pub struct MemoryApprovals {
+    records: Mutex<HashMap<String, watch::Sender<ApprovalRecord>>>,
+}
+
+impl MemoryApprovals {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<ApprovalRecord>>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(
+        &self,
+        id: &str,
+        change: impl FnOnce(&mut ApprovalRecord) -> Result<(), ToolError>,
+    ) -> Result<ApprovalRecord, ToolError> {
+        let records = self.lock();
+        let sender = records.get(id).ok_or_else(|| no_such_request(id))?;
+        let mut result = Ok(());
+        sender.send_if_modified(|record| {
+            result = change(record);
+            result.is_ok()
+        });
+        result.map(|()| sender.borrow().clone())
+    }
+}
+
+impl Approvals for MemoryApprovals {
+    fn create(&self, request: Arc<ApprovalRequest>) -> BoxFuture<'_, Result<(), ToolError>> {
+        let mut records = self.lock();
+        forget_oldest_settled(&mut records);
+        let id = request.id.clone();
+        let state = ApprovalState::Pending;
+        let record = ApprovalRecord { request, state, verdict: None, taken_up: false };
+        records.insert(id, watch::Sender::new(record));
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<ApprovalRecord>, ToolError>> {
+        let found = self.lock().get(id).map(|sender| sender.borrow().clone());
+        Box::pin(std::future::ready(Ok(found)))
+    }
+
+    fn list(
+        &self,
+        state: Option<ApprovalState>,
+    ) -> BoxFuture<'_, Result<Vec<ApprovalRecord>, ToolError>> {
+        let records = self.lock();
+        let all = records.values().map(|sender| sender.borrow().clone());
+        let mut found: Vec<ApprovalRecord> =
+            all.filter(|record| state.is_none_or(|state| record.state == state)).collect();
+        found.sort_by(|a, b| {
+            (a.request.created_ms, &a.request.id).cmp(&(b.request.created_ms, &b.request.id))
+        });
+        Box::pin(std::future::ready(Ok(found)))
+    }
+
+    fn settle<'a>(
+        &'a self,
+        id: &'a str,
+        state: ApprovalState,
+        verdict: Option<Verdict>,
+    ) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
+        let settled = self.change(id, |record| {
+            if record.state != ApprovalState::Pending {
+                return Err(already(record));
+            }
+            record.state = state;
+            record.verdict = verdict;
+            Ok(())
+        });
+        Box::pin(std::future::ready(settled))
+    }
+
+    fn settled<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
+        let receiver = self.lock().get(id).map(watch::Sender::subscribe);
+        Box::pin(async move {
+            let mut receiver = receiver.ok_or_else(|| no_such_request(id))?;
+            let settled = receiver.wait_for(|record| record.state != ApprovalState::Pending).await;
+            let record = settled.map_err(|_| no_such_request(id))?;
+            Ok(record.clone())
+        })
+    }
+
+    fn take_up<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
+        let taken = self.change(id, |record| {
+            if record.state != ApprovalState::Approved || record.taken_up {
+                return Err(already(record));
+            }
+            record.taken_up = true;
+            Ok(())
+        });
+        Box::pin(std::future::ready(taken))
+    }
+}
+
+fn forget_oldest_settled(records: &mut HashMap<String, watch::Sender<ApprovalRecord>>) {
+    if records.len() < MOST_SETTLED {
+        return;
+    }
+    let oldest = records
+        .values()
+        .map(|sender| sender.borrow().clone())
+        .filter(|record| record.state != ApprovalState::Pending)
+        .min_by_key(|record| record.request.created_ms);
+    if let Some(oldest) = oldest {
+        records.remove(&oldest.request.id);
+    }
+}
+
+pub(crate) fn no_such_request(id: &str) -> ToolError {
+    ToolError::not_found(format!("there is no approval request `{id}`"))
+        .hint("list the pending requests and use an id from there")
+}
+
+fn already(record: &ApprovalRecord) -> ToolError {
+    let by = record.verdict.as_ref().map_or(String::new(), |verdict| {
+        format!(" by {} via {}", verdict.by, verdict.via)
+    });
+    let ran = if record.taken_up { " and its call was taken up" } else { "" };
+    let message =
+        format!("approval request `{}` is already {}{by}{ran}", record.request.id, record.state);
+    ToolError::conflict(message).hint("nothing is left to decide here")
+}
+
+/// Where the rules of earlier approvals are kept.
+pub trait SavedRules: Send + Sync {
+    /// The scopes this store can keep; a prompt offers no others.
+    fn scopes(&self) -> &'static [Scope];
+
+    /// The rules in force for a session.
+    fn in_force<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ToolError>>;
+
+    /// Keeps the rules of an approval.
+    fn save<'a>(
+        &'a self,
+        session: &'a str,
+        remember: &'a Remember,
+    ) -> BoxFuture<'a, Result<(), ToolError>>;
+}
+
+/// Rules in memory, gone with the process.
+#[derive(Default)]
+pub struct MemoryRules {
+    rules: Mutex<Vec<(String, Rule, Option<u64>)>>,
+}
+
+impl SavedRules for MemoryRules {
+    fn scopes(&self) -> &'static [Scope] {
+        &[Scope::Session]
+    }
+
+    fn in_force<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ToolError>> {
+        let now = crate::clock::now_ms();
+        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        rules.retain(|(_, _, expires)| expires.is_none_or(|expires| expires > now));
+        let own = rules.iter().filter(|(owner, _, _)| owner == session);
+        let found = own.map(|(_, rule, _)| rule.clone()).collect();
+        Box::pin(std::future::ready(Ok(found)))
+    }
+
+    fn save<'a>(
+        &'a self,
+        session: &'a str,
+        remember: &'a Remember,
+    ) -> BoxFuture<'a, Result<(), ToolError>> {
+        let parse = |text: &String| {
+            Rule::parse(Action::Allow, text, Source::named("saved in this session"))
+                .map_err(|error| ToolError::input(error.to_string()))
+        };
+        let parsed: Result<Vec<Rule>, ToolError> = remember.rules.iter().map(parse).collect();
+        let saved = parsed.map(|parsed| {
+            let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+            let entries = parsed.into_iter().map(|rule| (session.to_owned(), rule, remember.expires_ms));
+            rules.extend(entries);
+        });
+        Box::pin(std::future::ready(saved))
+    }
+}

@@ -1,0 +1,370 @@
+//! One invocation: who calls, with what input, holding which grants. Surfaces fill in a `Context`; only the gate can
+//! make a `Call` out of it.
+
+use std::{
+    any::{Any, TypeId},
+    collections::HashMap,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Access, Effect, Events, Power, Redactor, ToolError, Tools,
+    events::{Event, Happening},
+    policy::{Policy, Question, Reason},
+};
+
+/// What a surface knows about the call it hands to the gate.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Context {
+    /// The session it belongs to.
+    pub session: String,
+    /// The message it came in, when a model sent it.
+    pub message: Option<String>,
+    /// The id the caller gave it; made by the gate when there is none.
+    pub call_id: Option<String>,
+    /// Who calls: the chain of agents, outermost first; empty when a person calls.
+    pub agents: Vec<String>,
+    /// The profile the surface was started with.
+    pub profile: Option<String>,
+    /// A shorter deadline than the tool's own.
+    pub deadline: Option<Duration>,
+    /// Nobody is watching: an approval may wait for days.
+    pub unattended: bool,
+    /// Whatever else the surface wants the tool to know.
+    pub extra: Map<String, Value>,
+    /// Calling this off stops the call.
+    pub cancel: CancellationToken,
+    pub(crate) lineage: Lineage,
+}
+
+impl Context {
+    /// The context of a call by a person in the given session.
+    pub fn new(session: impl Into<String>) -> Self {
+        Self {
+            session: session.into(),
+            message: None,
+            call_id: None,
+            agents: Vec::new(),
+            profile: None,
+            deadline: None,
+            unattended: false,
+            extra: Map::new(),
+            cancel: CancellationToken::new(),
+            lineage: Lineage::default(),
+        }
+    }
+
+    /// The same, called by an agent.
+    #[must_use]
+    pub fn agent(mut self, name: impl Into<String>) -> Self {
+        self.agents.push(name.into());
+        self
+    }
+}
+
+/// Where a call made by a tool comes from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lineage {
+    /// The calls it is made in, outermost first.
+    pub(crate) ancestors: Arc<[Arc<str>]>,
+    /// The moment by which the outer call must be over.
+    pub(crate) latest: Option<Instant>,
+}
+
+/// Who is calling, for tools that take it as an argument. Free: it is knowledge, not power.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CallInfo {
+    /// The session.
+    pub session: String,
+    /// The message, when a model sent the call.
+    pub message: Option<String>,
+    /// The call's own id.
+    pub call_id: Arc<str>,
+    /// The chain of agents, outermost first; empty when a person calls.
+    pub agents: Vec<String>,
+    /// The absolute workspace directory.
+    pub workspace: PathBuf,
+    /// Whatever else the surface said.
+    pub extra: Map<String, Value>,
+}
+
+impl CallInfo {
+    /// The agent that calls, if it is one.
+    pub fn agent(&self) -> Option<&str> {
+        self.agents.last().map(String::as_str)
+    }
+}
+
+/// One invocation, as the tool's adapter sees it.
+pub struct Call {
+    pub(crate) input: Value,
+    pub(crate) info: Arc<CallInfo>,
+    pub(crate) grants: Grants,
+    pub(crate) services: Services,
+    pub(crate) sender: EventSender,
+    pub(crate) cancel: CancelSignal,
+    pub(crate) tools: Tools,
+}
+
+impl Call {
+    /// The input, decoded. The gate has checked it against the schema already.
+    ///
+    /// # Errors
+    /// Names the field and what it should have been.
+    pub fn input<T: DeserializeOwned>(&self) -> Result<T, ToolError> {
+        decode(&self.input)
+    }
+
+    /// The input as it came out of the gate's repair.
+    pub fn raw_input(&self) -> &Value {
+        &self.input
+    }
+
+    /// Who is calling.
+    pub fn info(&self) -> &Arc<CallInfo> {
+        &self.info
+    }
+
+    /// What this call may touch.
+    pub fn grants(&self) -> &Grants {
+        &self.grants
+    }
+
+    /// Something the embedding program put behind a capability, by its type.
+    ///
+    /// # Errors
+    /// Of kind `unavailable` when the program has not provided it.
+    pub fn service<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>, ToolError> {
+        self.services.get::<T>().ok_or_else(|| {
+            let name = std::any::type_name::<T>();
+            ToolError::unavailable(format!("this program provides no `{name}`"))
+                .hint("add it with `Gate::builder().service(…)` where the gate is built")
+        })
+    }
+}
+
+/// Decodes a checked value; the slow road that finds the path is taken only when it fails.
+pub(crate) fn decode<T: DeserializeOwned>(value: &Value) -> Result<T, ToolError> {
+    if let Ok(decoded) = T::deserialize(value) {
+        return Ok(decoded);
+    }
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let problem = error.inner().to_string();
+        let message = if path == "." { problem } else { format!("{path}: {problem}") };
+        ToolError::input(message)
+    })
+}
+
+/// What a call may touch: the accesses the tool named and policy or a person agreed to. Capabilities ask before they
+/// open anything, because paths move between the decision and the deed.
+#[derive(Clone)]
+pub struct Grants(Arc<GrantsInner>);
+
+pub(crate) struct GrantsInner {
+    pub(crate) tool: String,
+    pub(crate) effect: Effect,
+    pub(crate) accesses: Vec<Access>,
+    pub(crate) withheld: Vec<Power>,
+    pub(crate) agents: Vec<String>,
+    pub(crate) policy: Arc<Policy>,
+}
+
+impl Grants {
+    pub(crate) fn new(inner: GrantsInner) -> Self {
+        Self(Arc::new(inner))
+    }
+
+    /// Everything that was agreed to.
+    pub fn accesses(&self) -> &[Access] {
+        &self.0.accesses
+    }
+
+    /// Whether the call holds any of this power.
+    pub fn has(&self, power: Power) -> bool {
+        power == Power::Free
+            || (!self.0.withheld.contains(&power)
+                && self.0.accesses.iter().any(|access| access.power() == power))
+    }
+
+    /// Whether this may be opened, run or fetched now. Paths must be resolved: workspace-relative, links followed.
+    ///
+    /// # Errors
+    /// Of kind `denied`, naming what it is and which rule or limit closes it.
+    pub fn check(&self, access: &Access) -> Result<(), ToolError> {
+        let inner = &*self.0;
+        if !inner.accesses.iter().any(|granted| granted.covers(access)) {
+            let message = format!("`{}` asked to {access}, which this call was not granted", inner.tool);
+            return Err(ToolError::denied(message).hint("name it in the arguments of the call"));
+        }
+        let question = Question {
+            tool: &inner.tool,
+            effect: inner.effect,
+            accesses: std::slice::from_ref(access),
+            agents: &inner.agents,
+            profile: None,
+            saved: &[],
+        };
+        inner.policy.opens(&question, &inner.accesses).map_err(|reason: Reason| {
+            ToolError::denied(format!("`{}` may not {access}: {reason}", inner.tool))
+                .hint("leave it out, or call a tool on it directly so that it can be asked for")
+        })
+    }
+}
+
+/// State of the embedding program, by type. Capabilities take it from here; tools never see it.
+#[derive(Clone, Default)]
+pub struct Services(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
+
+impl Services {
+    /// Adds one; the latest of a type counts.
+    pub fn insert<T: ?Sized + Send + Sync + 'static>(&mut self, service: Arc<T>) {
+        // The `Arc` itself is the stored value, so that `T` may be a trait object.
+        Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), Arc::new(service));
+    }
+
+    fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.0.get(&TypeId::of::<T>())?.downcast_ref::<Arc<T>>().cloned()
+    }
+}
+
+/// A call's end of the event hub.
+#[derive(Clone)]
+pub(crate) struct EventSender {
+    pub(crate) events: Events,
+    pub(crate) info: Arc<CallInfo>,
+    pub(crate) redactor: Redactor,
+}
+
+impl EventSender {
+    /// Sends what `make` makes, unless nobody watches.
+    pub(crate) fn send(&self, make: impl FnOnce(&Redactor) -> Happening) {
+        if self.events.are_watched() {
+            self.events.send(Event {
+                call: self.info.call_id.to_string(),
+                session: self.info.session.clone(),
+                what: make(&self.redactor),
+            });
+        }
+    }
+}
+
+/// The call-off signal, and whether the tool asked to hear it. Who does not listen is not waited for.
+#[derive(Clone, Default)]
+pub(crate) struct CancelSignal {
+    pub(crate) token: CancellationToken,
+    heard: Arc<AtomicBool>,
+}
+
+impl CancelSignal {
+    pub(crate) fn new(token: CancellationToken) -> Self {
+        Self { token, heard: Arc::default() }
+    }
+
+    pub(crate) fn listen(&self) -> CancellationToken {
+        self.heard.store(true, Ordering::Release);
+        self.token.clone()
+    }
+
+    pub(crate) fn is_heard(&self) -> bool {
+        self.heard.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+    use crate::policy::{Action, Layer, LayerKind, Rule, Source};
+
+    #[derive(Deserialize, Debug)]
+    struct Outer {
+        #[expect(dead_code, reason = "only decoding is looked at")]
+        patches: Vec<Inner>,
+    }
+
+    #[derive(Deserialize, Debug)]
+    struct Inner {
+        #[expect(dead_code, reason = "only decoding is looked at")]
+        line: u32,
+    }
+
+    #[test]
+    fn decoding_names_the_path() {
+        let error = decode::<Outer>(&json!({"patches": [{"line": "x"}]})).expect_err("wrong type");
+        assert!(error.message().starts_with("patches[0].line: invalid type"), "{error}");
+    }
+
+    fn grants(rules: &[(Action, &str)], accesses: Vec<Access>) -> Grants {
+        let mut layer = Layer::new(LayerKind::User, "user.toml");
+        let parse = |(action, text): &(Action, &str)| {
+            Rule::parse(*action, text, Source::named("user.toml")).expect("a rule")
+        };
+        layer.rules = rules.iter().map(parse).collect();
+        Grants::new(GrantsInner {
+            tool: "grep".into(),
+            effect: Effect::Read,
+            accesses,
+            withheld: Vec::new(),
+            agents: Vec::new(),
+            policy: Arc::new(Policy::new([layer])),
+        })
+    }
+
+    #[test]
+    fn opening_is_held_to_the_granted_scope() {
+        let grants = grants(&[], vec![Access::Read("src".into())]);
+        assert!(grants.check(&Access::Read("src/a.rs".into())).is_ok());
+        let error = grants.check(&Access::Read("other/a.rs".into())).expect_err("outside");
+        assert!(error.message().contains("read other/a.rs"), "{error}");
+        assert!(grants.check(&Access::Write("src/a.rs".into())).is_err());
+    }
+
+    #[test]
+    fn secret_denied_and_unasked_paths_stay_closed_inside_a_granted_directory() {
+        let rules = [(Action::Deny, "read(private/**)"), (Action::Ask, "read(drafts/**)")];
+        let grants = grants(&rules, vec![Access::Read(".".into())]);
+        assert!(grants.check(&Access::Read("src/a.rs".into())).is_ok());
+        for closed in [".env", "private/x", "drafts/x"] {
+            assert!(grants.check(&Access::Read(closed.into())).is_err(), "{closed}");
+        }
+    }
+
+    #[test]
+    fn what_was_asked_for_and_granted_is_open() {
+        let rules = [(Action::Ask, "read(drafts/**)")];
+        let grants = grants(&rules, vec![Access::Read("drafts".into())]);
+        assert!(grants.check(&Access::Read("drafts/x".into())).is_ok());
+    }
+
+    #[test]
+    fn services_are_found_by_type_even_as_trait_objects() {
+        trait Greets: Send + Sync {
+            fn greet(&self) -> &'static str;
+        }
+        struct English;
+        impl Greets for English {
+            fn greet(&self) -> &'static str {
+                "hello"
+            }
+        }
+        let mut services = Services::default();
+        services.insert::<dyn Greets>(Arc::new(English));
+        assert_eq!(services.get::<dyn Greets>().map(|found| found.greet()), Some("hello"));
+        assert!(services.get::<String>().is_none());
+    }
+}

@@ -1,0 +1,269 @@
+//! What happens during calls, for whoever watches. Queues are bounded: progress and live output give way when a
+//! watcher is slow, beginnings and results never do; a watcher that stops reading altogether is let go of and told.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use serde::Serialize;
+use tokio::sync::Notify;
+
+use crate::{ApprovalRequest, ApprovalState, Outcome};
+
+/// Progress and live output kept for a slow watcher; older ones give way.
+const MOST_LOSSY: usize = 256;
+/// Results kept for a slow watcher before it is let go of: far more than calls can be in flight.
+const MOST_KEPT: usize = 16_384;
+
+/// One thing that happened.
+#[derive(Clone, Debug, Serialize)]
+pub struct Event {
+    /// The call it happened in.
+    pub call: String,
+    /// The session of that call.
+    pub session: String,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: Happening,
+}
+
+/// What can happen during a call.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Happening {
+    /// The tool begins to run.
+    Started {
+        /// Which tool.
+        tool: String,
+    },
+    /// It got somewhere.
+    Progress(Step),
+    /// A piece of live output.
+    Output {
+        /// The text, already free of secrets.
+        text: String,
+    },
+    /// Somebody has to decide.
+    ApprovalAsked(Arc<ApprovalRequest>),
+    /// Somebody has decided, or nobody will.
+    ApprovalDecided {
+        /// Which request.
+        id: String,
+        /// How it ended.
+        state: ApprovalState,
+    },
+    /// The call is over.
+    Finished(Arc<Outcome>),
+}
+
+impl Happening {
+    fn may_be_lost(&self) -> bool {
+        matches!(self, Self::Progress(_) | Self::Output { .. })
+    }
+}
+
+/// How far a call has come.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Step {
+    /// How much is done.
+    pub done: f64,
+    /// Of how much, when that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<f64>,
+    /// What is being done.
+    pub message: String,
+}
+
+/// Where events are sent and watched. Cheap to clone; all clones are one hub.
+#[derive(Clone, Default)]
+pub struct Events(Arc<Hub>);
+
+#[derive(Default)]
+struct Hub {
+    /// Read before the lock, so that a call nobody watches pays one load.
+    watchers: AtomicUsize,
+    queues: RwLock<Vec<Weak<Queue>>>,
+}
+
+impl Events {
+    /// Everything from now on.
+    pub fn subscribe(&self) -> Subscription {
+        let queue = Arc::new(Queue::default());
+        let mut queues = self.0.queues.write().unwrap_or_else(PoisonError::into_inner);
+        queues.retain(|queue| queue.strong_count() > 0);
+        queues.push(Arc::downgrade(&queue));
+        self.0.watchers.store(queues.len(), Ordering::Release);
+        Subscription { queue }
+    }
+
+    /// Whether anybody would see an event; lets senders skip making one.
+    pub(crate) fn are_watched(&self) -> bool {
+        self.0.watchers.load(Ordering::Acquire) > 0
+    }
+
+    pub(crate) fn send(&self, event: Event) {
+        if !self.are_watched() {
+            return;
+        }
+        let queues = self.0.queues.read().unwrap_or_else(PoisonError::into_inner);
+        for queue in queues.iter().filter_map(Weak::upgrade) {
+            queue.push(event.clone());
+        }
+    }
+}
+
+/// One watcher's view of the events.
+pub struct Subscription {
+    queue: Arc<Queue>,
+}
+
+impl Subscription {
+    /// The next event. `None` when this watcher read so slowly that it was let go of: it must read the present state
+    /// anew and subscribe again.
+    pub async fn next(&mut self) -> Option<Event> {
+        loop {
+            let arrived = self.queue.arrival.notified();
+            {
+                let mut waiting = self.queue.lock();
+                if let Some(event) = waiting.pop() {
+                    return Some(event);
+                }
+                if waiting.let_go {
+                    return None;
+                }
+            }
+            arrived.await;
+        }
+    }
+
+    /// How many progress and output events gave way because this watcher was slow.
+    pub fn lost(&self) -> u64 {
+        self.queue.lock().lost
+    }
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    arrival: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    events: VecDeque<Event>,
+    n_lossy: usize,
+    lost: u64,
+    let_go: bool,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, event: Event) {
+        self.lock().push(event);
+        self.arrival.notify_one();
+    }
+}
+
+impl Waiting {
+    fn push(&mut self, event: Event) {
+        if self.let_go {
+            return;
+        }
+        if !event.what.may_be_lost() {
+            if self.events.len() - self.n_lossy >= MOST_KEPT {
+                self.let_go = true;
+                self.events.clear();
+                return;
+            }
+            self.events.push_back(event);
+            return;
+        }
+        if self.n_lossy == MOST_LOSSY {
+            self.drop_oldest_lossy();
+        }
+        self.n_lossy += 1;
+        self.events.push_back(event);
+    }
+
+    fn drop_oldest_lossy(&mut self) {
+        if let Some(oldest) = self.events.iter().position(|event| event.what.may_be_lost()) {
+            self.events.remove(oldest);
+            self.n_lossy -= 1;
+            self.lost += 1;
+        }
+    }
+
+    fn pop(&mut self) -> Option<Event> {
+        let event = self.events.pop_front()?;
+        if event.what.may_be_lost() {
+            self.n_lossy -= 1;
+        }
+        Some(event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress(done: f64) -> Event {
+        let step = Step { done, total: None, message: String::new() };
+        Event { call: "c".into(), session: "s".into(), what: Happening::Progress(step) }
+    }
+
+    fn started(tool: &str) -> Event {
+        let what = Happening::Started { tool: tool.into() };
+        Event { call: "c".into(), session: "s".into(), what }
+    }
+
+    #[tokio::test]
+    async fn progress_gives_way_and_beginnings_do_not() {
+        let events = Events::default();
+        let mut watcher = events.subscribe();
+        events.send(started("first"));
+        for step in 0..1000 {
+            events.send(progress(f64::from(step)));
+        }
+        events.send(started("last"));
+
+        let mut tools = Vec::new();
+        let mut steps = Vec::new();
+        for _ in 0..MOST_LOSSY + 2 {
+            match watcher.next().await.expect("not let go of").what {
+                Happening::Started { tool } => tools.push(tool),
+                Happening::Progress(step) => steps.push(step.done),
+                other => panic!("unexpected {other:?}"),
+            }
+        }
+        assert_eq!(tools, ["first", "last"]);
+        assert_eq!(steps.len(), MOST_LOSSY);
+        assert_eq!(steps.last(), Some(&999.0), "the newest are the ones that stay");
+        assert_eq!(watcher.lost(), 1000 - MOST_LOSSY as u64);
+    }
+
+    #[tokio::test]
+    async fn a_watcher_that_never_reads_is_let_go_of() {
+        let events = Events::default();
+        let mut watcher = events.subscribe();
+        for _ in 0..=MOST_KEPT {
+            events.send(started("x"));
+        }
+        assert!(watcher.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_watcher_that_left_costs_nothing() {
+        let events = Events::default();
+        drop(events.subscribe());
+        let _still_here = events.subscribe();
+        assert_eq!(events.0.watchers.load(Ordering::Acquire), 1);
+    }
+}

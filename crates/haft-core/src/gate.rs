@@ -1,0 +1,386 @@
+//! The gate: the one way to run a tool. Every call, from every surface, passes the same stages in the same order, and
+//! each stage is one file in this folder. Read `Inner::pass` from top to bottom to follow a call.
+
+mod access;
+mod approve;
+mod bound;
+mod builder;
+mod finish;
+mod policy;
+mod record;
+mod redact;
+mod repair;
+mod resolve;
+mod run;
+mod turn;
+mod validate;
+
+use std::sync::{Arc, Weak};
+
+use serde::Serialize;
+use serde_json::Value;
+use tokio::time::Instant;
+
+pub use self::builder::{GateBuilder, Limits};
+use crate::{
+    Access, ApprovalHandler, ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, CallInfo,
+    Confirmation, Context, Decision, Events, Ledger, Outcome, Outputs, Policy, Power, Redactor,
+    Registry, Reply, ResolvePath, SavedRules, Surroundings, Tool, ToolError, Verdict,
+    approval::no_such_request,
+    call::{CancelSignal, Services},
+    clock::now_ms,
+    ids::new_id,
+    policy::Action,
+    queue::PathQueue,
+};
+
+/// One call, as a surface hands it in.
+#[derive(Clone, Debug)]
+pub struct CallRequest {
+    /// The tool's name, or something close to it.
+    pub tool: String,
+    /// The arguments.
+    pub input: Input,
+    /// Who calls, from where.
+    pub context: Context,
+}
+
+impl CallRequest {
+    /// A call.
+    pub fn new(tool: impl Into<String>, input: impl Into<Input>, context: Context) -> Self {
+        Self { tool: tool.into(), input: input.into(), context }
+    }
+}
+
+/// Arguments: as text that still has to be read, or as a value.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// JSON as a model or a person wrote it; small slips are mended and reported.
+    Text(String),
+    /// A value.
+    Value(Value),
+}
+
+impl From<Value> for Input {
+    fn from(value: Value) -> Self {
+        Self::Value(value)
+    }
+}
+
+impl From<String> for Input {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+/// What a call that may be asked about comes to.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// It is over.
+    Done(Box<Outcome>),
+    /// Somebody has to decide; [`Gate::resume`] takes it up again.
+    Pending(Arc<ApprovalRequest>),
+}
+
+/// What the gate would do with a call, without doing it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explanation {
+    /// The canonical name of the tool.
+    pub tool: String,
+    /// The input as it would run.
+    pub input: Value,
+    /// What would be mended in it.
+    pub repairs: Vec<String>,
+    /// What it would touch.
+    pub accesses: Vec<Access>,
+    /// What policy says and why.
+    pub decision: Decision,
+    /// Whether somebody would be asked, and the words.
+    pub confirmation: Confirmation,
+}
+
+/// The one way to run a tool. Cheap to clone; all clones are one gate.
+#[derive(Clone)]
+pub struct Gate(Arc<Inner>);
+
+pub(crate) struct Inner {
+    registry: Registry,
+    policy: Arc<Policy>,
+    paths: Arc<dyn ResolvePath>,
+    surroundings: Surroundings,
+    services: Services,
+    events: Events,
+    approvals: Arc<dyn Approvals>,
+    handlers: Vec<Arc<dyn ApprovalHandler>>,
+    /// Somebody outside this process, or outside the handlers, can settle requests.
+    is_decided_elsewhere: bool,
+    saved_rules: Arc<dyn SavedRules>,
+    outputs: Arc<dyn Outputs>,
+    ledger: Arc<dyn Ledger>,
+    redactor: Redactor,
+    queue: PathQueue,
+    limits: Limits,
+}
+
+/// A call on its way through the stages; each one reads what the earlier ones left.
+struct Flight {
+    requested: String,
+    arguments: Option<Input>,
+    context: Context,
+    info: Arc<CallInfo>,
+    cancel: CancelSignal,
+    began: Instant,
+    began_ms: u64,
+    /// From resolve.
+    tool: Option<Arc<dyn Tool>>,
+    /// From repair.
+    input: Value,
+    repairs: Vec<String>,
+    /// From access.
+    accesses: Vec<Access>,
+    /// From policy.
+    decision: Option<Decision>,
+    withheld: Vec<Power>,
+    /// From approve.
+    verdict: Option<Verdict>,
+}
+
+/// Why a call goes no further.
+enum Halt {
+    Failed(ToolError),
+    Pending(Arc<ApprovalRequest>),
+}
+
+impl From<ToolError> for Halt {
+    fn from(error: ToolError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// What to do when somebody must decide.
+#[derive(Clone)]
+enum OnAsk {
+    /// Wait here.
+    Wait,
+    /// Hand the question back.
+    Return,
+    /// It was decided; this is the record.
+    Decided(Arc<ApprovalRecord>),
+}
+
+impl Gate {
+    /// Puts a gate together.
+    pub fn builder(registry: Registry) -> GateBuilder {
+        GateBuilder::new(registry)
+    }
+
+    /// Runs a call to its end, waiting for a decision if one is needed. Dropping the future calls the call off; what
+    /// became of it is recorded all the same. Needs a tokio runtime.
+    pub async fn call(&self, request: CallRequest) -> Outcome {
+        match self.drive(request, OnAsk::Wait).await {
+            Answer::Done(outcome) => *outcome,
+            Answer::Pending(request) => {
+                unreachable!("a waiting call was handed back with request {}", request.id)
+            }
+        }
+    }
+
+    /// Runs a call, but hands it back when somebody must decide first.
+    pub async fn submit(&self, request: CallRequest) -> Answer {
+        self.drive(request, OnAsk::Return).await
+    }
+
+    /// Takes up a call that was handed back. The recorded call runs exactly as it was shown, once.
+    ///
+    /// # Errors
+    /// When there is no such request, or its call was taken up before.
+    pub async fn resume(&self, approval_id: &str, context: Context) -> Result<Answer, ToolError> {
+        let record = self.0.approvals.get(approval_id).await?;
+        let record = record.ok_or_else(|| no_such_request(approval_id))?;
+        let record = match record.state {
+            ApprovalState::Pending if now_ms() < record.request.expires_ms => {
+                return Ok(Answer::Pending(record.request));
+            }
+            ApprovalState::Pending => {
+                self.0.approvals.settle(approval_id, ApprovalState::Expired, None).await?
+            }
+            ApprovalState::Approved => self.0.approvals.take_up(approval_id).await?,
+            _ => record,
+        };
+        let asked = &record.request;
+        let context = Context {
+            session: asked.session.clone(),
+            call_id: Some(asked.call_id.clone()),
+            agents: asked.agents.clone(),
+            profile: asked.profile.clone(),
+            ..context
+        };
+        let request = CallRequest::new(asked.tool.clone(), asked.input.clone(), context);
+        Ok(self.drive(request, OnAsk::Decided(Arc::new(record))).await)
+    }
+
+    /// What would become of a call, without running it or asking anybody.
+    ///
+    /// # Errors
+    /// The error that the call would end in before policy.
+    pub async fn explain(&self, request: CallRequest) -> Result<Explanation, ToolError> {
+        let mut flight = self.0.take_off(request);
+        self.0.prepare(&mut flight).await?;
+        policy::judge(&self.0, &mut flight).await?;
+        let spec = flight.tool().spec();
+        let decision = flight.decision().clone();
+        let is_asked = decision.action == Action::Ask;
+        Ok(Explanation {
+            tool: spec.name.to_string(),
+            confirmation: Confirmation::of(&spec.title, spec.effect, &flight.accesses, is_asked),
+            input: flight.input,
+            repairs: flight.repairs,
+            accesses: flight.accesses,
+            decision,
+        })
+    }
+
+    /// The tools behind this gate.
+    pub fn registry(&self) -> &Registry {
+        &self.0.registry
+    }
+
+    /// The rules it holds.
+    pub fn policy(&self) -> &Policy {
+        &self.0.policy
+    }
+
+    /// What happens in it.
+    pub fn events(&self) -> &Events {
+        &self.0.events
+    }
+
+    /// The requests that wait for a decision, and those that were decided.
+    pub fn approvals(&self) -> &Arc<dyn Approvals> {
+        &self.0.approvals
+    }
+
+    /// The texts that were too long to show whole.
+    pub fn outputs(&self) -> &Arc<dyn Outputs> {
+        &self.0.outputs
+    }
+
+    /// Where it works.
+    pub fn surroundings(&self) -> &Surroundings {
+        &self.0.surroundings
+    }
+
+    /// The pipeline runs in a task of its own, so that a caller who goes away takes the work with it but not the
+    /// record of it.
+    async fn drive(&self, request: CallRequest, on_ask: OnAsk) -> Answer {
+        let flight = self.0.take_off(request);
+        let gone = flight.cancel.token.clone().drop_guard();
+        let requested = flight.requested.clone();
+        let gate = self.clone();
+        let task = tokio::spawn(async move { gate.0.clone().fly(&gate, flight, on_ask).await });
+        let answer = task.await;
+        gone.disarm();
+        answer.unwrap_or_else(|error| {
+            Answer::Done(Box::new(finish::crashed(&requested, &error.to_string())))
+        })
+    }
+}
+
+impl Inner {
+    fn take_off(&self, request: CallRequest) -> Flight {
+        let CallRequest { tool, input, context } = request;
+        let call_id: Arc<str> = match &context.call_id {
+            Some(id) => id.as_str().into(),
+            None => new_id("call").into(),
+        };
+        let info = CallInfo {
+            session: context.session.clone(),
+            message: context.message.clone(),
+            call_id,
+            agents: context.agents.clone(),
+            workspace: self.surroundings.workspace.clone(),
+            extra: context.extra.clone(),
+        };
+        Flight {
+            requested: tool,
+            arguments: Some(input),
+            info: Arc::new(info),
+            cancel: CancelSignal::new(context.cancel.child_token()),
+            context,
+            began: Instant::now(),
+            began_ms: now_ms(),
+            tool: None,
+            input: Value::Null,
+            repairs: Vec::new(),
+            accesses: Vec::new(),
+            decision: None,
+            withheld: Vec::new(),
+            verdict: None,
+        }
+    }
+
+    async fn fly(self: Arc<Self>, gate: &Gate, mut flight: Flight, on_ask: OnAsk) -> Answer {
+        let result = match self.pass(gate, &mut flight, on_ask).await {
+            Ok(reply) => Ok(reply),
+            Err(Halt::Failed(error)) => Err(error),
+            Err(Halt::Pending(request)) => return Answer::Pending(request),
+        };
+        let mut outcome = finish::outcome(&flight, result);
+        bound::bound(&self, &mut outcome).await;
+        redact::redact(&self, &mut outcome);
+        record::record(&self, flight, &mut outcome).await;
+        Answer::Done(Box::new(outcome))
+    }
+
+    /// The way of a call.
+    async fn pass(&self, gate: &Gate, flight: &mut Flight, on_ask: OnAsk) -> Result<Reply, Halt> {
+        self.prepare(flight).await?;
+        policy::judge(self, flight).await?;
+        approve::approve(self, flight, on_ask).await?;
+        Ok(run::run(self, gate, flight).await?)
+    }
+
+    /// Everything that needs no permission, because it only looks at the words of the call.
+    async fn prepare(&self, flight: &mut Flight) -> Result<(), ToolError> {
+        resolve::resolve(self, flight).await?;
+        repair::repair(self, flight)?;
+        validate::validate(flight)?;
+        access::access(self, flight)
+    }
+}
+
+impl Flight {
+    fn tool(&self) -> &Arc<dyn Tool> {
+        self.tool.as_ref().expect("resolve comes first")
+    }
+
+    fn decision(&self) -> &Decision {
+        self.decision.as_ref().expect("policy comes before")
+    }
+
+    /// The canonical name, or the one that was asked for.
+    fn name(&self) -> &str {
+        self.tool.as_ref().map_or(self.requested.as_str(), |tool| tool.name())
+    }
+}
+
+/// A gate as the calls inside it hold it: they must not keep it alive.
+#[derive(Clone)]
+pub(crate) struct WeakGate(Weak<Inner>);
+
+impl WeakGate {
+    pub(crate) fn of(gate: &Gate) -> Self {
+        Self(Arc::downgrade(&gate.0))
+    }
+
+    pub(crate) async fn call(&self, request: CallRequest) -> Outcome {
+        match self.0.upgrade() {
+            // Boxed: a gate's call contains a tool's call, which may contain a gate's call.
+            Some(inner) => Box::pin(Gate(inner).call(request)).await,
+            None => finish::crashed(&request.tool, "the gate was closed"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

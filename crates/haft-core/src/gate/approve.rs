@@ -1,0 +1,199 @@
+//! Stage 6: when policy says ask, somebody is asked. The request is kept before anybody sees it, the first decision
+//! counts, and whatever is not a yes in time is a no.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::task::JoinSet;
+
+use super::{Flight, Halt, Inner, OnAsk};
+use crate::{
+    ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Confirmation, ErrorKind, Preview,
+    ToolError, Verdict,
+    clock::now_ms,
+    events::{Event, Happening},
+    ids::new_id,
+    policy::{Action, suggestions},
+};
+
+pub(super) async fn approve(gate: &Inner, flight: &mut Flight, on_ask: OnAsk) -> Result<(), Halt> {
+    if flight.decision().action != Action::Ask {
+        return Ok(());
+    }
+    let record = match on_ask {
+        OnAsk::Decided(record) => record,
+        OnAsk::Return => {
+            let request = keep_request(gate, flight).await?;
+            return Err(Halt::Pending(request));
+        }
+        OnAsk::Wait => Arc::new(ask(gate, flight).await?),
+    };
+    flight.verdict = record.verdict.clone();
+    match record.state {
+        ApprovalState::Approved => Ok(remember(gate, flight, &record).await?),
+        state => Err(refusal(flight, &record, state).into()),
+    }
+}
+
+async fn ask(gate: &Inner, flight: &Flight) -> Result<ApprovalRecord, ToolError> {
+    if gate.handlers.is_empty() && !gate.is_decided_elsewhere {
+        return Err(unavailable(flight, "and this program has no way to ask anybody"));
+    }
+    let request = keep_request(gate, flight).await?;
+    let record = wait(gate, flight, &request).await?;
+    if record.state == ApprovalState::Approved {
+        // From here on the recorded call is this one; nobody else may run it.
+        return gate.approvals.take_up(&request.id).await;
+    }
+    Ok(record)
+}
+
+async fn keep_request(gate: &Inner, flight: &Flight) -> Result<Arc<ApprovalRequest>, ToolError> {
+    let request = Arc::new(request(gate, flight));
+    gate.approvals.create(request.clone()).await?;
+    send(gate, flight, || Happening::ApprovalAsked(request.clone()));
+    Ok(request)
+}
+
+fn request(gate: &Inner, flight: &Flight) -> ApprovalRequest {
+    let spec = flight.tool().spec();
+    let decision = flight.decision();
+    let created_ms = now_ms();
+    let wait = u64::try_from(longest_wait(gate, flight).as_millis()).unwrap_or(u64::MAX);
+    let mut suggested: Vec<String> = flight.accesses.iter().flat_map(suggestions).collect();
+    if suggested.is_empty() {
+        suggested.push(spec.name.to_string());
+    }
+    ApprovalRequest {
+        id: new_id("ask"),
+        call_id: flight.info.call_id.to_string(),
+        session: flight.info.session.clone(),
+        agents: flight.info.agents.clone(),
+        profile: flight.context.profile.clone(),
+        tool: spec.name.to_string(),
+        input: flight.input.clone(),
+        confirmation: Confirmation::of(&spec.title, spec.effect, &flight.accesses, true),
+        accesses: flight.accesses.clone(),
+        preview: Preview::of(&flight.input, &flight.accesses),
+        reason: decision.reason.to_string(),
+        suggestions: suggested,
+        created_ms,
+        expires_ms: created_ms.saturating_add(wait),
+    }
+}
+
+fn longest_wait(gate: &Inner, flight: &Flight) -> Duration {
+    if flight.context.unattended { gate.limits.unattended_wait } else { gate.limits.approval_wait }
+}
+
+/// Waits for whichever comes first: a handler's word, somebody else's, the end of the wait, or the caller's.
+async fn wait(
+    gate: &Inner,
+    flight: &Flight,
+    request: &Arc<ApprovalRequest>,
+) -> Result<ApprovalRecord, ToolError> {
+    let mut asking: JoinSet<Option<Verdict>> = JoinSet::new();
+    for handler in &gate.handlers {
+        let (handler, request) = (handler.clone(), request.clone());
+        asking.spawn(async move { handler.decide(&request).await });
+    }
+    let lapse = tokio::time::sleep(longest_wait(gate, flight));
+    let mut lapse = std::pin::pin!(lapse);
+    let mut settled = gate.approvals.settled(&request.id);
+    loop {
+        tokio::select! {
+            record = &mut settled => return record,
+            () = &mut lapse => return settle(gate, flight, request, ApprovalState::Expired, None).await,
+            () = flight.cancel.token.cancelled() => {
+                return settle(gate, flight, request, ApprovalState::Cancelled, None).await;
+            }
+            Some(answer) = asking.join_next() => match answer {
+                Ok(Some(verdict)) => {
+                    let state = if verdict.approved { ApprovalState::Approved } else { ApprovalState::Denied };
+                    return settle(gate, flight, request, state, Some(verdict)).await;
+                }
+                // This way is closed (nobody there, or it broke); the others may still be open.
+                Ok(None) | Err(_) if asking.is_empty() && !gate.is_decided_elsewhere => {
+                    settle(gate, flight, request, ApprovalState::Cancelled, None).await?;
+                    return Err(unavailable(flight, "and nobody could be asked"));
+                }
+                Ok(None) | Err(_) => {}
+            },
+        }
+    }
+}
+
+/// Ends the request; when somebody else was faster, theirs is the decision.
+async fn settle(
+    gate: &Inner,
+    flight: &Flight,
+    request: &ApprovalRequest,
+    state: ApprovalState,
+    verdict: Option<Verdict>,
+) -> Result<ApprovalRecord, ToolError> {
+    let approvals: &dyn Approvals = &*gate.approvals;
+    let record = match approvals.settle(&request.id, state, verdict).await {
+        Err(error) if error.kind() == ErrorKind::Conflict => approvals.settled(&request.id).await?,
+        other => other?,
+    };
+    let (id, state) = (request.id.clone(), record.state);
+    send(gate, flight, || Happening::ApprovalDecided { id, state });
+    Ok(record)
+}
+
+/// A rule that cannot be kept must not turn the yes into a no: the person would be asked again, that is all.
+async fn remember(
+    gate: &Inner,
+    flight: &mut Flight,
+    record: &ApprovalRecord,
+) -> Result<(), ToolError> {
+    let remember = record.verdict.as_ref().and_then(|verdict| verdict.remember.as_ref());
+    if let Some(remember) = remember
+        && let Err(error) = gate.saved_rules.save(&record.request.session, remember).await
+    {
+        flight.repairs.push(format!("the rule of this approval was not kept: {error}"));
+    }
+    Ok(())
+}
+
+fn refusal(flight: &Flight, record: &ApprovalRecord, state: ApprovalState) -> ToolError {
+    let tool = flight.name();
+    match state {
+        ApprovalState::Denied => {
+            let (by, note) = match &record.verdict {
+                Some(verdict) => (verdict.by.as_str(), verdict.note.as_deref()),
+                None => ("somebody", None),
+            };
+            let said = note.map_or(String::new(), |note| format!(": {note}"));
+            let error = ToolError::new(
+                ErrorKind::ApprovalDenied,
+                format!("{by} said no to this call of `{tool}`{said}"),
+            );
+            if note.is_some() { error.hint("do what they said instead") } else { error }
+        }
+        ApprovalState::Expired => ToolError::new(
+            ErrorKind::ApprovalExpired,
+            format!("nobody decided about this call of `{tool}` in time, so it did not run"),
+        ),
+        _ => ToolError::new(
+            ErrorKind::Cancelled,
+            format!("this call of `{tool}` was called off before anybody decided"),
+        ),
+    }
+}
+
+fn unavailable(flight: &Flight, why: &str) -> ToolError {
+    let decision = flight.decision();
+    let message = format!("`{}` needs a yes ({}), {why}", flight.name(), decision.reason);
+    ToolError::new(ErrorKind::ApprovalUnavailable, message)
+        .hint(format!("to run it unasked, {}", decision.change))
+}
+
+fn send(gate: &Inner, flight: &Flight, make: impl FnOnce() -> Happening) {
+    if gate.events.are_watched() {
+        gate.events.send(Event {
+            call: flight.info.call_id.to_string(),
+            session: flight.info.session.clone(),
+            what: make(),
+        });
+    }
+}

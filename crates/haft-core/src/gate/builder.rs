@@ -1,0 +1,200 @@
+//! Puts a gate together. Whatever is not given is the version in memory, or its absence: no handler means that what
+//! must be asked for is refused.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Gate, Inner};
+use crate::{
+    ApprovalHandler, Approvals, Events, Ledger, LexicalPaths, MemoryApprovals, MemoryLedger,
+    MemoryOutputs, MemoryRules, Outputs, Policy, Redactor, Registry, ResolvePath, SavedRules,
+    Surroundings, call::Services, queue::PathQueue,
+};
+
+/// The sizes and times that bound every call.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The longest input, in bytes.
+    pub input_bytes: usize,
+    /// The deepest nesting of an input.
+    pub input_depth: usize,
+    /// The longest content a model is shown, in bytes.
+    pub content_bytes: usize,
+    /// The most lines a model is shown.
+    pub content_lines: usize,
+    /// The largest typed output, in bytes of JSON.
+    pub data_bytes: usize,
+    /// The largest attachments of a call together, in bytes of base64.
+    pub attachment_bytes: usize,
+    /// How long an approval waits while somebody is there.
+    pub approval_wait: Duration,
+    /// How long an approval waits when nobody is.
+    pub unattended_wait: Duration,
+    /// How long a tool that listens may take to end after it was called off.
+    pub grace: Duration,
+    /// How deep tools may call tools.
+    pub nesting: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            input_bytes: 16 << 20,
+            input_depth: 128,
+            content_bytes: 50 << 10,
+            content_lines: 2_000,
+            data_bytes: 256 << 10,
+            attachment_bytes: 20 << 20,
+            approval_wait: Duration::from_secs(10 * 60),
+            unattended_wait: Duration::from_secs(72 * 3600),
+            grace: Duration::from_secs(1),
+            nesting: 8,
+        }
+    }
+}
+
+/// A gate in the making.
+pub struct GateBuilder {
+    registry: Registry,
+    policy: Policy,
+    paths: Option<Arc<dyn ResolvePath>>,
+    surroundings: Surroundings,
+    services: Services,
+    approvals: Arc<dyn Approvals>,
+    handlers: Vec<Arc<dyn ApprovalHandler>>,
+    is_decided_elsewhere: bool,
+    saved_rules: Arc<dyn SavedRules>,
+    outputs: Arc<dyn Outputs>,
+    ledger: Arc<dyn Ledger>,
+    redactor: Redactor,
+    limits: Limits,
+}
+
+impl GateBuilder {
+    pub(super) fn new(registry: Registry) -> Self {
+        Self {
+            registry,
+            policy: Policy::default(),
+            paths: None,
+            surroundings: Surroundings::default(),
+            services: Services::default(),
+            approvals: Arc::new(MemoryApprovals::default()),
+            handlers: Vec::new(),
+            is_decided_elsewhere: false,
+            saved_rules: Arc::new(MemoryRules::default()),
+            outputs: Arc::new(MemoryOutputs::default()),
+            ledger: Arc::new(MemoryLedger::default()),
+            redactor: Redactor::default(),
+            limits: Limits::default(),
+        }
+    }
+
+    /// The rules. Without them the built-in ones hold, in mode `contained`.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Where the gate works; descriptions and path rules speak of it.
+    #[must_use]
+    pub fn surroundings(mut self, surroundings: Surroundings) -> Self {
+        self.surroundings = surroundings;
+        self
+    }
+
+    /// How paths are resolved before rules see them. Without it: by their letters alone.
+    #[must_use]
+    pub fn paths(mut self, paths: Arc<dyn ResolvePath>) -> Self {
+        self.paths = Some(paths);
+        self
+    }
+
+    /// Something that capabilities need, by its type.
+    #[must_use]
+    pub fn service<T: ?Sized + Send + Sync + 'static>(mut self, service: Arc<T>) -> Self {
+        self.services.insert(service);
+        self
+    }
+
+    /// A way to decide. With several, the first decision wins.
+    #[must_use]
+    pub fn handler(mut self, handler: Arc<dyn ApprovalHandler>) -> Self {
+        self.handlers.push(handler);
+        self
+    }
+
+    /// Requests are also settled by others, through [`Gate::approvals`] or the database behind it: waiting makes
+    /// sense without a handler.
+    #[must_use]
+    pub fn decided_elsewhere(mut self) -> Self {
+        self.is_decided_elsewhere = true;
+        self
+    }
+
+    /// Where requests are kept.
+    #[must_use]
+    pub fn approvals(mut self, approvals: Arc<dyn Approvals>) -> Self {
+        self.approvals = approvals;
+        self
+    }
+
+    /// Where the rules of earlier approvals are kept.
+    #[must_use]
+    pub fn saved_rules(mut self, saved_rules: Arc<dyn SavedRules>) -> Self {
+        self.saved_rules = saved_rules;
+        self
+    }
+
+    /// Where whole outputs are kept.
+    #[must_use]
+    pub fn outputs(mut self, outputs: Arc<dyn Outputs>) -> Self {
+        self.outputs = outputs;
+        self
+    }
+
+    /// Where calls are recorded.
+    #[must_use]
+    pub fn ledger(mut self, ledger: Arc<dyn Ledger>) -> Self {
+        self.ledger = ledger;
+        self
+    }
+
+    /// What must never be shown.
+    #[must_use]
+    pub fn redactor(mut self, redactor: Redactor) -> Self {
+        self.redactor = redactor;
+        self
+    }
+
+    /// The sizes and times that bound every call.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The gate.
+    pub fn build(self) -> Gate {
+        let paths = self.paths.unwrap_or_else(|| {
+            Arc::new(LexicalPaths { workspace: self.surroundings.workspace.clone() })
+        });
+        Gate(Arc::new(Inner {
+            registry: self.registry,
+            policy: Arc::new(self.policy),
+            paths,
+            surroundings: self.surroundings,
+            services: self.services,
+            events: Events::default(),
+            approvals: self.approvals,
+            handlers: self.handlers,
+            is_decided_elsewhere: self.is_decided_elsewhere,
+            saved_rules: self.saved_rules,
+            outputs: self.outputs,
+            ledger: self.ledger,
+            redactor: self.redactor,
+            queue: PathQueue::default(),
+            limits: self.limits,
+        }))
+    }
+}

@@ -1,0 +1,59 @@
+//! The result of the stages becomes the outcome that travels.
+
+use serde_json::Map;
+
+use super::Flight;
+use crate::{Outcome, OutcomeError, Reply, ToolError};
+
+pub(super) fn outcome(flight: &Flight, result: Result<Reply, ToolError>) -> Outcome {
+    let title = flight.tool.as_ref().map(|tool| tool.spec().title.to_string());
+    let (reply, error) = match result {
+        Ok(reply) => (reply, None),
+        Err(mut error) => (error.take_partial().unwrap_or_default(), Some(error)),
+    };
+    let content = match &error {
+        None => reply.content,
+        Some(error) => with_error(reply.content, error),
+    };
+    Outcome {
+        tool: flight.name().to_owned(),
+        title: reply.title.or(title).unwrap_or_else(|| flight.requested.clone()),
+        content,
+        display: reply.display,
+        data: reply.data,
+        metadata: reply.metadata,
+        attachments: reply.attachments,
+        repairs: flight.repairs.clone(),
+        output_id: None,
+        error: error.as_ref().map(OutcomeError::from),
+        ms: u64::try_from(flight.began.elapsed().as_millis()).unwrap_or(u64::MAX),
+    }
+}
+
+/// The outcome of a call that never reached the pipeline.
+pub(super) fn refused(tool: &str, error: &ToolError) -> Outcome {
+    Outcome {
+        tool: tool.to_owned(),
+        title: tool.to_owned(),
+        content: with_error(String::new(), error),
+        display: None,
+        data: None,
+        metadata: Map::new(),
+        attachments: Vec::new(),
+        repairs: Vec::new(),
+        output_id: None,
+        error: Some(error.into()),
+        ms: 0,
+    }
+}
+
+/// The outcome of a call whose pipeline broke: a bug in the gate itself or a runtime that is shutting down.
+pub(super) fn crashed(tool: &str, why: &str) -> Outcome {
+    refused(tool, &ToolError::internal(format!("the call of `{tool}` broke off: {why}")))
+}
+
+/// What the model reads when a call failed: what there is of the result, then what went wrong and what to do.
+fn with_error(content: String, error: &ToolError) -> String {
+    let told = format!("error ({}): {}\nnext: {}", error.kind(), error.message(), error.next_step());
+    if content.is_empty() { told } else { format!("{content}\n\n{told}") }
+}

@@ -1,0 +1,58 @@
+//! Stage 5: policy decides. What it denies ends here; a power that the tool can do without is withheld instead.
+
+use super::{Flight, Inner};
+use crate::{
+    Access, Power, ToolError,
+    policy::{Action, Decision, Question, Rule},
+};
+
+pub(super) async fn judge(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError> {
+    let saved = gate.saved_rules.in_force(&flight.context.session).await?;
+    withhold_optional(gate, flight, &saved);
+    let decision = decide(gate, flight, &flight.accesses, &saved);
+    let denied = (decision.action == Action::Deny).then(|| refusal(flight, &decision));
+    flight.decision = Some(decision);
+    denied.map_or(Ok(()), Err)
+}
+
+fn decide(gate: &Inner, flight: &Flight, accesses: &[Access], saved: &[Rule]) -> Decision {
+    let spec = flight.tool().spec();
+    gate.policy.decide(&Question {
+        tool: &spec.name,
+        effect: spec.effect,
+        accesses,
+        agents: &flight.context.agents,
+        profile: flight.context.profile.as_deref(),
+        saved,
+    })
+}
+
+/// `Option<Net>` in a signature means: works without. Then a rule against it costs the power, not the call.
+fn withhold_optional(gate: &Inner, flight: &mut Flight, saved: &[Rule]) {
+    let needs = &flight.tool().spec().needs;
+    let optional: Vec<Power> = needs
+        .iter()
+        .filter(|need| need.optional && !needs.contains(&crate::Need::required(need.power)))
+        .map(|need| need.power)
+        .collect();
+    for power in optional {
+        let (uses, rest): (Vec<Access>, Vec<Access>) =
+            flight.accesses.iter().cloned().partition(|access| access.power() == power);
+        let is_denied = !uses.is_empty()
+            && decide(gate, flight, &uses, saved).action == Action::Deny
+            && decide(gate, flight, &rest, saved).action != Action::Deny;
+        if is_denied {
+            flight.accesses = rest;
+            flight.withheld.push(power);
+        }
+    }
+}
+
+fn refusal(flight: &Flight, decision: &Decision) -> ToolError {
+    let to_whom = match &decision.agent {
+        Some(agent) => format!(" to agent `{agent}`"),
+        None => String::new(),
+    };
+    let message = format!("`{}` is denied{to_whom}: {}", flight.name(), decision.reason);
+    ToolError::denied(message).hint(format!("to change that, {}", decision.change))
+}

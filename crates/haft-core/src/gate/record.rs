@@ -1,0 +1,52 @@
+//! Stage 10: the ledger entry, then the event that the call is over. A record that cannot be written is not hidden.
+
+use std::{fmt::Write, sync::Arc};
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::{Flight, Inner};
+use crate::{
+    LedgerEntry, Outcome,
+    events::{Event, Happening},
+};
+
+pub(super) async fn record(gate: &Inner, mut flight: Flight, outcome: &mut Outcome) {
+    let mut input = std::mem::take(&mut flight.input);
+    gate.redactor.value(&mut input);
+    let entry = LedgerEntry {
+        call_id: flight.info.call_id.to_string(),
+        session: flight.info.session.clone(),
+        agents: flight.info.agents.clone(),
+        parent: flight.context.lineage.ancestors.last().map(|id| id.to_string()),
+        tool: outcome.tool.clone(),
+        input,
+        repairs: flight.repairs,
+        accesses: flight.accesses,
+        decision: flight.decision,
+        verdict: flight.verdict,
+        error: outcome.error.as_ref().map(|error| error.kind),
+        output_sha256: hex(&Sha256::digest(outcome.content.as_bytes())),
+        began_ms: flight.began_ms,
+        ms: outcome.ms,
+    };
+    if let Err(error) = gate.ledger.record(entry).await {
+        let note = Value::String(format!("this call is not in the ledger: {error}"));
+        outcome.metadata.insert("not_recorded".to_owned(), note);
+    }
+    if gate.events.are_watched() {
+        gate.events.send(Event {
+            call: flight.info.call_id.to_string(),
+            session: flight.info.session.clone(),
+            what: Happening::Finished(Arc::new(outcome.clone())),
+        });
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        write!(text, "{byte:02x}").expect("writing to a string does not fail");
+    }
+    text
+}

@@ -1,0 +1,158 @@
+//! Stage 7: the tool runs, in a task of its own, holding exactly what was granted, until it ends, the deadline passes
+//! or the caller calls it off. Whatever it does (panic, hang, block its thread) stays in that task.
+
+use std::time::Duration;
+
+use tokio::{
+    task::{JoinError, JoinHandle},
+    time::Instant,
+};
+
+use super::{Flight, Gate, Inner, WeakGate};
+use crate::{
+    Access, Call, Context, ErrorKind, Reply, ToolError, Tools,
+    call::{EventSender, Grants, GrantsInner},
+    events::Happening,
+};
+
+/// After the task was told to go, this long it may take to be gone; then it is left behind.
+const LAST_WAIT: Duration = Duration::from_millis(200);
+
+pub(super) async fn run(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result<Reply, ToolError> {
+    let deadline = deadline(flight);
+    let latest = flight.began_running_until(deadline);
+    let in_time = async {
+        let ancestors = &flight.context.lineage.ancestors;
+        gate.queue.enter(&flight.info.call_id, ancestors, changed_paths(flight)).await
+    };
+    let _place = tokio::select! {
+        place = in_time => place,
+        () = tokio::time::sleep_until(latest) => {
+            let why = format!("`{}` waited for another call that changes the same path", flight.name());
+            return Err(ToolError::new(ErrorKind::Timeout, why));
+        }
+        () = flight.cancel.token.cancelled() => return Err(called_off(flight)),
+    };
+    let call = call(gate, own, flight, latest);
+    call.sender.send(|_| Happening::Started { tool: flight.name().to_owned() });
+    let tool = flight.tool().clone();
+    let task = tokio::spawn(async move { tool.call(call).await });
+    watch(gate, flight, task, latest, deadline).await
+}
+
+impl Flight {
+    fn began_running_until(&self, deadline: Duration) -> Instant {
+        let own = Instant::now() + deadline;
+        self.context.lineage.latest.map_or(own, |outer| outer.min(own))
+    }
+}
+
+fn deadline(flight: &Flight) -> Duration {
+    let of_tool = flight.tool().spec().deadline;
+    flight.context.deadline.map_or(of_tool, |asked| asked.min(of_tool))
+}
+
+fn changed_paths(flight: &Flight) -> Vec<std::path::PathBuf> {
+    let changed = flight.accesses.iter().filter_map(|access| match access {
+        Access::Write(path) => Some(path.clone()),
+        _ => None,
+    });
+    changed.collect()
+}
+
+fn call(gate: &Inner, own: &Gate, flight: &Flight, latest: Instant) -> Call {
+    let spec = flight.tool().spec();
+    let grants = Grants::new(GrantsInner {
+        tool: spec.name.to_string(),
+        effect: spec.effect,
+        accesses: flight.accesses.clone(),
+        withheld: flight.withheld.clone(),
+        agents: flight.context.agents.clone(),
+        policy: gate.policy.clone(),
+    });
+    let lineage = Tools::lineage_below(&flight.context.lineage, &flight.info.call_id);
+    let inner_context = Context {
+        call_id: None,
+        deadline: None,
+        cancel: flight.cancel.token.clone(),
+        lineage,
+        ..flight.context.clone()
+    };
+    Call {
+        input: flight.input.clone(),
+        info: flight.info.clone(),
+        grants,
+        services: gate.services.clone(),
+        sender: EventSender {
+            events: gate.events.clone(),
+            info: flight.info.clone(),
+            redactor: gate.redactor.clone(),
+        },
+        cancel: flight.cancel.clone(),
+        tools: Tools { gate: WeakGate::of(own), context: inner_context, latest },
+    }
+}
+
+type Ran = Result<Result<Reply, ToolError>, JoinError>;
+
+async fn watch(
+    gate: &Inner,
+    flight: &Flight,
+    mut task: JoinHandle<Result<Reply, ToolError>>,
+    latest: Instant,
+    deadline: Duration,
+) -> Result<Reply, ToolError> {
+    let error = tokio::select! {
+        ran = &mut task => return ended(flight, ran),
+        () = tokio::time::sleep_until(latest) => overdue(flight, deadline),
+        () = flight.cancel.token.cancelled() => called_off(flight),
+    };
+    // What the tool can still say within its grace is worth having: half a result beats none.
+    match stop(gate, flight, task).await {
+        Some(Ok(Ok(reply))) => Err(error.with_partial(reply)),
+        _ => Err(error),
+    }
+}
+
+/// Signals, waits a grace if anybody listens, drops. A task that blocks its thread cannot be dropped; it is left to
+/// itself rather than waited for.
+async fn stop(
+    gate: &Inner,
+    flight: &Flight,
+    mut task: JoinHandle<Result<Reply, ToolError>>,
+) -> Option<Ran> {
+    flight.cancel.token.cancel();
+    if flight.cancel.is_heard()
+        && let Ok(ran) = tokio::time::timeout(gate.limits.grace, &mut task).await
+    {
+        return Some(ran);
+    }
+    task.abort();
+    tokio::time::timeout(LAST_WAIT, task).await.ok()
+}
+
+fn ended(flight: &Flight, ran: Ran) -> Result<Reply, ToolError> {
+    ran.unwrap_or_else(|error| {
+        let name = flight.name();
+        match error.try_into_panic() {
+            Ok(panic) => {
+                let words = panic
+                    .downcast_ref::<String>()
+                    .map(String::as_str)
+                    .or_else(|| panic.downcast_ref::<&str>().copied())
+                    .unwrap_or("no words");
+                Err(ToolError::internal(format!("`{name}` panicked: {words}")))
+            }
+            Err(_) => Err(ToolError::internal(format!("`{name}` was stopped by its runtime"))),
+        }
+    })
+}
+
+fn overdue(flight: &Flight, deadline: Duration) -> ToolError {
+    let message = format!("`{}` was stopped after {deadline:?}, its deadline", flight.name());
+    ToolError::new(ErrorKind::Timeout, message)
+}
+
+fn called_off(flight: &Flight) -> ToolError {
+    ToolError::new(ErrorKind::Cancelled, format!("this call of `{}` was called off", flight.name()))
+}

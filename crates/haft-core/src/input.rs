@@ -1,0 +1,27 @@
+//! What the first argument of a tool must be.
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{ToolError, call};
+
+/// The input of a tool: a struct that can be read from JSON and described by a schema.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the input of a tool",
+    label = "the first argument is the input",
+    note = "the input is a struct of yours that derives `serde::Deserialize` and `schemars::JsonSchema`; a tool that \
+            takes nothing has an empty one, and capabilities come after it"
+)]
+pub trait ToolInput: DeserializeOwned + JsonSchema + Send + 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> ToolInput for T {}
+
+/// Decodes an input that the gate has held against its schema.
+///
+/// # Errors
+/// Names the field and what it should have been.
+pub fn decode<T: ToolInput>(value: &Value) -> Result<T, ToolError> {
+    call::decode(value)
+}

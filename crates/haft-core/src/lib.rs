@@ -1,0 +1,73 @@
+//! The words of haft, and the one gate that every call passes. No IO: files, processes, networks and databases come
+//! in as capabilities and stores, from the crates above.
+//!
+//! - A [`Tool`] has a [`ToolSpec`], says what it would touch ([`Access`]) and runs. `#[tool]` makes one from a function.
+//! - A [`Registry`] holds tools; a [`Gate`] runs them: see `gate.rs` for the way of a call.
+//! - A [`Policy`] decides; [`Approvals`] keep what people are asked; a [`Ledger`] keeps what was done.
+
+#![warn(missing_docs)]
+
+// `#[tool]` writes `::haft_core` paths, in this crate's own tests too.
+extern crate self as haft_core;
+
+mod access;
+mod approval;
+mod call;
+mod capability;
+mod clock;
+mod error;
+mod events;
+mod gate;
+mod ids;
+mod input;
+mod ledger;
+mod nearest;
+mod outcome;
+mod outputs;
+pub mod policy;
+mod queue;
+mod redactor;
+mod registry;
+mod reply;
+mod schema;
+mod tool;
+mod variables;
+
+pub use tokio_util::sync::CancellationToken;
+
+pub use self::{
+    access::{Access, Effect, LexicalPaths, Need, Power, ResolvePath},
+    approval::{
+        ApprovalHandler, ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Confirmation,
+        MemoryApprovals, MemoryRules, Preview, Remember, SavedRules, Scope, Verdict,
+    },
+    call::{Call, CallInfo, Context, Grants, Services},
+    capability::{Cancel, Capability, Progress, Tools},
+    error::{ErrorKind, ToolError},
+    events::{Event, Events, Happening, Step, Subscription},
+    gate::{Answer, CallRequest, Explanation, Gate, GateBuilder, Input, Limits},
+    ledger::{Ledger, LedgerEntry, MemoryLedger},
+    nearest::{did_you_mean, nearest},
+    outcome::{Outcome, OutcomeError},
+    outputs::{MemoryOutputs, Outputs},
+    policy::{Decision, Mode, Policy},
+    redactor::Redactor,
+    registry::{AgentView, Definitions, Registry, RegistryError},
+    reply::{Attachment, Output, Reply, Return},
+    schema::{ALIASES, Schema},
+    tool::{BoxFuture, DEFAULT_DEADLINE, Origin, StaticTool, Tool, ToolSpec},
+    variables::Surroundings,
+};
+
+/// What the code written by `#[tool]` refers to. Not for people.
+#[doc(hidden)]
+pub mod __macro {
+    pub use serde_json::Value;
+
+    pub use crate::{
+        Access, BoxFuture, Call, Capability, Effect, Need, Reply, Return, Schema, StaticTool,
+        ToolError,
+        input::{ToolInput, decode},
+        tool::{Parts, whole_powers},
+    };
+}

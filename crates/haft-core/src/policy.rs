@@ -1,0 +1,449 @@
+//! The one function that says whether a call may run: layers of rules, modes, profiles and secret paths in, a
+//! decision with its reason and the smallest change that would alter it out. Pure; the gate asks it, and so does
+//! every capability when it opens something.
+
+mod mode;
+pub(crate) mod pattern;
+mod profile;
+mod rule;
+mod secrets;
+
+use std::{fmt, sync::Arc};
+
+use serde::Serialize;
+
+pub(crate) use self::rule::suggestions;
+pub use self::{
+    mode::Mode,
+    profile::{Profile, Profiles},
+    rule::{Action, Rule, RuleError, Source},
+    secrets::{SecretPath, Secrets},
+};
+use crate::{Access, Effect};
+
+/// Whose words a layer holds, in the order they are heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LayerKind {
+    /// The machine's owner. Nothing below loosens it.
+    Admin,
+    /// What haft comes with.
+    BuiltIn,
+    /// The person's own file.
+    User,
+    /// The workspace's file: it came with the code, so it may only narrow unless the person trusts it.
+    Project,
+    /// What the person said for this session, on the command line or in a client.
+    Session,
+}
+
+/// One file of rules, read.
+#[derive(Clone, Debug)]
+pub struct Layer {
+    /// Whose it is.
+    pub kind: LayerKind,
+    /// Where it is written, for advice on what to change.
+    pub file: Arc<str>,
+    /// The mode it asks for.
+    pub mode: Option<Mode>,
+    /// Rules for everybody.
+    pub rules: Vec<Rule>,
+    /// Rules for single agents.
+    pub agents: Vec<AgentRules>,
+    /// For a project: the person said its `allow` rules count.
+    pub trusted: bool,
+}
+
+impl Layer {
+    /// A layer that says nothing yet.
+    pub fn new(kind: LayerKind, file: &str) -> Self {
+        Self {
+            kind,
+            file: file.into(),
+            mode: None,
+            rules: Vec::new(),
+            agents: Vec::new(),
+            trusted: false,
+        }
+    }
+
+    /// Whether an `allow` written here lets something run that would be asked for otherwise.
+    fn may_grant(&self) -> bool {
+        self.kind != LayerKind::Project || self.trusted
+    }
+
+    fn rules_for<'a>(&'a self, agent: Option<&'a str>) -> impl Iterator<Item = &'a Rule> {
+        let own = self.agents.iter().filter(move |rules| Some(rules.agent.as_str()) == agent);
+        self.rules.iter().chain(own.flat_map(|agent| &agent.rules))
+    }
+}
+
+/// What a layer says of one agent.
+#[derive(Clone, Debug)]
+pub struct AgentRules {
+    /// The agent's name.
+    pub agent: String,
+    /// The most it may do unasked.
+    pub mode: Option<Mode>,
+    /// The tools it has.
+    pub profile: Option<String>,
+    /// Rules for it, besides those for everybody.
+    pub rules: Vec<Rule>,
+}
+
+/// One call, as policy sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// The canonical name of the tool.
+    pub tool: &'a str,
+    /// How far the tool can reach.
+    pub effect: Effect,
+    /// What the call would touch.
+    pub accesses: &'a [Access],
+    /// Who calls: the chain of agents, outermost first; empty when a person calls.
+    pub agents: &'a [String],
+    /// The profile the surface was started with.
+    pub profile: Option<&'a str>,
+    /// Rules that people saved when they approved earlier calls.
+    pub saved: &'a [Rule],
+}
+
+/// What policy says, and why.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Decision {
+    /// Run, ask, or refuse.
+    pub action: Action,
+    /// Why.
+    pub reason: Reason,
+    /// The smallest change that would make it otherwise, ready to be carried out.
+    pub change: String,
+    /// Of which agent it is said, when an agent calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+}
+
+/// What a decision rests on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Reason {
+    /// A written or saved rule.
+    Rule(Rule),
+    /// A secret path.
+    Secret {
+        /// The glob that makes it secret.
+        glob: String,
+        /// Where that is written.
+        source: Source,
+        /// What was to be touched.
+        access: Access,
+    },
+    /// No rule speaks; the mode decides.
+    Mode {
+        /// The mode in force.
+        mode: Mode,
+        /// The access it would not wave through; none when it allows, or when the call touches nothing.
+        access: Option<Access>,
+    },
+    /// The tool is not in the profile.
+    Profile {
+        /// Its name.
+        name: String,
+        /// Where it is defined; none when there is no such profile.
+        source: Option<Source>,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule(rule) => write!(f, "rule {rule}"),
+            Self::Secret { glob, source, access } => {
+                write!(f, "{access}: `{glob}` is a secret path ({source})")
+            }
+            Self::Mode { mode, access: Some(access) } => {
+                write!(f, "mode `{mode}` asks before: {access}")
+            }
+            Self::Mode { mode, access: None } => write!(f, "mode `{mode}`"),
+            Self::Profile { name, source: Some(source) } => {
+                write!(f, "it is not in profile `{name}` ({source})")
+            }
+            Self::Profile { name, source: None } => write!(f, "there is no profile `{name}`"),
+        }
+    }
+}
+
+/// Everything that is written about who may do what.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    layers: Vec<Layer>,
+    /// Named sets of tools.
+    pub profiles: Profiles,
+    /// Paths that stay closed.
+    pub secrets: Secrets,
+    /// Whether commands run in a sandbox that was tried and works.
+    pub sandbox_works: bool,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self::new([])
+    }
+}
+
+impl Policy {
+    /// The built-in layer with the given ones around it.
+    pub fn new(layers: impl IntoIterator<Item = Layer>) -> Self {
+        let mut layers: Vec<Layer> = layers.into_iter().chain([built_in_layer()]).collect();
+        layers.sort_by_key(|layer| layer.kind as u8);
+        Self {
+            layers,
+            profiles: Profiles::default(),
+            secrets: Secrets::default(),
+            sandbox_works: false,
+        }
+    }
+
+    /// Says what becomes of a call. Deny beats ask beats allow, whoever wrote it; where no rule speaks the mode does.
+    /// In a chain of agents each one is heard and the strictest answer counts: a sub-agent has its parent's rights
+    /// AND its own.
+    pub fn decide(&self, question: &Question<'_>) -> Decision {
+        if question.agents.is_empty() {
+            return self.decide_for(question, None);
+        }
+        let voices = question.agents.iter().map(|agent| self.decide_for(question, Some(agent)));
+        let strictest = voices.reduce(|a, b| if b.action > a.action { b } else { a });
+        strictest.unwrap_or_else(|| self.decide_for(question, None))
+    }
+
+    fn decide_for(&self, question: &Question<'_>, agent: Option<&str>) -> Decision {
+        let found = self
+            .outside_profile(question, agent)
+            .or_else(|| self.secret(question))
+            .or_else(|| self.rule_that_says(Action::Deny, question, agent))
+            .or_else(|| self.rule_that_says(Action::Ask, question, agent));
+        let (action, reason) = found.unwrap_or_else(|| self.allow_or_mode(question, agent));
+        let change = self.smallest_change(action, &reason, question, agent);
+        Decision { action, reason, change, agent: agent.map(str::to_owned) }
+    }
+
+    fn outside_profile(
+        &self,
+        question: &Question<'_>,
+        agent: Option<&str>,
+    ) -> Option<(Action, Reason)> {
+        let names = question.profile.into_iter().chain(self.profiles_of(agent));
+        names.into_iter().find_map(|name| {
+            let source = match self.profiles.get(name) {
+                Ok(profile) if profile.includes(question.tool) => return None,
+                Ok(profile) => Some(profile.source.clone()),
+                Err(_) => None,
+            };
+            Some((Action::Deny, Reason::Profile { name: name.to_owned(), source }))
+        })
+    }
+
+    fn profiles_of<'a>(&'a self, agent: Option<&'a str>) -> impl Iterator<Item = &'a str> {
+        self.agent_rules(agent).filter_map(|rules| rules.profile.as_deref())
+    }
+
+    fn agent_rules<'a>(&'a self, agent: Option<&'a str>) -> impl Iterator<Item = &'a AgentRules> {
+        let all = self.layers.iter().flat_map(|layer| &layer.agents);
+        all.filter(move |rules| Some(rules.agent.as_str()) == agent)
+    }
+
+    fn secret(&self, question: &Question<'_>) -> Option<(Action, Reason)> {
+        question.accesses.iter().find_map(|access| {
+            let secret = self.secret_at(access)?;
+            let (glob, source) = (secret.glob.clone(), secret.source.clone());
+            Some((Action::Deny, Reason::Secret { glob, source, access: access.clone() }))
+        })
+    }
+
+    fn secret_at(&self, access: &Access) -> Option<&SecretPath> {
+        match access {
+            Access::Read(path) | Access::Write(path) => self.secrets.find(path),
+            _ => None,
+        }
+    }
+
+    fn rule_that_says(
+        &self,
+        action: Action,
+        question: &Question<'_>,
+        agent: Option<&str>,
+    ) -> Option<(Action, Reason)> {
+        let rules = self.layers.iter().flat_map(|layer| layer.rules_for(agent));
+        let mut rules = rules.filter(|rule| rule.action == action);
+        let rule = rules.find(|rule| {
+            rule.names_tool(question.tool)
+                || question.accesses.iter().any(|access| rule.touches(question.tool, access))
+        })?;
+        Some((action, Reason::Rule(rule.clone())))
+    }
+
+    /// No rule asks or denies: the call runs if each of its accesses is allowed by a rule or waved through by the mode.
+    fn allow_or_mode(&self, question: &Question<'_>, agent: Option<&str>) -> (Action, Reason) {
+        let granting = self.layers.iter().filter(|layer| layer.may_grant());
+        let written = granting.flat_map(|layer| layer.rules_for(agent));
+        let allows: Vec<&Rule> =
+            written.chain(question.saved).filter(|rule| rule.action == Action::Allow).collect();
+        if let Some(rule) = allows.iter().find(|rule| rule.names_tool(question.tool)) {
+            return (Action::Allow, Reason::Rule((*rule).clone()));
+        }
+        let mode = self.mode_for(agent);
+        if question.accesses.is_empty() {
+            let action = mode.verdict_on_nothing(question.effect);
+            return (action, Reason::Mode { mode, access: None });
+        }
+        let mut last_rule = None;
+        for access in question.accesses {
+            if let Some(rule) = allows.iter().find(|rule| rule.touches(question.tool, access)) {
+                last_rule = Some(*rule);
+            } else if mode.verdict(access, question.effect, self.sandbox_works) == Action::Ask {
+                return (Action::Ask, Reason::Mode { mode, access: Some(access.clone()) });
+            }
+        }
+        match last_rule {
+            Some(rule) => (Action::Allow, Reason::Rule(rule.clone())),
+            None => (Action::Allow, Reason::Mode { mode, access: None }),
+        }
+    }
+
+    /// The mode a person asked for, by command line or file, lowered by whoever may only narrow.
+    pub fn mode_for(&self, agent: Option<&str>) -> Mode {
+        let of = |kind: LayerKind| {
+            self.layers.iter().filter(move |layer| layer.kind == kind).filter_map(|l| l.mode)
+        };
+        let asked = of(LayerKind::Session).next_back().or_else(|| of(LayerKind::User).next_back());
+        let caps = of(LayerKind::Admin).chain(of(LayerKind::Project));
+        let caps = caps.chain(self.agent_rules(agent).filter_map(|rules| rules.mode));
+        caps.fold(asked.unwrap_or(Mode::Contained), Mode::min)
+    }
+
+    /// Whether something may be opened while a call runs. The gate judged what the tool named; a directory's content
+    /// is judged here, path by path, where nobody can be asked any more: what would be asked for stays closed unless
+    /// the same rule was already answered for an access that was granted.
+    pub fn opens(&self, question: &Question<'_>, granted: &[Access]) -> Result<(), Reason> {
+        let voices: Vec<Option<&str>> = if question.agents.is_empty() {
+            vec![None]
+        } else {
+            question.agents.iter().map(|agent| Some(agent.as_str())).collect()
+        };
+        for agent in voices {
+            let closed = self.secret(question).or_else(|| {
+                self.rule_that_says(Action::Deny, question, agent)
+                    .or_else(|| self.rule_that_says(Action::Ask, question, agent))
+            });
+            match closed {
+                None => {}
+                Some((Action::Ask, Reason::Rule(rule)))
+                    if granted.iter().any(|access| rule.touches(question.tool, access)) => {}
+                Some((_, reason)) => return Err(reason),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an agent is shown this tool at all: not outside its profile and not denied as a whole.
+    pub fn shows(&self, tool: &str, agents: &[String], profile: Option<&str>) -> bool {
+        let question =
+            Question { tool, effect: Effect::Read, accesses: &[], agents, profile, saved: &[] };
+        self.decide(&question).action != Action::Deny
+    }
+
+    /// What is written but does nothing: rules for tools that do not exist, and grants nobody trusted.
+    pub fn warnings(&self, tools: &[String]) -> Vec<String> {
+        let names = tools.iter().map(String::as_str);
+        let mut warnings = Vec::new();
+        for layer in &self.layers {
+            let rules = layer.rules.iter().chain(layer.agents.iter().flat_map(|a| &a.rules));
+            for rule in rules {
+                if layer.kind != LayerKind::BuiltIn {
+                    warnings.extend(rule.lint(names.clone()));
+                }
+                if rule.action == Action::Allow && !layer.may_grant() {
+                    warnings.push(format!(
+                        "{}: `{}` is not in force: a project may only narrow until you trust it; \
+                         add its folder to `trust` in your own config to change that",
+                        rule.source, rule.text
+                    ));
+                }
+            }
+        }
+        warnings
+    }
+
+    fn smallest_change(
+        &self,
+        action: Action,
+        reason: &Reason,
+        question: &Question<'_>,
+        agent: Option<&str>,
+    ) -> String {
+        let own_file = self.file_of(LayerKind::User);
+        match (action, reason) {
+            (Action::Allow, Reason::Rule(rule)) => {
+                format!("remove `{}` from `allow` ({})", rule.text, rule.source)
+            }
+            (Action::Allow, _) => {
+                format!("add `ask = [\"{}\"]` to {own_file}", question.tool)
+            }
+            (_, Reason::Rule(rule)) => {
+                format!("remove or narrow `{}` in `{}` ({})", rule.text, rule.action, rule.source)
+            }
+            (_, Reason::Secret { access, .. }) => {
+                format!("add `{}` to `secrets.except` in {own_file}", path_text(access))
+            }
+            (_, Reason::Profile { name, source: Some(source) }) => {
+                format!("add `{}` to profile `{name}` ({source})", question.tool)
+            }
+            (_, Reason::Profile { source: None, .. }) => {
+                let known: Vec<&str> = self.profiles.names().collect();
+                format!("use one of the profiles {}", known.join(", "))
+            }
+            (_, Reason::Mode { access, .. }) => {
+                let rule = access.as_ref().and_then(|access| suggestions(access).into_iter().next());
+                let rule = rule.unwrap_or_else(|| question.tool.to_owned());
+                let mode = self.least_mode(question, agent);
+                format!("add `allow = [\"{rule}\"]` to {own_file}, or use `--approve {mode}`")
+            }
+        }
+    }
+
+    fn least_mode(&self, question: &Question<'_>, agent: Option<&str>) -> Mode {
+        let runs = |mode: &&Mode| {
+            let allows = |access| {
+                mode.verdict(access, question.effect, self.sandbox_works) == Action::Allow
+            };
+            mode.verdict_on_nothing(Effect::Read) == Action::Allow
+                && question.accesses.iter().all(allows)
+                && **mode > self.mode_for(agent)
+        };
+        Mode::ALL.iter().find(runs).copied().unwrap_or(Mode::All)
+    }
+
+    fn file_of(&self, kind: LayerKind) -> String {
+        let layer = self.layers.iter().find(|layer| layer.kind == kind);
+        layer.map_or_else(|| "your config.toml".to_owned(), |layer| layer.file.to_string())
+    }
+}
+
+/// haft's own files and git's are how a workspace tells programs what to do; changing them is worth a question.
+fn built_in_layer() -> Layer {
+    const ASK: &[&str] = &["write(.haft/**)", "write(**/.git/**)"];
+    let mut layer = Layer::new(LayerKind::BuiltIn, "built-in");
+    let rule = |text: &&str| Rule::parse(Action::Ask, text, Source::named("built-in"));
+    layer.rules = ASK.iter().map(rule).collect::<Result<_, _>>().expect("the built-in rules parse");
+    layer
+}
+
+fn path_text(access: &Access) -> String {
+    match access {
+        Access::Read(path) | Access::Write(path) => path.display().to_string(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! The mode decides where no rule speaks: one word for how much runs unasked.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use super::rule::Action;
+use crate::{Access, Effect, Power, access::is_inside};
+
+/// How much runs without asking. Ordered from strict to free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Everything is asked for.
+    None,
+    /// Looking runs.
+    Safe,
+    /// Changes inside the workspace, and commands in a working sandbox, run too.
+    Contained,
+    /// Everything runs that no rule forbids. Must be asked for by name.
+    All,
+}
+
+impl Mode {
+    /// Every mode, from strict to free.
+    pub const ALL: &[Self] = &[Self::None, Self::Safe, Self::Contained, Self::All];
+
+    /// The word in configuration files and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Safe => "safe",
+            Self::Contained => "contained",
+            Self::All => "all",
+        }
+    }
+
+    /// What this mode says to one access.
+    pub(crate) fn verdict(self, access: &Access, effect: Effect, sandbox_works: bool) -> Action {
+        let reach = reach_of(access, sandbox_works);
+        // What cannot be brought back is never the mode's to wave through, however near it is.
+        let reach = if effect == Effect::Destructive { Reach::Beyond } else { reach };
+        self.allows(reach)
+    }
+
+    /// What this mode says to a call that touches nothing outside itself.
+    pub(crate) fn verdict_on_nothing(self, effect: Effect) -> Action {
+        let reach = match effect {
+            Effect::Read => Reach::Look,
+            Effect::Write => Reach::Change,
+            Effect::Execute | Effect::Destructive => Reach::Beyond,
+        };
+        self.allows(reach)
+    }
+
+    fn allows(self, reach: Reach) -> Action {
+        let least = match reach {
+            Reach::Look => Self::Safe,
+            Reach::Change => Self::Contained,
+            Reach::Beyond => Self::All,
+        };
+        if self >= least { Action::Allow } else { Action::Ask }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.iter().copied().find(|mode| mode.name() == text);
+        known.ok_or_else(|| format!("`{text}` is not a mode; one of none, safe, contained, all"))
+    }
+}
+
+/// How far an access reaches, as the modes see it.
+enum Reach {
+    /// Reads what haft keeps or what lies in the workspace.
+    Look,
+    /// Changes what the journal or the sandbox can hold.
+    Change,
+    /// Leaves the workspace, the machine, or what can be undone.
+    Beyond,
+}
+
+fn reach_of(access: &Access, sandbox_works: bool) -> Reach {
+    match access {
+        Access::Read(path) if is_inside(path) => Reach::Look,
+        Access::Write(path) if is_inside(path) => Reach::Change,
+        Access::Read(_) | Access::Write(_) | Access::Fetch(_) => Reach::Beyond,
+        Access::Run(_) | Access::Any(Power::Shell) if sandbox_works => Reach::Change,
+        Access::Run(_) => Reach::Beyond,
+        Access::Any(power) => match power {
+            // The calls that `Tools` leads to pass the gate themselves; the file powers are held to the workspace.
+            Power::Free | Power::Tools | Power::ReadFiles | Power::ReadStore | Power::Lsp => {
+                Reach::Look
+            }
+            Power::WriteFiles | Power::WriteStore | Power::Model => Reach::Change,
+            Power::Shell | Power::Net | Power::Mcp | Power::Host => Reach::Beyond,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The least mode in which an access runs unasked.
+    fn least(access: Access) -> Mode {
+        let runs = |mode: &&Mode| mode.verdict(&access, Effect::Read, false) == Action::Allow;
+        *Mode::ALL.iter().find(runs).expect("`all` allows everything")
+    }
+
+    #[test]
+    fn each_access_has_its_least_mode() {
+        assert_eq!(least(Access::Read("src".into())), Mode::Safe);
+        assert_eq!(least(Access::Read("/etc/passwd".into())), Mode::All);
+        assert_eq!(least(Access::Read("../x".into())), Mode::All);
+        assert_eq!(least(Access::Write("src/a".into())), Mode::Contained);
+        assert_eq!(least(Access::Write("/tmp/a".into())), Mode::All);
+        assert_eq!(least(Access::Run("ls".into())), Mode::All);
+        assert_eq!(least(Access::Fetch("docs.rs".into())), Mode::All);
+        assert_eq!(least(Access::Any(Power::Tools)), Mode::Safe);
+        assert_eq!(least(Access::Any(Power::Host)), Mode::All);
+    }
+
+    #[test]
+    fn a_working_sandbox_contains_commands() {
+        let run = Access::Run("ls".into());
+        assert_eq!(Mode::Contained.verdict(&run, Effect::Execute, true), Action::Allow);
+        assert_eq!(Mode::Safe.verdict(&run, Effect::Execute, true), Action::Ask);
+    }
+
+    #[test]
+    fn what_cannot_be_undone_is_asked_for_below_all() {
+        let write = Access::Write("src".into());
+        assert_eq!(Mode::Contained.verdict(&write, Effect::Destructive, true), Action::Ask);
+        assert_eq!(Mode::All.verdict(&write, Effect::Destructive, true), Action::Allow);
+    }
+
+    #[test]
+    fn none_asks_for_everything() {
+        assert_eq!(Mode::None.verdict_on_nothing(Effect::Read), Action::Ask);
+        assert_eq!(Mode::Safe.verdict_on_nothing(Effect::Read), Action::Allow);
+    }
+}

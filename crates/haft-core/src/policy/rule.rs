@@ -1,0 +1,366 @@
+//! One line of policy: `read`, `web_*`, `write(src/**)`, `bash(git status *)`, `web_fetch(docs.rs)`.
+
+use std::{fmt, path::Path, sync::Arc};
+
+use serde::Serialize;
+
+use super::pattern;
+use crate::{
+    Access, Power,
+    access::is_inside,
+    nearest::{did_you_mean, nearest},
+};
+
+/// What policy says to a call. Ordered: of several voices the strictest counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// It runs.
+    Allow,
+    /// A person decides.
+    Ask,
+    /// It does not run.
+    Deny,
+}
+
+impl Action {
+    /// The word in configuration files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Where a rule is written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Source {
+    /// The file, or a word like `built-in` or `saved`.
+    pub file: Arc<str>,
+    /// The line, when it is a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+}
+
+impl Source {
+    /// A source that is no file.
+    pub fn named(name: &str) -> Self {
+        Self { file: name.into(), line: None }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}", self.file),
+            None => f.write_str(&self.file),
+        }
+    }
+}
+
+/// A parsed rule with its place.
+///
+/// A bare name is a glob on tool names and stands for whole calls of those tools. With an argument it speaks of single
+/// accesses, and then `read`, `write`, `bash` and `web_fetch` stand for the kind of access, whichever tool makes it:
+/// `deny = ["read(private/**)"]` binds `grep` and `bash` as well.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Rule {
+    /// What it says.
+    pub action: Action,
+    /// As it was written.
+    pub text: String,
+    /// Where it was written.
+    pub source: Source,
+    #[serde(skip)]
+    name: String,
+    #[serde(skip)]
+    argument: Option<String>,
+}
+
+/// Why a rule's text is no rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a rule: {problem}")]
+pub struct RuleError {
+    text: String,
+    problem: String,
+}
+
+impl Rule {
+    /// Reads a rule.
+    ///
+    /// # Errors
+    /// Says what is wrong with the text.
+    pub fn parse(action: Action, text: &str, source: Source) -> Result<Self, RuleError> {
+        let fail = |problem: &str| RuleError { text: text.to_owned(), problem: problem.to_owned() };
+        let trimmed = text.trim();
+        let (name, argument) = match trimmed.split_once('(') {
+            None if trimmed.ends_with(')') => return Err(fail("it has a `)` without a `(`")),
+            None => (trimmed, None),
+            Some((name, rest)) => {
+                let argument = rest.strip_suffix(')').ok_or_else(|| {
+                    fail("the argument must be closed by a `)` at the end, as in `write(src/**)`")
+                })?;
+                (name, Some(argument))
+            }
+        };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '*' | '-');
+        if name.is_empty() || !name.chars().all(is_name) {
+            return Err(fail(
+                "it must begin with a tool's name, which may contain `*`, as in `web_*`",
+            ));
+        }
+        if let Some(argument) = argument {
+            check_argument(argument).map_err(|problem| fail(&problem))?;
+        }
+        Ok(Self {
+            action,
+            text: trimmed.to_owned(),
+            source,
+            name: name.to_owned(),
+            argument: argument.map(str::to_owned),
+        })
+    }
+
+    /// Whether the rule speaks of every call of this tool.
+    pub(crate) fn names_tool(&self, tool: &str) -> bool {
+        self.argument.is_none() && pattern::wildcard(&self.name, tool)
+    }
+
+    /// Whether the rule speaks of this access when this tool makes it.
+    pub(crate) fn touches(&self, tool: &str, access: &Access) -> bool {
+        let Some(argument) = &self.argument else {
+            return pattern::wildcard(&self.name, tool);
+        };
+        let is_named = pattern::wildcard(&self.name, tool) || verb(access) == Some(&self.name);
+        is_named && self.argument_fits(argument, access)
+    }
+
+    fn argument_fits(&self, argument: &str, access: &Access) -> bool {
+        if matches!(argument, "*" | "**") {
+            return true;
+        }
+        match access {
+            Access::Any(power) => argument == power.name(),
+            Access::Read(path) | Access::Write(path) => path_fits(argument, path),
+            Access::Run(command) => self.command_fits(argument, command),
+            Access::Fetch(target) => pattern::host(argument, target),
+        }
+    }
+
+    /// Text is a poor witness of what a shell does, so a wildcard may forbid it but not allow it.
+    fn command_fits(&self, argument: &str, command: &str) -> bool {
+        if self.action == Action::Allow && pattern::is_more_than_words(command) {
+            return argument == command.trim();
+        }
+        pattern::command(argument, command)
+    }
+
+    /// A warning when no known tool answers to the rule's name.
+    pub(crate) fn lint<'a>(&self, tools: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
+        let is_verb = self.argument.is_some() && VERBS.contains(&self.name.as_str());
+        if is_verb || tools.clone().any(|tool| pattern::wildcard(&self.name, tool)) {
+            return None;
+        }
+        let near = did_you_mean(&nearest(&self.name, tools));
+        let near = if near.is_empty() { String::new() } else { format!("; {near}") };
+        Some(format!(
+            "{}: the {} rule `{}` matches no tool{near}",
+            self.source, self.action, self.text
+        ))
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} `{}` ({})", self.action, self.text, self.source)
+    }
+}
+
+/// The names that stand for a kind of access in rules with an argument.
+const VERBS: &[&str] = &["read", "write", "bash", "web_fetch"];
+
+fn verb(access: &Access) -> Option<&'static str> {
+    match access {
+        Access::Read(_) | Access::Any(Power::ReadFiles) => Some("read"),
+        Access::Write(_) | Access::Any(Power::WriteFiles) => Some("write"),
+        Access::Run(_) | Access::Any(Power::Shell) => Some("bash"),
+        Access::Fetch(_) | Access::Any(Power::Net) => Some("web_fetch"),
+        Access::Any(_) => None,
+    }
+}
+
+fn path_fits(argument: &str, path: &Path) -> bool {
+    // A relative pattern speaks of the workspace only; `**/x` must not reach into the rest of the disk.
+    let same_ground = argument.starts_with('/') != is_inside(path);
+    same_ground && pattern::path(argument, path)
+}
+
+fn check_argument(argument: &str) -> Result<(), String> {
+    if argument.is_empty() {
+        return Err("the argument is empty; leave out the `()` to mean every call".to_owned());
+    }
+    if argument.starts_with('!') {
+        return Err("an argument cannot be negated; write the opposite rule".to_owned());
+    }
+    Ok(())
+}
+
+/// Rules that would allow just this access and its kin, narrow first. What a person is offered to remember.
+pub(crate) fn suggestions(access: &Access) -> Vec<String> {
+    match access {
+        Access::Any(_) => Vec::new(),
+        Access::Read(path) => path_suggestions("read", path),
+        Access::Write(path) => path_suggestions("write", path),
+        Access::Run(command) => command_suggestions(command),
+        Access::Fetch(target) => vec![format!("web_fetch({})", crate::access::host_of(target))],
+    }
+}
+
+fn path_suggestions(verb: &str, path: &Path) -> Vec<String> {
+    let mut rules = vec![format!("{verb}({})", literal_glob(&path.to_string_lossy()))];
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    // The parent of an outside path may be `/` or a home: too wide to offer.
+    if let Some(parent) = parent.filter(|_| is_inside(path)) {
+        rules.push(format!("{verb}({}/**)", literal_glob(&parent.to_string_lossy())));
+    }
+    rules
+}
+
+fn command_suggestions(command: &str) -> Vec<String> {
+    let command = command.trim();
+    let mut rules = vec![format!("bash({command})")];
+    let words: Vec<&str> = command.split_whitespace().collect();
+    // Two plain words (`git status`, `cargo test`) are the least that says what is done; one word is too wide.
+    let is_plain = |word: &&str| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    let has_verb = words.len() > 2 && !words[1].starts_with('-') && words[..2].iter().all(is_plain);
+    if has_verb && !pattern::is_more_than_words(command) {
+        rules.push(format!("bash({} {} *)", words[0], words[1]));
+    }
+    rules
+}
+
+/// Escapes what a glob would read as more than itself.
+fn literal_glob(path: &str) -> String {
+    let mut escaped = String::with_capacity(path.len());
+    for (index, c) in path.chars().enumerate() {
+        let is_negation = index == 0 && c == '!';
+        if is_negation || matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{LexicalPaths, ResolvePath};
+
+    fn rule(action: Action, text: &str) -> Rule {
+        Rule::parse(action, text, Source::named("test")).expect("a rule")
+    }
+
+    #[test]
+    fn bad_rules_say_what_is_wrong() {
+        for (text, word) in [
+            ("", "begin with a tool's name"),
+            ("(src)", "begin with a tool's name"),
+            ("write(src", "closed by a `)`"),
+            ("write)", "without a `(`"),
+            ("write()", "empty"),
+            ("write(!src)", "negated"),
+            ("rea d", "begin with a tool's name"),
+        ] {
+            let error = Rule::parse(Action::Allow, text, Source::named("t")).expect_err(text);
+            assert!(error.to_string().contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_argument_speaks_of_accesses_whichever_tool_makes_them() {
+        let private = rule(Action::Deny, "read(private/**)");
+        assert!(private.touches("grep", &Access::Read("private/a".into())));
+        assert!(!private.touches("grep", &Access::Read("public/a".into())));
+        assert!(!private.touches("edit", &Access::Write("private/a".into())));
+        assert!(!private.names_tool("read"));
+        assert!(rule(Action::Deny, "edit(src/**)").touches("edit", &Access::Write("src/a".into())));
+        assert!(!rule(Action::Deny, "edit(src/**)").touches("write", &Access::Write("src/a".into())));
+    }
+
+    #[test]
+    fn a_relative_rule_stays_in_the_workspace() {
+        assert!(!rule(Action::Allow, "read(**/x)").touches("read", &Access::Read("/etc/x".into())));
+        assert!(rule(Action::Deny, "read(**)").touches("read", &Access::Read("/etc/x".into())));
+        assert!(rule(Action::Allow, "read(/etc/x)").touches("read", &Access::Read("/etc/x".into())));
+    }
+
+    #[test]
+    fn a_wildcard_never_allows_shell_syntax() {
+        let allow = rule(Action::Allow, "bash(git status *)");
+        let deny = rule(Action::Deny, "bash(git status *)");
+        let plain = Access::Run("git status -s".into());
+        let chained = Access::Run("git status -s; rm -rf ~".into());
+        assert!(allow.touches("bash", &plain));
+        assert!(!allow.touches("bash", &chained));
+        assert!(deny.touches("bash", &chained));
+        let spelt_out = rule(Action::Allow, "bash(make | tee log)");
+        assert!(spelt_out.touches("bash", &Access::Run("make | tee log".into())));
+    }
+
+    #[test]
+    fn suggestions_go_from_narrow_to_wide_and_never_to_the_root() {
+        assert_eq!(
+            suggestions(&Access::Write("src/a.rs".into())),
+            ["write(src/a.rs)", "write(src/**)"]
+        );
+        assert_eq!(suggestions(&Access::Write("a.rs".into())), ["write(a.rs)"]);
+        assert_eq!(suggestions(&Access::Read("/etc/passwd".into())), ["read(/etc/passwd)"]);
+        assert_eq!(
+            suggestions(&Access::Run("cargo test -p x".into())),
+            ["bash(cargo test -p x)", "bash(cargo test *)"]
+        );
+        assert_eq!(suggestions(&Access::Run("rm -rf x".into())), ["bash(rm -rf x)"]);
+        assert_eq!(suggestions(&Access::Run("a b c; d".into())), ["bash(a b c; d)"]);
+    }
+
+    #[test]
+    fn a_rule_for_no_tool_is_warned_about() {
+        let tools = ["read", "write", "hello"];
+        let lint = |text: &str| rule(Action::Allow, text).lint(tools.iter().copied());
+        assert_eq!(lint("hello"), None);
+        assert_eq!(lint("bash(ls)"), None, "a verb is known even before its tool is");
+        let warning = lint("helo").expect("warned");
+        assert!(warning.contains("matches no tool; did you mean `hello`?"), "{warning}");
+    }
+
+    proptest! {
+        /// What a person is offered to remember covers what they were asked about.
+        #[test]
+        fn every_suggestion_covers_its_access(path in "[a-zA-Z0-9 ._\\[\\]{}*?!-]{1,12}(/[a-z*\\[]{1,6}){0,3}") {
+            let paths = LexicalPaths { workspace: "/w".into() };
+            let access = Access::Write(paths.resolve(Path::new(&path)));
+            for text in suggestions(&access) {
+                let rule = Rule::parse(Action::Allow, &text, Source::named("t"));
+                let rule = rule.map_err(|e| TestCaseError::fail(e.to_string()))?;
+                prop_assert!(rule.touches("write", &access), "{text} for {path}");
+            }
+        }
+
+        #[test]
+        fn parsing_never_panics(text in ".{0,40}") {
+            let parsed = Rule::parse(Action::Deny, &text, Source::named("t"));
+            if let Ok(rule) = parsed { prop_assert_eq!(rule.text.as_str(), text.trim()); }
+        }
+    }
+}

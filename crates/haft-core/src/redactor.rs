@@ -1,0 +1,3 @@
+//! stub
+use std::borrow::Cow;
+#[derive(Clone,Default)] pub struct Redactor; impl Redactor{ pub fn text<'a>(&self,t:&'a str)->Cow<'a,str>{Cow::Borrowed(t)} pub fn value(&self,_v:&mut serde_json::Value){} }

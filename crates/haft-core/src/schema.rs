@@ -1,0 +1,401 @@
+//! JSON Schemas of inputs and outputs: made from types, or taken from strangers, checked, and explained when a
+//! value does not fit. The only room that knows jsonschema.
+
+use std::sync::{Arc, OnceLock};
+
+use jsonschema::{
+    ValidationError, Validator,
+    error::{TypeKind, ValidationErrorKind},
+};
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::{ToolError, nearest::nearest};
+
+/// Names that a property answers to besides its own; the repair stage renames them, no surface shows them.
+pub const ALIASES: &str = "x-aliases";
+
+/// Foreign schemas nested deeper than this are refused: compiling them could overflow the stack.
+const MAX_SCHEMA_DEPTH: usize = 64;
+
+/// A JSON Schema (2020-12) whose root is an object. Cheap to clone; the validator is built at first use.
+#[derive(Clone)]
+pub struct Schema(Arc<Inner>);
+
+struct Inner {
+    /// With `x-aliases`, as the repair stage needs it.
+    raw: Value,
+    published: OnceLock<Value>,
+    validator: OnceLock<Result<Validator, String>>,
+}
+
+impl Schema {
+    /// The schema of a type, as a reader of that type's JSON sees it.
+    pub fn of<T: JsonSchema>() -> Self {
+        let settings = SchemaSettings::draft2020_12().for_deserialize();
+        Self::generated::<T>(settings)
+    }
+
+    /// The schema of a type, as somebody who is handed its JSON sees it.
+    pub fn of_output<T: JsonSchema>() -> Self {
+        let settings = SchemaSettings::draft2020_12().for_serialize();
+        Self::generated::<T>(settings)
+    }
+
+    fn generated<T: JsonSchema>(settings: SchemaSettings) -> Self {
+        // Without `$ref` every provider can read the schema as it is; only recursive types keep theirs.
+        let generator = settings.with(|s| s.inline_subschemas = true).into_generator();
+        let mut raw = generator.into_root_schema_for::<T>().to_value();
+        if let Some(root) = raw.as_object_mut() {
+            // The dialect is the same everywhere and the Rust name of the struct helps no reader.
+            root.shift_remove("$schema");
+            root.shift_remove("title");
+            root.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+        }
+        drop_noise(&mut raw);
+        Self::from_raw(raw)
+    }
+
+    /// A schema from elsewhere (an MCP server, a manifest). It must be a valid object schema.
+    ///
+    /// # Errors
+    /// Of kind `input`, naming what is wrong with the schema.
+    pub fn from_value(raw: Value) -> Result<Self, ToolError> {
+        if depth(&raw) > MAX_SCHEMA_DEPTH {
+            let message = format!("the schema is nested deeper than {MAX_SCHEMA_DEPTH} levels");
+            return Err(ToolError::input(message).hint("flatten the schema"));
+        }
+        if raw.get("type").and_then(Value::as_str) != Some("object") {
+            return Err(ToolError::input("the schema's root is not `\"type\": \"object\"`")
+                .hint("tools take one JSON object; wrap other values in a property"));
+        }
+        let schema = Self::from_raw(raw);
+        match schema.validator() {
+            Ok(_) => Ok(schema),
+            Err(reason) => Err(ToolError::input(format!("the schema is not valid: {reason}"))
+                .hint("mend the schema; it is read as JSON Schema 2020-12")),
+        }
+    }
+
+    fn from_raw(raw: Value) -> Self {
+        Self(Arc::new(Inner { raw, published: OnceLock::new(), validator: OnceLock::new() }))
+    }
+
+    /// The schema as every surface shows it.
+    pub fn as_value(&self) -> &Value {
+        self.0.published.get_or_init(|| {
+            let mut published = self.0.raw.clone();
+            drop_aliases(&mut published);
+            published
+        })
+    }
+
+    /// The schema with the names that only the repair stage reads.
+    pub(crate) fn raw(&self) -> &Value {
+        &self.0.raw
+    }
+
+    /// The properties of the root object, in the order they were written.
+    pub fn properties(&self) -> impl Iterator<Item = (&str, &Value)> {
+        let properties = self.as_value().get("properties").and_then(Value::as_object);
+        properties.into_iter().flatten().map(|(name, schema)| (name.as_str(), schema))
+    }
+
+    /// Whether the root object cannot do without this property.
+    pub fn is_required(&self, property: &str) -> bool {
+        let required = self.as_value().get("required").and_then(Value::as_array);
+        required.is_some_and(|names| names.iter().any(|name| name == property))
+    }
+
+    /// Everything that is wrong with a value, one line each with the field's path; empty when it fits.
+    pub fn violations(&self, value: &Value) -> Vec<String> {
+        match self.validator() {
+            Ok(validator) if validator.is_valid(value) => Vec::new(),
+            Ok(validator) => validator.iter_errors(value).map(|error| explain(&error)).collect(),
+            Err(reason) => vec![format!("the tool's own schema is not valid: {reason}")],
+        }
+    }
+
+    fn validator(&self) -> Result<&Validator, &str> {
+        let built = self.0.validator.get_or_init(|| {
+            jsonschema::draft202012::new(&self.0.raw).map_err(|error| error.to_string())
+        });
+        built.as_ref().map_err(String::as_str)
+    }
+}
+
+impl std::fmt::Debug for Schema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Schema({})", self.as_value())
+    }
+}
+
+impl Serialize for Schema {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.as_value().serialize(serializer)
+    }
+}
+
+/// Formats like `uint32` and `"default": null` say nothing to a model, cost tokens, and some providers refuse them.
+fn drop_noise(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            let is_number_format = |format: &Value| {
+                format.as_str().is_some_and(|name| {
+                    name.starts_with("uint") || name.starts_with("int") || name == "double"
+                })
+            };
+            if object.get("format").is_some_and(is_number_format) {
+                object.shift_remove("format");
+            }
+            if object.get("default").is_some_and(Value::is_null) {
+                object.shift_remove("default");
+            }
+            object.values_mut().for_each(drop_noise);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_noise),
+        _ => {}
+    }
+}
+
+fn drop_aliases(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            object.shift_remove(ALIASES);
+            object.values_mut().for_each(drop_aliases);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_aliases),
+        _ => {}
+    }
+}
+
+/// How deep a value is nested, counted without recursion so that hostile depth cannot overflow the stack.
+pub(crate) fn depth(value: &Value) -> usize {
+    let mut deepest = 0;
+    let mut open = vec![(value, 1)];
+    while let Some((value, level)) = open.pop() {
+        deepest = deepest.max(level);
+        match value {
+            Value::Array(items) => open.extend(items.iter().map(|item| (item, level + 1))),
+            Value::Object(object) => open.extend(object.values().map(|item| (item, level + 1))),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+fn explain(error: &ValidationError<'_>) -> String {
+    let path = dotted(error.instance_path().as_str());
+    let problem = problem(error);
+    if path.is_empty() { problem } else { format!("{path}: {problem}") }
+}
+
+fn problem(error: &ValidationError<'_>) -> String {
+    use ValidationErrorKind as Kind;
+    let got = shown(error.instance());
+    match error.kind() {
+        Kind::Type { kind } => format!("expected {}, got {got}", type_words(kind)),
+        Kind::Required { property } => {
+            format!("missing field `{}`", property.as_str().unwrap_or_default())
+        }
+        Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
+            unknown_fields(unexpected)
+        }
+        Kind::Enum { options } => format!("expected one of {options}, got {got}"),
+        Kind::Constant { expected_value } => format!("expected {expected_value}, got {got}"),
+        Kind::Minimum { limit } => format!("expected at least {limit}, got {got}"),
+        Kind::Maximum { limit } => format!("expected at most {limit}, got {got}"),
+        Kind::ExclusiveMinimum { limit } => format!("expected more than {limit}, got {got}"),
+        Kind::ExclusiveMaximum { limit } => format!("expected less than {limit}, got {got}"),
+        Kind::MinLength { limit: 1 } => "expected some text, got \"\"".to_owned(),
+        Kind::MinLength { limit } => format!("expected at least {limit} characters, got {got}"),
+        Kind::MaxLength { limit } => format!("expected at most {limit} characters, got {got}"),
+        Kind::MinItems { limit } => format!("expected at least {limit} items, got {got}"),
+        Kind::MaxItems { limit } => format!("expected at most {limit} items, got {got}"),
+        Kind::Pattern { pattern } => format!("expected text that matches `{pattern}`, got {got}"),
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => closest_branch(context, &got),
+        _ => format!("{error}"),
+    }
+}
+
+fn unknown_fields(unexpected: &[String]) -> String {
+    let names: Vec<String> = unexpected.iter().map(|name| format!("`{name}`")).collect();
+    format!("unknown field{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
+}
+
+/// A union's own message says only that nothing fits. The branch with the fewest complaints, tags counting most, is
+/// the one the caller meant, so its complaints are the useful ones.
+fn closest_branch(branches: &[Vec<ValidationError<'static>>], got: &str) -> String {
+    let weight = |branch: &&Vec<ValidationError<'static>>| -> usize {
+        let cost = |error: &ValidationError<'_>| match error.kind() {
+            ValidationErrorKind::Constant { .. } | ValidationErrorKind::Enum { .. } => 100,
+            ValidationErrorKind::Type { .. } if error.instance_path().as_str().is_empty() => 50,
+            _ => 1,
+        };
+        branch.iter().map(cost).sum()
+    };
+    match branches.iter().min_by_key(weight) {
+        Some(branch) if !branch.is_empty() => {
+            branch.iter().map(problem).collect::<Vec<_>>().join("; ")
+        }
+        _ => format!("{got} fits none of the allowed forms"),
+    }
+}
+
+fn type_words(kind: &TypeKind) -> String {
+    let words: Vec<String> = match kind {
+        TypeKind::Single(one) => vec![with_article(&one.to_string())],
+        TypeKind::Multiple(set) => set
+            .iter()
+            .map(|one| one.to_string())
+            // `Option` makes null possible; saying so only distracts from what is wanted.
+            .filter(|name| name != "null")
+            .map(|name| with_article(&name))
+            .collect(),
+    };
+    words.join(" or ")
+}
+
+fn with_article(name: &str) -> String {
+    let article = if matches!(name, "integer" | "array" | "object") { "an" } else { "a" };
+    if name == "null" { name.to_owned() } else { format!("{article} {name}") }
+}
+
+/// A value as an error message shows it: whole when short, its beginning when long.
+fn shown(value: &Value) -> String {
+    const LONGEST: usize = 60;
+    let text = value.to_string();
+    if text.chars().count() <= LONGEST {
+        return text;
+    }
+    let beginning: String = text.chars().take(LONGEST).collect();
+    format!("{beginning}…")
+}
+
+/// `/patches/0/start_line` as `patches[0].start_line`.
+fn dotted(pointer: &str) -> String {
+    let mut dotted = String::new();
+    for part in pointer.split('/').skip(1) {
+        let part = part.replace("~1", "/").replace("~0", "~");
+        if !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()) {
+            dotted.push_str(&format!("[{part}]"));
+        } else {
+            if !dotted.is_empty() {
+                dotted.push('.');
+            }
+            dotted.push_str(&part);
+        }
+    }
+    dotted
+}
+
+/// The known property names nearest to an unknown one, for hints.
+pub(crate) fn nearest_properties<'a>(schema: &'a Schema, unknown: &str) -> Vec<&'a str> {
+    nearest(unknown, schema.properties().map(|(name, _)| name))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only its schema is looked at")]
+    struct Sample {
+        /// Where.
+        #[schemars(length(min = 1), extend("x-aliases" = ["file"]))]
+        path: String,
+        #[schemars(range(min = 1, max = 2000))]
+        limit: Option<u32>,
+        #[serde(default)]
+        patches: Vec<Patch>,
+    }
+
+    #[derive(Deserialize, JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is looked at")]
+    struct Patch {
+        start_line: u32,
+    }
+
+    #[track_caller]
+    fn check(value: Value, expected: &[&str]) {
+        assert_eq!(Schema::of::<Sample>().violations(&value), expected);
+    }
+
+    #[test]
+    fn violations_name_the_field_and_what_was_expected() {
+        check(json!({"path": "a"}), &[]);
+        check(json!({"path": "a", "limit": null}), &[]);
+        check(json!({}), &["missing field `path`"]);
+        check(
+            json!({"path": "a", "limit": "ten"}),
+            &["limit: expected an integer, got \"ten\""],
+        );
+        check(json!({"path": "a", "limit": 9999}), &["limit: expected at most 2000, got 9999"]);
+        check(json!({"path": ""}), &["path: expected some text, got \"\""]);
+        check(json!({"path": "a", "pth": 1}), &["unknown field `pth`"]);
+        check(
+            json!({"path": "a", "patches": [{"start_line": "x"}]}),
+            &["patches[0].start_line: expected an integer, got \"x\""],
+        );
+    }
+
+    #[test]
+    fn all_violations_are_reported_at_once() {
+        let found = Schema::of::<Sample>().violations(&json!({"limit": "ten", "x": 1}));
+        assert_eq!(found.len(), 3, "{found:?}");
+    }
+
+    #[test]
+    fn published_schemas_are_clean() {
+        let schema = Schema::of::<Sample>();
+        let text = schema.as_value().to_string();
+        for noise in ["x-aliases", "uint32", "$schema", "\"title\"", "$ref"] {
+            assert!(!text.contains(noise), "{noise} in {text}");
+        }
+        let names: Vec<&str> = schema.properties().map(|(name, _)| name).collect();
+        assert_eq!(names, ["path", "limit", "patches"], "in the order they were written");
+    }
+
+    #[test]
+    fn a_union_is_explained_by_its_closest_branch() {
+        let schema = Schema::from_value(json!({
+            "type": "object",
+            "properties": {"shape": {"oneOf": [
+                {"type": "object", "properties": {"kind": {"const": "circle"}, "radius": {"type": "number"}},
+                 "required": ["kind", "radius"]},
+                {"type": "object", "properties": {"kind": {"const": "square"}, "side": {"type": "number"}},
+                 "required": ["kind", "side"]},
+            ]}},
+        }))
+        .expect("a valid schema");
+        let found = schema.violations(&json!({"shape": {"kind": "square"}}));
+        assert_eq!(found, ["shape: missing field `side`"]);
+    }
+
+    #[test]
+    fn foreign_schemas_must_be_objects_and_valid() {
+        for (bad, word) in [
+            (json!({"type": "string"}), "root"),
+            (json!({"type": "object", "properties": {"a": {"type": "strin"}}}), "not valid"),
+            (json!({"type": "object", "properties": {"a": {"$ref": "http://h.example/x"}}}), "not valid"),
+        ] {
+            let error = Schema::from_value(bad).expect_err("refused");
+            assert!(error.message().contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_deep_foreign_schema_is_refused_not_compiled() {
+        let mut deep = json!({"type": "string"});
+        for _ in 0..100 {
+            deep = json!({"type": "object", "properties": {"a": deep}});
+        }
+        let error = Schema::from_value(deep).expect_err("refused");
+        assert!(error.message().contains("deeper than 64"), "{error}");
+    }
+}

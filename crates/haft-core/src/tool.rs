@@ -1,0 +1,312 @@
+//! A tool: what it is (`ToolSpec`), what it would touch, and how it runs. Everything else in haft is made from
+//! these words: command lines, model formats, MCP listings, forms, documentation.
+
+use std::{borrow::Cow, pin::Pin, sync::OnceLock, time::Duration};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{Access, Call, Effect, Need, Power, Reply, Schema, ToolError};
+
+/// A future that crosses an object-safe border.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// How long a call may take when its tool does not say.
+pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(120);
+
+/// Anything the gate runs. `#[tool]` writes the implementation for a plain async fn; MCP proxies, plugins and
+/// composites implement it by hand.
+pub trait Tool: Send + Sync {
+    /// The canonical name. Must equal `spec().name`; apart, so that looking a tool up builds no schema.
+    fn name(&self) -> &str {
+        &self.spec().name
+    }
+
+    /// What the tool is.
+    fn spec(&self) -> &ToolSpec;
+
+    /// What this call would touch, judged from its input alone. Pure; runs before policy and approval.
+    ///
+    /// # Errors
+    /// When the input names something that cannot be judged.
+    fn access(&self, input: &Value) -> Result<Vec<Access>, ToolError>;
+
+    /// Does the work. Dropping the future stops it.
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, ToolError>>;
+}
+
+impl<T: Tool + ?Sized> Tool for &'static T {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn spec(&self) -> &ToolSpec {
+        (**self).spec()
+    }
+
+    fn access(&self, input: &Value) -> Result<Vec<Access>, ToolError> {
+        (**self).access(input)
+    }
+
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, ToolError>> {
+        (**self).call(call)
+    }
+}
+
+/// Who vouches for a tool's needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Origin {
+    /// The compiler: the needs are the function's signature.
+    Derived,
+    /// Somebody's word: a plugin's manifest, an MCP server.
+    Declared {
+        /// Who said so.
+        by: String,
+    },
+}
+
+/// Everything that is known about a tool before it is called.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct ToolSpec {
+    /// Snake case, at most 64 characters, unique in a registry.
+    pub name: Cow<'static, str>,
+    /// A few words for people.
+    pub title: Cow<'static, str>,
+    /// The family it is listed under.
+    pub group: Cow<'static, str>,
+    /// What the model reads; `${variables}` are filled in when definitions are handed out.
+    pub description: Cow<'static, str>,
+    /// The schema of the arguments.
+    pub input: Schema,
+    /// The schema of the typed output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<Schema>,
+    /// The powers it asks for.
+    pub needs: Vec<Need>,
+    /// How far a call can reach: what the needs imply, or more.
+    pub effect: Effect,
+    /// Whether calling it twice is the same as calling it once.
+    pub idempotent: bool,
+    /// Whether it reaches things nobody here controls.
+    pub open_world: bool,
+    /// Whether it ends the turn of the agent that calls it.
+    pub terminal: bool,
+    /// How long one call may take.
+    #[serde(serialize_with = "as_millis", rename = "deadline_ms")]
+    pub deadline: Duration,
+    /// Who vouches for the needs.
+    pub origin: Origin,
+    /// Globs on provider names this tool is offered to; empty means all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub providers: Vec<Cow<'static, str>>,
+    /// Values for the tool's own `${variables}`.
+    #[serde(skip)]
+    pub variables: Vec<(Cow<'static, str>, String)>,
+}
+
+impl ToolSpec {
+    /// A spec for a tool that is made at run time. Its needs are somebody's word: `by` says whose.
+    pub fn declared(
+        by: impl Into<String>,
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input: Schema,
+    ) -> Self {
+        let name = name.into();
+        Self {
+            title: title_of(&name).into(),
+            name: name.into(),
+            group: "custom".into(),
+            description: description.into().into(),
+            input,
+            output: None,
+            needs: Vec::new(),
+            effect: Effect::Read,
+            idempotent: false,
+            open_world: false,
+            terminal: false,
+            deadline: DEFAULT_DEADLINE,
+            origin: Origin::Declared { by: by.into() },
+            providers: Vec::new(),
+            variables: Vec::new(),
+        }
+    }
+
+    /// States the needs; effect and reach follow from them.
+    #[must_use]
+    pub fn needs(mut self, powers: impl IntoIterator<Item = Power>) -> Self {
+        self.needs = powers.into_iter().map(Need::required).collect();
+        self.effect = self.effect.max(effect_of(&self.needs));
+        self.open_world = is_open_world(&self.needs);
+        self
+    }
+
+    /// Whether the signature asks for this power, as a must or as a may.
+    pub fn needs_power(&self, power: Power) -> bool {
+        self.needs.iter().any(|need| need.power == power)
+    }
+}
+
+/// What `#[tool]` knows at compile time: constants and function pointers, so that a catalogue of a hundred tools costs
+/// nothing until one is used.
+pub struct Parts {
+    /// The tool's name: the function's, or `name = "…"`.
+    pub name: &'static str,
+    /// `title = "…"`; made from the name when `None`.
+    pub title: Option<&'static str>,
+    /// `group = "…"`; the module's name when `None`.
+    pub group: Option<&'static str>,
+    /// `module_path!()` of the function.
+    pub module: &'static str,
+    /// The text of the adjacent `.txt` file.
+    pub description: &'static str,
+    /// The needs of the arguments after the first.
+    pub needs: &'static [Need],
+    /// `effect = …`; can only raise what the needs imply.
+    pub effect: Option<Effect>,
+    /// `idempotent`.
+    pub idempotent: bool,
+    /// `open_world`, besides what the needs imply.
+    pub open_world: bool,
+    /// `terminal`.
+    pub terminal: bool,
+    /// `deadline = "30s"`.
+    pub deadline: Option<Duration>,
+    /// `providers("openai*")`.
+    pub providers: &'static [&'static str],
+    /// `variables(limit = LIMIT)`.
+    pub variables: fn() -> Vec<(&'static str, String)>,
+    /// Input and output schema.
+    pub schemas: fn() -> (Schema, Option<Schema>),
+    /// Decodes the input and says what it would touch: `access = |input| …`, or the needs as a whole.
+    pub access: fn(&Value) -> Result<Vec<Access>, ToolError>,
+    /// Decodes the input, makes the capabilities and runs the function.
+    pub run: fn(Call) -> BoxFuture<'static, Result<Reply, ToolError>>,
+}
+
+/// A tool written as a function. `#[tool]` puts one beside the function as `pub static TOOL`.
+pub struct StaticTool {
+    parts: Parts,
+    spec: OnceLock<ToolSpec>,
+}
+
+impl StaticTool {
+    /// Wraps the parts; builds nothing.
+    pub const fn new(parts: Parts) -> Self {
+        Self { parts, spec: OnceLock::new() }
+    }
+
+    fn build_spec(&self) -> ToolSpec {
+        let parts = &self.parts;
+        let (input, output) = (parts.schemas)();
+        let needs = parts.needs.to_vec();
+        let implied = effect_of(&needs);
+        ToolSpec {
+            name: parts.name.into(),
+            title: parts.title.map_or_else(|| title_of(parts.name).into(), Cow::Borrowed),
+            group: parts.group.unwrap_or_else(|| group_of(parts.module)).into(),
+            description: parts.description.trim_end().into(),
+            input,
+            output,
+            effect: parts.effect.map_or(implied, |said| said.max(implied)),
+            idempotent: parts.idempotent,
+            open_world: parts.open_world || is_open_world(&needs),
+            terminal: parts.terminal,
+            deadline: parts.deadline.unwrap_or(DEFAULT_DEADLINE),
+            origin: Origin::Derived,
+            providers: parts.providers.iter().map(|&glob| glob.into()).collect(),
+            variables: (parts.variables)().into_iter().map(|(k, v)| (k.into(), v)).collect(),
+            needs,
+        }
+    }
+}
+
+impl Tool for StaticTool {
+    fn name(&self) -> &str {
+        self.parts.name
+    }
+
+    fn spec(&self) -> &ToolSpec {
+        self.spec.get_or_init(|| self.build_spec())
+    }
+
+    fn access(&self, input: &Value) -> Result<Vec<Access>, ToolError> {
+        (self.parts.access)(input)
+    }
+
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, ToolError>> {
+        (self.parts.run)(call)
+    }
+}
+
+/// The accesses of a tool that cannot say more than its needs.
+pub fn whole_powers(needs: &[Need]) -> Vec<Access> {
+    let powers = needs.iter().map(|need| need.power).filter(|power| *power != Power::Free);
+    powers.map(Access::Any).collect()
+}
+
+fn effect_of(needs: &[Need]) -> Effect {
+    needs.iter().map(|need| need.power.effect()).max().unwrap_or(Effect::Read)
+}
+
+fn is_open_world(needs: &[Need]) -> bool {
+    needs.iter().any(|need| need.power.is_open_world())
+}
+
+/// `read_file` as "Read file".
+fn title_of(name: &str) -> String {
+    let words = name.replace('_', " ");
+    let mut letters = words.chars();
+    match letters.next() {
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => words,
+    }
+}
+
+/// `haft_tools::files::read` is in the group `files`; a tool at the root of its crate is `custom`.
+fn group_of(module: &'static str) -> &'static str {
+    let mut segments = module.rsplit("::");
+    let _own_module = segments.next();
+    match (segments.next(), segments.next()) {
+        (Some(parent), Some(_crate)) => parent,
+        _ => "custom",
+    }
+}
+
+fn as_millis<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn titles_and_groups_are_made_from_names() {
+        assert_eq!(title_of("read_file"), "Read file");
+        assert_eq!(group_of("haft_tools::files::read"), "files");
+        assert_eq!(group_of("my_tool"), "custom");
+        assert_eq!(group_of("my_app::greet"), "custom");
+    }
+
+    #[test]
+    fn effect_and_reach_follow_from_the_needs() {
+        let schema = Schema::from_value(json!({"type": "object"})).expect("valid");
+        let spec = ToolSpec::declared("test", "t", "d", schema);
+        let cases: [(&[Power], Effect, bool); 4] = [
+            (&[Power::Free], Effect::Read, false),
+            (&[Power::ReadFiles, Power::Net], Effect::Read, true),
+            (&[Power::WriteFiles], Effect::Write, false),
+            (&[Power::WriteFiles, Power::Shell], Effect::Execute, false),
+        ];
+        for (powers, effect, open_world) in cases {
+            let spec = spec.clone().needs(powers.iter().copied());
+            assert_eq!((spec.effect, spec.open_world), (effect, open_world), "{powers:?}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! `${variables}` in tool descriptions. Every one must resolve: a model must never read a template.
+
+use std::{borrow::Cow, path::PathBuf};
+
+use crate::ToolSpec;
+
+/// What descriptions may speak of besides a tool's own variables.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// `${workspace}`: the absolute workspace directory.
+    pub workspace: PathBuf,
+    /// `${directory}`: where the caller stands in it.
+    pub directory: PathBuf,
+    /// `${date}`: today, `2026-11-15`.
+    pub date: String,
+}
+
+impl Surroundings {
+    /// A tool's description with its variables filled in.
+    ///
+    /// # Errors
+    /// Names the variable that nothing resolves.
+    pub fn describe(&self, spec: &ToolSpec) -> Result<Cow<'static, str>, String> {
+        if !spec.description.contains("${") {
+            return Ok(spec.description.clone());
+        }
+        let filled = fill(&spec.description, |name| match name {
+            "workspace" => Some(self.workspace.display().to_string()),
+            "directory" => Some(self.directory.display().to_string()),
+            "date" => Some(self.date.clone()),
+            _ => {
+                let own = spec.variables.iter().find(|(known, _)| known == name);
+                own.map(|(_, value)| value.clone())
+            }
+        });
+        filled.map(Cow::Owned)
+    }
+}
+
+fn fill(template: &str, resolve: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    let mut filled = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("${") {
+        filled.push_str(before);
+        let (name, tail) = after
+            .split_once('}')
+            .ok_or_else(|| "the description has a `${` that is never closed".to_owned())?;
+        let value = resolve(name)
+            .ok_or_else(|| format!("the description's variable `${{{name}}}` has no value"))?;
+        filled.push_str(&value);
+        rest = tail;
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(template: &str) -> Result<String, String> {
+        let resolve = |name: &str| (name == "limit").then(|| "2000".to_owned());
+        fill(template, resolve)
+    }
+
+    #[test]
+    fn every_variable_must_resolve() {
+        assert_eq!(filled("at most ${limit} lines, $5"), Ok("at most 2000 lines, $5".into()));
+        assert!(filled("${nothing}").expect_err("unknown").contains("`${nothing}` has no value"));
+        assert!(filled("${limit").expect_err("open").contains("never closed"));
+    }
+}

@@ -1,0 +1,161 @@
+//! `cargo xtask docs`: the pages that haft writes about itself. They are committed, and `check`
+//! fails when one is stale.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::{shell, step};
+
+struct Page {
+    path: &'static str,
+    /// The arguments of `haft` that print it.
+    arguments: &'static [&'static str],
+}
+
+const PAGES: &[Page] = &[
+    Page { path: "docs/haft.1", arguments: &["man"] },
+    Page { path: "docs/tools.md", arguments: &["tools", "--format", "markdown"] },
+];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Mode {
+    Write,
+    Compare,
+}
+
+pub(crate) fn run(mode: Mode) -> Result<()> {
+    let haft = build_haft()?;
+    let mut stale = Vec::new();
+    for page in PAGES {
+        let fresh = render(&haft, page)?;
+        match mode {
+            Mode::Write => write(&shell::root().join(page.path), &fresh)?,
+            Mode::Compare => {
+                stale.extend(staleness(page.path, &shell::root().join(page.path), &fresh))
+            }
+        }
+    }
+    step::none_of(&stale)
+}
+
+/// Builds what the test runner will build anyway: with `--examples` cargo unifies features as for
+/// tests, so that the dependencies are not compiled a second time for these pages.
+fn build_haft() -> Result<PathBuf> {
+    let words = "cargo build --quiet --workspace --bins --examples \
+                 --message-format json-render-diagnostics";
+    let messages = shell::capture(&words.split(' ').collect::<Vec<_>>())?;
+    messages.lines().find_map(haft_executable).context("cargo built no program called haft")
+}
+
+#[derive(Deserialize)]
+struct Artifact {
+    target: Target,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+fn haft_executable(message: &str) -> Option<PathBuf> {
+    // Cargo's other messages have other shapes and fail to parse here, as they should.
+    let artifact: Artifact = serde_json::from_str(message).ok()?;
+    let is_haft =
+        artifact.target.name == "haft" && artifact.target.kind.iter().any(|kind| kind == "bin");
+    artifact.executable.filter(|_| is_haft)
+}
+
+/// Runs haft where it can learn nothing about this machine: no variables, and an empty home.
+fn render(haft: &Path, page: &Page) -> Result<String> {
+    let home = empty_home(haft)?;
+    let line = format!("haft {}", page.arguments.join(" "));
+    let mut command =
+        shell::command(&[haft.to_str().context("the target folder's path is not utf-8")?]);
+    command.args(page.arguments).stdin(Stdio::null()).env_clear();
+    command.env("HOME", &home).env("XDG_CONFIG_HOME", &home);
+    let text = shell::output_of(&mut command, &line)?;
+    refuse(&line, &text, &[shell::root(), &home])?;
+    Ok(text)
+}
+
+fn empty_home(haft: &Path) -> Result<PathBuf> {
+    let home = haft.with_file_name("xtask-empty-home");
+    if home.exists() {
+        fs::remove_dir_all(&home)
+            .with_context(|| format!("{} cannot be emptied", home.display()))?;
+    }
+    fs::create_dir(&home).with_context(|| format!("{} cannot be made", home.display()))?;
+    Ok(home)
+}
+
+/// A page with a path of this machine in it would be stale on every other.
+fn refuse(line: &str, text: &str, private: &[&Path]) -> Result<()> {
+    if text.trim().is_empty() {
+        bail!("`{line}` printed nothing");
+    }
+    for path in private {
+        if text.contains(&*path.to_string_lossy()) {
+            bail!("`{line}` printed {}, a path of this machine", path.display());
+        }
+    }
+    Ok(())
+}
+
+fn write(path: &Path, fresh: &str) -> Result<()> {
+    let folder = path.parent().context("a page lies in a folder")?;
+    fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    fs::write(path, fresh).with_context(|| format!("{} cannot be written", path.display()))
+}
+
+fn staleness(name: &str, path: &Path, fresh: &str) -> Option<String> {
+    let same = fs::read_to_string(path).is_ok_and(|committed| committed == fresh);
+    (!same).then(|| format!("{name} is stale: run `cargo xtask docs`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_stale_when_it_differs_or_is_missing() {
+        let licence = shell::root().join("LICENSE-MIT");
+        let text = fs::read_to_string(&licence).unwrap();
+        assert_eq!(staleness("page", &licence, &text), None);
+        let stale = Some("page is stale: run `cargo xtask docs`".to_owned());
+        assert_eq!(staleness("page", &licence, "other"), stale);
+        assert_eq!(staleness("page", &shell::root().join("no-such-page"), ""), stale);
+    }
+
+    #[test]
+    fn an_empty_page_or_a_private_path_is_refused() {
+        let home = Path::new("/home/somebody");
+        assert!(refuse("haft man", "a page", &[home]).is_ok());
+        assert_eq!(
+            refuse("haft man", "\n", &[home]).unwrap_err().to_string(),
+            "`haft man` printed nothing"
+        );
+        let message = refuse("haft man", "see /home/somebody/x", &[home]).unwrap_err().to_string();
+        assert_eq!(message, "`haft man` printed /home/somebody, a path of this machine");
+    }
+
+    #[test]
+    fn the_program_is_found_among_cargos_messages() {
+        let message = |kind: &str, name: &str| {
+            format!(
+                r#"{{"target":{{"name":"{name}","kind":["{kind}"]}},"executable":"/t/{name}"}}"#
+            )
+        };
+        assert_eq!(haft_executable(&message("bin", "haft")), Some("/t/haft".into()));
+        assert_eq!(haft_executable(&message("bin", "xtask")), None);
+        assert_eq!(haft_executable(&message("example", "haft")), None);
+        assert_eq!(haft_executable(r#"{"reason":"build-finished","success":true}"#), None);
+    }
+}

@@ -1,0 +1,210 @@
+//! Which crate may name which: the arrows of the house, and who owns the heavy or powerful crates.
+//! A new row here is a decision, so it is a reviewed line.
+
+use anyhow::Result;
+
+use crate::{
+    metadata::{Declared, Metadata, Package},
+    step,
+};
+
+struct Room {
+    name: &'static str,
+    may_use: &'static [&'static str],
+    /// Further crates of ours that only its tests may name.
+    tests_may_use: &'static [&'static str],
+}
+
+const fn room(name: &'static str, may_use: &'static [&'static str]) -> Room {
+    Room { name, may_use, tests_may_use: &[] }
+}
+
+/// Rooms that are not built yet stand here already: the plan is the allow-list.
+const ROOMS: &[Room] = &[
+    room("haft-core", &[]),
+    Room { name: "haft-macros", may_use: &[], tests_may_use: &["haft-core"] },
+    room("haft-tools", &["haft-core", "haft-macros"]),
+    room("haft-exec", &["haft-core"]),
+    room("haft-store", &["haft-core"]),
+    room("haft-mcp", &["haft-core"]),
+    room("haft-agent", &["haft-core"]),
+    room("haft-server", &["haft-core", "haft-agent", "haft-mcp"]),
+    room(
+        "haft",
+        &[
+            "haft-core",
+            "haft-macros",
+            "haft-tools",
+            "haft-exec",
+            "haft-store",
+            "haft-mcp",
+            "haft-agent",
+            "haft-server",
+        ],
+    ),
+    room("xtask", &[]),
+];
+
+/// An outside crate and the only crates of ours that may build on it. Tests may use any.
+const OWNERS: &[(&str, &[&str])] = &[
+    ("clap", &["haft"]),
+    ("jsonschema", &["haft-core"]),
+    ("reqwest", &["haft-exec", "haft-agent"]),
+    ("rmcp", &["haft-mcp"]),
+    ("rusqlite", &["haft-store"]),
+    ("tokio-postgres", &["haft-store"]),
+];
+
+/// Crates without IO. Clippy's fence cannot see through a dependency, so none may open or spawn.
+const PURE: &[&str] = &["haft-core", "haft-tools"];
+const DOES_IO: &[&str] = &["cap-std", "libc", "mio", "notify", "reqwest", "rustix", "tempfile"];
+const PURE_TOKIO: &[&str] = &["rt", "sync", "time", "macros"];
+
+pub(crate) fn check(metadata: &Metadata) -> Result<()> {
+    step::none_of(&findings(metadata))
+}
+
+fn findings(metadata: &Metadata) -> Vec<String> {
+    metadata.members().flat_map(member_findings).collect()
+}
+
+fn member_findings(member: &Package) -> Vec<String> {
+    let Some(room) = ROOMS.iter().find(|room| room.name == member.name) else {
+        return vec![format!(
+            "{}: unknown workspace crate, give it a row in xtask/src/edges.rs",
+            member.name
+        )];
+    };
+    member.dependencies.iter().flat_map(|dep| dependency_findings(room, dep)).collect()
+}
+
+fn dependency_findings(room: &Room, dep: &Declared) -> Vec<String> {
+    let rules = [forbidden_edge, foreign_owner, io_in_pure_crate, io_in_tokio_features];
+    rules.iter().filter_map(|rule| rule(room, dep)).collect()
+}
+
+fn forbidden_edge(room: &Room, dep: &Declared) -> Option<String> {
+    let target = dep.name.as_str();
+    let ours = ROOMS.iter().any(|other| other.name == target);
+    let allowed =
+        room.may_use.contains(&target) || (dep.is_dev() && room.tests_may_use.contains(&target));
+    let kind = if dep.is_dev() { " in its tests" } else { "" };
+    (ours && !allowed)
+        .then(|| format!("{} -> {target}: {0} may not depend on {target}{kind}", room.name))
+}
+
+fn foreign_owner(room: &Room, dep: &Declared) -> Option<String> {
+    let (_, owners) = OWNERS.iter().find(|(name, _)| *name == dep.name)?;
+    let wrong = !dep.is_dev() && !owners.contains(&room.name);
+    wrong.then(|| {
+        format!("{} -> {}: only {} may depend on it", room.name, dep.name, owners.join(", "))
+    })
+}
+
+fn io_in_pure_crate(room: &Room, dep: &Declared) -> Option<String> {
+    let wrong = !dep.is_dev() && PURE.contains(&room.name) && DOES_IO.contains(&dep.name.as_str());
+    wrong.then(|| format!("{} -> {}: {0} does no IO", room.name, dep.name))
+}
+
+fn io_in_tokio_features(room: &Room, dep: &Declared) -> Option<String> {
+    if dep.name != "tokio" || dep.is_dev() || !PURE.contains(&room.name) {
+        return None;
+    }
+    let extra: Vec<&str> = dep
+        .features
+        .iter()
+        .map(String::as_str)
+        .filter(|feature| !PURE_TOKIO.contains(feature))
+        .collect();
+    (!extra.is_empty())
+        .then(|| format!("{} -> tokio: feature {} does IO", room.name, extra.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::metadata::tests::fabricate;
+
+    #[track_caller]
+    fn check(member: &str, dependency: serde_json::Value, expected: &[&str]) {
+        let package =
+            json!({"id": member, "name": member, "version": "0.1.0", "dependencies": [dependency]});
+        assert_eq!(findings(&fabricate(json!([package]), &[])), expected);
+    }
+
+    #[test]
+    fn the_real_workspace_keeps_its_edges() {
+        assert_eq!(findings(&Metadata::load().unwrap()), [""; 0]);
+    }
+
+    #[test]
+    fn an_allowed_edge_is_silent() {
+        check("haft-tools", json!({"name": "haft-core"}), &[]);
+        check("haft-macros", json!({"name": "haft-core", "kind": "dev"}), &[]);
+        check("haft", json!({"name": "haft-server"}), &[]);
+        check("haft-store", json!({"name": "rusqlite"}), &[]);
+    }
+
+    #[test]
+    fn a_forbidden_edge_is_reported_with_both_names() {
+        check(
+            "haft-core",
+            json!({"name": "haft-tools"}),
+            &["haft-core -> haft-tools: haft-core may not depend on haft-tools"],
+        );
+        check(
+            "haft-macros",
+            json!({"name": "haft-core", "kind": "build"}),
+            &["haft-macros -> haft-core: haft-macros may not depend on haft-core"],
+        );
+        check(
+            "haft-agent",
+            json!({"name": "haft-exec", "kind": "dev"}),
+            &["haft-agent -> haft-exec: haft-agent may not depend on haft-exec in its tests"],
+        );
+        check("xtask", json!({"name": "haft"}), &["xtask -> haft: xtask may not depend on haft"]);
+    }
+
+    #[test]
+    fn an_unknown_crate_is_an_error() {
+        check(
+            "haft-utils",
+            json!({"name": "serde"}),
+            &["haft-utils: unknown workspace crate, give it a row in xtask/src/edges.rs"],
+        );
+    }
+
+    #[test]
+    fn a_heavy_crate_has_its_owners() {
+        check(
+            "haft-server",
+            json!({"name": "clap"}),
+            &["haft-server -> clap: only haft may depend on it"],
+        );
+        check(
+            "haft-mcp",
+            json!({"name": "reqwest"}),
+            &["haft-mcp -> reqwest: only haft-exec, haft-agent may depend on it"],
+        );
+        check("haft-tools", json!({"name": "jsonschema", "kind": "dev"}), &[]);
+    }
+
+    #[test]
+    fn a_pure_crate_builds_on_nothing_that_opens_or_spawns() {
+        check(
+            "haft-core",
+            json!({"name": "rustix"}),
+            &["haft-core -> rustix: haft-core does no IO"],
+        );
+        check("haft-core", json!({"name": "tempfile", "kind": "dev"}), &[]);
+        check(
+            "haft-core",
+            json!({"name": "tokio", "features": ["sync", "fs", "net"]}),
+            &["haft-core -> tokio: feature fs, net does IO"],
+        );
+        check("haft-core", json!({"name": "tokio", "features": ["sync", "rt"]}), &[]);
+        check("haft", json!({"name": "tokio", "features": ["signal"]}), &[]);
+    }
+}

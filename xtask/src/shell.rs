@@ -1,0 +1,90 @@
+//! Where xtask starts other programs, always in the repository's root.
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, bail};
+
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace")
+}
+
+pub(crate) fn command(words: &[&str]) -> Command {
+    let (program, arguments) =
+        words.split_first().expect("every command line here starts with a program");
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Runs with our own stdout and stderr; an exit code other than 0 is an error.
+pub(crate) fn run(words: &[&str]) -> Result<()> {
+    let line = words.join(" ");
+    let status =
+        command(words).status().with_context(|| format!("`{line}` could not be started"))?;
+    if !status.success() {
+        bail!("`{line}` ended with {status}");
+    }
+    Ok(())
+}
+
+/// Runs and returns stdout; stderr is shown, for it says why when this fails.
+pub(crate) fn capture(words: &[&str]) -> Result<String> {
+    output_of(command(words).stdin(Stdio::null()), &words.join(" "))
+}
+
+pub(crate) fn output_of(command: &mut Command, line: &str) -> Result<String> {
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("`{line}` could not be started"))?;
+    if !output.status.success() {
+        bail!("`{line}` ended with {}", output.status);
+    }
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("`{line}` printed something that is not utf-8"))
+}
+
+/// Whether this command really runs here; being on the path is not enough.
+pub(crate) fn works(words: &[&str]) -> bool {
+    let quiet = |command: &mut Command| {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()
+    };
+    quiet(&mut command(words)).is_ok_and(|status| status.success())
+}
+
+/// One field of `rustc -vV`, such as `host` or `release`.
+pub(crate) fn rustc_says(field: &str) -> Result<String> {
+    let text = capture(&["rustc", "-vV"])?;
+    let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(": "));
+    value.map(str::to_owned).with_context(|| format!("`rustc -vV` has no field `{field}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_holds_the_workspace() {
+        assert!(root().join("Cargo.toml").is_file());
+        assert!(root().join("xtask").is_dir());
+    }
+
+    #[test]
+    fn a_failing_or_missing_program_is_named() {
+        let failed = run(&["git", "no-such-subcommand"]).unwrap_err().to_string();
+        assert!(failed.starts_with("`git no-such-subcommand` ended with"), "{failed}");
+        let missing = capture(&["haft-no-such-program"]).unwrap_err().to_string();
+        assert_eq!(missing, "`haft-no-such-program` could not be started");
+        assert!(!works(&["haft-no-such-program"]) && works(&["git", "--version"]));
+    }
+
+    #[test]
+    fn rustc_names_its_host_and_release() {
+        assert!(rustc_says("host").unwrap().contains('-'));
+        assert!(rustc_says("release").unwrap().starts_with("1."));
+        assert!(rustc_says("phase of the moon").is_err());
+    }
+}
