@@ -142,7 +142,9 @@ impl fmt::Display for Effect {
 ///
 /// Paths are workspace-relative once the gate has seen them; what lies outside stays absolute.
 /// A path stands for itself and everything below it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Access {

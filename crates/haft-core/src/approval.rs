@@ -32,8 +32,11 @@ impl Confirmation {
     /// The confirmation of a call, from what it would touch.
     pub(crate) fn of(title: &str, effect: Effect, accesses: &[Access], required: bool) -> Self {
         let touched: Vec<String> = accesses.iter().map(Access::to_string).collect();
-        let message =
-            if touched.is_empty() { title.to_owned() } else { format!("{title}: {}", touched.join(", ")) };
+        let message = if touched.is_empty() {
+            title.to_owned()
+        } else {
+            format!("{title}: {}", touched.join(", "))
+        };
         Self { required, message, effect }
     }
 }
@@ -356,9 +359,10 @@ pub(crate) fn no_such_request(id: &str) -> ToolError {
 }
 
 fn already(record: &ApprovalRecord) -> ToolError {
-    let by = record.verdict.as_ref().map_or(String::new(), |verdict| {
-        format!(" by {} via {}", verdict.by, verdict.via)
-    });
+    let by = record
+        .verdict
+        .as_ref()
+        .map_or(String::new(), |verdict| format!(" by {} via {}", verdict.by, verdict.via));
     let ran = if record.taken_up { " and its call was taken up" } else { "" };
     let message =
         format!("approval request `{}` is already {}{by}{ran}", record.request.id, record.state);
@@ -413,7 +417,8 @@ impl SavedRules for MemoryRules {
         let parsed: Result<Vec<Rule>, ToolError> = remember.rules.iter().map(parse).collect();
         let saved = parsed.map(|parsed| {
             let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-            let entries = parsed.into_iter().map(|rule| (session.to_owned(), rule, remember.expires_ms));
+            let entries =
+                parsed.into_iter().map(|rule| (session.to_owned(), rule, remember.expires_ms));
             rules.extend(entries);
         });
         Box::pin(std::future::ready(saved))

@@ -206,7 +206,8 @@ impl Grants {
     pub fn check(&self, access: &Access) -> Result<(), ToolError> {
         let inner = &*self.0;
         if !inner.accesses.iter().any(|granted| granted.covers(access)) {
-            let message = format!("`{}` asked to {access}, which this call was not granted", inner.tool);
+            let message =
+                format!("`{}` asked to {access}, which this call was not granted", inner.tool);
             return Err(ToolError::denied(message).hint("name it in the arguments of the call"));
         }
         let question = Question {

@@ -277,7 +277,7 @@ impl Gate {
         let gone = flight.cancel.token.clone().drop_guard();
         let requested = flight.requested.clone();
         let gate = self.clone();
-        let task = tokio::spawn(async move { gate.0.clone().fly(&gate, flight, on_ask).await });
+        let task = tokio::spawn(async move { gate.0.fly(&gate, flight, on_ask).await });
         let answer = task.await;
         gone.disarm();
         answer.unwrap_or_else(|error| {
@@ -287,7 +287,8 @@ impl Gate {
 }
 
 impl Inner {
-    fn take_off(&self, request: CallRequest) -> Flight {
+    /// Boxed, because the stages are futures inside futures and would copy it at every hand-over.
+    fn take_off(&self, request: CallRequest) -> Box<Flight> {
         let CallRequest { tool, input, context } = request;
         let call_id: Arc<str> = match &context.call_id {
             Some(id) => id.as_str().into(),
@@ -301,7 +302,7 @@ impl Inner {
             workspace: self.surroundings.workspace.clone(),
             extra: context.extra.clone(),
         };
-        Flight {
+        Box::new(Flight {
             requested: tool,
             arguments: Some(input),
             info: Arc::new(info),
@@ -316,19 +317,19 @@ impl Inner {
             decision: None,
             withheld: Vec::new(),
             verdict: None,
-        }
+        })
     }
 
-    async fn fly(self: Arc<Self>, gate: &Gate, mut flight: Flight, on_ask: OnAsk) -> Answer {
+    async fn fly(&self, gate: &Gate, mut flight: Box<Flight>, on_ask: OnAsk) -> Answer {
         let result = match self.pass(gate, &mut flight, on_ask).await {
             Ok(reply) => Ok(reply),
             Err(Halt::Failed(error)) => Err(error),
             Err(Halt::Pending(request)) => return Answer::Pending(request),
         };
         let mut outcome = finish::outcome(&flight, result);
-        bound::bound(&self, &mut outcome).await;
-        redact::redact(&self, &mut outcome);
-        record::record(&self, flight, &mut outcome).await;
+        bound::bound(self, &mut outcome).await;
+        redact::redact(self, &mut outcome);
+        record::record(self, *flight, &mut outcome).await;
         Answer::Done(Box::new(outcome))
     }
 

@@ -403,7 +403,8 @@ impl Policy {
                 format!("use one of the profiles {}", known.join(", "))
             }
             (_, Reason::Mode { access, .. }) => {
-                let rule = access.as_ref().and_then(|access| suggestions(access).into_iter().next());
+                let rule =
+                    access.as_ref().and_then(|access| suggestions(access).into_iter().next());
                 let rule = rule.unwrap_or_else(|| question.tool.to_owned());
                 let mode = self.least_mode(question, agent);
                 format!("add `allow = [\"{rule}\"]` to {own_file}, or use `--approve {mode}`")
@@ -413,9 +414,8 @@ impl Policy {
 
     fn least_mode(&self, question: &Question<'_>, agent: Option<&str>) -> Mode {
         let runs = |mode: &&Mode| {
-            let allows = |access| {
-                mode.verdict(access, question.effect, self.sandbox_works) == Action::Allow
-            };
+            let allows =
+                |access| mode.verdict(access, question.effect, self.sandbox_works) == Action::Allow;
             mode.verdict_on_nothing(Effect::Read) == Action::Allow
                 && question.accesses.iter().all(allows)
                 && **mode > self.mode_for(agent)

@@ -36,7 +36,7 @@ struct Ticket {
 /// A place in the queue; leaving it lets the next one in.
 pub(crate) struct Place {
     queue: PathQueue,
-    ticket: Option<Arc<Ticket>>,
+    ticket: Arc<Ticket>,
 }
 
 impl PathQueue {
@@ -48,9 +48,6 @@ impl PathQueue {
         ancestors: &[Arc<str>],
         paths: Vec<PathBuf>,
     ) -> Place {
-        if paths.is_empty() {
-            return Place { queue: self.clone(), ticket: None };
-        }
         let place = self.take_ticket(call, paths);
         loop {
             let left = self.0.left.notified();
@@ -70,7 +67,7 @@ impl PathQueue {
         line.next_number += 1;
         let ticket = Arc::new(Ticket { number, call: call.clone(), paths });
         line.tickets.push(ticket.clone());
-        Place { queue: self.clone(), ticket: Some(ticket) }
+        Place { queue: self.clone(), ticket }
     }
 
     fn lock(&self) -> MutexGuard<'_, Line> {
@@ -80,7 +77,7 @@ impl PathQueue {
 
 impl Place {
     fn is_first(&self, ancestors: &[Arc<str>]) -> bool {
-        let Some(own) = &self.ticket else { return true };
+        let own = &self.ticket;
         let line = self.queue.lock();
         let earlier = line.tickets.iter().take_while(|ticket| ticket.number < own.number);
         !earlier.into_iter().any(|other| !ancestors.contains(&other.call) && other.overlaps(own))
@@ -89,10 +86,8 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Some(own) = &self.ticket {
-            self.queue.lock().tickets.retain(|ticket| ticket.number != own.number);
-            self.queue.0.left.notify_waiters();
-        }
+        self.queue.lock().tickets.retain(|ticket| ticket.number != self.ticket.number);
+        self.queue.0.left.notify_waiters();
     }
 }
 

@@ -229,7 +229,9 @@ impl Registry {
     pub fn warnings(&self) -> Vec<String> {
         let known = self.read();
         let failures = known.iter().filter_map(|(name, entry)| match entry {
-            Entry::Lazy(lazy) => lazy.failure().map(|why| format!("tool `{name}` is left out: {why}")),
+            Entry::Lazy(lazy) => {
+                lazy.failure().map(|why| format!("tool `{name}` is left out: {why}"))
+            }
             Entry::Ready(_) => None,
         });
         failures.collect()

@@ -1,1 +1,20 @@
-//! Empty.
+//! The catalogue: one file a tool, one folder a group. Tools here reach the world only through the capabilities in
+//! their signatures; `clippy.toml` beside this crate fences off everything else.
+//!
+//! | group | what for |
+//! |---|---|
+//! | [`reference`] | the smallest tool, which the documentation walks through |
+//!
+//! To add a tool see CONTRIBUTING.md, "Add a tool in five steps".
+
+use haft_core::StaticTool;
+
+pub mod reference;
+
+/// Every group's list, in the order that people and models see.
+static GROUPS: &[&[&StaticTool]] = &[reference::TOOLS];
+
+/// Every tool, in order. Builds nothing: schemas are made when a tool is first looked at.
+pub fn all() -> impl Iterator<Item = &'static StaticTool> {
+    GROUPS.iter().copied().flatten().copied()
+}

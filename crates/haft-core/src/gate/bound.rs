@@ -118,6 +118,7 @@ fn head_of(text: &str, most_bytes: usize, most_lines: usize) -> &str {
     let near_end = head.len().saturating_sub(LONGEST_WORD);
     match head.rfind(char::is_whitespace).filter(|at| *at >= near_end) {
         Some(at) => head.split_at(at).0,
+        None if head.len() <= LONGEST_WORD => "",
         None => head,
     }
 }
@@ -131,6 +132,7 @@ fn tail_of(text: &str, most_bytes: usize, most_lines: usize) -> &str {
     }
     match tail.find(char::is_whitespace).filter(|at| *at <= LONGEST_WORD) {
         Some(at) => tail.split_at(at).1.trim_start(),
+        None if tail.len() <= LONGEST_WORD => "",
         None => tail,
     }
 }

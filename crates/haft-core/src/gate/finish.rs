@@ -54,6 +54,7 @@ pub(super) fn crashed(tool: &str, why: &str) -> Outcome {
 
 /// What the model reads when a call failed: what there is of the result, then what went wrong and what to do.
 fn with_error(content: String, error: &ToolError) -> String {
-    let told = format!("error ({}): {}\nnext: {}", error.kind(), error.message(), error.next_step());
+    let told =
+        format!("error ({}): {}\nnext: {}", error.kind(), error.message(), error.next_step());
     if content.is_empty() { told } else { format!("{content}\n\n{told}") }
 }

@@ -1,6 +1,6 @@
 //! Stage 10: the ledger entry, then the event that the call is over. A record that cannot be written is not hidden.
 
-use std::{fmt::Write, sync::Arc};
+use std::sync::Arc;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -44,9 +44,6 @@ pub(super) async fn record(gate: &Inner, mut flight: Flight, outcome: &mut Outco
 }
 
 fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        write!(text, "{byte:02x}").expect("writing to a string does not fail");
-    }
-    text
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }

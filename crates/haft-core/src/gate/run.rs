@@ -13,6 +13,7 @@ use crate::{
     Access, Call, Context, ErrorKind, Reply, ToolError, Tools,
     call::{EventSender, Grants, GrantsInner},
     events::Happening,
+    queue::Place,
 };
 
 /// After the task was told to go, this long it may take to be gone; then it is left behind.
@@ -21,23 +22,34 @@ const LAST_WAIT: Duration = Duration::from_millis(200);
 pub(super) async fn run(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result<Reply, ToolError> {
     let deadline = deadline(flight);
     let latest = flight.began_running_until(deadline);
-    let in_time = async {
-        let ancestors = &flight.context.lineage.ancestors;
-        gate.queue.enter(&flight.info.call_id, ancestors, changed_paths(flight)).await
-    };
-    let _place = tokio::select! {
-        place = in_time => place,
-        () = tokio::time::sleep_until(latest) => {
-            let why = format!("`{}` waited for another call that changes the same path", flight.name());
-            return Err(ToolError::new(ErrorKind::Timeout, why));
-        }
-        () = flight.cancel.token.cancelled() => return Err(called_off(flight)),
-    };
+    let _place = line_up(gate, flight, latest).await?;
     let call = call(gate, own, flight, latest);
     call.sender.send(|_| Happening::Started { tool: flight.name().to_owned() });
     let tool = flight.tool().clone();
     let task = tokio::spawn(async move { tool.call(call).await });
     watch(gate, flight, task, latest, deadline).await
+}
+
+/// Waits for whoever changes the same paths, but not for ever.
+async fn line_up(
+    gate: &Inner,
+    flight: &Flight,
+    latest: Instant,
+) -> Result<Option<Place>, ToolError> {
+    let paths = changed_paths(flight);
+    if paths.is_empty() {
+        return Ok(None);
+    }
+    let ancestors = &flight.context.lineage.ancestors;
+    tokio::select! {
+        place = gate.queue.enter(&flight.info.call_id, ancestors, paths) => Ok(Some(place)),
+        () = tokio::time::sleep_until(latest) => {
+            let name = flight.name();
+            let why = format!("`{name}` waited too long for another call that changes the same path");
+            Err(ToolError::new(ErrorKind::Timeout, why))
+        }
+        () = flight.cancel.token.cancelled() => Err(called_off(flight)),
+    }
 }
 
 impl Flight {

@@ -1,1 +1,726 @@
+//! Calls through the whole gate: every stage, every way to end, and the bad days.
 
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::json;
+
+use super::*;
+use crate::{
+    Attachment, BoxFuture, Call, Cancel, Capability, Effect, ErrorKind, Happening, MemoryApprovals,
+    MemoryLedger, MemoryOutputs, Need, Power, Progress, Remember, Schema, Scope, ToolSpec, Tools,
+    policy::{Layer, LayerKind, Mode, Rule, Source},
+};
+
+type Body = dyn Fn(Call) -> BoxFuture<'static, Result<Reply, ToolError>> + Send + Sync;
+type Judge = dyn Fn(&Value) -> Vec<Access> + Send + Sync;
+
+/// A tool put together for one test.
+struct Probe {
+    spec: ToolSpec,
+    judge: Box<Judge>,
+    body: Box<Body>,
+}
+
+impl Probe {
+    fn new<F, Fut>(name: &str, body: F) -> Self
+    where
+        F: Fn(Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Reply, ToolError>> + Send + 'static,
+    {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "where"},
+                "limit": {"type": "integer", "description": "how many"},
+            },
+            "additionalProperties": false,
+        });
+        let schema = Schema::from_value(schema).expect("valid");
+        Self {
+            spec: ToolSpec::declared("test", name, "a probe", schema),
+            judge: Box::new(|_| Vec::new()),
+            body: Box::new(move |call| Box::pin(body(call))),
+        }
+    }
+
+    fn touching(mut self, judge: impl Fn(&Value) -> Vec<Access> + Send + Sync + 'static) -> Self {
+        self.judge = Box::new(judge);
+        self
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut ToolSpec)) -> Self {
+        change(&mut self.spec);
+        self
+    }
+}
+
+impl Tool for Probe {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn access(&self, input: &Value) -> Result<Vec<Access>, ToolError> {
+        Ok((self.judge)(input))
+    }
+
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, ToolError>> {
+        (self.body)(call)
+    }
+}
+
+fn echo() -> Probe {
+    Probe::new("echo", |call| async move { Ok(Reply::text(call.raw_input().to_string())) })
+}
+
+/// Writes where its input says; counts how often it ran.
+fn writer(ran: &Arc<AtomicUsize>) -> Probe {
+    let ran = ran.clone();
+    Probe::new("write", move |call| {
+        let ran = ran.clone();
+        async move {
+            ran.fetch_add(1, Ordering::SeqCst);
+            Ok(Reply::text(call.raw_input().to_string()))
+        }
+    })
+    .touching(|input| vec![Access::Write(input["path"].as_str().unwrap_or(".").into())])
+    .with(|spec| spec.effect = Effect::Write)
+}
+
+fn builder(probes: impl IntoIterator<Item = Probe>) -> GateBuilder {
+    let registry = Registry::default();
+    registry.register_all(probes).expect("new names");
+    let surroundings = Surroundings { workspace: "/w".into(), ..Surroundings::default() };
+    Gate::builder(registry).surroundings(surroundings)
+}
+
+fn user_layer(mode: Mode, rules: &[(Action, &str)]) -> Layer {
+    let mut layer = Layer::new(LayerKind::User, "user.toml");
+    layer.mode = Some(mode);
+    let parse = |(action, text): &(Action, &str)| {
+        Rule::parse(*action, text, Source::named("user.toml")).expect("a rule")
+    };
+    layer.rules = rules.iter().map(parse).collect();
+    layer
+}
+
+fn call(tool: &str, input: impl Into<Input>) -> CallRequest {
+    CallRequest::new(tool, input, Context::new("s1"))
+}
+
+fn kind(outcome: &Outcome) -> ErrorKind {
+    outcome.error.as_ref().map(|error| error.kind).expect("a failed call")
+}
+
+/// Decides as it was told and remembers what it was asked.
+struct Person {
+    verdict: Option<Verdict>,
+    asked: Mutex<Vec<ApprovalRequest>>,
+}
+
+impl Person {
+    fn who(verdict: Option<Verdict>) -> Arc<Self> {
+        Arc::new(Self { verdict, asked: Mutex::default() })
+    }
+}
+
+impl ApprovalHandler for Person {
+    fn decide<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Option<Verdict>> {
+        self.asked.lock().expect("not poisoned").push(request.clone());
+        Box::pin(std::future::ready(self.verdict.clone()))
+    }
+}
+
+/// A way to ask that never answers.
+struct Nobody;
+
+impl ApprovalHandler for Nobody {
+    fn decide<'a>(&'a self, _request: &'a ApprovalRequest) -> BoxFuture<'a, Option<Verdict>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn a_call_passes_and_is_recorded() {
+    let ledger = Arc::new(MemoryLedger::default());
+    let gate = builder([echo()]).ledger(ledger.clone()).build();
+    let outcome = gate.call(call("echo", json!({"path": "a"}))).await;
+    assert_eq!(outcome.content, r#"{"path":"a"}"#);
+    assert_eq!((outcome.tool.as_str(), outcome.title.as_str()), ("echo", "Echo"));
+    assert!(outcome.is_ok() && outcome.repairs.is_empty());
+    let entries = ledger.entries();
+    assert_eq!(entries.len(), 1);
+    assert_eq!(entries[0].tool, "echo");
+    assert_eq!(entries[0].input, json!({"path": "a"}));
+    assert_eq!(entries[0].decision.as_ref().map(|decision| decision.action), Some(Action::Allow));
+    assert_eq!(entries[0].output_sha256.len(), 64);
+}
+
+#[tokio::test]
+async fn unknown_tools_get_the_nearest_names_and_other_spellings_are_mended() {
+    let gate = builder([echo()]).build();
+    let outcome = gate.call(call("ehco", json!({}))).await;
+    assert_eq!(kind(&outcome), ErrorKind::NotFound);
+    assert!(outcome.content.contains("there is no tool `ehco`"), "{}", outcome.content);
+    assert!(outcome.content.contains("did you mean `echo`?"), "{}", outcome.content);
+    let outcome = gate.call(call("Echo", json!({}))).await;
+    assert!(outcome.is_ok());
+    assert_eq!(outcome.repairs, ["read the tool name `Echo` as `echo`"]);
+}
+
+#[tokio::test]
+async fn bad_inputs_are_explained() {
+    let gate = builder([echo()]).build();
+    let too_deep = (0..200).fold(json!(1), |inner, _| json!([inner]));
+    let cases: [(Input, ErrorKind, &str); 7] = [
+        (
+            json!({"limit": "ten"}).into(),
+            ErrorKind::Input,
+            "limit: expected an integer, got \"ten\"",
+        ),
+        (json!({"pth": "x"}).into(), ErrorKind::Input, "for `pth`, did you mean `path`?"),
+        (json!([1]).into(), ErrorKind::Input, "expected an object, got [1]"),
+        ("{\"path\": \"a".to_owned().into(), ErrorKind::Input, "is not JSON: line 1"),
+        ("[".repeat(100_000).into(), ErrorKind::Input, "is not JSON"),
+        (json!({"path": too_deep}).into(), ErrorKind::Input, "nested deeper than 128 levels"),
+        ("x".repeat(50 << 20).into(), ErrorKind::TooLarge, "52428800 bytes long"),
+    ];
+    for (input, expected, words) in cases {
+        let outcome = gate.call(call("echo", input)).await;
+        assert_eq!(kind(&outcome), expected, "{}", outcome.content);
+        assert!(outcome.content.contains(words), "{words} not in {}", outcome.content);
+        let error = outcome.error.expect("failed");
+        assert!(!error.hint.is_empty());
+    }
+    assert!(gate.call(call("echo", json!({}))).await.is_ok(), "the gate lives on");
+}
+
+#[tokio::test]
+async fn slips_are_mended_and_reported() {
+    let gate = builder([echo()]).build();
+    let outcome = gate.call(call("echo", "{\"Limit\": \"5\",}".to_owned())).await;
+    assert_eq!(outcome.content, r#"{"limit":5}"#);
+    assert_eq!(outcome.repairs.len(), 3, "{:?}", outcome.repairs);
+}
+
+#[tokio::test]
+async fn a_denied_call_never_runs_and_says_which_rule_for_whom() {
+    let ran = Arc::default();
+    let policy = Policy::new([user_layer(Mode::All, &[(Action::Deny, "write(docs/**)")])]);
+    let gate = builder([writer(&ran)]).policy(policy).build();
+    let mut request = call("write", json!({"path": "src/../docs/a"}));
+    request.context = Context::new("s").agent("coder");
+    let outcome = gate.call(request).await;
+    assert_eq!(kind(&outcome), ErrorKind::Denied);
+    let message = &outcome.error.expect("denied").message;
+    assert_eq!(
+        message,
+        "`write` is denied to agent `coder`: rule deny `write(docs/**)` (user.toml)"
+    );
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn without_a_way_to_ask_the_answer_is_no() {
+    let ran = Arc::default();
+    let policy = || Policy::new([user_layer(Mode::Safe, &[])]);
+    let gate = builder([writer(&ran)]).policy(policy()).build();
+    let outcome = gate.call(call("write", json!({"path": "a"}))).await;
+    assert_eq!(kind(&outcome), ErrorKind::ApprovalUnavailable);
+    let hint = outcome.error.expect("failed").hint;
+    assert!(hint.contains("allow = [\"write(a)\"]"), "{hint}");
+
+    let closed = builder([writer(&ran)]).policy(policy()).handler(Person::who(None)).build();
+    let outcome = closed.call(call("write", json!({"path": "a"}))).await;
+    assert_eq!(kind(&outcome), ErrorKind::ApprovalUnavailable);
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_yes_runs_exactly_what_was_shown() {
+    let ran = Arc::default();
+    let person = Person::who(Some(Verdict::approve("ada", "test")));
+    let ledger = Arc::new(MemoryLedger::default());
+    let gate = builder([writer(&ran)])
+        .policy(Policy::new([user_layer(Mode::Safe, &[])]))
+        .handler(person.clone())
+        .ledger(ledger.clone())
+        .build();
+    let outcome = gate.call(call("write", "{'path': 'src/a.rs',}".to_owned())).await;
+    assert!(outcome.is_ok(), "{}", outcome.content);
+    let asked = person.asked.lock().expect("not poisoned");
+    assert_eq!(asked.len(), 1);
+    assert_eq!(outcome.content, asked[0].input.to_string());
+    assert_eq!(asked[0].accesses, [Access::Write("src/a.rs".into())]);
+    assert_eq!(asked[0].confirmation.message, "Write: write src/a.rs");
+    assert_eq!(asked[0].confirmation.effect, Effect::Write);
+    assert_eq!(asked[0].suggestions, ["write(src/a.rs)", "write(src/**)"]);
+    assert!(asked[0].reason.contains("mode `safe` asks before"), "{}", asked[0].reason);
+    assert_eq!(ledger.entries()[0].verdict.as_ref().map(|v| v.by.as_str()), Some("ada"));
+}
+
+#[tokio::test]
+async fn a_no_carries_its_words_to_the_model() {
+    let ran = Arc::default();
+    let no = Verdict::deny("ada", "test", Some("use the staging folder".to_owned()));
+    let gate = builder([writer(&ran)])
+        .policy(Policy::new([user_layer(Mode::Safe, &[])]))
+        .handler(Person::who(Some(no)))
+        .build();
+    let outcome = gate.call(call("write", json!({"path": "a"}))).await;
+    assert_eq!(kind(&outcome), ErrorKind::ApprovalDenied);
+    assert!(outcome.content.contains("ada said no"), "{}", outcome.content);
+    assert!(outcome.content.contains("use the staging folder"), "{}", outcome.content);
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_nobody_answers_lapses() {
+    let ran = Arc::default();
+    let gate = builder([writer(&ran)])
+        .policy(Policy::new([user_layer(Mode::Safe, &[])]))
+        .handler(Arc::new(Nobody))
+        .build();
+    let began = Instant::now();
+    let outcome = gate.call(call("write", json!({"path": "a"}))).await;
+    assert_eq!(kind(&outcome), ErrorKind::ApprovalExpired);
+    assert_eq!(began.elapsed().as_secs(), 600);
+    let all = gate.approvals().list(None).await.expect("in memory");
+    assert_eq!(all[0].state, ApprovalState::Expired);
+}
+
+#[tokio::test]
+async fn the_first_decision_wins_and_the_second_is_a_conflict() {
+    let ran = Arc::default();
+    let gate = builder([writer(&ran)])
+        .policy(Policy::new([user_layer(Mode::Safe, &[])]))
+        .decided_elsewhere()
+        .build();
+    let mut events = gate.events().subscribe();
+    let waiting = tokio::spawn({
+        let gate = gate.clone();
+        async move { gate.call(call("write", json!({"path": "a"}))).await }
+    });
+    let id = loop {
+        match events.next().await.expect("not let go of").what {
+            Happening::ApprovalAsked(request) => break request.id.clone(),
+            _ => continue,
+        }
+    };
+    let approvals = gate.approvals();
+    let yes = Verdict::approve("ada", "console");
+    approvals.settle(&id, ApprovalState::Approved, Some(yes)).await.expect("the first");
+    let no = Verdict::deny("bob", "console", None);
+    let second = approvals.settle(&id, ApprovalState::Denied, Some(no)).await.expect_err("late");
+    assert_eq!(second.kind(), ErrorKind::Conflict);
+    assert!(second.message().contains("already approved by ada via console"), "{second}");
+    assert!(waiting.await.expect("not cancelled").is_ok());
+    assert_eq!(ran.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_call_handed_back_runs_once_after_a_yes() {
+    let ran = Arc::default();
+    let gate = builder([writer(&ran)]).policy(Policy::new([user_layer(Mode::Safe, &[])])).build();
+    let Answer::Pending(request) = gate.submit(call("write", json!({"path": "a"}))).await else {
+        panic!("it must be asked for");
+    };
+    let again = gate.resume(&request.id, Context::new("other")).await.expect("known");
+    assert!(matches!(again, Answer::Pending(_)), "nobody has decided yet");
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+
+    let yes = Some(Verdict::approve("ada", "console"));
+    let approvals = gate.approvals();
+    approvals.settle(&request.id, ApprovalState::Approved, yes).await.expect("pending");
+    let Ok(Answer::Done(outcome)) = gate.resume(&request.id, Context::new("other")).await else {
+        panic!("it was decided");
+    };
+    assert!(outcome.is_ok(), "{}", outcome.content);
+    let twice = gate.resume(&request.id, Context::new("other")).await.expect_err("only once");
+    assert_eq!(twice.kind(), ErrorKind::Conflict);
+    assert_eq!(ran.load(Ordering::SeqCst), 1);
+    let unknown = gate.resume("ask_nothing", Context::new("s")).await.expect_err("unknown");
+    assert_eq!(unknown.kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_saved_rule_is_not_asked_for_again_in_its_session() {
+    let ran = Arc::default();
+    let mut yes = Verdict::approve("ada", "test");
+    let rules = vec!["write(src/**)".to_owned()];
+    yes.remember = Some(Remember { rules, scope: Scope::Session, expires_ms: None });
+    let person = Person::who(Some(yes));
+    let gate = builder([writer(&ran)])
+        .policy(Policy::new([user_layer(Mode::Safe, &[])]))
+        .handler(person.clone())
+        .build();
+    for path in ["src/a", "src/b", "other"] {
+        assert!(gate.call(call("write", json!({"path": path}))).await.is_ok());
+    }
+    let other_session = CallRequest::new("write", json!({"path": "src/c"}), Context::new("s2"));
+    assert!(gate.call(other_session).await.is_ok());
+    let asked: Vec<_> =
+        person.asked.lock().expect("not poisoned").iter().map(|r| r.input.clone()).collect();
+    assert_eq!(
+        asked,
+        [json!({"path": "src/a"}), json!({"path": "other"}), json!({"path": "src/c"})]
+    );
+}
+
+#[tokio::test]
+async fn a_tool_that_panics_is_an_error_and_the_process_lives_on() {
+    let panics = Probe::new("panics", |_| async { panic!("on purpose") });
+    let judges_badly = Probe::new("judges", |_| async { Ok(Reply::default()) })
+        .touching(|_| panic!("while judging"));
+    let gate = builder([panics, judges_badly, echo()]).build();
+    let outcome = gate.call(call("panics", json!({}))).await;
+    assert_eq!(kind(&outcome), ErrorKind::Internal);
+    assert!(outcome.content.contains("`panics` panicked: on purpose"), "{}", outcome.content);
+    let outcome = gate.call(call("judges", json!({}))).await;
+    assert_eq!(kind(&outcome), ErrorKind::Internal);
+    assert!(gate.call(call("echo", json!({}))).await.is_ok());
+}
+
+/// Tells when it is dropped.
+struct Dropped(Arc<AtomicUsize>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_never_returns_is_dropped_at_its_deadline() {
+    let dropped: Arc<AtomicUsize> = Arc::default();
+    let guard = dropped.clone();
+    let hangs = Probe::new("hangs", move |_| {
+        let guard = Dropped(guard.clone());
+        async move {
+            let _guard = guard;
+            std::future::pending().await
+        }
+    });
+    let gate = builder([hangs.with(|spec| spec.deadline = Duration::from_secs(5))]).build();
+    let began = Instant::now();
+    let outcome = gate.call(call("hangs", json!({}))).await;
+    assert_eq!(kind(&outcome), ErrorKind::Timeout);
+    assert!(outcome.content.contains("stopped after 5s"), "{}", outcome.content);
+    assert_eq!(began.elapsed().as_secs(), 5, "no grace for who does not listen");
+    assert_eq!(dropped.load(Ordering::SeqCst), 1);
+
+    let mut shorter = call("hangs", json!({}));
+    shorter.context.deadline = Some(Duration::from_secs(1));
+    let outcome = gate.call(shorter).await;
+    assert!(outcome.content.contains("stopped after 1s"), "{}", outcome.content);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_that_blocks_its_thread_does_not_hold_up_the_answer() {
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let held = Arc::new(Mutex::new(held));
+    let blocks = Probe::new("blocks", move |_| {
+        let held = held.clone();
+        async move {
+            let _ = held.lock().expect("not poisoned").recv();
+            Ok(Reply::default())
+        }
+    });
+    let gate =
+        builder([blocks.with(|spec| spec.deadline = Duration::from_millis(50)), echo()]).build();
+    let outcome = gate.call(call("blocks", json!({}))).await;
+    assert_eq!(kind(&outcome), ErrorKind::Timeout);
+    assert!(gate.call(call("echo", json!({}))).await.is_ok());
+    release.send(()).expect("the blocked thread still listens");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_listens_gets_a_grace_and_may_hand_over_what_it_has() {
+    let listens = Probe::new("listens", |call| async move {
+        let cancel = Cancel::from_call(&call)?;
+        cancel.cancelled().await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        Ok(Reply::text("half of it"))
+    });
+    let stubborn = Probe::new("stubborn", |call| async move {
+        let _ignored = Cancel::from_call(&call)?;
+        std::future::pending().await
+    });
+    let gate = builder([listens, stubborn]).build();
+    let mut request = call("listens", json!({}));
+    request.context.deadline = Some(Duration::from_secs(1));
+    let outcome = gate.call(request).await;
+    assert_eq!(kind(&outcome), ErrorKind::Timeout);
+    assert!(outcome.content.starts_with("half of it\n\nerror (timeout)"), "{}", outcome.content);
+
+    let began = Instant::now();
+    let mut request = call("stubborn", json!({}));
+    request.context.deadline = Some(Duration::from_secs(1));
+    assert_eq!(kind(&gate.call(request).await), ErrorKind::Timeout);
+    assert_eq!(began.elapsed().as_secs(), 2, "deadline and grace");
+}
+
+#[tokio::test]
+async fn a_caller_who_goes_away_takes_the_work_along_but_not_the_record() {
+    let dropped: Arc<AtomicUsize> = Arc::default();
+    let guard = dropped.clone();
+    let hangs = Probe::new("hangs", move |_| {
+        let guard = Dropped(guard.clone());
+        async move {
+            let _guard = guard;
+            std::future::pending().await
+        }
+    });
+    let ledger = Arc::new(MemoryLedger::default());
+    let gate = builder([hangs]).ledger(ledger.clone()).build();
+    let mut events = gate.events().subscribe();
+    let caller = tokio::spawn({
+        let gate = gate.clone();
+        async move { gate.call(call("hangs", json!({}))).await }
+    });
+    assert!(matches!(events.next().await.expect("open").what, Happening::Started { .. }));
+    caller.abort();
+    let Happening::Finished(outcome) = events.next().await.expect("open").what else {
+        panic!("the next event is the end");
+    };
+    assert_eq!(kind(&outcome), ErrorKind::Cancelled);
+    assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    assert_eq!(ledger.entries()[0].error, Some(ErrorKind::Cancelled));
+}
+
+#[tokio::test]
+async fn calling_off_a_call_that_waits_for_a_decision_settles_the_request() {
+    let ran = Arc::default();
+    let gate = builder([writer(&ran)])
+        .policy(Policy::new([user_layer(Mode::Safe, &[])]))
+        .handler(Arc::new(Nobody))
+        .build();
+    let mut events = gate.events().subscribe();
+    let request = call("write", json!({"path": "a"}));
+    let cancel = request.context.cancel.clone();
+    let waiting = tokio::spawn({
+        let gate = gate.clone();
+        async move { gate.call(request).await }
+    });
+    assert!(matches!(events.next().await.expect("open").what, Happening::ApprovalAsked(_)));
+    cancel.cancel();
+    assert_eq!(kind(&waiting.await.expect("ends by itself")), ErrorKind::Cancelled);
+    let all = gate.approvals().list(Some(ApprovalState::Cancelled)).await.expect("in memory");
+    assert_eq!(all.len(), 1);
+}
+
+#[tokio::test]
+async fn long_content_is_cut_once_and_kept_whole() {
+    let long: String = (0..20_000).map(|n| format!("line {n}\n")).collect();
+    let text = long.clone();
+    let talks = Probe::new("talks", move |_| {
+        let text = text.clone();
+        async move { Ok(Reply::text(text)) }
+    });
+    let outputs = Arc::new(MemoryOutputs::default());
+    let gate = builder([talks]).outputs(outputs.clone()).build();
+    let outcome = gate.call(call("talks", json!({}))).await;
+    assert!(outcome.content.len() < 51 << 10);
+    assert!(outcome.content.starts_with("line 0\n") && outcome.content.ends_with("line 19999\n"));
+    assert!(outcome.content.contains("the whole text is kept as output out_"));
+    let id = outcome.output_id.expect("kept");
+    assert_eq!(&*gate.outputs().read(&id).await.expect("kept"), long);
+}
+
+#[tokio::test]
+async fn large_data_and_attachments_are_left_out_and_said_so() {
+    let large = Probe::new("large", |_| async {
+        let attachment = |name: &str, bytes: usize| Attachment {
+            mime: "image/png".into(),
+            name: name.into(),
+            data: "A".repeat(bytes),
+        };
+        Ok(Reply {
+            data: Some(json!({"rows": "x".repeat(300 << 10)})),
+            attachments: vec![attachment("small.png", 10), attachment("huge.png", 21 << 20)],
+            ..Reply::text("done")
+        })
+    });
+    let gate = builder([large]).build();
+    let outcome = gate.call(call("large", json!({}))).await;
+    assert_eq!(outcome.data, None);
+    let id = outcome.metadata["data_output_id"].as_str().expect("kept").to_owned();
+    assert!(gate.outputs().read(&id).await.expect("kept").len() > 300 << 10);
+    assert_eq!(outcome.attachments.len(), 1);
+    assert!(outcome.content.contains("too large to attach: huge.png"), "{}", outcome.content);
+}
+
+#[tokio::test]
+async fn secrets_reach_neither_model_nor_ledger_nor_watchers() {
+    let leaks = Probe::new("leaks", |call| async move {
+        Progress::from_call(&call)?.step(1.0, None, "sending hunter2-hunter2");
+        Ok(Reply {
+            data: Some(json!({"token": "hunter2-hunter2"})),
+            ..Reply::text("it is hunter2-hunter2").title("hunter2-hunter2")
+        })
+    });
+    let ledger = Arc::new(MemoryLedger::default());
+    let redactor = Redactor::new([("DB".to_owned(), "hunter2-hunter2".to_owned())]);
+    let gate = builder([leaks]).ledger(ledger.clone()).redactor(redactor).build();
+    let mut events = gate.events().subscribe();
+    let outcome = gate.call(call("leaks", json!({"path": "hunter2-hunter2"}))).await;
+    assert_eq!(outcome.content, "it is [secret:DB]");
+    let mut seen = serde_json::to_string(&outcome).expect("serialises");
+    seen += &serde_json::to_string(&ledger.entries()).expect("serialises");
+    for _ in 0..3 {
+        seen += &serde_json::to_string(&events.next().await.expect("open")).expect("serialises");
+    }
+    assert!(seen.contains("\"event\":\"finished\""), "{seen}");
+    assert!(!seen.contains("hunter2"), "{seen}");
+}
+
+#[tokio::test]
+async fn a_ledger_that_fails_is_not_hidden() {
+    struct Full;
+    impl Ledger for Full {
+        fn record(&self, _entry: crate::LedgerEntry) -> BoxFuture<'_, Result<(), ToolError>> {
+            Box::pin(std::future::ready(Err(ToolError::unavailable("the disk is full"))))
+        }
+    }
+    let gate = builder([echo()]).ledger(Arc::new(Full)).build();
+    let outcome = gate.call(call("echo", json!({}))).await;
+    assert!(outcome.is_ok());
+    assert_eq!(
+        outcome.metadata["not_recorded"],
+        "this call is not in the ledger: the disk is full"
+    );
+}
+
+#[tokio::test]
+async fn tools_call_tools_through_the_gate_in_the_same_name() {
+    let ran = Arc::default();
+    let outer = Probe::new("outer", |call| async move {
+        let tools = Tools::from_call(&call)?;
+        let denied = tools.call("write", json!({"path": "docs/a"})).await;
+        let allowed = tools.call("write", json!({"path": "src/a"})).await;
+        Ok(Reply::text(format!("{:?} {}", denied.error.map(|e| e.kind), allowed.is_ok())))
+    })
+    .touching(|_| vec![Access::Any(Power::Tools)])
+    .with(|spec| spec.needs = vec![Need::required(Power::Tools)]);
+    let ledger = Arc::new(MemoryLedger::default());
+    let policy = Policy::new([user_layer(Mode::Contained, &[(Action::Deny, "write(docs/**)")])]);
+    let gate = builder([outer, writer(&ran)]).policy(policy).ledger(ledger.clone()).build();
+    let mut request = call("outer", json!({}));
+    request.context = Context::new("s").agent("coder");
+    let outcome = gate.call(request).await;
+    assert_eq!(outcome.content, "Some(Denied) true");
+    let entries = ledger.entries();
+    assert_eq!(entries.len(), 3);
+    assert_eq!(entries[1].parent.as_ref(), Some(&entries[2].call_id), "children end first");
+    assert!(entries.iter().all(|entry| entry.agents == ["coder"]));
+}
+
+#[tokio::test]
+async fn endless_nesting_ends() {
+    let again = Probe::new("again", |call| async move {
+        let inner = Tools::from_call(&call)?.call("again", json!({})).await;
+        Ok(Reply::text(inner.content))
+    })
+    .touching(|_| vec![Access::Any(Power::Tools)]);
+    let outcome = builder([again]).build().call(call("again", json!({}))).await;
+    assert!(outcome.content.contains("one more than may be nested"), "{}", outcome.content);
+}
+
+#[tokio::test]
+async fn a_call_without_the_power_cannot_take_the_capability() {
+    let sneaky = Probe::new("sneaky", |call| async move {
+        Tools::from_call(&call).map(|_| Reply::text("got it"))
+    });
+    let outcome = builder([sneaky]).build().call(call("sneaky", json!({}))).await;
+    assert_eq!(kind(&outcome), ErrorKind::Denied);
+}
+
+#[tokio::test]
+async fn a_denied_power_that_is_optional_is_withheld_instead() {
+    let optional = Probe::new("optional", |call| async move {
+        let tools = Option::<Tools>::from_call(&call)?;
+        Ok(Reply::text(if tools.is_some() { "with" } else { "without" }))
+    })
+    .touching(|_| vec![Access::Any(Power::Tools)])
+    .with(|spec| spec.needs = vec![Need { power: Power::Tools, optional: true }]);
+    let policy = Policy::new([user_layer(Mode::All, &[(Action::Deny, "optional(tools)")])]);
+    let gate = builder([optional]).policy(policy).build();
+    assert_eq!(gate.call(call("optional", json!({}))).await.content, "without");
+}
+
+#[tokio::test]
+async fn writers_of_one_path_run_one_after_another_and_none_is_lost() {
+    let inside: Arc<AtomicUsize> = Arc::default();
+    let total: Arc<AtomicUsize> = Arc::default();
+    let (watch, count) = (inside.clone(), total.clone());
+    let careful = Probe::new("careful", move |_| {
+        let (inside, total) = (watch.clone(), count.clone());
+        async move {
+            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "alone on this path");
+            tokio::task::yield_now().await;
+            inside.fetch_sub(1, Ordering::SeqCst);
+            total.fetch_add(1, Ordering::SeqCst);
+            Ok(Reply::default())
+        }
+    })
+    .touching(|_| vec![Access::Write("one".into())])
+    .with(|spec| spec.effect = Effect::Write);
+    let gate = builder([careful]).build();
+    let outcomes = gate.turn((0..80).map(|_| call("careful", json!({}))).collect()).await;
+    assert!(outcomes.iter().all(Outcome::is_ok), "{outcomes:?}");
+    assert_eq!(total.load(Ordering::SeqCst), 80);
+}
+
+#[tokio::test]
+async fn a_terminal_tool_runs_when_its_siblings_are_done() {
+    let order: Arc<Mutex<Vec<&'static str>>> = Arc::default();
+    let log = |name: &'static str| {
+        let order = order.clone();
+        Probe::new(name, move |_| {
+            let order = order.clone();
+            async move {
+                tokio::task::yield_now().await;
+                order.lock().expect("not poisoned").push(name);
+                Ok(Reply::text(name))
+            }
+        })
+    };
+    let end = log("complete_task").with(|spec| spec.terminal = true);
+    let late = log("fail_task").with(|spec| spec.terminal = true);
+    let gate = builder([log("first"), end, late, log("second")]).build();
+    let names = ["complete_task", "first", "fail_task", "second"];
+    let outcomes = gate.turn(names.map(|name| call(name, json!({}))).into()).await;
+    assert_eq!(order.lock().expect("not poisoned").last(), Some(&"complete_task"));
+    let contents: Vec<&str> = outcomes.iter().map(|o| o.content.as_str()).collect();
+    assert_eq!((contents[0], contents[1], contents[3]), ("complete_task", "first", "second"));
+    assert_eq!(kind(&outcomes[2]), ErrorKind::Conflict);
+}
+
+#[tokio::test]
+async fn explaining_runs_and_asks_nothing() {
+    let ran = Arc::default();
+    let person = Person::who(Some(Verdict::approve("ada", "test")));
+    let gate = builder([writer(&ran)])
+        .policy(Policy::new([user_layer(Mode::Safe, &[])]))
+        .handler(person.clone())
+        .build();
+    let explanation = gate.explain(call("Write", json!({"path": "a"}))).await.expect("well formed");
+    assert_eq!(explanation.tool, "write");
+    assert_eq!(explanation.decision.action, Action::Ask);
+    assert!(explanation.confirmation.required);
+    assert_eq!(explanation.repairs.len(), 1);
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+    assert!(person.asked.lock().expect("not poisoned").is_empty());
+}
+
+#[tokio::test]
+async fn a_forged_approval_id_of_another_store_is_unknown() {
+    let approvals = MemoryApprovals::default();
+    let error = approvals.take_up("ask_1").await.expect_err("unknown");
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}

@@ -20,7 +20,8 @@ pub(super) fn validate(flight: &mut Flight) -> Result<(), ToolError> {
         violations.truncate(MOST_SHOWN);
         violations.push(format!("and {more} more"));
     }
-    let message = format!("the input of `{}` does not fit: {}", flight.name(), violations.join("; "));
+    let message =
+        format!("the input of `{}` does not fit: {}", flight.name(), violations.join("; "));
     Err(ToolError::input(message).hint(hint(schema, &flight.input)))
 }
 
@@ -32,12 +33,17 @@ fn hint(schema: &Schema, input: &Value) -> String {
         let near = nearest_properties(schema, name);
         (!near.is_empty()).then(|| format!("for `{name}`, {}", did_you_mean(&near)))
     });
-    let fields: Vec<String> = schema
-        .properties()
-        .map(|(name, _)| {
-            if schema.is_required(name) { format!("{name} (required)") } else { name.to_owned() }
-        })
-        .collect();
+    let fields: Vec<String> =
+        schema
+            .properties()
+            .map(|(name, _)| {
+                if schema.is_required(name) {
+                    format!("{name} (required)")
+                } else {
+                    name.to_owned()
+                }
+            })
+            .collect();
     match near {
         Some(near) => near,
         None if fields.is_empty() => "the tool takes no fields; send {}".to_owned(),

@@ -39,16 +39,48 @@ pub struct Profiles(IndexMap<String, Profile>);
 
 impl Default for Profiles {
     fn default() -> Self {
-        let built_in = |tools: &[&str]| Profile::new(tools.iter().copied(), Source::named("built-in"));
+        let built_in =
+            |tools: &[&str]| Profile::new(tools.iter().copied(), Source::named("built-in"));
         let researcher = [
-            "read", "list", "glob", "grep", "stat", "web_*", "ticket_read", "comment_*",
-            "project_info", "board_read", "memory_list", "memory_tree", "memory_read",
-            "memory_search", "memory_info", "memory_stats", "memory_versions", "memory_diff",
-            "memory_exists", "memory_count_lines", "memory_sources", "hello",
+            "read",
+            "list",
+            "glob",
+            "grep",
+            "stat",
+            "web_*",
+            "ticket_read",
+            "comment_*",
+            "project_info",
+            "board_read",
+            "memory_list",
+            "memory_tree",
+            "memory_read",
+            "memory_search",
+            "memory_info",
+            "memory_stats",
+            "memory_versions",
+            "memory_diff",
+            "memory_exists",
+            "memory_count_lines",
+            "memory_sources",
+            "hello",
         ];
         let reviewer = [
-            "read", "list", "glob", "grep", "stat", "changes", "git_status", "git_diff", "git_log",
-            "git_show", "git_blame", "ticket_read", "comment_*", "acceptance_check", "hello",
+            "read",
+            "list",
+            "glob",
+            "grep",
+            "stat",
+            "changes",
+            "git_status",
+            "git_diff",
+            "git_log",
+            "git_show",
+            "git_blame",
+            "ticket_read",
+            "comment_*",
+            "acceptance_check",
+            "hello",
         ];
         Self(IndexMap::from([
             ("developer".to_owned(), built_in(&["*"])),
@@ -102,9 +134,8 @@ mod tests {
     #[test]
     fn built_in_profiles_are_as_narrow_as_their_names() {
         let profiles = Profiles::default();
-        let has = |profile: &str, tool: &str| {
-            profiles.get(profile).expect("built in").includes(tool)
-        };
+        let has =
+            |profile: &str, tool: &str| profiles.get(profile).expect("built in").includes(tool);
         assert!(has("developer", "anything"));
         assert!(has("researcher", "web_fetch") && !has("researcher", "write"));
         assert!(has("reviewer", "git_diff") && !has("reviewer", "git_commit"));

@@ -239,7 +239,8 @@ fn command_suggestions(command: &str) -> Vec<String> {
     let mut rules = vec![format!("bash({command})")];
     let words: Vec<&str> = command.split_whitespace().collect();
     // Two plain words (`git status`, `cargo test`) are the least that says what is done; one word is too wide.
-    let is_plain = |word: &&str| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    let is_plain =
+        |word: &&str| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     let has_verb = words.len() > 2 && !words[1].starts_with('-') && words[..2].iter().all(is_plain);
     if has_verb && !pattern::is_more_than_words(command) {
         rules.push(format!("bash({} {} *)", words[0], words[1]));
@@ -295,14 +296,18 @@ mod tests {
         assert!(!private.touches("edit", &Access::Write("private/a".into())));
         assert!(!private.names_tool("read"));
         assert!(rule(Action::Deny, "edit(src/**)").touches("edit", &Access::Write("src/a".into())));
-        assert!(!rule(Action::Deny, "edit(src/**)").touches("write", &Access::Write("src/a".into())));
+        assert!(
+            !rule(Action::Deny, "edit(src/**)").touches("write", &Access::Write("src/a".into()))
+        );
     }
 
     #[test]
     fn a_relative_rule_stays_in_the_workspace() {
         assert!(!rule(Action::Allow, "read(**/x)").touches("read", &Access::Read("/etc/x".into())));
         assert!(rule(Action::Deny, "read(**)").touches("read", &Access::Read("/etc/x".into())));
-        assert!(rule(Action::Allow, "read(/etc/x)").touches("read", &Access::Read("/etc/x".into())));
+        assert!(
+            rule(Action::Allow, "read(/etc/x)").touches("read", &Access::Read("/etc/x".into()))
+        );
     }
 
     #[test]

@@ -21,9 +21,27 @@ pub struct Secrets {
 }
 
 const BUILT_IN: &[&str] = &[
-    ".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.kdbx", "*.keystore", "id_rsa", "id_dsa",
-    "id_ecdsa", "id_ed25519", ".netrc", ".pgpass", ".git-credentials", ".ssh", ".gnupg",
-    ".aws/credentials", ".docker/config.json", ".kube/config", ".pypirc",
+    ".env",
+    ".env.*",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.kdbx",
+    "*.keystore",
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    ".netrc",
+    ".pgpass",
+    ".git-credentials",
+    ".ssh",
+    ".gnupg",
+    ".aws/credentials",
+    ".docker/config.json",
+    ".kube/config",
+    ".pypirc",
 ];
 const BUILT_IN_EXCEPT: &[&str] = &[".env.example", ".env.sample", ".env.template", ".env.dist"];
 
@@ -81,8 +99,13 @@ mod tests {
     #[test]
     fn usual_secrets_are_known_at_any_depth() {
         for path in [
-            ".env", "app/.env.local", "/home/u/.ssh/id_rsa", "/home/u/.ssh/config", "certs/server.key",
-            "/root/.aws/credentials", "a/b/id_ed25519",
+            ".env",
+            "app/.env.local",
+            "/home/u/.ssh/id_rsa",
+            "/home/u/.ssh/config",
+            "certs/server.key",
+            "/root/.aws/credentials",
+            "a/b/id_ed25519",
         ] {
             assert!(is_secret(path), "{path}");
         }
@@ -90,7 +113,8 @@ mod tests {
 
     #[test]
     fn ordinary_files_and_examples_are_not() {
-        for path in [".env.example", "src/env.rs", "environment", "keys.rs", "src/ssh/mod.rs", "."] {
+        for path in [".env.example", "src/env.rs", "environment", "keys.rs", "src/ssh/mod.rs", "."]
+        {
             assert!(!is_secret(path), "{path}");
         }
     }

@@ -1,0 +1,8 @@
+//! Tools to learn from.
+
+pub mod hello;
+
+use haft_core::StaticTool;
+
+/// The group's tools, in order.
+pub static TOOLS: &[&StaticTool] = &[&hello::TOOL];
