@@ -164,6 +164,10 @@ impl Access {
     /// Whether a permission for `self` includes `other`.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
+            // The file powers as a whole are power over the workspace, not over the disk.
+            (Self::Any(power), Self::Read(path) | Self::Write(path)) => {
+                *power == other.power() && is_inside(path)
+            }
             (Self::Any(power), other) => *power == other.power(),
             (Self::Read(scope), Self::Read(path)) | (Self::Write(scope), Self::Write(path)) => {
                 is_below(scope, path)
@@ -319,6 +323,10 @@ mod tests {
         let everything = Access::Read(".".into());
         assert!(everything.covers(&Access::Read("a".into())));
         assert!(!everything.covers(&Access::Read("/etc/passwd".into())));
+        let all_reads = Access::Any(Power::ReadFiles);
+        assert!(all_reads.covers(&Access::Read("a".into())));
+        assert!(!all_reads.covers(&Access::Read("/etc/passwd".into())));
+        assert!(!all_reads.covers(&Access::Write("a".into())));
         assert!(Access::Any(Power::Net).covers(&Access::Fetch("docs.rs".into())));
     }
 

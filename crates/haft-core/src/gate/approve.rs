@@ -16,11 +16,11 @@ use crate::{
 };
 
 pub(super) async fn approve(gate: &Inner, flight: &mut Flight, on_ask: OnAsk) -> Result<(), Halt> {
-    if flight.decision().action != Action::Ask {
-        return Ok(());
-    }
+    let is_asked = flight.decision().action == Action::Ask;
     let record = match on_ask {
+        // A decision stands, whatever the rules have become since; only a deny, one stage earlier, goes before it.
         OnAsk::Decided(record) => record,
+        _ if !is_asked => return Ok(()),
         OnAsk::Return => {
             let request = keep_request(gate, flight).await?;
             return Err(Halt::Pending(request));

@@ -5,15 +5,19 @@ use std::sync::Arc;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{Flight, Inner};
+use super::{
+    Flight, Inner,
+    redact::{clean_access, clean_decision},
+};
 use crate::{
     LedgerEntry, Outcome,
     events::{Event, Happening},
 };
 
 pub(super) async fn record(gate: &Inner, mut flight: Flight, outcome: &mut Outcome) {
+    let redactor = &gate.redactor;
     let mut input = std::mem::take(&mut flight.input);
-    gate.redactor.value(&mut input);
+    redactor.value(&mut input);
     let entry = LedgerEntry {
         call_id: flight.info.call_id.to_string(),
         session: flight.info.session.clone(),
@@ -21,9 +25,9 @@ pub(super) async fn record(gate: &Inner, mut flight: Flight, outcome: &mut Outco
         parent: flight.context.lineage.ancestors.last().map(|id| id.to_string()),
         tool: outcome.tool.clone(),
         input,
-        repairs: flight.repairs,
-        accesses: flight.accesses,
-        decision: flight.decision,
+        repairs: outcome.repairs.clone(),
+        accesses: flight.accesses.iter().map(|access| clean_access(redactor, access)).collect(),
+        decision: flight.decision.map(|decision| clean_decision(redactor, decision)),
         verdict: flight.verdict,
         error: outcome.error.as_ref().map(|error| error.kind),
         output_sha256: hex(&Sha256::digest(outcome.content.as_bytes())),

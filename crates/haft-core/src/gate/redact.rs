@@ -1,7 +1,7 @@
 //! Stage 9: what must never be shown is taken out of everything that leaves.
 
 use super::Inner;
-use crate::Outcome;
+use crate::{Access, Decision, Outcome, Redactor, policy::Reason};
 
 pub(super) fn redact(gate: &Inner, outcome: &mut Outcome) {
     let redactor = &gate.redactor;
@@ -12,6 +12,7 @@ pub(super) fn redact(gate: &Inner, outcome: &mut Outcome) {
     };
     clean(&mut outcome.title);
     clean(&mut outcome.content);
+    outcome.repairs.iter_mut().for_each(clean);
     if let Some(display) = &mut outcome.display {
         clean(display);
     }
@@ -23,4 +24,24 @@ pub(super) fn redact(gate: &Inner, outcome: &mut Outcome) {
         redactor.value(data);
     }
     outcome.metadata.values_mut().for_each(|value| redactor.value(value));
+}
+
+/// An access for the record: commands and addresses may carry secrets.
+pub(super) fn clean_access(redactor: &Redactor, access: &Access) -> Access {
+    match access {
+        Access::Run(command) => Access::Run(redactor.text(command).into_owned()),
+        Access::Fetch(target) => Access::Fetch(redactor.text(target).into_owned()),
+        other => other.clone(),
+    }
+}
+
+/// A decision for the record: its words quote the access.
+pub(super) fn clean_decision(redactor: &Redactor, mut decision: Decision) -> Decision {
+    decision.change = redactor.text(&decision.change).into_owned();
+    if let Reason::Mode { access: Some(access), .. } | Reason::Secret { access, .. } =
+        &mut decision.reason
+    {
+        *access = clean_access(redactor, access);
+    }
+    decision
 }

@@ -349,6 +349,28 @@ async fn a_call_handed_back_runs_once_after_a_yes() {
 }
 
 #[tokio::test]
+async fn a_no_stands_even_when_the_rules_have_changed_since() {
+    let ran = Arc::default();
+    let approvals = Arc::new(MemoryApprovals::default());
+    let gate_in = |mode| {
+        let policy = Policy::new([user_layer(mode, &[])]);
+        builder([writer(&ran)]).policy(policy).approvals(approvals.clone()).build()
+    };
+    let asking = gate_in(Mode::Safe);
+    let Answer::Pending(request) = asking.submit(call("write", json!({"path": "a"}))).await else {
+        panic!("it must be asked for");
+    };
+    let no = Some(Verdict::deny("ada", "console", None));
+    approvals.settle(&request.id, ApprovalState::Denied, no).await.expect("pending");
+    let free = gate_in(Mode::All);
+    let Ok(Answer::Done(outcome)) = free.resume(&request.id, Context::new("s")).await else {
+        panic!("it was decided");
+    };
+    assert_eq!(kind(&outcome), ErrorKind::ApprovalDenied);
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
 async fn a_saved_rule_is_not_asked_for_again_in_its_session() {
     let ran = Arc::default();
     let mut yes = Verdict::approve("ada", "test");
@@ -563,12 +585,14 @@ async fn secrets_reach_neither_model_nor_ledger_nor_watchers() {
             data: Some(json!({"token": "hunter2-hunter2"})),
             ..Reply::text("it is hunter2-hunter2").title("hunter2-hunter2")
         })
-    });
+    })
+    .touching(|_| vec![Access::Run("curl -u ada:hunter2-hunter2 example".into())]);
     let ledger = Arc::new(MemoryLedger::default());
     let redactor = Redactor::new([("DB".to_owned(), "hunter2-hunter2".to_owned())]);
-    let gate = builder([leaks]).ledger(ledger.clone()).redactor(redactor).build();
+    let policy = Policy::new([user_layer(Mode::All, &[])]);
+    let gate = builder([leaks]).policy(policy).ledger(ledger.clone()).redactor(redactor).build();
     let mut events = gate.events().subscribe();
-    let outcome = gate.call(call("leaks", json!({"path": "hunter2-hunter2"}))).await;
+    let outcome = gate.call(call("leaks", json!({"Path": "hunter2-hunter2", "limit": "5"}))).await;
     assert_eq!(outcome.content, "it is [secret:DB]");
     let mut seen = serde_json::to_string(&outcome).expect("serialises");
     seen += &serde_json::to_string(&ledger.entries()).expect("serialises");

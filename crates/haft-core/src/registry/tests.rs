@@ -98,7 +98,7 @@ async fn a_tool_that_cannot_be_made_costs_only_itself() {
     registry.register(Stub::new("first")).expect("a new name");
     registry.define("fails", || async { Err(ToolError::unavailable("no server")) }).expect("new");
     registry.define("panics", || async { panic!("on purpose") }).expect("new");
-    registry.define("hangs", || std::future::pending()).expect("new");
+    registry.define("hangs", std::future::pending).expect("new");
     let liar = || async { Ok(Arc::new(Stub::new("other")) as Arc<dyn Tool>) };
     registry.define("lies", liar).expect("new");
     registry.register(Stub::new("last")).expect("a new name");
