@@ -32,7 +32,10 @@ pub trait Capability: Sized + Send + 'static {
     fn from_call(call: &Call) -> Result<Self, ToolError>;
 }
 
+// `do_not_recommend` on every implementation: the note above names them, a second list after it is noise.
+
 /// `None` means "not granted", and nothing else: a failure stays an error.
+#[diagnostic::do_not_recommend]
 impl<C: Capability> Capability for Option<C> {
     const NEED: Need = Need { power: C::NEED.power, optional: true };
 
@@ -41,6 +44,7 @@ impl<C: Capability> Capability for Option<C> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl Capability for CallInfo {
     const NEED: Need = Need::required(Power::Free);
 
@@ -76,6 +80,7 @@ impl Progress {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl Capability for Progress {
     const NEED: Need = Need::required(Power::Free);
 
@@ -105,6 +110,7 @@ impl Cancel {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl Capability for Cancel {
     const NEED: Need = Need::required(Power::Free);
 
@@ -138,6 +144,7 @@ impl Tools {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl Capability for Tools {
     const NEED: Need = Need::required(Power::Tools);
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{ToolError, call};
+use crate::{Schema, ToolError, call};
 
 /// The input of a tool: a struct that can be read from JSON and described by a schema.
 #[diagnostic::on_unimplemented(
@@ -13,15 +13,25 @@ use crate::{ToolError, call};
     note = "the input is a struct of yours that derives `serde::Deserialize` and `schemars::JsonSchema`; a tool that \
             takes nothing has an empty one, and capabilities come after it"
 )]
-pub trait ToolInput: DeserializeOwned + JsonSchema + Send + 'static {}
+pub trait ToolInput: Sized {
+    /// The schema of the arguments.
+    fn schema() -> Schema;
 
+    /// Decodes an input that the gate has held against its schema.
+    ///
+    /// # Errors
+    /// Names the field and what it should have been.
+    fn decode(value: &Value) -> Result<Self, ToolError>;
+}
+
+// The bounds stand here and not on the trait: the compiler would name a missing supertrait instead of the words above.
 #[diagnostic::do_not_recommend]
-impl<T: DeserializeOwned + JsonSchema + Send + 'static> ToolInput for T {}
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> ToolInput for T {
+    fn schema() -> Schema {
+        Schema::of::<Self>()
+    }
 
-/// Decodes an input that the gate has held against its schema.
-///
-/// # Errors
-/// Names the field and what it should have been.
-pub fn decode<T: ToolInput>(value: &Value) -> Result<T, ToolError> {
-    call::decode(value)
+    fn decode(value: &Value) -> Result<Self, ToolError> {
+        call::decode(value)
+    }
 }

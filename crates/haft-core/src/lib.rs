@@ -67,7 +67,7 @@ pub mod __macro {
     pub use crate::{
         Access, BoxFuture, Call, Capability, Effect, Need, Reply, Return, Schema, StaticTool,
         ToolError,
-        input::{ToolInput, decode},
+        input::ToolInput,
         tool::{Parts, whole_powers},
     };
 }

@@ -95,6 +95,7 @@ pub trait Return: Send {
     fn into_reply(self) -> Result<Reply, ToolError>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Output, E: Into<ToolError> + Send> Return for Result<T, E> {
     fn schema() -> Option<Schema> {
         Some(Schema::of_output::<T>())
@@ -117,6 +118,7 @@ impl<T: Output, E: Into<ToolError> + Send> Return for Result<T, E> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<E: Into<ToolError> + Send> Return for Result<Reply, E> {
     fn schema() -> Option<Schema> {
         None

@@ -94,6 +94,10 @@ fn descriptions_have_no_unresolved_variable() {
         let filled = surroundings.describe(tool.spec());
         let text = filled.unwrap_or_else(|why| panic!("{}: {why}", tool.name()));
         assert!(!text.contains("${"), "{}", tool.name());
+        for (name, _) in &tool.spec().variables {
+            let is_haft = ["workspace", "directory", "date"].contains(&name.as_ref());
+            assert!(!is_haft, "{}: `${{{name}}}` is haft's own variable", tool.name());
+        }
     }
 }
 

@@ -1,0 +1,361 @@
+//! What stands in the parentheses of `#[tool(…)]`. Only words are checked here; whether types fit is for the compiler.
+
+use std::str::FromStr;
+
+use proc_macro2::TokenTree;
+use syn::{
+    Error, Expr, Ident, LitStr, Path, Result, Token,
+    ext::IdentExt,
+    parenthesized,
+    parse::{Parse, ParseStream},
+    punctuated::Punctuated,
+};
+
+use crate::combined;
+
+/// Every key, and how it is written: messages show the latter.
+const KEYS: [(&str, &str); 14] = [
+    ("name", r#"name = "hello""#),
+    ("title", r#"title = "Say hello""#),
+    ("group", r#"group = "greetings""#),
+    ("description", r#"description = "hello.txt""#),
+    ("effect", "effect = destructive"),
+    ("idempotent", "idempotent"),
+    ("open_world", "open_world"),
+    ("terminal", "terminal"),
+    ("deadline", r#"deadline = "30s""#),
+    ("access", "access = |input| vec![…]"),
+    ("variables", "variables(limit = LIMIT)"),
+    ("providers", r#"providers("openai*", "anthropic")"#),
+    ("static", "static = GREET"),
+    ("crate", "crate = some::path"),
+];
+
+/// The words of `effect = …` and the variants of `Effect` they stand for.
+const EFFECTS: [(&str, &str); 4] =
+    [("read", "Read"), ("write", "Write"), ("execute", "Execute"), ("destructive", "Destructive")];
+
+/// The arguments of the attribute.
+#[derive(Default)]
+pub(crate) struct Arguments {
+    pub(crate) name: Option<LitStr>,
+    pub(crate) title: Option<LitStr>,
+    pub(crate) group: Option<LitStr>,
+    pub(crate) description: Option<LitStr>,
+    /// A variant of `Effect`.
+    pub(crate) effect: Option<Ident>,
+    pub(crate) idempotent: bool,
+    pub(crate) open_world: bool,
+    pub(crate) terminal: bool,
+    /// In milliseconds.
+    pub(crate) deadline: Option<u64>,
+    pub(crate) access: Option<Expr>,
+    pub(crate) variables: Vec<Variable>,
+    pub(crate) providers: Vec<LitStr>,
+    pub(crate) static_name: Option<Ident>,
+    pub(crate) root: Option<Path>,
+}
+
+/// One `limit = LIMIT` of `variables(…)`.
+pub(crate) struct Variable {
+    pub(crate) name: Ident,
+    pub(crate) value: Expr,
+}
+
+impl Parse for Arguments {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let mut arguments = Self::default();
+        let mut faults = Vec::new();
+        let mut seen = Vec::new();
+        while !input.is_empty() {
+            if let Err(fault) = arguments.parse_one(input, &mut seen) {
+                faults.push(fault);
+                skip_to_comma(input)?;
+            }
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        combined(faults).map_or(Ok(arguments), Err)
+    }
+}
+
+impl Arguments {
+    fn parse_one(&mut self, input: ParseStream<'_>, seen: &mut Vec<Ident>) -> Result<()> {
+        let key = input.call(Ident::parse_any)?;
+        let written = key.to_string();
+        let Some((_, form)) = KEYS.iter().find(|(known, _)| *known == written) else {
+            return Err(unknown(&key));
+        };
+        if seen.contains(&key) {
+            return Err(Error::new(key.span(), format!("`{written}` is said twice")));
+        }
+        let entry = Entry { key: key.clone(), form, input };
+        seen.push(key);
+        self.parse_value(&written, &entry)?;
+        if input.is_empty() || input.peek(Token![,]) { Ok(()) } else { Err(entry.misuse()) }
+    }
+
+    fn parse_value(&mut self, key: &str, entry: &Entry<'_>) -> Result<()> {
+        match key {
+            "name" => self.name = Some(entry.value()?),
+            "title" => self.title = Some(entry.value()?),
+            "group" => self.group = Some(entry.value()?),
+            "description" => self.description = Some(entry.value()?),
+            "effect" => self.effect = Some(entry.effect()?),
+            "idempotent" => self.idempotent = true,
+            "open_world" => self.open_world = true,
+            "terminal" => self.terminal = true,
+            "deadline" => self.deadline = Some(deadline(&entry.value()?)?),
+            "access" => self.access = Some(entry.expression()?),
+            "variables" => self.variables = distinct(entry.list()?)?,
+            "providers" => self.providers = entry.list()?,
+            "static" => self.static_name = Some(entry.value()?),
+            "crate" => self.root = Some(entry.value()?),
+            other => unreachable!("`{other}` is in KEYS and not here"),
+        }
+        Ok(())
+    }
+}
+
+/// A key whose value is about to be read.
+struct Entry<'a> {
+    key: Ident,
+    form: &'static str,
+    input: ParseStream<'a>,
+}
+
+impl Entry<'_> {
+    /// `= value`.
+    fn value<T: Parse>(&self) -> Result<T> {
+        let _equals: Token![=] = self.input.parse().map_err(|_| self.misuse())?;
+        self.input.parse().map_err(|_| self.misuse())
+    }
+
+    /// `= expression`. The compiler has not looked into it yet, so a slip inside is told in the parser's words.
+    fn expression(&self) -> Result<Expr> {
+        let _equals: Token![=] = self.input.parse().map_err(|_| self.misuse())?;
+        if self.input.is_empty() { Err(self.misuse()) } else { self.input.parse() }
+    }
+
+    /// `(value, value)`.
+    fn list<T: Parse>(&self) -> Result<Vec<T>> {
+        if !self.input.peek(syn::token::Paren) {
+            return Err(self.misuse());
+        }
+        let content;
+        let parentheses = parenthesized!(content in self.input);
+        let wrong = |_| Error::new(parentheses.span.join(), self.message());
+        let items = Punctuated::<T, Token![,]>::parse_terminated(&content).map_err(wrong)?;
+        if items.is_empty() { Err(self.misuse()) } else { Ok(items.into_iter().collect()) }
+    }
+
+    fn effect(&self) -> Result<Ident> {
+        let words = EFFECTS.map(|(word, _)| format!("`{word}`")).join(", ");
+        let wrong = |at| Error::new(at, format!("`effect` is one of the bare words {words}"));
+        self.value::<Ident>().map_err(|misuse| wrong(misuse.span())).and_then(|said| {
+            let known = EFFECTS.iter().find(|(word, _)| said == word);
+            known
+                .map(|(_, variant)| Ident::new(variant, said.span()))
+                .ok_or_else(|| wrong(said.span()))
+        })
+    }
+
+    /// The value is not of the sort that the key wants. Points at what stands there, or at the key when nothing does.
+    fn misuse(&self) -> Error {
+        let at = if self.input.is_empty() { self.key.span() } else { self.input.span() };
+        Error::new(at, self.message())
+    }
+
+    fn message(&self) -> String {
+        let Self { key, form, .. } = self;
+        if key == form {
+            format!("`{key}` is a bare word: it takes no value")
+        } else {
+            format!("`{key}` is written `{form}`")
+        }
+    }
+}
+
+impl Parse for Variable {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let name = input.parse()?;
+        let _equals: Token![=] = input.parse()?;
+        Ok(Self { name, value: input.parse()? })
+    }
+}
+
+/// After a fault the next key is looked at all the same, so that all faults are told at once.
+fn skip_to_comma(input: ParseStream<'_>) -> Result<()> {
+    while !input.is_empty() && !input.peek(Token![,]) {
+        input.parse::<TokenTree>()?;
+    }
+    Ok(())
+}
+
+fn deadline(text: &LitStr) -> Result<u64> {
+    let message =
+        r#"a deadline is a whole number above zero and a unit: "500ms", "30s", "10m" or "1h""#;
+    milliseconds(&text.value()).ok_or_else(|| Error::new(text.span(), message))
+}
+
+fn milliseconds(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match text.strip_prefix(digits)? {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    // `u64` alone would read "+30" as well.
+    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number = is_plain.then(|| u64::from_str(digits).ok())??;
+    number.checked_mul(factor).filter(|milliseconds| *milliseconds > 0)
+}
+
+fn distinct(variables: Vec<Variable>) -> Result<Vec<Variable>> {
+    for (idx, Variable { name, .. }) in variables.iter().enumerate() {
+        if variables.iter().take(idx).any(|earlier| earlier.name == *name) {
+            return Err(Error::new(name.span(), format!("the variable `{name}` is said twice")));
+        }
+    }
+    Ok(variables)
+}
+
+fn unknown(key: &Ident) -> Error {
+    let written = key.to_string();
+    let hint = if EFFECTS.iter().any(|(word, _)| *word == written) {
+        format!("did you mean `effect = {written}`?")
+    } else if let Some(near) = nearest(&written) {
+        format!("did you mean `{near}`?")
+    } else {
+        format!("it knows {}", KEYS.map(|(known, _)| format!("`{known}`")).join(", "))
+    };
+    Error::new(key.span(), format!("`#[tool]` does not know `{written}`: {hint}"))
+}
+
+/// The key that was begun, as `desc`, or that at most two slips lie between.
+fn nearest(written: &str) -> Option<&'static str> {
+    let names = || KEYS.iter().map(|(name, _)| *name);
+    let begun = names().find(|name| written.len() > 2 && name.starts_with(written));
+    let slipped = || names().map(|name| (distance(written, name), name)).min();
+    begun.or_else(|| slipped().filter(|(slips, _)| *slips <= 2).map(|(_, name)| name))
+}
+
+/// Levenshtein's; a dependency for fourteen words would cost more than these lines.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut next = vec![i + 1];
+        for (j, y) in b.bytes().enumerate() {
+            let replaced = row[j] + usize::from(x != y);
+            next.push(replaced.min(row[j + 1] + 1).min(next[j] + 1));
+        }
+        row = next;
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(attribute: &str, expected: &[&str]) {
+        let faults = syn::parse_str::<Arguments>(attribute).err().into_iter().flatten();
+        let messages: Vec<String> = faults.map(|fault| fault.to_string()).collect();
+        assert_eq!(messages, expected, "{attribute}");
+    }
+
+    #[test]
+    fn every_key_is_read_as_it_is_shown() {
+        let all = KEYS.map(|(_, form)| form.replace('…', "")).join(", ");
+        let arguments: Arguments = syn::parse_str(&all).expect("all keys");
+        assert_eq!(arguments.name.map(|name| name.value()).as_deref(), Some("hello"));
+        assert_eq!(
+            arguments.effect.map(|variant| variant.to_string()).as_deref(),
+            Some("Destructive")
+        );
+        assert_eq!(arguments.deadline, Some(30_000));
+        assert_eq!((arguments.variables.len(), arguments.providers.len()), (1, 2));
+        assert!(arguments.idempotent && arguments.open_world && arguments.terminal);
+        assert!(
+            arguments.access.is_some()
+                && arguments.static_name.is_some()
+                && arguments.root.is_some()
+        );
+        check("", &[]);
+        check("idempotent, variables(a = 1, b = f(x, y),), access = paths::of,", &[]);
+    }
+
+    #[test]
+    fn unknown_keys_are_told_the_nearest_known_one() {
+        for (written, near) in [
+            ("titel", "title"),
+            ("desc", "description"),
+            ("variable", "variables"),
+            ("Name", "name"),
+            ("read", "effect = read"),
+        ] {
+            let message = format!("`#[tool]` does not know `{written}`: did you mean `{near}`?");
+            check(written, &[&message]);
+        }
+        let fault = syn::parse_str::<Arguments>("colour = 3").err().expect("unknown").to_string();
+        assert!(
+            fault.starts_with("`#[tool]` does not know `colour`: it knows `name`, `title`"),
+            "{fault}"
+        );
+    }
+
+    #[test]
+    fn a_value_of_a_wrong_sort_is_shown_the_right_one() {
+        let text = r#"`title` is written `title = "Say hello"`"#;
+        for written in
+            ["title", "title = 5", "title = hello", "title(\"a\")", "title = \"a\" \"b\""]
+        {
+            check(written, &[text]);
+        }
+        check("idempotent = true", &["`idempotent` is a bare word: it takes no value"]);
+        check("static = \"X\"", &["`static` is written `static = GREET`"]);
+        check("crate = \"haft\"", &["`crate` is written `crate = some::path`"]);
+        check("access", &["`access` is written `access = |input| vec![…]`"]);
+        check("access =", &["`access` is written `access = |input| vec![…]`"]);
+        for written in ["variables", "variables = 3", "variables()", "variables(3)"] {
+            check(written, &["`variables` is written `variables(limit = LIMIT)`"]);
+        }
+        let globs = r#"`providers` is written `providers("openai*", "anthropic")`"#;
+        check("providers(openai)", &[globs]);
+    }
+
+    #[test]
+    fn an_effect_is_one_of_four_words() {
+        let message = "`effect` is one of the bare words `read`, `write`, `execute`, `destructive`";
+        for written in ["effect = delete", "effect = \"write\"", "effect"] {
+            check(written, &[message]);
+        }
+    }
+
+    #[test]
+    fn a_deadline_is_a_number_and_a_unit() {
+        for (text, ms) in [("500ms", 500), ("30s", 30_000), ("10m", 600_000), ("1h", 3_600_000)] {
+            assert_eq!(milliseconds(text), Some(ms));
+        }
+        for text in
+            ["", "30", "s", "0s", "-1s", "+1s", "1.5s", "1 s", "1d", "99999999999999999999h"]
+        {
+            assert_eq!(milliseconds(text), None, "{text}");
+        }
+        let message =
+            r#"a deadline is a whole number above zero and a unit: "500ms", "30s", "10m" or "1h""#;
+        check("deadline = \"soon\"", &[message]);
+    }
+
+    #[test]
+    fn nothing_is_said_twice_and_all_faults_are_told() {
+        check("terminal, title = \"a\", terminal", &["`terminal` is said twice"]);
+        check("variables(a = 1, a = 2)", &["the variable `a` is said twice"]);
+        let both = ["`title` is said twice", "`idempotent` is a bare word: it takes no value"];
+        check("title = \"a\", title = \"b\", idempotent = 3", &both);
+    }
+}

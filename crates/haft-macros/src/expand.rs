@@ -1,0 +1,269 @@
+//! Writes the static that stands beside the function. Whatever can fail to fit a bound carries the place of the type
+//! in the signature, so that the compiler complains there and in haft's own words.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::{Error, Ident, Path, Result, ext::IdentExt, spanned::Spanned};
+
+use crate::{
+    attribute::{Arguments, Variable},
+    combined, root,
+    signature::ToolFn,
+};
+
+/// The item as it was, and the static or the complaints after it. The item comes back in either case: an editor that
+/// lost it would go blind while the attribute is being typed.
+pub(crate) fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let beside = beside(attribute, item.clone()).unwrap_or_else(Error::into_compile_error);
+    quote!(#item #beside)
+}
+
+fn beside(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
+    let arguments = syn::parse2::<Arguments>(attribute);
+    let tool_fn = syn::parse2::<ToolFn>(item);
+    let (arguments, tool_fn) = match (arguments, tool_fn) {
+        (Ok(arguments), Ok(tool_fn)) => (arguments, tool_fn),
+        (arguments, tool_fn) => {
+            let faults = arguments.err().into_iter().chain(tool_fn.err()).collect();
+            return combined(faults).map_or(Ok(TokenStream::new()), Err);
+        }
+    };
+    let name = name_of(&arguments, &tool_fn.ident)?;
+    let root = arguments.root.clone().map_or_else(root::find, Ok)?;
+    Ok(Adapter { arguments, tool_fn, name, root }.to_static())
+}
+
+fn name_of(arguments: &Arguments, ident: &Ident) -> Result<String> {
+    let (name, at) = match &arguments.name {
+        Some(said) => (said.value(), said.span()),
+        None => (ident.unraw().to_string(), ident.span()),
+    };
+    let begins_well = name.starts_with(|c: char| c.is_ascii_lowercase());
+    let goes_on_well =
+        name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    if begins_well && goes_on_well && name.len() <= 64 {
+        return Ok(name);
+    }
+    let message = format!(
+        "`{name}` is not a tool name: snake_case, a letter first, at most 64 characters; `name = \"…\"` says \
+         another one"
+    );
+    Err(Error::new(at, message))
+}
+
+/// All that is known when the code is written.
+struct Adapter {
+    arguments: Arguments,
+    tool_fn: ToolFn,
+    name: String,
+    root: Path,
+}
+
+impl Adapter {
+    /// What is not about one type is complained of at the function's name: a second `TOOL`, a future that is not
+    /// `Send`. Mixed site, because the expressions of the attribute must not see the names used here.
+    fn site(&self) -> Span {
+        Span::mixed_site().located_at(self.tool_fn.ident.span())
+    }
+
+    fn to_static(&self) -> TokenStream {
+        let Self { arguments, tool_fn, name, root } = self;
+        let ToolFn { conditions, visibility, ident, .. } = tool_fn;
+        let default_name = || Ident::new("TOOL", ident.span());
+        let static_name = arguments.static_name.clone().unwrap_or_else(default_name);
+        let documentation = format!("The tool `{name}`, made of the function `{ident}`.");
+        let parts = self.parts();
+        quote_spanned! {self.site()=>
+            #(#conditions)*
+            #[doc = #documentation]
+            #visibility static #static_name: #root::__macro::StaticTool =
+                #root::__macro::StaticTool::new(#root::__macro::Parts { #parts });
+        }
+    }
+
+    fn parts(&self) -> TokenStream {
+        let Self { arguments, name, root, .. } = self;
+        let Arguments { idempotent, open_world, terminal, providers, .. } = arguments;
+        let title = option(arguments.title.as_ref());
+        let group = option(arguments.group.as_ref());
+        let effect = arguments.effect.as_ref();
+        let effect = option(effect.map(|variant| quote!(#root::__macro::Effect::#variant)));
+        let deadline =
+            option(arguments.deadline.map(|ms| quote!(::core::time::Duration::from_millis(#ms))));
+        let description = self.description();
+        let needs = self.needs();
+        let variables = self.variables();
+        let schemas = self.schemas();
+        let access = self.access();
+        let run = self.run();
+        quote_spanned! {self.site()=>
+            name: #name,
+            title: #title,
+            group: #group,
+            module: ::core::module_path!(),
+            description: #description,
+            needs: #needs,
+            effect: #effect,
+            idempotent: #idempotent,
+            open_world: #open_world,
+            terminal: #terminal,
+            deadline: #deadline,
+            providers: &[#(#providers),*],
+            variables: #variables,
+            schemas: #schemas,
+            access: #access,
+            run: #run,
+        }
+    }
+
+    /// A missing file is complained of where its name comes from: the literal, or the function.
+    fn description(&self) -> TokenStream {
+        let ident = &self.tool_fn.ident;
+        let (file, at) = match &self.arguments.description {
+            Some(said) => (said.value(), said.span()),
+            None => (format!("{}.txt", ident.unraw()), ident.span()),
+        };
+        quote_spanned!(at=> ::core::include_str!(#file))
+    }
+
+    fn needs(&self) -> TokenStream {
+        let root = &self.root;
+        let needs = self.tool_fn.capabilities.iter().map(|capability| {
+            quote_spanned!(capability.span()=> <#capability as #root::__macro::Capability>::NEED)
+        });
+        quote!(&[#(#needs),*])
+    }
+
+    fn variables(&self) -> TokenStream {
+        let pairs = self.arguments.variables.iter().map(|Variable { name, value }| {
+            let name = name.unraw().to_string();
+            quote_spanned!(value.span()=> (#name, ::std::string::ToString::to_string(&(#value))))
+        });
+        quote!(|| ::std::vec![#(#pairs),*])
+    }
+
+    fn schemas(&self) -> TokenStream {
+        let Self { tool_fn: ToolFn { input, output, .. }, root, .. } = self;
+        let input = quote_spanned!(input.span()=> <#input as #root::__macro::ToolInput>::schema());
+        let output = quote_spanned!(output.span()=> <#output as #root::__macro::Return>::schema());
+        quote!(|| (#input, #output))
+    }
+
+    /// The input is decoded even where nothing is made of it: nobody shall be asked about a call that cannot run.
+    fn access(&self) -> TokenStream {
+        let Self { tool_fn: ToolFn { input, .. }, root, .. } = self;
+        let decode = quote_spanned!(input.span()=> <#input as #root::__macro::ToolInput>::decode);
+        let Some(access) = &self.arguments.access else {
+            let needs = self.needs();
+            return quote_spanned! {self.site()=>
+                |value| {
+                    #decode(value)?;
+                    ::core::result::Result::Ok(#root::__macro::whole_powers(#needs))
+                }
+            };
+        };
+        quote_spanned! {self.site()=>
+            |value| {
+                let input = #decode(value)?;
+                let access: fn(&#input) -> ::std::vec::Vec<#root::__macro::Access> = #access;
+                ::core::result::Result::Ok(access(&input))
+            }
+        }
+    }
+
+    fn run(&self) -> TokenStream {
+        let Self { tool_fn: ToolFn { ident, input, capabilities, output, .. }, root, .. } = self;
+        let site = self.site();
+        let call = Ident::new("call", site);
+        let names: Vec<Ident> = (1..=capabilities.len())
+            .map(|n| format_ident!("capability_{n}", span = site))
+            .collect();
+        let decode = quote_spanned!(input.span()=> <#input as #root::__macro::ToolInput>::decode);
+        let made = capabilities.iter().map(|capability| {
+            quote_spanned! {capability.span()=>
+                <#capability as #root::__macro::Capability>::from_call(&#call)?
+            }
+        });
+        let into_reply =
+            quote_spanned!(output.span()=> <#output as #root::__macro::Return>::into_reply);
+        quote_spanned! {site=>
+            |#call| ::std::boxed::Box::pin(async move {
+                let input = #decode(#call.raw_input())?;
+                #(let #names = #made;)*
+                #into_reply(#ident(input, #(#names),*).await)
+            })
+        }
+    }
+}
+
+fn option(value: Option<impl ToTokens>) -> TokenStream {
+    match value {
+        Some(value) => quote!(::core::option::Option::Some(#value)),
+        None => quote!(::core::option::Option::None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HELLO: &str = "pub async fn hello(input: Hello, net: Net) -> Result<Greeting, ToolError> { greet(input) }";
+
+    fn expanded(attribute: &str, item: &str) -> String {
+        let tokens = |text: &str| text.parse::<TokenStream>().expect("tokens");
+        tool(tokens(attribute), tokens(item)).to_string()
+    }
+
+    fn canonical(item: &str) -> String {
+        item.parse::<TokenStream>().expect("tokens").to_string()
+    }
+
+    #[test]
+    fn the_function_comes_back_untouched() {
+        let item = format!("/// Greets.\n#[inline] {HELLO}");
+        for attribute in ["crate = haft", "crate = haft, idempotent, deadline = \"1s\"", "titel"] {
+            let written = expanded(attribute, &item);
+            assert!(written.starts_with(&canonical(&item)), "{attribute}: {written}");
+        }
+        let not_a_fn = "struct Hello { name: String }";
+        assert!(expanded("", not_a_fn).starts_with(&canonical(not_a_fn)));
+    }
+
+    #[test]
+    fn the_faults_of_attribute_and_signature_come_together() {
+        let written = expanded("titel = \"a\", colour", "fn hello() {}");
+        assert_eq!(written.matches("compile_error").count(), 5, "{written}");
+    }
+
+    #[test]
+    fn the_static_is_as_visible_and_conditional_as_the_function() {
+        let written = expanded("crate = haft, static = GREET", &format!("#[cfg(x)] {HELLO}"));
+        let (_, beside) = written.split_once('}').expect("the function ends");
+        assert!(beside.starts_with(" # [cfg (x)]"), "{beside}");
+        assert!(beside.contains("pub static GREET : haft :: __macro :: StaticTool"), "{beside}");
+    }
+
+    #[track_caller]
+    fn check_name(attribute: &str, ident: &str, expected: Option<&str>) {
+        let arguments = syn::parse_str(attribute).expect("arguments");
+        let ident = syn::parse_str(ident).expect("an identifier");
+        match (name_of(&arguments, &ident), expected) {
+            (Ok(name), expected) => assert_eq!(Some(&*name), expected),
+            (Err(error), None) => assert!(error.to_string().contains("is not a tool name")),
+            (Err(error), Some(_)) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn names_are_checked_wherever_they_come_from() {
+        check_name("", "read_file", Some("read_file"));
+        check_name("", "r#match", Some("match"));
+        check_name("name = \"hello\"", "Greet", Some("hello"));
+        check_name("", "Greet", None);
+        check_name("", "_greet", None);
+        check_name("name = \"say hello\"", "greet", None);
+        check_name("name = \"\"", "greet", None);
+        check_name("", &"a".repeat(64), Some(&"a".repeat(64)));
+        check_name("", &"a".repeat(65), None);
+    }
+}

@@ -1,0 +1,16 @@
+//! Arguments that are borrowed: a call has nobody to lend them.
+
+use haft_core::{Progress, Reply, ToolError};
+use haft_macros::tool;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+#[derive(Deserialize, JsonSchema)]
+struct Hello {}
+
+#[tool(description = "hello.txt")]
+async fn hello(_input: &Hello, _progress: &mut Progress) -> Result<Reply, ToolError> {
+    Ok(Reply::text("hello"))
+}
+
+fn main() {}

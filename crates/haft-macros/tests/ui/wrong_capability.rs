@@ -1,0 +1,16 @@
+//! Arguments that nobody can hand to a tool: each is one error, under its type.
+
+use haft_core::{Progress, Reply, ToolError};
+use haft_macros::tool;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+#[derive(Deserialize, JsonSchema)]
+struct Hello {}
+
+#[tool(description = "hello.txt")]
+async fn hello(_input: Hello, _n: Option<u32>, _progress: Progress, _names: Vec<String>) -> Result<Reply, ToolError> {
+    Ok(Reply::text("hello"))
+}
+
+fn main() {}
