@@ -4,7 +4,7 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -87,18 +87,15 @@ pub struct Events(Arc<Hub>);
 struct Hub {
     /// Read before the lock, so that a call nobody watches pays one load.
     watchers: AtomicUsize,
-    queues: RwLock<Vec<Weak<Queue>>>,
+    queues: RwLock<Vec<Arc<Queue>>>,
 }
 
 impl Events {
     /// Everything from now on.
     pub fn subscribe(&self) -> Subscription {
         let queue = Arc::new(Queue::default());
-        let mut queues = self.0.queues.write().unwrap_or_else(PoisonError::into_inner);
-        queues.retain(|queue| queue.strong_count() > 0);
-        queues.push(Arc::downgrade(&queue));
-        self.0.watchers.store(queues.len(), Ordering::Release);
-        Subscription { queue }
+        self.0.change(|queues| queues.push(queue.clone()));
+        Subscription { hub: self.0.clone(), queue }
     }
 
     /// Whether anybody would see an event; lets senders skip making one.
@@ -111,15 +108,30 @@ impl Events {
             return;
         }
         let queues = self.0.queues.read().unwrap_or_else(PoisonError::into_inner);
-        for queue in queues.iter().filter_map(Weak::upgrade) {
+        for queue in queues.iter() {
             queue.push(event.clone());
         }
     }
 }
 
+impl Hub {
+    fn change(&self, change: impl FnOnce(&mut Vec<Arc<Queue>>)) {
+        let mut queues = self.queues.write().unwrap_or_else(PoisonError::into_inner);
+        change(&mut queues);
+        self.watchers.store(queues.len(), Ordering::Release);
+    }
+}
+
 /// One watcher's view of the events.
 pub struct Subscription {
+    hub: Arc<Hub>,
     queue: Arc<Queue>,
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.hub.change(|queues| queues.retain(|queue| !Arc::ptr_eq(queue, &self.queue)));
+    }
 }
 
 impl Subscription {
@@ -259,11 +271,14 @@ mod tests {
         assert!(watcher.next().await.is_none());
     }
 
-    #[tokio::test]
-    async fn a_watcher_that_left_costs_nothing() {
+    #[test]
+    fn a_watcher_that_left_costs_nothing() {
         let events = Events::default();
-        drop(events.subscribe());
-        let _still_here = events.subscribe();
-        assert_eq!(events.0.watchers.load(Ordering::Acquire), 1);
+        let left = events.subscribe();
+        let still_here = events.subscribe();
+        drop(left);
+        assert!(events.are_watched());
+        drop(still_here);
+        assert!(!events.are_watched());
     }
 }

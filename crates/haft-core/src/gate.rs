@@ -6,6 +6,7 @@ mod approve;
 mod bound;
 mod builder;
 mod finish;
+mod handover;
 mod policy;
 mod record;
 mod redact;
@@ -270,19 +271,16 @@ impl Gate {
         &self.0.surroundings
     }
 
-    /// The pipeline runs in a task of its own, so that a caller who goes away takes the work with it but not the
-    /// record of it.
+    /// The pipeline runs where its caller waits, but does not end with it: see [`handover`].
     async fn drive(&self, request: CallRequest, on_ask: OnAsk) -> Answer {
         let flight = self.0.take_off(request);
-        let gone = flight.cancel.token.clone().drop_guard();
+        let cancel = flight.cancel.token.clone();
         let requested = flight.requested.clone();
         let gate = self.clone();
-        let task = tokio::spawn(async move { gate.0.fly(&gate, flight, on_ask).await });
-        let answer = task.await;
-        gone.disarm();
-        answer.unwrap_or_else(|error| {
-            Answer::Done(Box::new(finish::crashed(&requested, &error.to_string())))
-        })
+        let pipeline = Box::pin(async move { gate.0.fly(&gate, flight, on_ask).await });
+        handover::Handover::new(pipeline, cancel)
+            .await
+            .unwrap_or_else(|panic| Answer::Done(Box::new(finish::crashed(&requested, &panic))))
     }
 }
 

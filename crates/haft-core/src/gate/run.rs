@@ -8,7 +8,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Flight, Gate, Inner, WeakGate};
+use super::{Flight, Gate, Inner, WeakGate, handover};
 use crate::{
     Access, Call, Context, ErrorKind, Reply, ToolError, Tools,
     call::{EventSender, Grants, GrantsInner},
@@ -148,11 +148,7 @@ fn ended(flight: &Flight, ran: Ran) -> Result<Reply, ToolError> {
         let name = flight.name();
         match error.try_into_panic() {
             Ok(panic) => {
-                let words = panic
-                    .downcast_ref::<String>()
-                    .map(String::as_str)
-                    .or_else(|| panic.downcast_ref::<&str>().copied())
-                    .unwrap_or("no words");
+                let words = handover::words(&*panic);
                 Err(ToolError::internal(format!("`{name}` panicked: {words}")))
             }
             Err(_) => Err(ToolError::internal(format!("`{name}` was stopped by its runtime"))),
