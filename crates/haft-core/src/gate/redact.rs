@@ -37,11 +37,12 @@ pub(super) fn clean_access(redactor: &Redactor, access: &Access) -> Access {
 
 /// A decision for the record: its words quote the access.
 pub(super) fn clean_decision(redactor: &Redactor, mut decision: Decision) -> Decision {
-    decision.change = redactor.text(&decision.change).into_owned();
-    if let Reason::Mode { access: Some(access), .. } | Reason::Secret { access, .. } =
+    let (Reason::Mode { access: Some(access), .. } | Reason::Secret { access, .. }) =
         &mut decision.reason
-    {
-        *access = clean_access(redactor, access);
-    }
+    else {
+        return decision;
+    };
+    *access = clean_access(redactor, access);
+    decision.change = redactor.text(&decision.change).into_owned();
     decision
 }

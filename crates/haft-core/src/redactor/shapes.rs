@@ -1,6 +1,13 @@
 //! What a secret looks like when nobody told us: keys with known beginnings, and random values under telling names.
 
-use std::{borrow::Cow, ops::Range, sync::OnceLock};
+use std::{
+    borrow::Cow,
+    ops::Range,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
@@ -132,19 +139,27 @@ fn build_search() -> (AhoCorasick, Vec<Clue>) {
 }
 
 /// Building the automaton takes longer than a short command may take in all, so the first short texts of a process
-/// are looked through by hand.
-fn is_short_and_clean(text: &str) -> bool {
+/// are looked through by hand. Whoever has more to say is better served by the automaton.
+fn is_early_and_clean(text: &str) -> bool {
     const SHORT: usize = 512;
+    const EARLY: usize = 32;
+    static N_TEXTS: AtomicUsize = AtomicUsize::new(0);
+    if SEARCH.get().is_some()
+        || text.len() > SHORT
+        || N_TEXTS.fetch_add(1, Ordering::Relaxed) >= EARLY
+    {
+        return false;
+    }
     let has = |pattern: &str| {
         let mut windows = text.as_bytes().windows(pattern.len());
         windows.any(|window| window.eq_ignore_ascii_case(pattern.as_bytes()))
     };
-    SEARCH.get().is_none() && text.len() <= SHORT && !patterns().any(|(pattern, _)| has(pattern))
+    !patterns().any(|(pattern, _)| has(pattern))
 }
 
 /// The text without what has the shape of a secret.
 pub(super) fn replace(text: &str) -> Cow<'_, str> {
-    if is_short_and_clean(text) {
+    if is_early_and_clean(text) {
         return Cow::Borrowed(text);
     }
     let (automaton, clues) = SEARCH.get_or_init(build_search);
