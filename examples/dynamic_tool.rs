@@ -49,9 +49,9 @@ impl Tool for Glossary {
         Box::pin(async move {
             let word = call.raw_input()["word"].as_str().unwrap_or_default();
             let meaning = self.entries.get(word);
-            meaning.map(|meaning| Reply::text(*meaning).title(word)).ok_or_else(|| {
-                ToolError::not_found(format!("the glossary has no word `{word}`"))
-            })
+            meaning
+                .map(|meaning| Reply::text(*meaning).title(word))
+                .ok_or_else(|| ToolError::not_found(format!("the glossary has no word `{word}`")))
         })
     }
 }

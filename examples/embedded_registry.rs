@@ -5,8 +5,8 @@
 use std::sync::{Arc, Mutex};
 
 use haft::{
-    Access, ApprovalHandler, ApprovalRequest, BoxFuture, Call, CallRequest, Capability, Context, Gate,
-    Need, Power, Registry, Reply, ToolError, Verdict, tool,
+    Access, ApprovalHandler, ApprovalRequest, BoxFuture, Call, CallRequest, Capability, Context,
+    Gate, Need, Power, Registry, Reply, ToolError, Verdict, tool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -67,10 +67,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let orders = Arc::new(Orders::default());
     let registry = Registry::default();
     registry.register(&TOOL)?;
-    let gate = Gate::builder(registry)
-        .service(orders.clone())
-        .handler(Arc::new(Treasurer))
-        .build();
+    let gate = Gate::builder(registry).service(orders.clone()).handler(Arc::new(Treasurer)).build();
 
     for cups in [2, 9] {
         let input = json!({"sort": "oolong", "cups": cups});

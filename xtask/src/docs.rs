@@ -8,9 +8,8 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use serde::Deserialize;
 
-use crate::{shell, step};
+use crate::{programs, shell, step};
 
 struct Page {
     path: &'static str,
@@ -30,10 +29,11 @@ pub(crate) enum Mode {
 }
 
 pub(crate) fn run(mode: Mode) -> Result<()> {
-    let haft = build_haft()?;
+    let programs = programs::build()?;
+    let haft = programs::named(&programs, programs::Kind::Bin, "haft")?;
     let mut stale = Vec::new();
     for page in PAGES {
-        let fresh = render(&haft, page)?;
+        let fresh = render(haft, page)?;
         match mode {
             Mode::Write => write(&shell::root().join(page.path), &fresh)?,
             Mode::Compare => {
@@ -42,35 +42,6 @@ pub(crate) fn run(mode: Mode) -> Result<()> {
         }
     }
     step::none_of(&stale)
-}
-
-/// Builds what the test runner will build anyway: with `--examples` cargo unifies features as for
-/// tests, so that the dependencies are not compiled a second time for these pages.
-fn build_haft() -> Result<PathBuf> {
-    let words = "cargo build --quiet --workspace --bins --examples \
-                 --message-format json-render-diagnostics";
-    let messages = shell::capture(&words.split(' ').collect::<Vec<_>>())?;
-    messages.lines().find_map(haft_executable).context("cargo built no program called haft")
-}
-
-#[derive(Deserialize)]
-struct Artifact {
-    target: Target,
-    executable: Option<PathBuf>,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    name: String,
-    kind: Vec<String>,
-}
-
-fn haft_executable(message: &str) -> Option<PathBuf> {
-    // Cargo's other messages have other shapes and fail to parse here, as they should.
-    let artifact: Artifact = serde_json::from_str(message).ok()?;
-    let is_haft =
-        artifact.target.name == "haft" && artifact.target.kind.iter().any(|kind| kind == "bin");
-    artifact.executable.filter(|_| is_haft)
 }
 
 /// Runs haft where it can learn nothing about this machine: no variables, and an empty home.
@@ -144,18 +115,5 @@ mod tests {
         );
         let message = refuse("haft man", "see /home/somebody/x", &[home]).unwrap_err().to_string();
         assert_eq!(message, "`haft man` printed /home/somebody, a path of this machine");
-    }
-
-    #[test]
-    fn the_program_is_found_among_cargos_messages() {
-        let message = |kind: &str, name: &str| {
-            format!(
-                r#"{{"target":{{"name":"{name}","kind":["{kind}"]}},"executable":"/t/{name}"}}"#
-            )
-        };
-        assert_eq!(haft_executable(&message("bin", "haft")), Some("/t/haft".into()));
-        assert_eq!(haft_executable(&message("bin", "xtask")), None);
-        assert_eq!(haft_executable(&message("example", "haft")), None);
-        assert_eq!(haft_executable(r#"{"reason":"build-finished","success":true}"#), None);
     }
 }

@@ -15,6 +15,7 @@ mod fence;
 mod licence;
 mod metadata;
 mod msrv;
+mod programs;
 mod setup;
 mod shell;
 mod step;

@@ -3,15 +3,15 @@
 use anyhow::Result;
 
 use crate::{
-    check, setup, shell,
+    check, programs, setup, shell,
     step::{last, timed},
 };
 
-/// Examples and benches have no step of their own: both runners link every example, and clippy has
-/// checked the benches.
+/// Benches have no step of their own: clippy has checked them.
 pub(crate) fn run() -> Result<()> {
     timed("setup", setup::run)?;
     check::run()?;
+    timed("examples", programs::run_examples)?;
     if !shell::works(setup::NEXTEST) {
         return last("tests", || shell::run(&["cargo", "test", "--workspace", "--no-fail-fast"]));
     }

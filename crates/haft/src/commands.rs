@@ -1,0 +1,327 @@
+//! The commands: every tool by its name, and the few that are about tools. A call builds the parser of one tool only;
+//! help, completions and the manual build them all.
+
+use std::{ffi::OsString, io, process::ExitCode, sync::Arc};
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+use clap_complete::Shell;
+use haft_core::{
+    CallRequest, Context, Gate, Input, Outcome, Policy, Redactor, Registry, Tool, ToolError,
+    ToolSpec, did_you_mean, nearest,
+};
+use tokio::runtime::Runtime;
+
+use crate::{
+    calls::{self, Attendant, Watching},
+    config::Settings,
+    environment::Environment,
+    globals::{self, Format, Globals, Run, command_word},
+    manual,
+    prompt::TerminalPrompt,
+    reference, report, stdin,
+    stop::Stop,
+    terminal::{Label, Terminal},
+    tool_command::ToolCommand,
+};
+
+const ABOUT: &str = "The tool layer for AI agents: every action through one gate";
+/// Runs what the arguments ask for.
+pub(crate) fn run(
+    arguments: &[OsString],
+    environment: &Environment,
+    terminal: &Arc<Terminal>,
+) -> Result<ExitCode, Stop> {
+    let options = globals::options();
+    let word = command_word(arguments, &options);
+    let bench = Bench::new(environment, terminal)?;
+    match word {
+        Some("call") => bench.call(&parse(root(options).subcommand(call_command()), arguments)?),
+        Some("tools") => bench.tools(&parse(root(options).subcommand(tools_command()), arguments)?),
+        None | Some("completions" | "man" | "help") => bench.about_all(arguments),
+        Some(word) => match bench.find(word) {
+            Some(tool) => bench.tool(&*tool, options, arguments),
+            None => Err(bench.unknown(word).into()),
+        },
+    }
+}
+
+/// What every command works with.
+struct Bench<'a> {
+    environment: &'a Environment,
+    terminal: &'a Arc<Terminal>,
+    registry: Registry,
+    runtime: &'static Runtime,
+}
+
+impl<'a> Bench<'a> {
+    fn new(environment: &'a Environment, terminal: &'a Arc<Terminal>) -> Result<Self, ToolError> {
+        let registry = Registry::default();
+        registry
+            .register_all(haft_tools::all())
+            .map_err(|error| ToolError::internal(error.to_string()))?;
+        let runtime = calls::runtime().map_err(no_threads)?;
+        Ok(Self { environment, terminal, registry, runtime })
+    }
+
+    /// The tool of this name, in snake case or kebab case.
+    fn find(&self, word: &str) -> Option<Arc<dyn Tool>> {
+        let name = if self.registry.has(word) { word.to_owned() } else { word.replace('-', "_") };
+        self.runtime.block_on(self.registry.get(&name))
+    }
+
+    fn unknown(&self, word: &str) -> ToolError {
+        let tools = self.registry.names();
+        let own = own_commands();
+        let known = tools.iter().map(String::as_str).chain(own.iter().map(Command::get_name));
+        let hint = match did_you_mean(&nearest(word, known)) {
+            near if near.is_empty() => "see `haft --help` for the commands there are".to_owned(),
+            near => near,
+        };
+        let shown: String = word.chars().take(80).collect();
+        ToolError::not_found(format!("there is no tool or command `{shown}`")).hint(hint)
+    }
+
+    /// `haft TOOL …`
+    fn tool(
+        &self,
+        tool: &dyn Tool,
+        options: [Arg; 8],
+        arguments: &[OsString],
+    ) -> Result<ExitCode, Stop> {
+        let spec = tool.spec();
+        let form = ToolCommand::of(&spec.input, &taken(&options));
+        let matches = parse(root(options).subcommand(tool_command(spec, &form)), arguments)?;
+        let globals = Globals::of(&matches);
+        let settings = Settings::load(&globals, self.environment)?;
+        let most = settings.limits.input_bytes;
+        let input = form.input(&matches, || stdin::read_text(most))?;
+        self.make(&globals, settings, tool.name(), Input::Value(input))
+    }
+
+    /// `haft call NAME [JSON|-]`
+    fn call(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+        let globals = Globals::of(matches);
+        let settings = Settings::load(&globals, self.environment)?;
+        let name = matches.get_one::<String>("name").map_or("", String::as_str);
+        let text = match matches.get_one::<String>("input").map(String::as_str) {
+            None if !stdin::is_piped() => String::new(),
+            None | Some("-") => stdin::read_text(settings.limits.input_bytes)?,
+            Some(text) => text.to_owned(),
+        };
+        // Nothing at all is a call without arguments.
+        let is_blank = text.trim().is_empty();
+        let input =
+            if is_blank { Input::Value(serde_json::Value::Null) } else { Input::Text(text) };
+        self.make(&globals, settings, name, input)
+    }
+
+    fn make(
+        &self,
+        globals: &Globals,
+        settings: Settings,
+        tool: &str,
+        input: Input,
+    ) -> Result<ExitCode, Stop> {
+        self.warn(&settings);
+        let mut context = Context::new("cli");
+        context.agents = globals.agent.iter().cloned().collect();
+        context.profile.clone_from(&settings.profile);
+        context.deadline = globals.timeout;
+        let request = CallRequest::new(tool, input, context);
+        let prompt = Arc::new(self.prompt());
+        let gate = self.gate(settings, prompt.clone());
+        if globals.run == Run::Dry {
+            let explained = self.runtime.block_on(gate.explain(request))?;
+            report::explanation(self.terminal, globals.format, &explained)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let outcome = self.attended(&gate, request, globals.format)?;
+        self.runtime.block_on(prompt.put_away());
+        Ok(report::outcome(self.terminal, globals.format, &outcome)?)
+    }
+
+    fn attended(&self, gate: &Gate, request: CallRequest, format: Format) -> Result<Outcome, Stop> {
+        let is_watched = self.terminal.shows_words() && format == Format::Text;
+        let watching = if is_watched { Watching::Yes } else { Watching::No };
+        let attendant = Attendant::new(self.terminal.clone(), watching);
+        let (terminal, tool) = (self.terminal.clone(), request.tool.clone());
+        let outcome = calls::make(self.runtime, gate, request, attendant, move |end| {
+            report::abandoned(&terminal, format, &tool, &end)
+        });
+        outcome.map_err(|error| no_threads(error).into())
+    }
+
+    fn prompt(&self) -> TerminalPrompt {
+        let Environment { user, colours, .. } = self.environment;
+        // No scopes: whatever this process would remember ends with it.
+        TerminalPrompt::new(self.terminal.clone(), user.clone(), *colours, Vec::new())
+    }
+
+    fn gate(&self, settings: Settings, prompt: Arc<TerminalPrompt>) -> Gate {
+        Gate::builder(self.registry.clone())
+            .surroundings(settings.surroundings())
+            .policy(settings.policy)
+            .limits(settings.limits)
+            .redactor(Redactor::new(self.environment.secrets.iter().cloned()))
+            .handler(prompt)
+            .build()
+    }
+
+    fn warn(&self, settings: &Settings) {
+        let idle = if settings.has_rules {
+            settings.policy.warnings(&self.registry.names())
+        } else {
+            Vec::new()
+        };
+        for warning in settings.warnings.iter().chain(&idle) {
+            self.terminal.tell(Label::Warning, warning);
+        }
+    }
+
+    /// `haft tools`
+    fn tools(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+        let globals = Globals::of(matches);
+        if matches.get_one::<String>("format").is_some_and(|format| format == "markdown") {
+            // The page is the same for everybody: no file of this machine has a say in it.
+            let specs = self.specs(&reference::anywhere());
+            let shown = visible(specs, &Policy::default(), &globals, globals.profile.as_deref())?;
+            self.terminal.print(&reference::page(&shown, &taken(&globals::options())))?;
+        } else {
+            let settings = Settings::load(&globals, self.environment)?;
+            self.warn(&settings);
+            let specs = self.specs(&settings.surroundings());
+            let shown = visible(specs, &settings.policy, &globals, settings.profile.as_deref())?;
+            report::json(self.terminal, &shown)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// What needs the parser of every tool.
+    fn about_all(&self, arguments: &[OsString]) -> Result<ExitCode, Stop> {
+        let commands = self.all_commands().after_long_help(after_help());
+        let matches = commands.try_get_matches_from(with_program(arguments))?;
+        match matches.subcommand() {
+            Some(("completions", matches)) => {
+                let Some(shell) = matches.get_one::<Shell>("shell") else {
+                    return Ok(ExitCode::FAILURE);
+                };
+                let mut script = Vec::new();
+                clap_complete::generate(*shell, &mut self.all_commands(), "haft", &mut script);
+                self.terminal.print(&String::from_utf8_lossy(&script))?;
+            }
+            _ => {
+                self.terminal.print(&manual::page(self.all_commands())?)?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn all_commands(&self) -> Command {
+        let options = globals::options();
+        let taken: Vec<String> = taken(&options).into_iter().map(str::to_owned).collect();
+        let taken: Vec<&str> = taken.iter().map(String::as_str).collect();
+        let specs = self.specs(&reference::anywhere());
+        let tools =
+            specs.iter().map(|spec| tool_command(spec, &ToolCommand::of(&spec.input, &taken)));
+        root(options).disable_help_subcommand(false).subcommands(own_commands()).subcommands(tools)
+    }
+
+    fn specs(&self, surroundings: &haft_core::Surroundings) -> Vec<ToolSpec> {
+        let definitions = self.runtime.block_on(self.registry.definitions(surroundings));
+        definitions.warnings.iter().for_each(|text| self.terminal.tell(Label::Warning, text));
+        definitions.specs
+    }
+}
+
+fn no_threads(error: io::Error) -> ToolError {
+    ToolError::unavailable(format!("this process cannot be given what it runs on: {error}"))
+        .hint("see whether the limits on processes, threads or open files are reached")
+        .caused_by(error)
+}
+
+/// The tools that this caller is shown.
+fn visible(
+    mut specs: Vec<ToolSpec>,
+    policy: &Policy,
+    globals: &Globals,
+    profile: Option<&str>,
+) -> Result<Vec<ToolSpec>, ToolError> {
+    if let Some(profile) = profile {
+        policy.profiles.get(profile)?;
+    }
+    let agents: Vec<String> = globals.agent.iter().cloned().collect();
+    specs.retain(|spec| policy.shows(&spec.name, &agents, profile));
+    Ok(specs)
+}
+
+/// The options that a tool's own may not be called.
+fn taken(options: &[Arg]) -> Vec<&str> {
+    options.iter().filter_map(Arg::get_long).chain(["help", "version"]).collect()
+}
+
+fn parse(command: Command, arguments: &[OsString]) -> Result<ArgMatches, clap::Error> {
+    let matches = command.try_get_matches_from(with_program(arguments))?;
+    // A command has been named, or we would not be here; global options are known inside it too.
+    Ok(matches.subcommand().map_or_else(|| matches.clone(), |(_, inner)| inner.clone()))
+}
+
+fn with_program(arguments: &[OsString]) -> impl Iterator<Item = OsString> {
+    std::iter::once(OsString::from("haft")).chain(arguments.iter().cloned())
+}
+
+fn root(options: [Arg; 8]) -> Command {
+    Command::new("haft")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(ABOUT)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .args(options)
+}
+
+/// What stands below the help of all commands.
+fn after_help() -> String {
+    let codes =
+        reference::exit_codes().into_iter().map(|(code, kinds)| format!("  {code:>3}  {kinds}"));
+    let files = manual::FILES.map(|(file, whose)| format!("  {file:<28}{whose}"));
+    let lines = ["Exit codes:".to_owned()].into_iter().chain(codes);
+    lines.chain(["\nFiles:".to_owned()]).chain(files).collect::<Vec<_>>().join("\n")
+}
+
+fn tool_command(spec: &ToolSpec, form: &ToolCommand) -> Command {
+    let description = reference::anywhere().describe(spec);
+    let description = description.unwrap_or_else(|_| spec.description.clone());
+    let kebab = spec.name.replace('_', "-");
+    let command = form.command(spec, &description);
+    if kebab == spec.name { command } else { command.alias(kebab) }
+}
+
+/// The commands that are no tools.
+fn own_commands() -> [Command; 4] {
+    [
+        call_command(),
+        tools_command(),
+        Command::new("completions").about("Print a completion script for your shell").arg(
+            Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell)),
+        ),
+        Command::new("man").about("Print the manual page"),
+    ]
+}
+
+fn call_command() -> Command {
+    Command::new("call")
+        .about("Call a tool with JSON")
+        .arg(Arg::new("name").value_name("TOOL").required(true).help("The tool"))
+        .arg(
+            Arg::new("input")
+                .value_name("JSON")
+                .help("The input, or - to read it from standard input, as it is when piped"),
+        )
+}
+
+fn tools_command() -> Command {
+    let format = Arg::new("format").long("format").value_name("FORMAT").default_value("json");
+    Command::new("tools").about("List the tools with their schemas").arg(
+        format.value_parser(["json", "markdown"]).help("json, or markdown for a reference page"),
+    )
+}

@@ -1,0 +1,244 @@
+//! The files that say who may do what: found, read where they exist, and put together as one policy. The admin's word
+//! holds, the person's comes next, and a project, whose file came with the code, may only narrow.
+
+mod file;
+mod workspace;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_core::{
+    Limits, Policy, Surroundings, ToolError,
+    policy::{Layer, LayerKind},
+};
+
+use self::file::{File, Place};
+use crate::{environment::Environment, globals::Globals};
+
+/// The machine owner's file. `$HAFT_ADMIN_CONFIG` names one more.
+const ADMIN_FILE: &str = "/etc/haft/admin.toml";
+const USER_FILE: &str = "haft/config.toml";
+const PROJECT_FILE: &str = ".haft/config.toml";
+/// Nobody writes more by hand, and whoever writes a config file for us should not fill our memory.
+const LARGEST_FILE: u64 = 1 << 20;
+
+/// Everything a call needs to know of its surroundings.
+pub(crate) struct Settings {
+    pub(crate) workspace: PathBuf,
+    /// Where the person stands.
+    pub(crate) directory: PathBuf,
+    pub(crate) policy: Policy,
+    pub(crate) limits: Limits,
+    /// The profile in force.
+    pub(crate) profile: Option<String>,
+    /// Whether any file has rules, so that looking for idle ones makes sense.
+    pub(crate) has_rules: bool,
+    /// What is written but not in force.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Settings {
+    /// Reads what there is.
+    ///
+    /// # Errors
+    /// Of kind `input`, with file, line and column when a file is at fault. Nothing runs under half a policy.
+    pub(crate) fn load(globals: &Globals, environment: &Environment) -> Result<Self, ToolError> {
+        let directory = environment.directory.clone().ok_or_else(|| {
+            ToolError::input("the folder you are in is gone").hint("change to one that is there")
+        })?;
+        let workspace = workspace::find(globals.workspace.as_deref(), &directory)?;
+        let files = Files::read(globals, environment, &workspace)?;
+        let mut settings = files.settings(workspace, directory)?;
+        settings.profile = chosen_profile(globals, &files)?;
+        if let Some(profile) = &settings.profile {
+            settings.policy.profiles.get(profile)?;
+        }
+        Ok(settings)
+    }
+
+    /// What descriptions speak of.
+    pub(crate) fn surroundings(&self) -> Surroundings {
+        Surroundings {
+            workspace: self.workspace.clone(),
+            directory: self.directory.clone(),
+            date: jiff::Zoned::now().date().to_string(),
+        }
+    }
+}
+
+struct Files {
+    /// An admin file can only narrow, so one more is always safe: that is why a variable may name it.
+    admin: Vec<File>,
+    user: File,
+    project: Option<File>,
+    /// What was said on the command line.
+    session: Layer,
+}
+
+impl Files {
+    fn read(
+        globals: &Globals,
+        environment: &Environment,
+        workspace: &Path,
+    ) -> Result<Self, ToolError> {
+        let home = environment.home.as_deref();
+        let read = |kind, path: &Path, absence| read(Place::new(kind, path, home), path, absence);
+        let mut admin =
+            Vec::from_iter(read(LayerKind::Admin, Path::new(ADMIN_FILE), Absence::Usual)?);
+        if let Some(path) = &environment.admin_config {
+            admin.extend(read(LayerKind::Admin, path, Absence::Error)?);
+        }
+        let (user_path, absence) = match (&globals.config, &environment.config_home) {
+            (Some(path), _) => (path.clone(), Absence::Error),
+            (None, Some(folder)) => (folder.join(USER_FILE), Absence::Usual),
+            (None, None) => (Path::new("~/.config").join(USER_FILE), Absence::Usual),
+        };
+        let user = read(LayerKind::User, &user_path, absence)?;
+        // Without a file the layer is still there: advice on what to change has to name it.
+        let user = user.unwrap_or_else(|| File::empty(LayerKind::User, &user_path));
+        let project = read(LayerKind::Project, &workspace.join(PROJECT_FILE), Absence::Usual)?;
+        let mut session = Layer::new(LayerKind::Session, "the command line");
+        session.mode = globals.approve;
+        Ok(Self { admin, user, project, session })
+    }
+
+    fn settings(&self, workspace: PathBuf, directory: PathBuf) -> Result<Settings, ToolError> {
+        let project = self.project.iter().map(|project| {
+            let mut layer = project.layer.clone();
+            layer.trusted = self.trusts(&workspace);
+            layer
+        });
+        let layers = self.admin.iter().chain([&self.user]).map(|file| file.layer.clone());
+        let layers: Vec<Layer> = layers.chain(project).chain([self.session.clone()]).collect();
+        let has_rules = layers.iter().any(|layer| {
+            !layer.rules.is_empty() || layer.agents.iter().any(|agent| !agent.rules.is_empty())
+        });
+        let mut policy = Policy::new(layers);
+        self.add_profiles(&mut policy)?;
+        let warnings = self.add_secrets(&mut policy);
+        let limits = self.limits();
+        Ok(Settings { workspace, directory, policy, limits, profile: None, has_rules, warnings })
+    }
+
+    fn trusts(&self, workspace: &Path) -> bool {
+        self.user
+            .trust
+            .iter()
+            .any(|folder| folder.canonicalize().is_ok_and(|real| real == workspace))
+    }
+
+    /// A person's profile may replace a built-in one, the admin's replaces both; a project's may only be new, or it
+    /// could widen what somebody chose by name.
+    fn add_profiles(&self, policy: &mut Policy) -> Result<(), ToolError> {
+        for file in [&self.user].into_iter().chain(&self.admin) {
+            for (name, profile) in &file.profiles {
+                policy.profiles.insert(name.clone(), profile.clone());
+            }
+        }
+        for (name, profile) in self.project.iter().flat_map(|project| &project.profiles) {
+            if let Ok(known) = policy.profiles.get(name) {
+                let message = format!(
+                    "{}: a project may not redefine the profile `{name}` ({})",
+                    profile.source, known.source
+                );
+                return Err(
+                    ToolError::input(message).hint("give the project's profile another name")
+                );
+            }
+            policy.profiles.insert(name.clone(), profile.clone());
+        }
+        Ok(())
+    }
+
+    /// What an admin hides stays hidden: exceptions of others are then out of force, since nothing can tell which of
+    /// the paths they would reveal.
+    fn add_secrets(&self, policy: &mut Policy) -> Vec<String> {
+        let all = self.admin.iter().chain([&self.user]).chain(&self.project);
+        policy.secrets.hide(all.flat_map(|file| file.secrets.iter().cloned()));
+        policy.secrets.reveal(self.admin.iter().flat_map(|file| file.except.iter().cloned()));
+        let hidden = self.admin.iter().find_map(|file| file.secrets.first());
+        match hidden {
+            None => policy.secrets.reveal(self.user.except.iter().cloned()),
+            Some(hidden) if !self.user.except.is_empty() => {
+                return vec![format!(
+                    "{}: `secrets.except` is not in force, because an admin file hides paths ({})",
+                    self.user.layer.file, hidden.source
+                )];
+            }
+            Some(_) => {}
+        }
+        Vec::new()
+    }
+
+    /// A person sets them; admin and project may only lower them.
+    fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        for (limit, value) in &self.user.limits {
+            limit.set(&mut limits, *value);
+        }
+        for (limit, value) in self.admin.iter().chain(&self.project).flat_map(|file| &file.limits) {
+            limit.lower(&mut limits, *value);
+        }
+        limits
+    }
+}
+
+/// The profile that was asked for, unless an admin file names one: then that one holds.
+fn chosen_profile(globals: &Globals, files: &Files) -> Result<Option<String>, ToolError> {
+    let fixed = files.admin.iter().find_map(|file| Some((file.profile.clone()?, &file.layer.file)));
+    match (fixed, &globals.profile) {
+        (Some((fixed, file)), Some(asked)) if fixed != *asked => {
+            let message = format!("profile `{asked}` cannot be chosen: {file} sets `{fixed}`");
+            Err(ToolError::denied(message).hint("leave out --profile"))
+        }
+        (Some((fixed, _)), _) => Ok(Some(fixed)),
+        (None, Some(asked)) => Ok(Some(asked.clone())),
+        (None, None) => {
+            let project = files.project.iter().find_map(|project| project.profile.clone());
+            Ok(files.user.profile.clone().or(project))
+        }
+    }
+}
+
+/// What it means that a file is not there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Absence {
+    /// Most people have none.
+    Usual,
+    /// Somebody named it.
+    Error,
+}
+
+fn read(place: Place<'_>, path: &Path, absence: Absence) -> Result<Option<File>, ToolError> {
+    let fail = |problem: String| {
+        let hint = "mend the file or its permissions; nothing runs while it cannot be read";
+        ToolError::input(format!("{}: {problem}", path.display())).hint(hint)
+    };
+    // Looked at before it is opened: opening a pipe that a project put here would wait for ever.
+    let metadata = match std::fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && absence == Absence::Usual => {
+            return Ok(None);
+        }
+        Err(error) => return Err(fail(format!("cannot be read: {error}"))),
+    };
+    if !metadata.is_file() {
+        return Err(fail("is not a regular file".to_owned()));
+    }
+    if metadata.len() > LARGEST_FILE {
+        return Err(fail(format!("is larger than {LARGEST_FILE} bytes")));
+    }
+    let text =
+        std::fs::read_to_string(path).map_err(|error| fail(format!("cannot be read: {error}")))?;
+    file::parse(&text, &place).map(Some)
+}
+
+/// How a file is called in messages and rules.
+fn name_of(path: &Path) -> Arc<str> {
+    path.display().to_string().into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,368 @@
+//! One config file, read. Every fault is told with file, line and column, what stands there and what was expected;
+//! every rule keeps the line it is written on. Which file counts for what is decided a floor above.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use haft_core::{
+    Limits, Mode, ToolError, did_you_mean, nearest,
+    policy::{Action, AgentRules, Layer, LayerKind, Profile, Rule, SecretPath, Source},
+};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+const ACTIONS: [Action; 3] = [Action::Allow, Action::Ask, Action::Deny];
+
+/// What a file says.
+pub(super) struct File {
+    pub(super) layer: Layer,
+    pub(super) profile: Option<String>,
+    pub(super) profiles: Vec<(String, Profile)>,
+    pub(super) secrets: Vec<SecretPath>,
+    /// Globs on paths that are no secret after all.
+    pub(super) except: Vec<String>,
+    /// Project folders whose `allow` rules count.
+    pub(super) trust: Vec<PathBuf>,
+    pub(super) limits: Vec<(Limit, usize)>,
+}
+
+impl File {
+    pub(super) fn empty(kind: LayerKind, path: &Path) -> Self {
+        Self {
+            layer: Layer::new(kind, &super::name_of(path)),
+            profile: None,
+            profiles: Vec::new(),
+            secrets: Vec::new(),
+            except: Vec::new(),
+            trust: Vec::new(),
+            limits: Vec::new(),
+        }
+    }
+}
+
+/// Which file it is, and where `~` leads.
+pub(super) struct Place<'a> {
+    kind: LayerKind,
+    file: Arc<str>,
+    home: Option<&'a Path>,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn new(kind: LayerKind, path: &Path, home: Option<&'a Path>) -> Self {
+        Self { kind, file: super::name_of(path), home }
+    }
+}
+
+/// A size or time that a file may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    InputBytes,
+    ContentBytes,
+    ContentLines,
+    ApprovalWait,
+}
+
+impl Limit {
+    const ALL: [(&'static str, Self); 4] = [
+        ("input_bytes", Self::InputBytes),
+        ("content_bytes", Self::ContentBytes),
+        ("content_lines", Self::ContentLines),
+        ("approval_wait_secs", Self::ApprovalWait),
+    ];
+
+    pub(super) fn set(self, limits: &mut Limits, value: usize) {
+        match self {
+            Self::InputBytes => limits.input_bytes = value,
+            Self::ContentBytes => limits.content_bytes = value,
+            Self::ContentLines => limits.content_lines = value,
+            Self::ApprovalWait => limits.approval_wait = Duration::from_secs(value as u64),
+        }
+    }
+
+    pub(super) fn lower(self, limits: &mut Limits, value: usize) {
+        let present = match self {
+            Self::InputBytes => limits.input_bytes,
+            Self::ContentBytes => limits.content_bytes,
+            Self::ContentLines => limits.content_lines,
+            Self::ApprovalWait => {
+                usize::try_from(limits.approval_wait.as_secs()).unwrap_or(usize::MAX)
+            }
+        };
+        self.set(limits, value.min(present));
+    }
+}
+
+/// Reads a file's text.
+///
+/// # Errors
+/// Of kind `input`, beginning with `file:line:column`.
+pub(super) fn parse(text: &str, place: &Place<'_>) -> Result<File, ToolError> {
+    let reader = Reader { text, place };
+    let table = DeTable::parse(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        reader.fault(at, error.message(), "mend the TOML")
+    })?;
+    let root = Section { reader: &reader, path: "", table: table.get_ref() };
+    root.file()
+}
+
+/// The text with its place, to say where something stands.
+struct Reader<'a> {
+    text: &'a str,
+    place: &'a Place<'a>,
+}
+
+impl Reader<'_> {
+    fn line_and_column(&self, at: usize) -> (usize, usize) {
+        let before = self.text.get(..at).unwrap_or(self.text);
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        (before.matches('\n').count() + 1, line.chars().count() + 1)
+    }
+
+    fn fault(&self, at: usize, problem: &str, hint: impl Into<String>) -> ToolError {
+        let (line, column) = self.line_and_column(at);
+        let message = format!("{}:{line}:{column}: {problem}", self.place.file);
+        ToolError::input(message).hint(hint)
+    }
+
+    fn source(&self, at: usize) -> Source {
+        Source { file: self.place.file.clone(), line: Some(self.line_and_column(at).0) }
+    }
+
+    /// A path with `~` as the home, `at` being where it is written.
+    fn path(&self, at: usize, path: &str) -> Result<String, ToolError> {
+        let Some(rest) =
+            path.strip_prefix('~').filter(|rest| rest.is_empty() || rest.starts_with('/'))
+        else {
+            return Ok(path.to_owned());
+        };
+        let home = self.place.home.and_then(Path::to_str).ok_or_else(|| {
+            self.fault(at, "`~` leads nowhere: HOME is not set", "write the whole path")
+        })?;
+        Ok(format!("{home}{rest}"))
+    }
+
+    /// The same for a glob, in which the home stands for itself whatever letters it has.
+    fn glob(&self, at: usize, glob: &str) -> Result<String, ToolError> {
+        // In a rule the glob still has its bracket.
+        let is_end = |rest: &&str| rest.is_empty() || rest.starts_with(['/', ')']);
+        let Some(rest) = glob.strip_prefix('~').filter(is_end) else { return Ok(glob.to_owned()) };
+        let home = self.path(at, "~")?;
+        let literal = home.chars().flat_map(|c| {
+            let is_special = matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\');
+            is_special.then_some('\\').into_iter().chain([c])
+        });
+        Ok(literal.chain(rest.chars()).collect())
+    }
+
+    fn rule(&self, action: Action, at: usize, text: &str) -> Result<Rule, ToolError> {
+        let faulty = |error: String| {
+            self.fault(at, &error, "a rule looks like `read`, `web_*` or `write(src/**)`")
+        };
+        let mut rule =
+            Rule::parse(action, text, self.source(at)).map_err(|e| faulty(e.to_string()))?;
+        // In a command `~` is the shell's to read; everywhere else it begins a path.
+        let of_path = text.trim().split_once('(').filter(|(name, _)| *name != "bash");
+        if let Some((name, glob)) = of_path.filter(|(_, glob)| glob.starts_with('~')) {
+            let expanded = format!("{name}({}", self.glob(at, glob)?);
+            let written = std::mem::take(&mut rule.text);
+            rule = Rule::parse(action, &expanded, self.source(at))
+                .map_err(|e| faulty(e.to_string()))?;
+            rule.text = written;
+        }
+        Ok(rule)
+    }
+}
+
+/// A table of the file.
+struct Section<'a> {
+    reader: &'a Reader<'a>,
+    /// With a dot at its end, so that a key can be put behind it; empty for the root.
+    path: &'a str,
+    table: &'a DeTable<'a>,
+}
+
+impl<'a> Section<'a> {
+    fn file(&self) -> Result<File, ToolError> {
+        self.check_keys(&[
+            "approve", "allow", "ask", "deny", "trust", "profile", "secrets", "profiles", "agents",
+            "limits",
+        ])?;
+        let place = self.reader.place;
+        let mut file = File::empty(place.kind, Path::new(&*place.file));
+        file.layer.mode = self.mode()?;
+        file.layer.rules = self.rules()?;
+        file.layer.agents = self.named("agents", |section, name, _| section.agent(name))?;
+        file.profiles = self.named("profiles", |section, name, at| section.profile(name, at))?;
+        file.profile = self.text("profile")?.map(|(_, name)| name.to_owned());
+        file.trust = self.trust()?;
+        file.limits = self.limits()?;
+        self.secrets(&mut file)?;
+        Ok(file)
+    }
+
+    fn mode(&self) -> Result<Option<Mode>, ToolError> {
+        let Some((at, text)) = self.text("approve")? else { return Ok(None) };
+        let mode = text.parse().map_err(|error: String| {
+            let near = did_you_mean(&nearest(text, Mode::ALL.iter().map(|mode| mode.name())));
+            let hint = if near.is_empty() { "choose one of the modes".to_owned() } else { near };
+            self.reader.fault(at, &format!("`{}approve`: {error}", self.path), hint)
+        })?;
+        Ok(Some(mode))
+    }
+
+    fn rules(&self) -> Result<Vec<Rule>, ToolError> {
+        let mut rules = Vec::new();
+        for action in ACTIONS {
+            for (at, text) in self.texts(action.name())? {
+                rules.push(self.reader.rule(action, at, text)?);
+            }
+        }
+        Ok(rules)
+    }
+
+    fn agent(&self, name: &str) -> Result<AgentRules, ToolError> {
+        self.check_keys(&["profile", "approve", "allow", "ask", "deny"])?;
+        Ok(AgentRules {
+            agent: name.to_owned(),
+            mode: self.mode()?,
+            profile: self.text("profile")?.map(|(_, profile)| profile.to_owned()),
+            rules: self.rules()?,
+        })
+    }
+
+    fn profile(&self, name: &str, at: usize) -> Result<(String, Profile), ToolError> {
+        self.check_keys(&["tools"])?;
+        let tools = self.texts("tools")?.into_iter().map(|(_, glob)| glob);
+        Ok((name.to_owned(), Profile::new(tools, self.reader.source(at))))
+    }
+
+    fn trust(&self) -> Result<Vec<PathBuf>, ToolError> {
+        self.only_for("trust", &[LayerKind::User])?;
+        let folder = |(at, folder): (usize, &str)| {
+            let path = PathBuf::from(self.reader.path(at, folder)?);
+            if path.is_absolute() {
+                return Ok(path);
+            }
+            // `.` would trust whatever project a person happens to stand in.
+            let problem = format!("`trust`: expected an absolute path, found `{folder}`");
+            Err(self.reader.fault(at, &problem, "write the whole path, or begin it with `~/`"))
+        };
+        self.texts("trust")?.into_iter().map(folder).collect()
+    }
+
+    fn secrets(&self, file: &mut File) -> Result<(), ToolError> {
+        let Some(table) = self.table("secrets")? else { return Ok(()) };
+        let section = Section { path: "secrets.", table, ..*self };
+        section.check_keys(&["paths", "except"])?;
+        section.only_for("except", &[LayerKind::User, LayerKind::Admin])?;
+        for (at, glob) in section.texts("paths")? {
+            let glob = self.reader.glob(at, glob)?;
+            file.secrets.push(SecretPath { glob, source: self.reader.source(at) });
+        }
+        for (at, glob) in section.texts("except")? {
+            file.except.push(self.reader.glob(at, glob)?);
+        }
+        Ok(())
+    }
+
+    fn limits(&self) -> Result<Vec<(Limit, usize)>, ToolError> {
+        let Some(table) = self.table("limits")? else { return Ok(Vec::new()) };
+        let section = Section { path: "limits.", table, ..*self };
+        section.check_keys(&Limit::ALL.map(|(name, _)| name))?;
+        let mut limits = Vec::new();
+        for (name, limit) in Limit::ALL {
+            limits.extend(section.number(name)?.map(|value| (limit, value)));
+        }
+        Ok(limits)
+    }
+
+    /// The tables of a table, each read by `read`, with its name and place.
+    fn named<T>(
+        &self,
+        key: &str,
+        read: impl Fn(&Section<'_>, &str, usize) -> Result<T, ToolError>,
+    ) -> Result<Vec<T>, ToolError> {
+        let Some(tables) = self.table(key)? else { return Ok(Vec::new()) };
+        let each = tables.iter().map(|(name, value)| {
+            let table = self.as_table(&format!("{key}.{}", name.get_ref()), value)?;
+            let path = format!("{key}.{}.", name.get_ref());
+            let section = Section { reader: self.reader, path: &path, table };
+            read(&section, name.get_ref(), name.span().start)
+        });
+        each.collect()
+    }
+
+    fn check_keys(&self, known: &[&str]) -> Result<(), ToolError> {
+        let mut keys = self.table.iter().map(|(key, _)| key);
+        let Some(unknown) = keys.find(|key| !known.contains(&key.get_ref().as_ref())) else {
+            return Ok(());
+        };
+        let near = did_you_mean(&nearest(unknown.get_ref(), known.iter().copied()));
+        let hint =
+            if near.is_empty() { format!("the keys here are {}", known.join(", ")) } else { near };
+        let problem = format!("unknown key `{}{}`", self.path, unknown.get_ref());
+        Err(self.reader.fault(unknown.span().start, &problem, hint))
+    }
+
+    fn only_for(&self, key: &str, kinds: &[LayerKind]) -> Result<(), ToolError> {
+        let found = self.table.get_key_value(key);
+        let Some((key, _)) = found.filter(|_| !kinds.contains(&self.reader.place.kind)) else {
+            return Ok(());
+        };
+        let whose =
+            if kinds.len() == 1 { "your own config" } else { "your own or an admin's config" };
+        let problem = format!("`{}{}` counts only in {whose}", self.path, key.get_ref());
+        Err(self.reader.fault(key.span().start, &problem, "move it there, or take it out"))
+    }
+
+    fn text(&self, key: &str) -> Result<Option<(usize, &'a str)>, ToolError> {
+        let Some(value) = self.table.get(key) else { return Ok(None) };
+        let text = value.get_ref().as_str().ok_or_else(|| self.wrong(key, value, "a string"))?;
+        Ok(Some((value.span().start, text)))
+    }
+
+    fn texts(&self, key: &str) -> Result<Vec<(usize, &'a str)>, ToolError> {
+        const EXPECTED: &str = "a list of strings";
+        let Some(value) = self.table.get(key) else { return Ok(Vec::new()) };
+        let items = value.get_ref().as_array().ok_or_else(|| self.wrong(key, value, EXPECTED))?;
+        let text = |item: &'a Spanned<DeValue<'a>>| {
+            let text = item.get_ref().as_str().ok_or_else(|| self.wrong(key, item, EXPECTED))?;
+            Ok((item.span().start, text))
+        };
+        items.iter().map(text).collect()
+    }
+
+    fn number(&self, key: &str) -> Result<Option<usize>, ToolError> {
+        let Some(value) = self.table.get(key) else { return Ok(None) };
+        let digits = value.get_ref().as_integer();
+        let number = digits.and_then(|n| usize::from_str_radix(n.as_str(), n.radix()).ok());
+        number.map(Some).ok_or_else(|| self.wrong(key, value, "a whole number, 0 or more"))
+    }
+
+    fn table(&self, key: &str) -> Result<Option<&'a DeTable<'a>>, ToolError> {
+        self.table.get(key).map(|value| self.as_table(key, value)).transpose()
+    }
+
+    fn as_table<'v>(
+        &self,
+        key: &str,
+        value: &'v Spanned<DeValue<'v>>,
+    ) -> Result<&'v DeTable<'v>, ToolError> {
+        value.get_ref().as_table().ok_or_else(|| self.wrong(key, value, "a table"))
+    }
+
+    fn wrong(&self, key: &str, value: &Spanned<DeValue<'_>>, expected: &str) -> ToolError {
+        let found = self.reader.text.get(value.span()).unwrap_or_default();
+        let found: String = found.lines().next().unwrap_or_default().chars().take(40).collect();
+        let kind = value.get_ref().type_str();
+        let problem =
+            format!("`{}{key}`: expected {expected}, found the {kind} `{found}`", self.path);
+        self.reader.fault(value.span().start, &problem, format!("write {expected}"))
+    }
+}

@@ -1,0 +1,168 @@
+//! The options that every command takes, before or after its name. One list: the scan for the command's name and
+//! clap's parser read the same.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use clap::{
+    Arg, ArgAction, ArgMatches, builder::PossibleValuesParser, builder::TypedValueParser,
+    value_parser,
+};
+use haft_core::Mode;
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+/// Whether the call is made or only explained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Run {
+    #[default]
+    Real,
+    Dry,
+}
+
+/// What was said before or after the command's name.
+#[derive(Debug, Default)]
+pub(crate) struct Globals {
+    pub(crate) workspace: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
+    pub(crate) profile: Option<String>,
+    pub(crate) agent: Option<String>,
+    pub(crate) approve: Option<Mode>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) format: Format,
+    pub(crate) run: Run,
+}
+
+impl Globals {
+    pub(crate) fn of(matches: &ArgMatches) -> Self {
+        Self {
+            workspace: matches.get_one("workspace").cloned(),
+            config: matches.get_one("config").cloned(),
+            profile: matches.get_one("profile").cloned(),
+            agent: matches.get_one("agent").cloned(),
+            approve: matches.get_one("approve").copied(),
+            timeout: matches.get_one("timeout").copied(),
+            format: if matches.get_flag("json") { Format::Json } else { Format::Text },
+            run: if matches.get_flag("dry-run") { Run::Dry } else { Run::Real },
+        }
+    }
+}
+
+/// The options as clap takes them.
+pub(crate) fn options() -> [Arg; 8] {
+    let valued = |name: &'static str, value: &'static str, help: &'static str| {
+        option(name, help).value_name(value)
+    };
+    let modes = PossibleValuesParser::new(Mode::ALL.iter().map(|mode| mode.name()));
+    [
+        valued(
+            "workspace",
+            "DIR",
+            "The folder to work in [default: the nearest one with .haft or .git]",
+        )
+        .value_parser(value_parser!(PathBuf)),
+        valued("profile", "NAME", "The set of tools to choose from"),
+        valued("agent", "NAME", "Call as this agent, under its rules"),
+        valued("approve", "MODE", "How much runs unasked")
+            .value_parser(modes.try_map(|mode: String| mode.parse::<Mode>())),
+        valued("config", "FILE", "Read this file instead of your own config.toml")
+            .value_parser(value_parser!(PathBuf)),
+        valued("timeout", "TIME", "Stop the call after this time, such as 30s or 1m30s")
+            .value_parser(time),
+        option("json", "Print the whole outcome as JSON").action(ArgAction::SetTrue),
+        option("dry-run", "Say what the call would touch and what policy says, but do not run it")
+            .action(ArgAction::SetTrue),
+    ]
+}
+
+fn option(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).help(help).global(true).help_heading("Options of every command")
+}
+
+/// The first word that is neither an option nor an option's value: the command. Lets a call build one tool's parser
+/// instead of a hundred.
+pub(crate) fn command_word<'a>(arguments: &'a [OsString], options: &[Arg]) -> Option<&'a str> {
+    let takes_value = |word: &str| {
+        let option = options.iter().find(|option| option.get_long() == word.strip_prefix("--"));
+        option.is_some_and(|option| option.get_action().takes_values())
+    };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let word = word.to_str()?;
+        if word == "--" {
+            return None;
+        }
+        if !word.starts_with('-') {
+            return Some(word);
+        }
+        if takes_value(word) {
+            words.next();
+        }
+    }
+    None
+}
+
+/// The format as the bare arguments ask for it, for failures that come before they are parsed.
+pub(crate) fn format_of(arguments: &[OsString]) -> Format {
+    let mut words = arguments.iter().take_while(|word| *word != "--");
+    if words.any(|word| word == "--json") { Format::Json } else { Format::Text }
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let expected = || "expected a time such as 500ms, 30s or 1m30s".to_owned();
+    let time: jiff::SignedDuration = text.parse().map_err(|_| expected())?;
+    Duration::try_from(time).ok().filter(|time| !time.is_zero()).ok_or_else(expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_command_is_found_behind_options_and_their_values() {
+        for (line, expected) in [
+            ("hello Ada", Some("hello")),
+            ("--json hello", Some("hello")),
+            ("--workspace /tmp --approve none hello --json", Some("hello")),
+            ("--workspace=/tmp hello", Some("hello")),
+            ("--workspace", None),
+            ("--help", None),
+            ("-- hello", None),
+            ("", None),
+        ] {
+            assert_eq!(command_word(&words(line), &options()), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn json_after_a_double_dash_is_an_argument() {
+        assert_eq!(format_of(&words("hello --json")), Format::Json);
+        assert_eq!(format_of(&words("hello -- --json")), Format::Text);
+    }
+
+    #[test]
+    fn times_have_units() {
+        for (text, expected) in [
+            ("30s", Some(Duration::from_secs(30))),
+            ("500ms", Some(Duration::from_millis(500))),
+            ("1m30s", Some(Duration::from_secs(90))),
+            ("2h", Some(Duration::from_secs(7200))),
+            ("30", None),
+            ("0s", None),
+            ("-5s", None),
+            ("soon", None),
+            ("", None),
+        ] {
+            assert_eq!(time(text).ok(), expected, "{text}");
+        }
+    }
+}

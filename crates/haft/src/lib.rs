@@ -1,0 +1,29 @@
+//! haft, the tool layer for AI agents: tools are defined once and every call passes one gate. This crate is the front
+//! door for Rust programs; everything in it lives in the crates it re-exports. The command line is in the binary
+//! beside it, not here.
+//!
+//! ```no_run
+//! use haft::{CallRequest, Context, Gate, Registry};
+//! use serde_json::json;
+//!
+//! # async fn example() -> Result<(), haft::RegistryError> {
+//! let registry = Registry::default();
+//! registry.register_all(haft::catalogue::all())?;
+//! let gate = Gate::builder(registry).build();
+//!
+//! let request = CallRequest::new("hello", json!({"name": "Ada"}), Context::new("my-session"));
+//! let outcome = gate.call(request).await;
+//! assert!(outcome.is_ok(), "{}", outcome.content);
+//! # Ok(())
+//! # }
+//! ```
+
+#![warn(missing_docs)]
+
+// `#[tool]` writes `::haft` paths in crates that depend on this one, and so it does in this crate's own tests.
+extern crate self as haft;
+
+pub use haft_core::*;
+pub use haft_macros::tool;
+/// The tools haft comes with.
+pub use haft_tools as catalogue;

@@ -1,0 +1,182 @@
+//! Says what became of a command: the result to standard output, words about it to standard error, the kind of
+//! failure as the exit code.
+
+use std::{io, process::ExitCode};
+
+use haft_core::{ErrorKind, Explanation, Outcome, OutcomeError, ToolError};
+use serde::Serialize;
+use serde_json::Map;
+
+use crate::{
+    calls::Abandoned,
+    globals::Format,
+    stop::{Stop, leave},
+    terminal::{Label, Terminal},
+};
+
+/// The outcome of a call.
+pub(crate) fn outcome(
+    terminal: &Terminal,
+    format: Format,
+    outcome: &Outcome,
+) -> io::Result<ExitCode> {
+    if format == Format::Json {
+        json(terminal, outcome)?;
+        return Ok(ExitCode::from(outcome.exit_code()));
+    }
+    // A person wants to know what was mended; a script would only see it as noise.
+    if terminal.shows_words() {
+        outcome.repairs.iter().for_each(|repair| terminal.tell(Label::Note, repair));
+    }
+    let display = outcome.display.as_deref().filter(|_| terminal.shows_results());
+    match &outcome.error {
+        None => terminal.print(display.unwrap_or(&outcome.content))?,
+        Some(error) => {
+            if let Some(partial) = display.or_else(|| partial(outcome, error)) {
+                terminal.print(partial)?;
+            }
+            failure(terminal, &error.message, &error.hint);
+        }
+    }
+    Ok(ExitCode::from(outcome.exit_code()))
+}
+
+/// The end of a call that was not waited for, and of the process with it.
+pub(crate) fn abandoned(terminal: &Terminal, format: Format, tool: &str, end: &Abandoned) -> ! {
+    // Never taken away again: nothing else may be drawn.
+    std::mem::forget(terminal.hold());
+    let code = match end {
+        Abandoned::AtOnce => ErrorKind::Cancelled.exit_code(),
+        Abandoned::Stuck(error) => {
+            // Whether or not somebody reads it, the process ends.
+            let _ = outcome(terminal, format, &refused(tool, error));
+            error.kind().exit_code()
+        }
+    };
+    leave(code)
+}
+
+/// What a call would do.
+pub(crate) fn explanation(
+    terminal: &Terminal,
+    format: Format,
+    explained: &Explanation,
+) -> io::Result<()> {
+    if format == Format::Json {
+        return json(terminal, explained);
+    }
+    let mut lines = vec![format!("{} {}", explained.tool, explained.input)];
+    lines.extend(explained.repairs.iter().map(|repair| format!("  mended: {repair}")));
+    if explained.accesses.is_empty() {
+        lines.push("  touches nothing".to_owned());
+    }
+    lines.extend(explained.accesses.iter().map(|access| format!("  would {access}")));
+    let decision = &explained.decision;
+    lines.push(format!("  decision: {}, by {}", decision.action, decision.reason));
+    lines.push(format!("  to change that: {}", decision.change));
+    terminal.print(&lines.join("\n"))
+}
+
+/// Any value as one JSON document: for eyes on a terminal, on one line for programs.
+pub(crate) fn json(terminal: &Terminal, value: &impl Serialize) -> io::Result<()> {
+    let text = if terminal.shows_results() {
+        serde_json::to_string_pretty(value)
+    } else {
+        serde_json::to_string(value)
+    };
+    terminal.print(&text?)
+}
+
+/// A command that ended before there was an outcome.
+pub(crate) fn stop(terminal: &Terminal, format: Format, command: &str, stop: Stop) -> ExitCode {
+    match stop {
+        Stop::Failed(error) => failed(terminal, format, command, &error),
+        Stop::Clap(error) => clap(terminal, format, command, &error),
+        // Whoever read us has seen enough: `haft tools | head` is a success.
+        Stop::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Stop::Output(error) => {
+            failure(
+                terminal,
+                &format!("standard output cannot be written: {error}"),
+                "make room where it leads, or send it elsewhere",
+            );
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn failed(terminal: &Terminal, format: Format, command: &str, error: &ToolError) -> ExitCode {
+    match format {
+        Format::Text => failure(terminal, error.message(), error.next_step()),
+        Format::Json => {
+            if let Err(output) = json(terminal, &refused(command, error)) {
+                return stop(terminal, Format::Text, command, Stop::Output(output));
+            }
+        }
+    }
+    ExitCode::from(error.kind().exit_code())
+}
+
+fn clap(terminal: &Terminal, format: Format, command: &str, error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        return match terminal.print_help(error) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(output) => stop(terminal, format, command, Stop::Output(output)),
+        };
+    }
+    if format == Format::Json {
+        // The first paragraph is the complaint; usage and tips follow, which the help page has too.
+        let text = error.render().to_string();
+        let complaint = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+        let message = complaint.split_whitespace().collect::<Vec<_>>().join(" ");
+        let error = ToolError::input(message).hint(format!("see `haft {command} --help`"));
+        return failed(terminal, format, command, &error);
+    }
+    terminal.complain(error);
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+fn failure(terminal: &Terminal, message: &str, hint: &str) {
+    terminal.tell(Label::Error, message);
+    terminal.advise(hint);
+}
+
+/// What there is of a result besides the words of the error, which go elsewhere.
+fn partial<'a>(outcome: &'a Outcome, error: &OutcomeError) -> Option<&'a str> {
+    let told = format!("error ({}): {}\nnext: {}", error.kind, error.message, error.hint);
+    let partial = outcome.content.strip_suffix(&told).unwrap_or(&outcome.content);
+    let partial = partial.trim_end_matches('\n');
+    (!partial.is_empty()).then_some(partial)
+}
+
+/// The outcome of a call that never reached the gate, so that a program always reads the same form.
+fn refused(command: &str, error: &ToolError) -> Outcome {
+    let error = OutcomeError::from(error);
+    Outcome {
+        tool: command.to_owned(),
+        title: command.to_owned(),
+        content: format!("error ({}): {}\nnext: {}", error.kind, error.message, error.hint),
+        display: None,
+        data: None,
+        metadata: Map::new(),
+        attachments: Vec::new(),
+        repairs: Vec::new(),
+        output_id: None,
+        error: Some(error),
+        ms: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_result_is_shown_without_the_words_of_the_error() {
+        let mut outcome = refused("grep", &ToolError::failed("it broke").hint("mend it"));
+        let error = outcome.error.clone().expect("refused");
+        assert_eq!(partial(&outcome, &error), None);
+        outcome.content = format!("a:1: x\nb:2: y\n\n{}", outcome.content);
+        assert_eq!(partial(&outcome, &error), Some("a:1: x\nb:2: y"));
+    }
+}

@@ -1,0 +1,195 @@
+//! A tool's schema as a command, and the command's arguments as the tool's input. Required words are positional, the
+//! rest are options; nothing is written by hand for any tool, and nothing is judged here that the gate judges.
+
+mod field;
+mod kind;
+
+use clap::{ArgMatches, Command};
+use haft_core::{Schema, ToolError, ToolSpec};
+use serde_json::{Map, Value};
+
+use self::{
+    field::{Field, Place, Presence},
+    kind::Kind,
+};
+
+/// Text in this place is read from standard input.
+const FROM_STDIN: &str = "-";
+
+/// The command of one tool.
+pub(crate) struct ToolCommand {
+    fields: Vec<Field>,
+}
+
+/// One row of a reference page.
+pub(crate) struct Parameter {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    /// `required`, the default, or nothing.
+    pub(crate) presence: String,
+    pub(crate) description: String,
+}
+
+impl ToolCommand {
+    /// `taken` are the options that haft itself has.
+    pub(crate) fn of(input: &Schema, taken: &[&str]) -> Self {
+        let flags = flags(input, taken);
+        let rest = trailing_words(input);
+        let fields = input.properties().zip(flags).map(|((name, schema), flag)| {
+            let kind = Kind::of(schema, input.as_value());
+            let presence = presence(input, name);
+            let place = match presence {
+                Presence::Required if rest == Some(name) => Place::Words,
+                Presence::Required if kind.is_word() => Place::Word,
+                _ => Place::Flag,
+            };
+            let mut help = field::help(schema);
+            if place == Place::Flag && flag != kebab(name) {
+                help.push_str(&format!(" (field `{name}`; --{} is taken)", kebab(name)));
+            }
+            let negation = negation(&kind, schema, &flag);
+            Field { name: name.to_owned(), kind, place, presence, flag, negation, help }
+        });
+        let mut fields: Vec<Field> = fields.collect();
+        drop_taken_negations(&mut fields, taken);
+        Self { fields }
+    }
+
+    /// As clap takes it.
+    pub(crate) fn command(&self, spec: &ToolSpec, description: &str) -> Command {
+        let about = description.split("\n\n").next().unwrap_or_default();
+        Command::new(spec.name.to_string())
+            .about(about.split_whitespace().collect::<Vec<_>>().join(" "))
+            .long_about(description.to_owned())
+            .args(self.fields.iter().flat_map(Field::arguments))
+    }
+
+    /// What was typed, as the tool's input. `stdin` is asked at most once.
+    ///
+    /// # Errors
+    /// When two fields want standard input, or it cannot be read.
+    pub(crate) fn input(
+        &self,
+        matches: &ArgMatches,
+        stdin: impl FnOnce() -> Result<String, ToolError>,
+    ) -> Result<Value, ToolError> {
+        let mut input = Map::new();
+        let mut stdin = Some(stdin);
+        let mut reader: Option<&str> = None;
+        for field in &self.fields {
+            let Some(mut value) = field.value(matches) else { continue };
+            if field.kind == Kind::Text && value == FROM_STDIN {
+                let Some(read) = stdin.take() else {
+                    return Err(second_reader(reader.unwrap_or_default(), &field.name));
+                };
+                reader = Some(&field.name);
+                value = Value::String(read()?);
+            }
+            input.insert(field.name.clone(), value);
+        }
+        Ok(Value::Object(input))
+    }
+
+    /// The command on one line.
+    pub(crate) fn usage(&self, name: &str) -> String {
+        let (words, flags): (Vec<&Field>, Vec<&Field>) =
+            self.fields.iter().partition(|field| field.place != Place::Flag);
+        let arguments = words.into_iter().chain(flags).map(Field::usage);
+        ["haft".to_owned(), name.to_owned()]
+            .into_iter()
+            .chain(arguments)
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    /// The fields as documentation lists them.
+    pub(crate) fn parameters(&self, input: &Schema) -> Vec<Parameter> {
+        let of = |((_, schema), field): ((&str, &Value), &Field)| Parameter {
+            name: field.name.clone(),
+            kind: field.kind.words(),
+            presence: match (field.presence, field::default(schema)) {
+                (Presence::Required, _) => "required".to_owned(),
+                (Presence::Optional, Some(default)) => format!("`{default}`"),
+                (Presence::Optional, None) => String::new(),
+            },
+            description: field::help(&without_default(schema)),
+        };
+        input.properties().zip(&self.fields).map(of).collect()
+    }
+}
+
+fn presence(input: &Schema, name: &str) -> Presence {
+    if input.is_required(name) { Presence::Required } else { Presence::Optional }
+}
+
+/// A list of texts that is the last thing required takes all remaining words.
+fn trailing_words(input: &Schema) -> Option<&str> {
+    let (name, schema) = input.properties().filter(|(name, _)| input.is_required(name)).last()?;
+    let kind = Kind::of(schema, input.as_value());
+    matches!(kind, Kind::List(item) if *item == Kind::Text).then_some(name)
+}
+
+/// A long option for each property, in order: its own name where that is free, else with `input-` in front. Names
+/// that are free go first, so that none of them depends on what else is taken.
+fn flags(input: &Schema, taken: &[&str]) -> Vec<String> {
+    let natural: Vec<String> = input.properties().map(|(name, _)| kebab(name)).collect();
+    let mut used: Vec<String> = taken.iter().map(|&name| name.to_owned()).collect();
+    let mut flags: Vec<Option<String>> = natural
+        .iter()
+        .map(|flag| {
+            let is_free = !flag.is_empty() && !used.contains(flag);
+            is_free.then(|| used.push(flag.clone())).map(|()| flag.clone())
+        })
+        .collect();
+    for (flag, natural) in flags.iter_mut().zip(natural) {
+        flag.get_or_insert_with(|| {
+            let mut prefixed = format!("input-{natural}");
+            while used.contains(&prefixed) {
+                prefixed = format!("input-{prefixed}");
+            }
+            used.push(prefixed.clone());
+            prefixed
+        });
+    }
+    flags.into_iter().flatten().collect()
+}
+
+/// `max_results` as `max-results`.
+fn kebab(name: &str) -> String {
+    let kebab: String = name
+        .chars()
+        .map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
+        .collect();
+    kebab.trim_matches('-').to_owned()
+}
+
+/// Where leaving a switch out means false, there is nothing to say no to.
+fn negation(kind: &Kind, schema: &Value, flag: &str) -> Option<String> {
+    let is_off_by_default = schema.get("default") == Some(&Value::Bool(false));
+    (*kind == Kind::Boolean && !is_off_by_default).then(|| format!("no-{flag}"))
+}
+
+/// A property may itself be called `no_…`.
+fn drop_taken_negations(fields: &mut [Field], taken: &[&str]) {
+    let flags: Vec<String> = fields.iter().map(|field| field.flag.clone()).collect();
+    for field in fields {
+        let is_free = |no: &String| !flags.contains(no) && !taken.contains(&no.as_str());
+        field.negation = field.negation.take().filter(is_free);
+    }
+}
+
+fn without_default(schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    if let Some(object) = schema.as_object_mut() {
+        object.shift_remove("default");
+    }
+    schema
+}
+
+fn second_reader(first: &str, second: &str) -> ToolError {
+    ToolError::input(format!("`{first}` and `{second}` both read standard input"))
+        .hint("give `-` to one of them only, and the other's text as an argument")
+}
+
+#[cfg(test)]
+mod tests;

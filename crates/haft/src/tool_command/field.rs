@@ -1,0 +1,147 @@
+//! One property of a tool's input as one argument of its command: where it stands, what it is called, what its help
+//! says, and the way back from what clap has read.
+
+use clap::{Arg, ArgAction, ArgMatches};
+use serde_json::Value;
+
+use super::kind::Kind;
+
+pub(super) struct Field {
+    /// The property.
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    pub(super) place: Place,
+    pub(super) presence: Presence,
+    /// The long option, without its dashes; positional arguments have none.
+    pub(super) flag: String,
+    /// The option that says no, for a switch that is not simply left out.
+    pub(super) negation: Option<String>,
+    /// The description, the default and the range.
+    pub(super) help: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A word in its place.
+    Word,
+    /// All remaining words.
+    Words,
+    /// An option.
+    Flag,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    Required,
+    Optional,
+}
+
+impl Field {
+    /// The arguments clap is told of.
+    pub(super) fn arguments(&self) -> Vec<Arg> {
+        let whole = Arg::new(self.id()).help(self.help.clone());
+        let required = self.presence == Presence::Required;
+        let valued = || {
+            let named =
+                whole.clone().value_name(self.value_name()).value_parser(self.kind.parser());
+            named.required(required).allow_negative_numbers(self.kind.is_number())
+        };
+        match (self.place, &self.kind) {
+            (Place::Word, _) => vec![valued()],
+            (Place::Words, _) => vec![valued().num_args(1..).action(ArgAction::Append)],
+            (Place::Flag, Kind::Boolean) => self.switches(whole),
+            (Place::Flag, kind) => {
+                let action =
+                    if matches!(kind, Kind::List(_)) { ArgAction::Append } else { ArgAction::Set };
+                // A text may begin with a dash (`--content "- item"`): the word after an option is always its value.
+                vec![valued().long(self.flag.clone()).action(action).allow_hyphen_values(true)]
+            }
+        }
+    }
+
+    fn switches(&self, whole: Arg) -> Vec<Arg> {
+        let yes = whole.long(self.flag.clone()).action(ArgAction::SetTrue);
+        let Some(negation) = &self.negation else { return vec![yes] };
+        let no = Arg::new(self.negation_id())
+            .long(negation.clone())
+            .action(ArgAction::SetTrue)
+            .help(format!("The opposite of --{}", self.flag))
+            .overrides_with(self.id());
+        vec![yes.overrides_with(self.negation_id()), no]
+    }
+
+    /// What was given for this property, if anything was.
+    pub(super) fn value(&self, matches: &ArgMatches) -> Option<Value> {
+        if self.place == Place::Flag && self.kind == Kind::Boolean {
+            let is_no = self.negation.is_some() && matches.get_flag(&self.negation_id());
+            let is_yes = matches.get_flag(&self.id());
+            return (is_yes || is_no).then_some(Value::Bool(is_yes));
+        }
+        let mut values = matches.get_many::<Value>(&self.id())?.cloned();
+        if matches!(self.kind, Kind::List(_)) {
+            return Some(values.collect());
+        }
+        values.next()
+    }
+
+    /// How the argument looks in a line of usage.
+    pub(super) fn usage(&self) -> String {
+        let value = format!("<{}>", self.value_name());
+        let flag = match (self.place, &self.kind) {
+            (Place::Word, _) => return value,
+            (Place::Words, _) => return format!("{value}..."),
+            (Place::Flag, Kind::Boolean) => match &self.negation {
+                Some(negation) => format!("--{}|--{negation}", self.flag),
+                None => format!("--{}", self.flag),
+            },
+            (Place::Flag, _) => format!("--{} {value}", self.flag),
+        };
+        let repeats = if matches!(self.kind, Kind::List(_)) { "..." } else { "" };
+        match self.presence {
+            Presence::Required => format!("{flag}{repeats}"),
+            Presence::Optional => format!("[{flag}]{repeats}"),
+        }
+    }
+
+    fn value_name(&self) -> String {
+        let upper = |c: char| if c.is_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+        self.name.chars().map(upper).collect()
+    }
+
+    /// Apart from the names of haft's own options, whatever the property is called.
+    fn id(&self) -> String {
+        format!("input.{}", self.name)
+    }
+
+    fn negation_id(&self) -> String {
+        format!("no input.{}", self.name)
+    }
+}
+
+/// The description on one line, with what the schema says of default and range.
+pub(super) fn help(schema: &Value) -> String {
+    let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+    let mut parts = vec![description.split_whitespace().collect::<Vec<_>>().join(" ")];
+    parts.extend(default(schema).map(|default| format!("[default: {default}]")));
+    parts.extend(range(schema));
+    parts.retain(|part| !part.is_empty());
+    parts.join(" ")
+}
+
+/// The default as it would be typed. That a switch is off until it is given goes without saying.
+pub(super) fn default(schema: &Value) -> Option<String> {
+    match schema.get("default")? {
+        Value::Null | Value::Bool(false) => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+fn range(schema: &Value) -> Option<String> {
+    match (schema.get("minimum"), schema.get("maximum")) {
+        (Some(least), Some(most)) => Some(format!("[{least} to {most}]")),
+        (Some(least), None) => Some(format!("[at least {least}]")),
+        (None, Some(most)) => Some(format!("[at most {most}]")),
+        (None, None) => None,
+    }
+}

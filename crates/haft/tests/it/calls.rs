@@ -1,0 +1,145 @@
+//! Calls of tools: by their command, by JSON, with what goes wrong on the way.
+
+use crate::house::House;
+
+/// An outcome without the time it took.
+fn timeless(text: &str) -> String {
+    let (before, after) = text.rsplit_once("\"ms\":").expect("an outcome");
+    let end = after.trim_start_matches(|c: char| c.is_ascii_digit());
+    format!("{before}\"ms\":0{end}")
+}
+
+#[test]
+fn a_tool_is_a_command() {
+    let house = House::new();
+    assert_eq!(house.run(&["hello", "Ada"]).whole(), "Hello, Ada!\n--- stderr\n\n--- exit 0");
+    let loud = house.run(&["hello", "--shout", "Ada", "--language", "german", "--times=2"]);
+    assert_eq!((loud.code, loud.out.as_str()), (0, "HALLO, ADA!\nHALLO, ADA!"));
+}
+
+#[test]
+fn json_is_the_whole_outcome_wherever_it_is_asked_for() {
+    let house = House::new();
+    let after = house.run(&["hello", "Ada", "--json"]);
+    let before = house.run(&["--json", "hello", "Ada"]);
+    insta::assert_snapshot!(timeless(&after.out), @r#"{"tool":"hello","title":"Hello","content":"Hello, Ada!","data":{"text":"Hello, Ada!","times":1},"metadata":{},"ms":0}"#);
+    assert_eq!(timeless(&before.out), timeless(&after.out));
+}
+
+#[test]
+fn call_takes_json_from_the_line_or_from_standard_input() {
+    let house = House::new();
+    let json = r#"{"name": "Ada"}"#;
+    let given = house.run(&["call", "hello", json]);
+    assert_eq!((given.code, given.out.as_str()), (0, "Hello, Ada!"));
+    for arguments in [vec!["call", "hello", "-"], vec!["call", "hello"]] {
+        let read = house.run_with_stdin(&arguments, json.as_bytes());
+        assert_eq!((read.code, read.out.as_str()), (0, "Hello, Ada!"), "{arguments:?}");
+    }
+}
+
+#[test]
+fn small_slips_in_json_are_mended_and_reported() {
+    let house = House::new();
+    let outcome =
+        house.run(&["--json", "call", "hello", r#"{"Name": "Ada", "times": "2",}"#]).json();
+    assert_eq!(outcome["content"], "Hello, Ada!\nHello, Ada!", "{outcome}");
+    let repairs = outcome["repairs"].as_array().map(Vec::len);
+    assert_eq!(repairs, Some(3), "a comma, a name and a number: {outcome}");
+}
+
+#[test]
+fn one_text_field_reads_standard_input() {
+    let house = House::new();
+    let read = house.run_with_stdin(&["hello", "-"], "Grace".as_bytes());
+    assert_eq!((read.code, read.out.as_str()), (0, "Hello, Grace!"));
+    let broken = house.run_with_stdin(&["hello", "-"], b"\xff\xfe");
+    assert_eq!(broken.code, 2);
+    assert!(broken.err.contains("standard input is not UTF-8: byte 0"), "{broken:?}");
+}
+
+#[test]
+fn an_unknown_tool_gets_the_nearest_names() {
+    let house = House::new();
+    insta::assert_snapshot!(house.run(&["helo", "Ada"]).whole(), @"
+
+    --- stderr
+    error: there is no tool or command `helo`
+      next: did you mean `hello`?
+    --- exit 3
+    ");
+    let called = house.run(&["call", "helo", "{}"]);
+    assert_eq!(called.code, 3);
+    assert!(called.err.contains("did you mean `hello`?"), "{called:?}");
+    let told = house.run(&["--json", "helo"]).json();
+    assert_eq!(told["error"]["kind"], "not_found");
+}
+
+#[test]
+fn wrong_input_names_the_field_and_the_next_step() {
+    let house = House::new();
+    for (arguments, told) in [
+        (vec!["call", "hello", "{}"], "missing field `name`"),
+        (vec!["call", "hello", r#"{"name":"Ada","tims":1}"#], "for `tims`, did you mean `times`?"),
+        (
+            vec!["call", "hello", r#"{"name":"Ada","times":"ten"}"#],
+            "times: expected an integer, got \"ten\"",
+        ),
+        (vec!["call", "hello", r#"{"name":"Ad"#], "cut off"),
+        (vec!["hello"], "<NAME>"),
+        (vec!["hello", "Ada", "--tmes", "3"], "'--times'"),
+        (vec!["hello", "Ada", "--times", "ten"], "expected a whole number"),
+        (vec!["hello", "Ada", "--times", "1000"], "times: expected at most 100, got 1000"),
+        (vec!["hello", "Ada", "--language", "latin"], "possible values: english"),
+        (vec!["hello", "Ada", "--timeout", "soon"], "expected a time such as"),
+        (vec!["hello", "Ada", "--approve", "everything"], "possible values: none"),
+        (vec!["hello", "Ada", "--workspace", "gone"], "project/gone cannot be used"),
+    ] {
+        let ran = house.run(&arguments);
+        assert_eq!(ran.code, 2, "{arguments:?}: {ran:?}");
+        assert!(ran.err.contains(told), "{arguments:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn wrong_options_are_an_outcome_too_when_json_is_wanted() {
+    let told = House::new().run(&["hello", "--json"]).json();
+    assert_eq!(told["error"]["kind"], "input");
+    assert_eq!(
+        told["error"]["message"],
+        "the following required arguments were not provided: <NAME>"
+    );
+}
+
+#[test]
+fn deep_nesting_is_refused_and_does_not_overflow() {
+    let deep = "[".repeat(100_000);
+    let ran = House::new().run_with_stdin(&["call", "hello", "-"], deep.as_bytes());
+    assert_eq!(ran.code, 2, "{}", ran.err);
+}
+
+#[test]
+fn a_dry_run_says_what_would_happen_and_does_nothing() {
+    let house = House::new();
+    insta::assert_snapshot!(house.run(&["hello", "Ada", "--dry-run", "--approve", "none"]).whole(), @r#"
+    hello {"name":"Ada"}
+      touches nothing
+      decision: ask, by mode `none`
+      to change that: add `allow = ["hello"]` to <house>/home/.config/haft/config.toml, or use `--approve safe`
+    --- stderr
+
+    --- exit 0
+    "#);
+    let explained = house.run(&["hello", "Ada", "--dry-run", "--json"]).json();
+    assert_eq!(explained["decision"]["action"], "allow");
+}
+
+#[test]
+fn secrets_of_the_environment_are_not_shown() {
+    let house = House::new();
+    let mut command = house.haft(&["hello", "s3cret-s3cret", "--json"]);
+    let output = command.env("DEPLOY_TOKEN", "s3cret-s3cret").output().expect("haft runs");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.contains("Hello, [secret:DEPLOY_TOKEN]!"), "{shown}");
+    assert!(!shown.contains("s3cret"), "{shown}");
+}

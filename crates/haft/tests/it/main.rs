@@ -1,0 +1,9 @@
+//! The real binary, each case in a fresh house: a home, a project and nothing of this machine's configuration. What
+//! can be seen without a process is tested beside the code.
+
+mod approvals;
+mod calls;
+mod house;
+mod pages;
+mod pipes;
+mod policy;

@@ -1,0 +1,98 @@
+//! The programs of this workspace, built as the test runner builds them: with `--examples` cargo unifies features as for
+//! tests, so that the dependencies are not compiled a second time.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use crate::shell;
+
+/// A program that cargo built.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Program {
+    kind: Kind,
+    name: String,
+    path: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Kind {
+    Bin,
+    Example,
+}
+
+/// Builds all of them.
+pub(crate) fn build() -> Result<Vec<Program>> {
+    let words = "cargo build --quiet --workspace --bins --examples \
+                 --message-format json-render-diagnostics";
+    let messages = shell::capture(&words.split(' ').collect::<Vec<_>>())?;
+    Ok(messages.lines().filter_map(program).collect())
+}
+
+/// The path of one of them.
+pub(crate) fn named<'a>(programs: &'a [Program], kind: Kind, name: &str) -> Result<&'a Path> {
+    let found = programs.iter().find(|program| program.kind == kind && program.name == name);
+    found.map(|program| program.path.as_path()).with_context(|| format!("cargo built no {name}"))
+}
+
+/// Runs every example: each asserts what it shows.
+pub(crate) fn run_examples() -> Result<()> {
+    for example in build()?.iter().filter(|program| program.kind == Kind::Example) {
+        let path = example.path.to_str().context("the target folder's path is not utf-8")?;
+        shell::capture(&[path])?;
+        println!("example {} ran", example.name);
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Artifact {
+    target: Target,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+fn program(message: &str) -> Option<Program> {
+    // Cargo's other messages have other shapes and fail to parse here, as they should.
+    let artifact: Artifact = serde_json::from_str(message).ok()?;
+    let kind = match artifact.target.kind.first()?.as_str() {
+        "bin" => Kind::Bin,
+        "example" => Kind::Example,
+        _ => return None,
+    };
+    Some(Program { kind, name: artifact.target.name, path: artifact.executable? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_among_cargos_messages() {
+        let message = |kind: &str, name: &str| {
+            format!(
+                r#"{{"target":{{"name":"{name}","kind":["{kind}"]}},"executable":"/t/{name}"}}"#
+            )
+        };
+        let programs: Vec<Program> = [
+            message("bin", "haft"),
+            message("example", "demo"),
+            message("lib", "haft"),
+            r#"{"reason":"build-finished","success":true}"#.to_owned(),
+        ]
+        .iter()
+        .filter_map(|message| program(message))
+        .collect();
+        assert_eq!(programs.len(), 2);
+        assert_eq!(named(&programs, Kind::Bin, "haft").unwrap(), Path::new("/t/haft"));
+        assert_eq!(named(&programs, Kind::Example, "demo").unwrap(), Path::new("/t/demo"));
+        let missing = named(&programs, Kind::Example, "haft").unwrap_err().to_string();
+        assert_eq!(missing, "cargo built no haft");
+    }
+}
