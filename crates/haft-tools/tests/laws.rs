@@ -174,23 +174,25 @@ fn permissions_are_as_reviewed() {
 
 /// A tool that is written but not listed would be silently absent.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the law looks at the sources; no tool does")]
 fn every_tool_file_is_listed_under_its_name_and_group() {
     let listed: BTreeSet<(String, String)> = tools()
         .iter()
         .map(|tool| (tool.spec().group.to_string(), tool.name().to_owned()))
         .collect();
+    let entries = |folder: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).expect("a source folder");
+        entries.map(|entry| entry.expect("a readable entry").path()).collect()
+    };
     let mut files = BTreeSet::new();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     for group in entries(&source).into_iter().filter(|path| path.is_dir()) {
-        for file in
-            entries(&group).into_iter().filter(|path| path.extension().is_some_and(|e| e == "rs"))
-        {
-            let text_file = file.with_extension("txt");
+        for file in entries(&group).into_iter().filter(|path| has_extension(path, "rs")) {
             // What a group's tools share has no text for models beside it.
-            if text_file.is_file() {
+            if file.with_extension("txt").is_file() {
                 files.insert((stem(&group), stem(&file)));
             } else {
-                let text = read(&file);
+                let text = std::fs::read_to_string(&file).expect("a source file");
                 assert!(!text.contains("#[tool"), "{} has a tool but no .txt", file.display());
             }
         }
@@ -198,15 +200,8 @@ fn every_tool_file_is_listed_under_its_name_and_group() {
     assert_eq!(files, listed, "left: the files, right: the lists of the groups");
 }
 
-#[expect(clippy::disallowed_methods, reason = "the law reads the sources, not a tool")]
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).expect("a source folder");
-    entries.map(|entry| entry.expect("a readable entry").path()).collect()
-}
-
-#[expect(clippy::disallowed_methods, reason = "the law reads the sources, not a tool")]
-fn read(file: &Path) -> String {
-    std::fs::read_to_string(file).expect("a source file")
+fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|found| found == extension)
 }
 
 fn stem(path: &Path) -> String {
