@@ -32,7 +32,7 @@ pub(crate) fn make(
     abandon: impl FnOnce(Abandoned) + Send + 'static,
 ) -> io::Result<Outcome> {
     let claim = Arc::new(Claim::default());
-    let terminal = attendant.terminal.clone();
+    let terminal = attendant.terminal();
     let orders = Orders::of(gate, &request, claim.clone());
     thread::Builder::new().name("haft-attendant".to_owned()).spawn(move || {
         if let Some(end) = attendant.watch(orders) {
@@ -46,8 +46,7 @@ pub(crate) fn make(
             thread::park();
         }
     }
-    // From here on the screen is the outcome's.
-    std::mem::forget(terminal.hold());
+    terminal.end_status();
     Ok(outcome)
 }
 

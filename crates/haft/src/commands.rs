@@ -143,7 +143,7 @@ impl<'a> Bench<'a> {
     fn attended(&self, gate: &Gate, request: CallRequest, format: Format) -> Result<Outcome, Stop> {
         let is_watched = self.terminal.shows_words() && format == Format::Text;
         let watching = if is_watched { Watching::Yes } else { Watching::No };
-        let attendant = Attendant::new(self.terminal.clone(), watching);
+        let attendant = Attendant::new(self.terminal.clone(), watching).map_err(no_threads)?;
         let (terminal, tool) = (self.terminal.clone(), request.tool.clone());
         let outcome = calls::make(self.runtime, gate, request, attendant, move |end| {
             report::abandoned(&terminal, format, &tool, &end)

@@ -43,8 +43,7 @@ pub(crate) fn outcome(
 
 /// The end of a call that was not waited for, and of the process with it.
 pub(crate) fn abandoned(terminal: &Terminal, format: Format, tool: &str, end: &Abandoned) -> ! {
-    // Never taken away again: nothing else may be drawn.
-    std::mem::forget(terminal.hold());
+    terminal.end_status();
     let code = match end {
         Abandoned::AtOnce => ErrorKind::Cancelled.exit_code(),
         Abandoned::Stuck(error) => {

@@ -131,9 +131,9 @@ impl Terminal {
         }
     }
 
-    /// Takes that line away.
-    pub(crate) fn clear_status(&self) {
-        self.clear(&mut self.lock_status());
+    /// Takes that line away for good: the screen is the outcome's.
+    pub(crate) fn end_status(&self) {
+        std::mem::forget(self.hold());
     }
 
     /// Keeps the moving line away until the hold is dropped.

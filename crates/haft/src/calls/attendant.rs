@@ -2,6 +2,7 @@
 //! process; the status line is drawn; and a tool that blocks its thread past all deadlines is left behind.
 
 use std::{
+    io,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -14,7 +15,7 @@ use haft_core::{
     Subscription, ToolError,
 };
 use tokio::{
-    runtime::Builder,
+    runtime::{Builder, Runtime},
     signal::unix::{SignalKind, signal},
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
     time::{Instant, sleep_until},
@@ -48,12 +49,15 @@ pub(crate) enum Abandoned {
 
 /// Who attends.
 pub(crate) struct Attendant {
-    pub(super) terminal: Arc<Terminal>,
+    duty: Duty,
+    runtime: Runtime,
+}
+
+struct Duty {
+    terminal: Arc<Terminal>,
     watching: Watching,
     patience: Duration,
     interruptions: UnboundedReceiver<()>,
-    /// Signals are sent here; taken when the listening begins.
-    interrupt: Option<UnboundedSender<()>>,
 }
 
 /// What is attended to.
@@ -90,35 +94,43 @@ impl Orders {
 }
 
 impl Attendant {
-    pub(crate) fn new(terminal: Arc<Terminal>, watching: Watching) -> Self {
-        let (interrupt, interruptions) = unbounded_channel();
-        Self { terminal, watching, patience: PATIENCE, interruptions, interrupt: Some(interrupt) }
+    /// From here on signals call off instead of killing; those that come before anybody listens are kept.
+    ///
+    /// # Errors
+    /// When the process has no more files or memory to give.
+    pub(crate) fn new(terminal: Arc<Terminal>, watching: Watching) -> io::Result<Self> {
+        let (attendant, interrupt) = Self::deaf(terminal, watching, PATIENCE)?;
+        let _inside = attendant.runtime.enter();
+        hear_signals(&interrupt);
+        Ok(attendant)
     }
 
     /// One that hears no signals, only its sender.
-    #[cfg(test)]
-    pub(super) fn for_test(
+    pub(super) fn deaf(
         terminal: Arc<Terminal>,
+        watching: Watching,
         patience: Duration,
-    ) -> (Self, UnboundedSender<()>) {
-        let mut attendant = Self { patience, ..Self::new(terminal, Watching::Yes) };
-        let interrupt = attendant.interrupt.take().expect("just made");
-        (attendant, interrupt)
+    ) -> io::Result<(Self, UnboundedSender<()>)> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (interrupt, interruptions) = unbounded_channel();
+        let duty = Duty { terminal, watching, patience, interruptions };
+        Ok((Self { duty, runtime }, interrupt))
     }
 
     /// Attends until the call must be abandoned; none when the call's own thread was faster to end it.
     pub(super) fn watch(mut self, orders: Orders) -> Option<Abandoned> {
-        let runtime = Builder::new_current_thread().enable_all().build().ok()?;
         let claim = orders.claim.clone();
-        let end = runtime.block_on(async {
-            if let Some(interrupt) = self.interrupt.take() {
-                hear_signals(&interrupt);
-            }
-            self.attend(orders).await
-        });
+        let end = self.runtime.block_on(self.duty.attend(orders));
         claim.take().then_some(end)
     }
 
+    /// Where it draws.
+    pub(super) fn terminal(&self) -> Arc<Terminal> {
+        self.duty.terminal.clone()
+    }
+}
+
+impl Duty {
     async fn attend(&mut self, mut orders: Orders) -> Abandoned {
         let mut progress = Progress::default();
         let mut beat = tokio::time::interval(BEAT);
@@ -166,7 +178,7 @@ impl Orders {
     }
 }
 
-/// From here on the signals call off instead of killing. One that cannot be caught keeps its usual meaning.
+/// A signal that cannot be caught keeps its usual meaning.
 fn hear_signals(interrupt: &UnboundedSender<()>) {
     for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
         if let Ok(mut signal) = signal(kind) {

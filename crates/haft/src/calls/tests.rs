@@ -55,6 +55,10 @@ impl Tool for Subject {
     }
 }
 
+/// For calls that must not be left behind, however busy the machine is.
+const ENDLESS: Duration = Duration::from_secs(600);
+const SHORT: Duration = Duration::from_millis(20);
+
 /// A call on a thread of its own, which it may block.
 struct Running {
     interrupt: UnboundedSender<()>,
@@ -64,7 +68,7 @@ struct Running {
     _release: mpsc::Sender<()>,
 }
 
-fn call(habit: Habit, deadline: Option<Duration>) -> Running {
+fn call(habit: Habit, deadline: Option<Duration>, patience: Duration) -> Running {
     let (starting, started) = mpsc::channel();
     let (release, released) = mpsc::channel();
     let (ending, end) = mpsc::channel();
@@ -78,7 +82,8 @@ fn call(habit: Habit, deadline: Option<Duration>) -> Running {
     context.deadline = deadline;
     let request = CallRequest::new("subject", json!({}), context);
     let terminal = Arc::new(Terminal::new(Colours::Unwanted));
-    let (attendant, interrupt) = Attendant::for_test(terminal, Duration::from_millis(400));
+    let attendant = Attendant::deaf(terminal, Watching::Yes, patience);
+    let (attendant, interrupt) = attendant.expect("a runtime");
     thread::spawn(move || {
         let abandoned = ending.clone();
         let runtime = runtime().expect("a runtime");
@@ -112,12 +117,12 @@ impl Running {
 
 #[test]
 fn a_call_that_ends_is_not_disturbed() {
-    assert_eq!(call(Habit::Answers, None).outcome().content, "done");
+    assert_eq!(call(Habit::Answers, None, ENDLESS).outcome().content, "done");
 }
 
 #[test]
 fn the_first_signal_calls_off() {
-    let running = call(Habit::Waits, None);
+    let running = call(Habit::Waits, None, ENDLESS);
     running.interrupt();
     let error = running.outcome().error.expect("called off");
     assert_eq!((error.kind, error.kind.exit_code()), (ErrorKind::Cancelled, 130));
@@ -125,14 +130,14 @@ fn the_first_signal_calls_off() {
 
 #[test]
 fn the_first_signal_calls_off_even_what_blocks() {
-    let running = call(Habit::Blocks, None);
+    let running = call(Habit::Blocks, None, SHORT);
     running.interrupt();
     assert_eq!(running.stuck().kind(), ErrorKind::Cancelled);
 }
 
 #[test]
 fn the_second_signal_does_not_wait() {
-    let running = call(Habit::Blocks, None);
+    let running = call(Habit::Blocks, None, ENDLESS);
     running.interrupt();
     running.interrupt.send(()).expect("it is attended");
     assert!(matches!(running.end.recv(), Ok(Err(Abandoned::AtOnce))));
@@ -140,10 +145,10 @@ fn the_second_signal_does_not_wait() {
 
 #[test]
 fn a_deadline_holds_whatever_the_tool_does() {
-    let deadline = Some(Duration::from_millis(20));
-    let error = call(Habit::Waits, deadline).outcome().error.expect("overdue");
+    let deadline = Some(SHORT);
+    let error = call(Habit::Waits, deadline, ENDLESS).outcome().error.expect("overdue");
     assert_eq!(error.kind, ErrorKind::Timeout);
-    let error = call(Habit::Blocks, deadline).stuck();
+    let error = call(Habit::Blocks, deadline, SHORT).stuck();
     assert_eq!(error.kind(), ErrorKind::Timeout);
     assert!(error.message().contains("`subject` is overdue"), "{error}");
 }
