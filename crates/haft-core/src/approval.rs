@@ -56,6 +56,8 @@ pub struct ApprovalRequest {
     pub profile: Option<String>,
     /// The canonical name of the tool.
     pub tool: String,
+    /// Its title, for people.
+    pub title: String,
     /// The input, exactly as it will run.
     pub input: Value,
     /// What it would do, in words.

@@ -227,7 +227,11 @@ impl Gate {
     pub async fn explain(&self, request: CallRequest) -> Result<Explanation, ToolError> {
         let mut flight = self.0.take_off(request);
         self.0.prepare(&mut flight).await?;
-        policy::judge(&self.0, &mut flight).await?;
+        // A refusal is an answer here, not a failure.
+        let judged = policy::judge(&self.0, &mut flight).await;
+        if flight.decision.is_none() {
+            judged?;
+        }
         let spec = flight.tool().spec();
         let decision = flight.decision().clone();
         let is_asked = decision.action == Action::Ask;

@@ -8,7 +8,7 @@ mod profile;
 mod rule;
 mod secrets;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use serde::Serialize;
 
@@ -183,6 +183,8 @@ pub struct Policy {
     pub secrets: Secrets,
     /// Whether commands run in a sandbox that was tried and works.
     pub sandbox_works: bool,
+    /// The absolute directory that relative paths start from. The gate fills it in.
+    pub workspace: PathBuf,
 }
 
 impl Default for Policy {
@@ -201,6 +203,7 @@ impl Policy {
             profiles: Profiles::default(),
             secrets: Secrets::default(),
             sandbox_works: false,
+            workspace: PathBuf::new(),
         }
     }
 
@@ -262,7 +265,7 @@ impl Policy {
 
     fn secret_at(&self, access: &Access) -> Option<&SecretPath> {
         match access {
-            Access::Read(path) | Access::Write(path) => self.secrets.find(path),
+            Access::Read(path) | Access::Write(path) => self.secrets.find(path, &self.workspace),
             _ => None,
         }
     }
@@ -277,7 +280,10 @@ impl Policy {
         let mut rules = rules.filter(|rule| rule.action == action);
         let rule = rules.find(|rule| {
             rule.names_tool(question.tool)
-                || question.accesses.iter().any(|access| rule.touches(question.tool, access))
+                || question
+                    .accesses
+                    .iter()
+                    .any(|access| rule.touches(question.tool, access, &self.workspace))
         })?;
         Some((action, Reason::Rule(rule.clone())))
     }
@@ -298,7 +304,9 @@ impl Policy {
         }
         let mut last_rule = None;
         for access in question.accesses {
-            if let Some(rule) = allows.iter().find(|rule| rule.touches(question.tool, access)) {
+            if let Some(rule) =
+                allows.iter().find(|rule| rule.touches(question.tool, access, &self.workspace))
+            {
                 last_rule = Some(*rule);
             } else if mode.verdict(access, question.effect, self.sandbox_works) == Action::Ask {
                 return (Action::Ask, Reason::Mode { mode, access: Some(access.clone()) });
@@ -338,7 +346,9 @@ impl Policy {
             match closed {
                 None => {}
                 Some((Action::Ask, Reason::Rule(rule)))
-                    if granted.iter().any(|access| rule.touches(question.tool, access)) => {}
+                    if granted
+                        .iter()
+                        .any(|access| rule.touches(question.tool, access, &self.workspace)) => {}
                 Some((_, reason)) => return Err(reason),
             }
         }

@@ -5,14 +5,21 @@ use std::{borrow::Cow, path::PathBuf};
 use crate::ToolSpec;
 
 /// What descriptions may speak of besides a tool's own variables.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Surroundings {
     /// `${workspace}`: the absolute workspace directory.
     pub workspace: PathBuf,
     /// `${directory}`: where the caller stands in it.
     pub directory: PathBuf,
-    /// `${date}`: today, `2026-11-15`.
-    pub date: String,
+    /// `${date}`: today, `2026-11-15`. Asked only when a description speaks of it: knowing the date means reading the
+    /// time zone.
+    pub today: fn() -> String,
+}
+
+impl Default for Surroundings {
+    fn default() -> Self {
+        Self { workspace: PathBuf::new(), directory: PathBuf::new(), today: String::new }
+    }
 }
 
 impl Surroundings {
@@ -27,7 +34,7 @@ impl Surroundings {
         let filled = fill(&spec.description, |name| match name {
             "workspace" => Some(self.workspace.display().to_string()),
             "directory" => Some(self.directory.display().to_string()),
-            "date" => Some(self.date.clone()),
+            "date" => Some((self.today)()),
             _ => {
                 let own = spec.variables.iter().find(|(known, _)| known == name);
                 own.map(|(_, value)| value.clone())

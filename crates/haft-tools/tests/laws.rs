@@ -88,8 +88,11 @@ fn find_undescribed(schema: &Value, path: &str, missing: &mut Vec<String>) {
 
 #[test]
 fn descriptions_have_no_unresolved_variable() {
-    let surroundings =
-        Surroundings { workspace: "/w".into(), directory: "/w".into(), date: "2026-11-15".into() };
+    let surroundings = Surroundings {
+        workspace: "/w".into(),
+        directory: "/w".into(),
+        today: || "2026-11-15".to_owned(),
+    };
     for tool in tools() {
         let filled = surroundings.describe(tool.spec());
         let text = filled.unwrap_or_else(|why| panic!("{}: {why}", tool.name()));

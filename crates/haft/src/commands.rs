@@ -168,13 +168,10 @@ impl<'a> Bench<'a> {
     }
 
     fn warn(&self, settings: &Settings) {
-        let idle = if settings.has_rules {
-            settings.policy.warnings(&self.registry.names())
-        } else {
-            Vec::new()
-        };
-        for warning in settings.warnings.iter().chain(&idle) {
-            self.terminal.tell(Label::Warning, warning);
+        if settings.has_rules {
+            for warning in settings.policy.warnings(&self.registry.names()) {
+                self.terminal.tell(Label::Warning, &warning);
+            }
         }
     }
 

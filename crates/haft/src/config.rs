@@ -35,8 +35,6 @@ pub(crate) struct Settings {
     pub(crate) profile: Option<String>,
     /// Whether any file has rules, so that looking for idle ones makes sense.
     pub(crate) has_rules: bool,
-    /// What is written but not in force.
-    pub(crate) warnings: Vec<String>,
 }
 
 impl Settings {
@@ -63,7 +61,7 @@ impl Settings {
         Surroundings {
             workspace: self.workspace.clone(),
             directory: self.directory.clone(),
-            date: jiff::Zoned::now().date().to_string(),
+            today: || jiff::Zoned::now().date().to_string(),
         }
     }
 }
@@ -117,9 +115,9 @@ impl Files {
         });
         let mut policy = Policy::new(layers);
         self.add_profiles(&mut policy)?;
-        let warnings = self.add_secrets(&mut policy);
+        self.add_secrets(&mut policy);
         let limits = self.limits();
-        Ok(Settings { workspace, directory, policy, limits, profile: None, has_rules, warnings })
+        Ok(Settings { workspace, directory, policy, limits, profile: None, has_rules })
     }
 
     fn trusts(&self, workspace: &Path) -> bool {
@@ -152,24 +150,14 @@ impl Files {
         Ok(())
     }
 
-    /// What an admin hides stays hidden: exceptions of others are then out of force, since nothing can tell which of
-    /// the paths they would reveal.
-    fn add_secrets(&self, policy: &mut Policy) -> Vec<String> {
-        let all = self.admin.iter().chain([&self.user]).chain(&self.project);
-        policy.secrets.hide(all.flat_map(|file| file.secrets.iter().cloned()));
-        policy.secrets.reveal(self.admin.iter().flat_map(|file| file.except.iter().cloned()));
-        let hidden = self.admin.iter().find_map(|file| file.secrets.first());
-        match hidden {
-            None => policy.secrets.reveal(self.user.except.iter().cloned()),
-            Some(hidden) if !self.user.except.is_empty() => {
-                return vec![format!(
-                    "{}: `secrets.except` is not in force, because an admin file hides paths ({})",
-                    self.user.layer.file, hidden.source
-                )];
-            }
-            Some(_) => {}
-        }
-        Vec::new()
+    /// What an admin hides stays hidden; the exceptions of others are about the rest.
+    fn add_secrets(&self, policy: &mut Policy) {
+        let by_admin = self.admin.iter().flat_map(|file| file.secrets.iter().cloned());
+        policy.secrets.hide_for_good(by_admin);
+        let others = [&self.user].into_iter().chain(&self.project);
+        policy.secrets.hide(others.flat_map(|file| file.secrets.iter().cloned()));
+        let owners = self.admin.iter().chain([&self.user]);
+        policy.secrets.reveal(owners.flat_map(|file| file.except.iter().cloned()));
     }
 
     /// A person sets them; admin and project may only lower them.

@@ -12,7 +12,7 @@ pub(crate) fn anywhere() -> Surroundings {
     Surroundings {
         workspace: "<workspace>".into(),
         directory: "<directory>".into(),
-        date: "<date>".to_owned(),
+        today: || "<date>".to_owned(),
     }
 }
 

@@ -70,6 +70,7 @@ fn request(gate: &Inner, flight: &Flight) -> ApprovalRequest {
         agents: flight.info.agents.clone(),
         profile: flight.context.profile.clone(),
         tool: spec.name.to_string(),
+        title: spec.title.to_string(),
         input: flight.input.clone(),
         confirmation: Confirmation::of(&spec.title, spec.effect, &flight.accesses, true),
         accesses: flight.accesses.clone(),

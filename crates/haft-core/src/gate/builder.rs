@@ -179,9 +179,11 @@ impl GateBuilder {
         let paths = self.paths.unwrap_or_else(|| {
             Arc::new(LexicalPaths { workspace: self.surroundings.workspace.clone() })
         });
+        let mut policy = self.policy;
+        policy.workspace.clone_from(&self.surroundings.workspace);
         Gate(Arc::new(Inner {
             registry: self.registry,
-            policy: Arc::new(self.policy),
+            policy: Arc::new(policy),
             paths,
             surroundings: self.surroundings,
             services: self.services,

@@ -743,6 +743,16 @@ async fn explaining_runs_and_asks_nothing() {
 }
 
 #[tokio::test]
+async fn explaining_a_denied_call_gives_the_decision() {
+    let ran = Arc::default();
+    let policy = Policy::new([user_layer(Mode::All, &[(Action::Deny, "write(/w/docs)")])]);
+    let gate = builder([writer(&ran)]).policy(policy).build();
+    let explanation = gate.explain(call("write", json!({"path": "docs/a"}))).await.expect("told");
+    assert_eq!(explanation.decision.action, Action::Deny);
+    assert_eq!(explanation.accesses, [Access::Write("docs/a".into())]);
+}
+
+#[tokio::test]
 async fn a_forged_approval_id_of_another_store_is_unknown() {
     let approvals = MemoryApprovals::default();
     let error = approvals.take_up("ask_1").await.expect_err("unknown");

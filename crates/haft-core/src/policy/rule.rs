@@ -135,21 +135,21 @@ impl Rule {
     }
 
     /// Whether the rule speaks of this access when this tool makes it.
-    pub(crate) fn touches(&self, tool: &str, access: &Access) -> bool {
+    pub(crate) fn touches(&self, tool: &str, access: &Access, workspace: &Path) -> bool {
         let Some(argument) = &self.argument else {
             return pattern::wildcard(&self.name, tool);
         };
         let is_named = pattern::wildcard(&self.name, tool) || verb(access) == Some(&self.name);
-        is_named && self.argument_fits(argument, access)
+        is_named && self.argument_fits(argument, access, workspace)
     }
 
-    fn argument_fits(&self, argument: &str, access: &Access) -> bool {
+    fn argument_fits(&self, argument: &str, access: &Access, workspace: &Path) -> bool {
         if matches!(argument, "*" | "**") {
             return true;
         }
         match access {
             Access::Any(power) => argument == power.name(),
-            Access::Read(path) | Access::Write(path) => path_fits(argument, path),
+            Access::Read(path) | Access::Write(path) => path_fits(argument, path, workspace),
             Access::Run(command) => self.command_fits(argument, command),
             Access::Fetch(target) => pattern::host(argument, target),
         }
@@ -197,10 +197,15 @@ fn verb(access: &Access) -> Option<&'static str> {
     }
 }
 
-fn path_fits(argument: &str, path: &Path) -> bool {
-    // A relative pattern speaks of the workspace only; `**/x` must not reach into the rest of the disk.
-    let same_ground = argument.starts_with('/') != is_inside(path);
-    same_ground && pattern::path(argument, path)
+/// A relative pattern speaks of the workspace only: `**/x` must not reach into the rest of the disk. An absolute one
+/// speaks of the whole disk, the workspace included.
+pub(super) fn path_fits(argument: &str, path: &Path, workspace: &Path) -> bool {
+    match (argument.starts_with('/'), is_inside(path)) {
+        (true, true) if path == Path::new(".") => pattern::path(argument, workspace),
+        (true, true) => pattern::path(argument, &workspace.join(path)),
+        (true, false) | (false, true) => pattern::path(argument, path),
+        (false, false) => false,
+    }
 }
 
 fn check_argument(argument: &str) -> Result<(), String> {
@@ -268,6 +273,10 @@ mod tests {
     use super::*;
     use crate::{LexicalPaths, ResolvePath};
 
+    fn touches(rule: &Rule, tool: &str, access: &Access) -> bool {
+        rule.touches(tool, access, Path::new("/w"))
+    }
+
     fn rule(action: Action, text: &str) -> Rule {
         Rule::parse(action, text, Source::named("test")).expect("a rule")
     }
@@ -291,23 +300,47 @@ mod tests {
     #[test]
     fn an_argument_speaks_of_accesses_whichever_tool_makes_them() {
         let private = rule(Action::Deny, "read(private/**)");
-        assert!(private.touches("grep", &Access::Read("private/a".into())));
-        assert!(!private.touches("grep", &Access::Read("public/a".into())));
-        assert!(!private.touches("edit", &Access::Write("private/a".into())));
+        assert!(touches(&private, "grep", &Access::Read("private/a".into())));
+        assert!(!touches(&private, "grep", &Access::Read("public/a".into())));
+        assert!(!touches(&private, "edit", &Access::Write("private/a".into())));
         assert!(!private.names_tool("read"));
-        assert!(rule(Action::Deny, "edit(src/**)").touches("edit", &Access::Write("src/a".into())));
-        assert!(
-            !rule(Action::Deny, "edit(src/**)").touches("write", &Access::Write("src/a".into()))
-        );
+        assert!(touches(
+            &rule(Action::Deny, "edit(src/**)"),
+            "edit",
+            &Access::Write("src/a".into())
+        ));
+        assert!(!touches(
+            &rule(Action::Deny, "edit(src/**)"),
+            "write",
+            &Access::Write("src/a".into())
+        ));
     }
 
     #[test]
     fn a_relative_rule_stays_in_the_workspace() {
-        assert!(!rule(Action::Allow, "read(**/x)").touches("read", &Access::Read("/etc/x".into())));
-        assert!(rule(Action::Deny, "read(**)").touches("read", &Access::Read("/etc/x".into())));
-        assert!(
-            rule(Action::Allow, "read(/etc/x)").touches("read", &Access::Read("/etc/x".into()))
-        );
+        assert!(!touches(
+            &rule(Action::Allow, "read(**/x)"),
+            "read",
+            &Access::Read("/etc/x".into())
+        ));
+        assert!(touches(&rule(Action::Deny, "read(**)"), "read", &Access::Read("/etc/x".into())));
+        assert!(touches(
+            &rule(Action::Allow, "read(/etc/x)"),
+            "read",
+            &Access::Read("/etc/x".into())
+        ));
+    }
+
+    #[test]
+    fn an_absolute_rule_binds_inside_the_workspace_too() {
+        let private = rule(Action::Deny, "read(/w/private/**)");
+        assert!(touches(&private, "grep", &Access::Read("private/a".into())));
+        assert!(!touches(&private, "grep", &Access::Read("public/a".into())));
+        let everything = rule(Action::Deny, "read(/w)");
+        assert!(touches(&everything, "grep", &Access::Read(".".into())));
+        assert!(touches(&everything, "grep", &Access::Read("a/b".into())));
+        let anywhere = rule(Action::Deny, "read(/*/private)");
+        assert!(touches(&anywhere, "grep", &Access::Read("private/a".into())));
     }
 
     #[test]
@@ -316,11 +349,11 @@ mod tests {
         let deny = rule(Action::Deny, "bash(git status *)");
         let plain = Access::Run("git status -s".into());
         let chained = Access::Run("git status -s; rm -rf ~".into());
-        assert!(allow.touches("bash", &plain));
-        assert!(!allow.touches("bash", &chained));
-        assert!(deny.touches("bash", &chained));
+        assert!(touches(&allow, "bash", &plain));
+        assert!(!touches(&allow, "bash", &chained));
+        assert!(touches(&deny, "bash", &chained));
         let spelt_out = rule(Action::Allow, "bash(make | tee log)");
-        assert!(spelt_out.touches("bash", &Access::Run("make | tee log".into())));
+        assert!(touches(&spelt_out, "bash", &Access::Run("make | tee log".into())));
     }
 
     #[test]
@@ -358,7 +391,7 @@ mod tests {
             for text in suggestions(&access) {
                 let rule = Rule::parse(Action::Allow, &text, Source::named("t"));
                 let rule = rule.map_err(|e| TestCaseError::fail(e.to_string()))?;
-                prop_assert!(rule.touches("write", &access), "{text} for {path}");
+                prop_assert!(touches(&rule, "write", &access), "{text} for {path}");
             }
         }
 

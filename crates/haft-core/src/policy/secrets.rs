@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use super::{pattern, rule::Source};
+use super::{
+    pattern,
+    rule::{Source, path_fits},
+};
 
 /// A glob on secret paths with its place.
 #[derive(Clone, Debug)]
@@ -16,6 +19,8 @@ pub struct SecretPath {
 /// Which paths are secret.
 #[derive(Clone, Debug)]
 pub struct Secrets {
+    /// Nothing reveals these.
+    for_good: Vec<SecretPath>,
     paths: Vec<SecretPath>,
     except: Vec<String>,
 }
@@ -52,6 +57,7 @@ impl Default for Secrets {
             source: Source::named("built-in"),
         };
         Self {
+            for_good: Vec::new(),
             paths: BUILT_IN.iter().map(secret).collect(),
             except: BUILT_IN_EXCEPT.iter().map(|&glob| glob.to_owned()).collect(),
         }
@@ -59,6 +65,11 @@ impl Default for Secrets {
 }
 
 impl Secrets {
+    /// Makes paths secret that nobody may reveal. For the machine's owner.
+    pub fn hide_for_good(&mut self, paths: impl IntoIterator<Item = SecretPath>) {
+        self.for_good.extend(paths);
+    }
+
     /// Makes more paths secret.
     pub fn hide(&mut self, paths: impl IntoIterator<Item = SecretPath>) {
         self.paths.extend(paths);
@@ -70,19 +81,21 @@ impl Secrets {
     }
 
     /// The entry that makes this path secret, if one does.
-    pub(crate) fn find(&self, path: &Path) -> Option<&SecretPath> {
-        let fits = |glob: &str| fits_anywhere(glob, path);
-        if self.except.iter().any(|glob| fits(glob)) {
-            return None;
+    pub(crate) fn find(&self, path: &Path, workspace: &Path) -> Option<&SecretPath> {
+        let fits = |glob: &str| fits_anywhere(glob, path, workspace);
+        let hidden = |paths: &'_ [SecretPath]| paths.iter().position(|secret| fits(&secret.glob));
+        if let Some(index) = hidden(&self.for_good) {
+            return self.for_good.get(index);
         }
-        self.paths.iter().find(|secret| fits(&secret.glob))
+        let is_revealed = self.except.iter().any(|glob| fits(glob));
+        if is_revealed { None } else { self.paths.get(hidden(&self.paths)?) }
     }
 }
 
 /// A secret is one wherever it lies: in a sub-folder, in a home, in another project.
-fn fits_anywhere(glob: &str, path: &Path) -> bool {
+fn fits_anywhere(glob: &str, path: &Path, workspace: &Path) -> bool {
     if glob.starts_with('/') {
-        return pattern::path(glob, path);
+        return path_fits(glob, path, workspace);
     }
     let relative = path.strip_prefix("/").unwrap_or(path);
     pattern::path(&format!("**/{glob}"), relative)
@@ -93,7 +106,7 @@ mod tests {
     use super::*;
 
     fn is_secret(path: &str) -> bool {
-        Secrets::default().find(Path::new(path)).is_some()
+        Secrets::default().find(Path::new(path), Path::new("/w")).is_some()
     }
 
     #[test]
@@ -124,8 +137,18 @@ mod tests {
         let mut secrets = Secrets::default();
         secrets.reveal(["fixtures/test.pem".to_owned()]);
         secrets.hide([SecretPath { glob: "private".into(), source: Source::named("t") }]);
-        assert!(secrets.find(Path::new("fixtures/test.pem")).is_none());
-        assert!(secrets.find(Path::new("other/test.pem")).is_some());
-        assert!(secrets.find(Path::new("private/notes.md")).is_some());
+        let is_secret = |path: &str| secrets.find(Path::new(path), Path::new("/w")).is_some();
+        assert!(!is_secret("fixtures/test.pem"));
+        assert!(is_secret("other/test.pem") && is_secret("private/notes.md"));
+    }
+    #[test]
+    fn nobody_reveals_what_is_hidden_for_good() {
+        let mut secrets = Secrets::default();
+        let absolute = SecretPath { glob: "/w/keys".into(), source: Source::named("admin") };
+        secrets.hide_for_good([absolute]);
+        secrets.reveal(["**".to_owned()]);
+        let is_secret = |path: &str| secrets.find(Path::new(path), Path::new("/w")).is_some();
+        assert!(is_secret("keys/a"), "an absolute glob binds inside the workspace");
+        assert!(!is_secret(".env"));
     }
 }

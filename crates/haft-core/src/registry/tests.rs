@@ -138,7 +138,7 @@ async fn definitions_are_filled_in_or_left_out_with_a_warning() {
     let surroundings = Surroundings {
         workspace: "/w".into(),
         directory: "/w/d".into(),
-        date: "2026-11-15".into(),
+        today: || "2026-11-15".to_owned(),
     };
     let definitions = registry.definitions(&surroundings).await;
     assert_eq!(definitions.specs.len(), 1);

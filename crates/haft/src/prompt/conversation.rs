@@ -81,11 +81,7 @@ impl<'a> Conversation<'a> {
 
     fn heading(&self) -> String {
         let request = self.request;
-        let touched: Vec<String> = request.accesses.iter().map(Access::to_string).collect();
-        let message = &request.confirmation.message;
-        // The accesses come on lines of their own.
-        let title = message.strip_suffix(&format!(": {}", touched.join(", "))).unwrap_or(message);
-        let title = format!("{} ({})", shown_in_line(title), request.confirmation.effect);
+        let title = format!("{} ({})", shown_in_line(&request.title), request.confirmation.effect);
         let agents = request.agents.join(" > ");
         let whom = if agents.is_empty() { String::new() } else { format!(", by agent {agents}") };
         format!("haft asks: {}{}", self.toned(Tone::Strong, &title), shown_in_line(&whom))
@@ -218,6 +214,7 @@ mod tests {
             agents: Vec::new(),
             profile: None,
             tool: "write".into(),
+            title: "Write file".into(),
             input: json!({"path": "src/a.rs"}),
             confirmation: Confirmation {
                 required: true,
