@@ -52,6 +52,30 @@ pub struct OutcomeError {
 }
 
 impl Outcome {
+    /// The outcome of a call that failed before anything ran.
+    pub fn failed(tool: &str, error: &ToolError) -> Self {
+        Self {
+            tool: tool.to_owned(),
+            title: tool.to_owned(),
+            content: content_of_failure(String::new(), error),
+            display: None,
+            data: None,
+            metadata: Map::new(),
+            attachments: Vec::new(),
+            repairs: Vec::new(),
+            output_id: None,
+            error: Some(error.into()),
+            ms: 0,
+        }
+    }
+
+    /// What there is of a failed call's result, without the words of the error.
+    pub fn partial(&self) -> Option<&str> {
+        let words = self.error.as_ref()?.words();
+        let partial = self.content.strip_suffix(&words).unwrap_or(&self.content);
+        Some(partial.trim_end_matches('\n')).filter(|partial| !partial.is_empty())
+    }
+
     /// Whether the call worked.
     pub fn is_ok(&self) -> bool {
         self.error.is_none()
@@ -63,6 +87,12 @@ impl Outcome {
     }
 }
 
+impl OutcomeError {
+    fn words(&self) -> String {
+        format!("error ({}): {}\nnext: {}", self.kind, self.message, self.hint)
+    }
+}
+
 impl From<&ToolError> for OutcomeError {
     fn from(error: &ToolError) -> Self {
         Self {
@@ -70,5 +100,26 @@ impl From<&ToolError> for OutcomeError {
             message: error.message().to_owned(),
             hint: error.next_step().to_owned(),
         }
+    }
+}
+
+/// What the model reads when a call failed: what there is of the result, then what went wrong and what to do.
+pub(crate) fn content_of_failure(partial: String, error: &ToolError) -> String {
+    let told = OutcomeError::from(error).words();
+    if partial.is_empty() { told } else { format!("{partial}\n\n{told}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_result_stands_before_the_words_of_the_error() {
+        let error = ToolError::failed("it broke").hint("mend it");
+        let mut outcome = Outcome::failed("grep", &error);
+        assert_eq!(outcome.content, "error (tool_failed): it broke\nnext: mend it");
+        assert_eq!(outcome.partial(), None);
+        outcome.content = content_of_failure("a:1: x".to_owned(), &error);
+        assert_eq!(outcome.partial(), Some("a:1: x"));
     }
 }

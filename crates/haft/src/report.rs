@@ -3,9 +3,8 @@
 
 use std::{io, process::ExitCode};
 
-use haft_core::{ErrorKind, Explanation, Outcome, OutcomeError, ToolError};
+use haft_core::{ErrorKind, Explanation, Outcome, ToolError};
 use serde::Serialize;
-use serde_json::Map;
 
 use crate::{
     calls::Abandoned,
@@ -32,7 +31,7 @@ pub(crate) fn outcome(
     match &outcome.error {
         None => terminal.print(display.unwrap_or(&outcome.content))?,
         Some(error) => {
-            if let Some(partial) = display.or_else(|| partial(outcome, error)) {
+            if let Some(partial) = display.or_else(|| outcome.partial()) {
                 terminal.print(partial)?;
             }
             failure(terminal, &error.message, &error.hint);
@@ -48,7 +47,7 @@ pub(crate) fn abandoned(terminal: &Terminal, format: Format, tool: &str, end: &A
         Abandoned::AtOnce => ErrorKind::Cancelled.exit_code(),
         Abandoned::Stuck(error) => {
             // Whether or not somebody reads it, the process ends.
-            let _ = outcome(terminal, format, &refused(tool, error));
+            let _ = outcome(terminal, format, &Outcome::failed(tool, error));
             error.kind().exit_code()
         }
     };
@@ -108,7 +107,7 @@ fn failed(terminal: &Terminal, format: Format, command: &str, error: &ToolError)
     match format {
         Format::Text => failure(terminal, error.message(), error.next_step()),
         Format::Json => {
-            if let Err(output) = json(terminal, &refused(command, error)) {
+            if let Err(output) = json(terminal, &Outcome::failed(command, error)) {
                 return stop(terminal, Format::Text, command, Stop::Output(output));
             }
         }
@@ -138,44 +137,4 @@ fn clap(terminal: &Terminal, format: Format, command: &str, error: &clap::Error)
 fn failure(terminal: &Terminal, message: &str, hint: &str) {
     terminal.tell(Label::Error, message);
     terminal.advise(hint);
-}
-
-/// What there is of a result besides the words of the error, which go elsewhere.
-fn partial<'a>(outcome: &'a Outcome, error: &OutcomeError) -> Option<&'a str> {
-    let told = format!("error ({}): {}\nnext: {}", error.kind, error.message, error.hint);
-    let partial = outcome.content.strip_suffix(&told).unwrap_or(&outcome.content);
-    let partial = partial.trim_end_matches('\n');
-    (!partial.is_empty()).then_some(partial)
-}
-
-/// The outcome of a call that never reached the gate, so that a program always reads the same form.
-fn refused(command: &str, error: &ToolError) -> Outcome {
-    let error = OutcomeError::from(error);
-    Outcome {
-        tool: command.to_owned(),
-        title: command.to_owned(),
-        content: format!("error ({}): {}\nnext: {}", error.kind, error.message, error.hint),
-        display: None,
-        data: None,
-        metadata: Map::new(),
-        attachments: Vec::new(),
-        repairs: Vec::new(),
-        output_id: None,
-        error: Some(error),
-        ms: 0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn half_a_result_is_shown_without_the_words_of_the_error() {
-        let mut outcome = refused("grep", &ToolError::failed("it broke").hint("mend it"));
-        let error = outcome.error.clone().expect("refused");
-        assert_eq!(partial(&outcome, &error), None);
-        outcome.content = format!("a:1: x\nb:2: y\n\n{}", outcome.content);
-        assert_eq!(partial(&outcome, &error), Some("a:1: x\nb:2: y"));
-    }
 }

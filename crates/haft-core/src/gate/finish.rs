@@ -1,9 +1,7 @@
 //! The result of the stages becomes the outcome that travels.
 
-use serde_json::Map;
-
 use super::Flight;
-use crate::{Outcome, OutcomeError, Reply, ToolError};
+use crate::{Outcome, OutcomeError, Reply, ToolError, outcome::content_of_failure};
 
 pub(super) fn outcome(flight: &Flight, result: Result<Reply, ToolError>) -> Outcome {
     let title = flight.tool.as_ref().map(|tool| tool.spec().title.to_string());
@@ -13,7 +11,7 @@ pub(super) fn outcome(flight: &Flight, result: Result<Reply, ToolError>) -> Outc
     };
     let content = match &error {
         None => reply.content,
-        Some(error) => with_error(reply.content, error),
+        Some(error) => content_of_failure(reply.content, error),
     };
     Outcome {
         tool: flight.name().to_owned(),
@@ -30,31 +28,7 @@ pub(super) fn outcome(flight: &Flight, result: Result<Reply, ToolError>) -> Outc
     }
 }
 
-/// The outcome of a call that never reached the pipeline.
-pub(super) fn refused(tool: &str, error: &ToolError) -> Outcome {
-    Outcome {
-        tool: tool.to_owned(),
-        title: tool.to_owned(),
-        content: with_error(String::new(), error),
-        display: None,
-        data: None,
-        metadata: Map::new(),
-        attachments: Vec::new(),
-        repairs: Vec::new(),
-        output_id: None,
-        error: Some(error.into()),
-        ms: 0,
-    }
-}
-
 /// The outcome of a call whose pipeline broke: a bug in the gate itself or a runtime that is shutting down.
 pub(super) fn crashed(tool: &str, why: &str) -> Outcome {
-    refused(tool, &ToolError::internal(format!("the call of `{tool}` broke off: {why}")))
-}
-
-/// What the model reads when a call failed: what there is of the result, then what went wrong and what to do.
-fn with_error(content: String, error: &ToolError) -> String {
-    let told =
-        format!("error ({}): {}\nnext: {}", error.kind(), error.message(), error.next_step());
-    if content.is_empty() { told } else { format!("{content}\n\n{told}") }
+    Outcome::failed(tool, &ToolError::internal(format!("the call of `{tool}` broke off: {why}")))
 }

@@ -417,17 +417,22 @@ impl Drop for Dropped {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_tool_that_never_returns_is_dropped_at_its_deadline() {
-    let dropped: Arc<AtomicUsize> = Arc::default();
-    let guard = dropped.clone();
-    let hangs = Probe::new("hangs", move |_| {
-        let guard = Dropped(guard.clone());
+/// Never returns; counts how often it is dropped.
+fn hanging(dropped: &Arc<AtomicUsize>) -> Probe {
+    let dropped = dropped.clone();
+    Probe::new("hangs", move |_| {
+        let guard = Dropped(dropped.clone());
         async move {
             let _guard = guard;
             std::future::pending().await
         }
-    });
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_never_returns_is_dropped_at_its_deadline() {
+    let dropped = Arc::default();
+    let hangs = hanging(&dropped);
     let gate = builder([hangs.with(|spec| spec.deadline = Duration::from_secs(5))]).build();
     let began = Instant::now();
     let outcome = gate.call(call("hangs", json!({}))).await;
@@ -489,15 +494,8 @@ async fn a_tool_that_listens_gets_a_grace_and_may_hand_over_what_it_has() {
 
 #[tokio::test]
 async fn a_caller_who_goes_away_takes_the_work_along_but_not_the_record() {
-    let dropped: Arc<AtomicUsize> = Arc::default();
-    let guard = dropped.clone();
-    let hangs = Probe::new("hangs", move |_| {
-        let guard = Dropped(guard.clone());
-        async move {
-            let _guard = guard;
-            std::future::pending().await
-        }
-    });
+    let dropped = Arc::default();
+    let hangs = hanging(&dropped);
     let ledger = Arc::new(MemoryLedger::default());
     let gate = builder([hangs]).ledger(ledger.clone()).build();
     let mut events = gate.events().subscribe();

@@ -27,7 +27,7 @@ impl Gate {
         for (index, request) in terminal {
             let outcome = match &ended_by {
                 None => self.call(request).await,
-                Some(first) => finish::refused(&request.tool, &too_late(&request.tool, first)),
+                Some(first) => Outcome::failed(&request.tool, &too_late(&request.tool, first)),
             };
             if outcome.is_ok() && ended_by.is_none() {
                 ended_by = Some(outcome.tool.clone());
