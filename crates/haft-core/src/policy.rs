@@ -164,6 +164,9 @@ impl fmt::Display for Reason {
             Self::Mode { mode, access: Some(access) } => {
                 write!(f, "mode `{mode}` asks before: {access}")
             }
+            Self::Mode { mode: Mode::None, access: None } => {
+                f.write_str("mode `none` asks before everything")
+            }
             Self::Mode { mode, access: None } => write!(f, "mode `{mode}`"),
             Self::Profile { name, source: Some(source) } => {
                 write!(f, "it is not in profile `{name}` ({source})")

@@ -70,7 +70,7 @@ pub(crate) fn explanation(
     }
     lines.extend(explained.accesses.iter().map(|access| format!("  would {access}")));
     let decision = &explained.decision;
-    lines.push(format!("  decision: {}, by {}", decision.action, decision.reason));
+    lines.push(format!("  decision: {} ({})", decision.action, decision.reason));
     lines.push(format!("  to change that: {}", decision.change));
     terminal.print(&lines.join("\n"))
 }

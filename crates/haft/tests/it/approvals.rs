@@ -10,7 +10,7 @@ fn without_a_terminal_it_is_refused_with_advice() {
     insta::assert_snapshot!(House::new().run_without_terminal(&ASKED).whole(), @r#"
 
     --- stderr
-    error: `hello` needs a yes (mode `none`), and nobody could be asked
+    error: `hello` needs a yes (mode `none` asks before everything), and nobody could be asked
       next: to run it unasked, add `allow = ["hello"]` to <house>/home/.config/haft/config.toml, or use `--approve safe`
     --- exit 5
     "#);
