@@ -1,7 +1,7 @@
 //! Stage 7: the tool runs, in a task of its own, holding exactly what was granted, until it ends, the deadline passes
 //! or the caller calls it off. Whatever it does (panic, hang, block its thread) stays in that task.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use tokio::{
     task::{JoinError, JoinHandle},
@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{Flight, Gate, Inner, WeakGate, handover};
 use crate::{
-    Access, Call, Context, ErrorKind, Reply, ToolError, Tools,
+    Access, Call, Context, ErrorKind, Power, Reply, ToolError, Tools,
     call::{EventSender, Grants, GrantsInner},
     events::Happening,
     queue::Place,
@@ -21,12 +21,16 @@ const LAST_WAIT: Duration = Duration::from_millis(200);
 
 pub(super) async fn run(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result<Reply, ToolError> {
     let deadline = deadline(flight);
-    let latest = flight.began_running_until(deadline);
-    let _place = line_up(gate, flight, latest).await?;
+    let latest = latest_end(flight, deadline);
+    let place = line_up(gate, flight, latest).await?;
     let call = call(gate, own, flight, latest);
     call.sender.send(|_| Happening::Started { tool: flight.name().to_owned() });
     let tool = flight.tool().clone();
-    let task = tokio::spawn(async move { tool.call(call).await });
+    let task = tokio::spawn(async move {
+        // Given up when the tool is really gone, not when we stop waiting for it.
+        let _place = place;
+        tool.call(call).await
+    });
     watch(gate, flight, task, latest, deadline).await
 }
 
@@ -52,11 +56,10 @@ async fn line_up(
     }
 }
 
-impl Flight {
-    fn began_running_until(&self, deadline: Duration) -> Instant {
-        let own = Instant::now() + deadline;
-        self.context.lineage.latest.map_or(own, |outer| outer.min(own))
-    }
+/// A call made by a tool ends no later than the call it is made in.
+fn latest_end(flight: &Flight, deadline: Duration) -> Instant {
+    let own = Instant::now() + deadline;
+    flight.context.lineage.latest.map_or(own, |outer| outer.min(own))
 }
 
 fn deadline(flight: &Flight) -> Duration {
@@ -64,9 +67,10 @@ fn deadline(flight: &Flight) -> Duration {
     flight.context.deadline.map_or(of_tool, |asked| asked.min(of_tool))
 }
 
-fn changed_paths(flight: &Flight) -> Vec<std::path::PathBuf> {
+fn changed_paths(flight: &Flight) -> Vec<PathBuf> {
     let changed = flight.accesses.iter().filter_map(|access| match access {
         Access::Write(path) => Some(path.clone()),
+        Access::Any(Power::WriteFiles) => Some(PathBuf::from(".")),
         _ => None,
     });
     changed.collect()

@@ -447,9 +447,8 @@ async fn a_tool_that_never_returns_is_dropped_at_its_deadline() {
     assert!(outcome.content.contains("stopped after 1s"), "{}", outcome.content);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tool_that_blocks_its_thread_does_not_hold_up_the_answer() {
-    let (release, held) = std::sync::mpsc::channel::<()>();
+/// Holds its thread until it is released.
+fn blocking(held: std::sync::mpsc::Receiver<()>) -> Probe {
     let held = Arc::new(Mutex::new(held));
     let blocks = Probe::new("blocks", move |_| {
         let held = held.clone();
@@ -458,12 +457,33 @@ async fn a_tool_that_blocks_its_thread_does_not_hold_up_the_answer() {
             Ok(Reply::default())
         }
     });
-    let gate =
-        builder([blocks.with(|spec| spec.deadline = Duration::from_millis(50)), echo()]).build();
+    blocks.with(|spec| spec.deadline = Duration::from_millis(50))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_that_blocks_its_thread_does_not_hold_up_the_answer() {
+    let (release, held) = std::sync::mpsc::channel();
+    let gate = builder([blocking(held), echo()]).build();
     let outcome = gate.call(call("blocks", json!({}))).await;
     assert_eq!(kind(&outcome), ErrorKind::Timeout);
     assert!(gate.call(call("echo", json!({}))).await.is_ok());
     release.send(()).expect("the blocked thread still listens");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_left_behind_keeps_its_paths_until_it_is_gone() {
+    let ran = Arc::default();
+    let (release, held) = std::sync::mpsc::channel();
+    let blocks = blocking(held).touching(|_| vec![Access::Any(Power::WriteFiles)]);
+    let gate = builder([blocks, writer(&ran)]).build();
+    assert_eq!(kind(&gate.call(call("blocks", json!({}))).await), ErrorKind::Timeout);
+    let mut impatient = call("write", json!({"path": "a"}));
+    impatient.context.deadline = Some(Duration::from_millis(20));
+    let outcome = gate.call(impatient).await;
+    assert!(outcome.content.contains("waited too long for another call"), "{}", outcome.content);
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+    release.send(()).expect("the blocked thread still listens");
+    assert!(gate.call(call("write", json!({"path": "a"}))).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
