@@ -320,6 +320,8 @@ async fn the_first_decision_wins_and_the_second_is_a_conflict() {
     assert_eq!(second.kind(), ErrorKind::Conflict);
     assert!(second.message().contains("already approved by ada via console"), "{second}");
     assert!(waiting.await.expect("not cancelled").is_ok());
+    let again = gate.resume(&id, Context::new("s")).await.expect_err("it has run already");
+    assert_eq!(again.kind(), ErrorKind::Conflict);
     assert_eq!(ran.load(Ordering::SeqCst), 1);
 }
 
@@ -619,6 +621,17 @@ async fn secrets_reach_neither_model_nor_ledger_nor_watchers() {
     }
     assert!(seen.contains("\"event\":\"finished\""), "{seen}");
     assert!(!seen.contains("hunter2"), "{seen}");
+}
+
+#[tokio::test]
+async fn secrets_do_not_leak_by_what_was_mended() {
+    let ledger = Arc::new(MemoryLedger::default());
+    let redactor = Redactor::new([("PIN".to_owned(), "987654321".to_owned())]);
+    let gate = builder([echo()]).ledger(ledger.clone()).redactor(redactor).build();
+    let outcome = gate.call(call("echo", json!({"path": 987654321}))).await;
+    let told = r#"path: read [secret:PIN] as "[secret:PIN]""#;
+    assert_eq!(outcome.repairs, [told]);
+    assert_eq!(ledger.entries()[0].repairs, [told]);
 }
 
 #[tokio::test]
