@@ -4,7 +4,8 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{
-    Arg, ArgAction, ArgMatches, builder::PossibleValuesParser, builder::TypedValueParser,
+    Arg, ArgAction, ArgMatches,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
     value_parser,
 };
 use haft_core::Mode;
@@ -58,7 +59,8 @@ pub(crate) fn options() -> [Arg; 8] {
     let valued = |name: &'static str, value: &'static str, help: &'static str| {
         option(name, help).value_name(value)
     };
-    let modes = PossibleValuesParser::new(Mode::ALL.iter().map(|mode| mode.name()));
+    let modes = Mode::ALL.iter().map(|mode| PossibleValue::new(mode.name()).help(mode.meaning()));
+    let modes = PossibleValuesParser::new(modes);
     [
         valued(
             "workspace",

@@ -35,6 +35,16 @@ impl Mode {
         }
     }
 
+    /// What runs unasked, in a few words.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::None => "nothing: everything is asked for",
+            Self::Safe => "looking",
+            Self::Contained => "looking, changes inside the workspace, commands in a sandbox",
+            Self::All => "everything that no rule forbids",
+        }
+    }
+
     /// What this mode says to one access.
     pub(crate) fn verdict(self, access: &Access, effect: Effect, sandbox_works: bool) -> Action {
         let reach = reach_of(access, sandbox_works);
