@@ -784,7 +784,7 @@ async fn explaining_a_denied_call_gives_the_decision() {
 }
 
 #[tokio::test]
-async fn a_forged_approval_id_of_another_store_is_unknown() {
+async fn an_unknown_approval_cannot_be_taken_up() {
     let approvals = MemoryApprovals::default();
     let error = approvals.take_up("ask_1").await.expect_err("unknown");
     assert_eq!(error.kind(), ErrorKind::NotFound);

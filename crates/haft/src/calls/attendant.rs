@@ -67,6 +67,7 @@ pub(super) struct Orders {
     cancel: CancellationToken,
     registry: Registry,
     events: Subscription,
+    is_started: bool,
     claim: Arc<Claim>,
 }
 
@@ -88,6 +89,7 @@ impl Orders {
             cancel: request.context.cancel.clone(),
             registry: gate.registry().clone(),
             events: gate.events().subscribe(),
+            is_started: false,
             claim,
         }
     }
@@ -168,9 +170,13 @@ struct End {
 }
 
 impl Orders {
-    /// The deadline, when the tool has just begun to run. Waiting for an approval does not count.
-    async fn started(&mut self, event: &Event) -> Option<Duration> {
+    /// The deadline, when the call has just begun to run. Waiting for an approval does not count, and neither do the
+    /// calls that its tool makes: they begin later and have deadlines of their own.
+    pub(super) async fn started(&mut self, event: &Event) -> Option<Duration> {
         let Happening::Started { tool } = &event.what else { return None };
+        if std::mem::replace(&mut self.is_started, true) {
+            return None;
+        }
         self.tool.clone_from(tool);
         let tool = self.registry.get(tool).await;
         let own = tool.map_or(DEFAULT_DEADLINE, |tool| tool.spec().deadline);

@@ -6,7 +6,8 @@ use std::{
 };
 
 use haft_core::{
-    Access, BoxFuture, Call, Context, ErrorKind, Registry, Reply, Schema, Tool, ToolError, ToolSpec,
+    Access, BoxFuture, Call, Context, ErrorKind, Event, Happening, Registry, Reply, Schema, Tool,
+    ToolError, ToolSpec,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
@@ -151,4 +152,36 @@ fn a_deadline_holds_whatever_the_tool_does() {
     let error = call(Habit::Blocks, deadline, SHORT).stuck();
     assert_eq!(error.kind(), ErrorKind::Timeout);
     assert!(error.message().contains("`subject` is overdue"), "{error}");
+}
+
+#[test]
+fn the_calls_that_a_tool_makes_do_not_shorten_its_time() {
+    let schema = Schema::from_value(json!({"type": "object"})).expect("a schema");
+    let spec = |name: &str, deadline| {
+        let mut spec = ToolSpec::declared("test", name, "Is tested.", schema.clone());
+        spec.deadline = deadline;
+        spec
+    };
+    let registry = Registry::default();
+    for (name, deadline) in [("outer", ENDLESS), ("inner", SHORT)] {
+        let (started, _) = mpsc::channel();
+        let (_, released) = mpsc::channel();
+        let released = Mutex::new(released);
+        let spec = spec(name, deadline);
+        let subject = Subject { spec, habit: Habit::Answers, started, released };
+        registry.register(subject).expect("a new name");
+    }
+    let gate = Gate::builder(registry).build();
+    let request = CallRequest::new("outer", json!({}), Context::new("test"));
+    let mut orders = Orders::of(&gate, &request, Arc::default());
+    let started = |tool: &str| Event {
+        call: tool.to_owned(),
+        session: "test".to_owned(),
+        what: Happening::Started { tool: tool.to_owned() },
+    };
+    let runtime = runtime().expect("a runtime");
+    let deadlines = runtime.block_on(async {
+        [orders.started(&started("outer")).await, orders.started(&started("inner")).await]
+    });
+    assert_eq!(deadlines, [Some(ENDLESS), None]);
 }
