@@ -58,7 +58,7 @@ const OWNERS: &[(&str, &[&str])] = &[
 /// Crates without IO. Clippy's fence cannot see through a dependency, so none may open or spawn.
 const PURE: &[&str] = &["haft-core", "haft-tools"];
 const DOES_IO: &[&str] = &["cap-std", "libc", "mio", "notify", "reqwest", "rustix", "tempfile"];
-const PURE_TOKIO: &[&str] = &["rt", "sync", "time", "macros"];
+const PURE_TOKIO: &[&str] = &["rt", "rt-multi-thread", "sync", "time", "macros"];
 
 pub(crate) fn check(metadata: &Metadata) -> Result<()> {
     step::none_of(&findings(metadata))

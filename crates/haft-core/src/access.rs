@@ -220,6 +220,11 @@ pub(crate) fn host_of(target: &str) -> String {
 pub trait ResolvePath: Send + Sync {
     /// The workspace-relative path, or the absolute one when it lies outside.
     fn resolve(&self, path: &Path) -> PathBuf;
+
+    /// Whether files outside the workspace cannot be reached at all: then nobody is asked about them.
+    fn is_confined(&self) -> bool {
+        false
+    }
 }
 
 /// Resolves by looking at the letters only: `.` and `..` are folded, the workspace prefix is taken off.

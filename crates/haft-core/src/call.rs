@@ -205,11 +205,33 @@ impl Grants {
     /// Of kind `denied`, naming what it is and which rule or limit closes it.
     pub fn check(&self, access: &Access) -> Result<(), ToolError> {
         let inner = &*self.0;
-        if !inner.accesses.iter().any(|granted| granted.covers(access)) {
+        if !self.covers(access) {
             let message =
                 format!("`{}` asked to {access}, which this call was not granted", inner.tool);
             return Err(ToolError::denied(message).hint("name it in the arguments of the call"));
         }
+        self.judge(access).map_err(|reason: Reason| {
+            ToolError::denied(format!("`{}` may not {access}: {reason}", inner.tool))
+                .hint("leave it out, or call a tool on it directly so that it can be asked for")
+        })
+    }
+
+    /// The same without words, for walks over thousands of files.
+    pub fn permits(&self, access: &Access) -> bool {
+        self.covers(access) && self.judge(access).is_ok()
+    }
+
+    /// Whether a rule or secrecy closes this, whatever was granted.
+    pub(crate) fn closes(&self, access: &Access) -> bool {
+        self.judge(access).is_err()
+    }
+
+    fn covers(&self, access: &Access) -> bool {
+        self.0.accesses.iter().any(|granted| granted.covers(access))
+    }
+
+    fn judge(&self, access: &Access) -> Result<(), Reason> {
+        let inner = &*self.0;
         let question = Question {
             tool: &inner.tool,
             effect: inner.effect,
@@ -218,10 +240,7 @@ impl Grants {
             profile: None,
             saved: &[],
         };
-        inner.policy.opens(&question, &inner.accesses).map_err(|reason: Reason| {
-            ToolError::denied(format!("`{}` may not {access}: {reason}", inner.tool))
-                .hint("leave it out, or call a tool on it directly so that it can be asked for")
-        })
+        inner.policy.opens(&question, &inner.accesses)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Capabilities: what a tool takes as arguments after its input. Holding the value is holding the permission, so the
-//! signature is the manifest. The powerful ones (files, processes, network, stores) live with their executors; here
-//! are the free ones and the way to other tools.
+//! signature is the manifest. Files are in `files.rs`; here are the free ones and the way to other tools.
 
 use std::sync::Arc;
 
@@ -18,8 +17,8 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a capability",
     label = "a tool cannot be handed this",
-    note = "every argument of a tool after the first is a capability, owned: `Progress`, `Cancel`, `CallInfo`, \
-            `Tools`, or a type of yours that implements `haft::Capability`"
+    note = "every argument of a tool after the first is a capability, owned: `ReadFiles`, `WriteFiles`, \
+            `Progress`, `Cancel`, `CallInfo`, `Tools`, or a type of yours that implements `haft::Capability`"
 )]
 pub trait Capability: Sized + Send + 'static {
     /// What it is power over.

@@ -339,7 +339,7 @@ impl Inner {
     async fn pass(&self, gate: &Gate, flight: &mut Flight, on_ask: OnAsk) -> Result<Reply, Halt> {
         self.prepare(flight).await?;
         policy::judge(self, flight).await?;
-        approve::approve(self, flight, on_ask).await?;
+        approve::approve(self, gate, flight, on_ask).await?;
         Ok(run::run(self, gate, flight).await?)
     }
 

@@ -12,11 +12,13 @@ extern crate self as haft_core;
 
 mod access;
 mod approval;
+mod blocking;
 mod call;
 mod capability;
 mod clock;
 mod error;
 mod events;
+pub mod files;
 mod gate;
 mod ids;
 mod input;
@@ -41,10 +43,12 @@ pub use self::{
         ApprovalHandler, ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Confirmation,
         MemoryApprovals, MemoryRules, Preview, Remember, SavedRules, Scope, Verdict,
     },
+    blocking::{brief, lengthy},
     call::{Call, CallInfo, Context, Grants, Services},
     capability::{Cancel, Capability, Progress, Tools},
     error::{ErrorKind, ToolError},
     events::{Event, Events, Happening, Step, Subscription},
+    files::{ReadFiles, WriteFiles},
     gate::{Answer, CallRequest, Explanation, Gate, GateBuilder, Input, Limits},
     ledger::{Ledger, LedgerEntry, MemoryLedger},
     nearest::{did_you_mean, nearest},

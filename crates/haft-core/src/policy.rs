@@ -8,7 +8,7 @@ mod profile;
 mod rule;
 mod secrets;
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ pub(crate) use self::rule::suggestions;
 pub use self::{
     mode::Mode,
     profile::{Profile, Profiles},
-    rule::{Action, Rule, RuleError, Source},
+    rule::{Action, Places, Rule, RuleError, Source},
     secrets::{SecretPath, Secrets},
 };
 use crate::{Access, Effect};
@@ -186,8 +186,8 @@ pub struct Policy {
     pub secrets: Secrets,
     /// Whether commands run in a sandbox that was tried and works.
     pub sandbox_works: bool,
-    /// The absolute directory that relative paths start from. The gate fills it in.
-    pub workspace: PathBuf,
+    /// Where the directories that tools work in lie. The gate fills in the workspace.
+    pub places: Places,
 }
 
 impl Default for Policy {
@@ -206,7 +206,7 @@ impl Policy {
             profiles: Profiles::default(),
             secrets: Secrets::default(),
             sandbox_works: false,
-            workspace: PathBuf::new(),
+            places: Places::default(),
         }
     }
 
@@ -268,7 +268,7 @@ impl Policy {
 
     fn secret_at(&self, access: &Access) -> Option<&SecretPath> {
         match access {
-            Access::Read(path) | Access::Write(path) => self.secrets.find(path, &self.workspace),
+            Access::Read(path) | Access::Write(path) => self.secrets.find(path, &self.places),
             _ => None,
         }
     }
@@ -286,7 +286,7 @@ impl Policy {
                 || question
                     .accesses
                     .iter()
-                    .any(|access| rule.touches(question.tool, access, &self.workspace))
+                    .any(|access| rule.touches(question.tool, access, &self.places))
         })?;
         Some((action, Reason::Rule(rule.clone())))
     }
@@ -308,7 +308,7 @@ impl Policy {
         let mut last_rule = None;
         for access in question.accesses {
             if let Some(rule) =
-                allows.iter().find(|rule| rule.touches(question.tool, access, &self.workspace))
+                allows.iter().find(|rule| rule.touches(question.tool, access, &self.places))
             {
                 last_rule = Some(*rule);
             } else if mode.verdict(access, question.effect, self.sandbox_works) == Action::Ask {
@@ -351,7 +351,7 @@ impl Policy {
                 Some((Action::Ask, Reason::Rule(rule)))
                     if granted
                         .iter()
-                        .any(|access| rule.touches(question.tool, access, &self.workspace)) => {}
+                        .any(|access| rule.touches(question.tool, access, &self.places)) => {}
                 Some((_, reason)) => return Err(reason),
             }
         }

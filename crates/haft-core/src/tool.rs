@@ -31,6 +31,13 @@ pub trait Tool: Send + Sync {
     /// When the input names something that cannot be judged.
     fn access(&self, input: &Value) -> Result<Vec<Access>, ToolError>;
 
+    /// What a person looks at before deciding about this call: the change as a unified diff. `None` when there is
+    /// nothing better to show than the arguments.
+    fn preview(&self, call: &Call) -> Option<String> {
+        let _ = call;
+        None
+    }
+
     /// Does the work. Dropping the future stops it.
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, ToolError>>;
 }
@@ -46,6 +53,10 @@ impl<T: Tool + ?Sized> Tool for &'static T {
 
     fn access(&self, input: &Value) -> Result<Vec<Access>, ToolError> {
         (**self).access(input)
+    }
+
+    fn preview(&self, call: &Call) -> Option<String> {
+        (**self).preview(call)
     }
 
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, ToolError>> {
@@ -183,6 +194,8 @@ pub struct Parts {
     pub schemas: fn() -> (Schema, Option<Schema>),
     /// Decodes the input and says what it would touch: `access = |input| …`, or the needs as a whole.
     pub access: fn(&Value) -> Result<Vec<Access>, ToolError>,
+    /// `preview = some_fn`: decodes the input, makes the capabilities and says what would change.
+    pub preview: fn(&Call) -> Option<String>,
     /// Decodes the input, makes the capabilities and runs the function.
     pub run: fn(Call) -> BoxFuture<'static, Result<Reply, ToolError>>,
 }
@@ -235,6 +248,10 @@ impl Tool for StaticTool {
 
     fn access(&self, input: &Value) -> Result<Vec<Access>, ToolError> {
         (self.parts.access)(input)
+    }
+
+    fn preview(&self, call: &Call) -> Option<String> {
+        (self.parts.preview)(call)
     }
 
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, ToolError>> {

@@ -14,7 +14,7 @@ use syn::{
 use crate::combined;
 
 /// Every key, and how it is written: messages show the latter.
-const KEYS: [(&str, &str); 14] = [
+const KEYS: [(&str, &str); 15] = [
     ("name", r#"name = "hello""#),
     ("title", r#"title = "Say hello""#),
     ("group", r#"group = "greetings""#),
@@ -25,6 +25,7 @@ const KEYS: [(&str, &str); 14] = [
     ("terminal", "terminal"),
     ("deadline", r#"deadline = "30s""#),
     ("access", "access = |input| vec![…]"),
+    ("preview", "preview = diff_of"),
     ("variables", "variables(limit = LIMIT)"),
     ("providers", r#"providers("openai*", "anthropic")"#),
     ("static", "static = GREET"),
@@ -50,6 +51,8 @@ pub(crate) struct Arguments {
     /// In milliseconds.
     pub(crate) deadline: Option<u64>,
     pub(crate) access: Option<Expr>,
+    /// A function with the arguments of the tool that says what would change.
+    pub(crate) preview: Option<Path>,
     pub(crate) variables: Vec<Variable>,
     pub(crate) providers: Vec<LitStr>,
     pub(crate) static_name: Option<Ident>,
@@ -108,6 +111,7 @@ impl Arguments {
             "terminal" => self.terminal = true,
             "deadline" => self.deadline = Some(deadline(&entry.value()?)?),
             "access" => self.access = Some(entry.expression()?),
+            "preview" => self.preview = Some(entry.value()?),
             "variables" => self.variables = distinct(entry.list()?)?,
             "providers" => self.providers = entry.list()?,
             "static" => self.static_name = Some(entry.value()?),
@@ -243,7 +247,7 @@ fn nearest(written: &str) -> Option<&'static str> {
     begun.or_else(|| slipped().filter(|(slips, _)| *slips <= 2).map(|(_, name)| name))
 }
 
-/// Levenshtein's; a dependency for fourteen words would cost more than these lines.
+/// Levenshtein's; a dependency for fifteen words would cost more than these lines.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().enumerate() {

@@ -95,6 +95,7 @@ impl Adapter {
         let variables = self.variables();
         let schemas = self.schemas();
         let access = self.access();
+        let preview = self.preview();
         let run = self.run();
         quote_spanned! {self.site()=>
             name: #name,
@@ -112,6 +113,7 @@ impl Adapter {
             variables: #variables,
             schemas: #schemas,
             access: #access,
+            preview: #preview,
             run: #run,
         }
     }
@@ -168,6 +170,24 @@ impl Adapter {
                 let access: fn(&#input) -> ::std::vec::Vec<#root::__macro::Access> = #access;
                 ::core::result::Result::Ok(access(&input))
             }
+        }
+    }
+
+    /// A preview that cannot be made is none: the call itself will say what is wrong.
+    fn preview(&self) -> TokenStream {
+        let Self { tool_fn: ToolFn { input, capabilities, .. }, root, .. } = self;
+        let Some(preview) = &self.arguments.preview else {
+            return quote!(|_| ::core::option::Option::None);
+        };
+        let decode = quote_spanned!(input.span()=> <#input as #root::__macro::ToolInput>::decode);
+        let call = Ident::new("call", self.site());
+        let made = capabilities.iter().map(|capability| {
+            quote_spanned! {capability.span()=>
+                <#capability as #root::__macro::Capability>::from_call(#call).ok()?
+            }
+        });
+        quote_spanned! {self.site()=>
+            |#call| #preview(#decode(#call.raw_input()).ok()?, #(#made),*)
         }
     }
 

@@ -39,6 +39,7 @@ use proc_macro::TokenStream;
 /// | `terminal` | it ends the turn of the agent that calls it | it does not |
 /// | `deadline = "30s"` | how long one call may take: `500ms`, `30s`, `10m`, `1h` | haft's default |
 /// | `access = \|input\| vec![…]` | what a call would touch, from its input alone: a closure or the path of a `fn(&Input) -> Vec<Access>` | the capabilities as a whole |
+/// | `preview = diff_of` | a `fn(Input, capabilities…) -> Option<String>` that says, as a diff, what a call would change; shown to whoever is asked | the arguments are shown |
 /// | `variables(limit = LIMIT)` | values of `${limit}` and the like in the description | none |
 /// | `providers("openai*")` | globs on the providers it is offered to | all |
 /// | `static = GREET` | the name of the static, for a second tool in a module | `TOOL` |

@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{Flight, Inner};
-use crate::{Access, ToolError};
+use crate::{Access, Power, ToolError, access::is_inside};
 
 pub(super) fn access(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError> {
     let tool = flight.tool();
@@ -12,15 +12,45 @@ pub(super) fn access(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError>
     let accesses = judged.map_err(|_| {
         ToolError::internal(format!("`{}` panicked while it judged its input", tool.name()))
     })??;
-    flight.accesses = accesses.into_iter().map(|access| resolved(gate, access)).collect();
-    flight.accesses.dedup();
+    let reaches_out = tool.spec().needs_power(Power::Shell);
+    flight.accesses = Vec::with_capacity(accesses.len());
+    for access in accesses {
+        let resolved = resolved(gate, &access);
+        if !reaches_out && gate.paths.is_confined() {
+            check_inside(gate, &access, &resolved)?;
+        }
+        if !flight.accesses.contains(&resolved) {
+            flight.accesses.push(resolved);
+        }
+    }
     Ok(())
 }
 
-fn resolved(gate: &Inner, access: Access) -> Access {
+fn resolved(gate: &Inner, access: &Access) -> Access {
     match access {
-        Access::Read(path) => Access::Read(gate.paths.resolve(&path)),
-        Access::Write(path) => Access::Write(gate.paths.resolve(&path)),
-        other => other,
+        Access::Read(path) => Access::Read(gate.paths.resolve(path)),
+        Access::Write(path) => Access::Write(gate.paths.resolve(path)),
+        other => other.clone(),
     }
+}
+
+/// What lies outside file tools cannot reach whatever anybody says, so nobody is asked.
+fn check_inside(gate: &Inner, named: &Access, resolved: &Access) -> Result<(), ToolError> {
+    let ((Access::Read(named), Access::Read(path)) | (Access::Write(named), Access::Write(path))) =
+        (named, resolved)
+    else {
+        return Ok(());
+    };
+    if is_inside(path) {
+        return Ok(());
+    }
+    let workspace = gate.policy.places.workspace.display();
+    let (leads, comma) = match named.is_absolute() {
+        true => (String::new(), " is"),
+        false => (format!("`{}` leads to ", named.display()), ","),
+    };
+    let message = format!("{leads}`{}`{comma} outside the workspace {workspace}", path.display());
+    Err(ToolError::denied(message).hint(
+        "name a path inside it; a person can open another folder by a line under [roots] in their config",
+    ))
 }

@@ -1,11 +1,15 @@
 //! Stage 6: when policy says ask, somebody is asked. The request is kept before anybody sees it, the first decision
 //! counts, and whatever is not a yes in time is a no.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::Instant};
 
-use super::{Flight, Halt, Inner, OnAsk};
+use super::{Flight, Gate, Halt, Inner, OnAsk, run};
 use crate::{
     ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Confirmation, ErrorKind, Preview,
     ToolError, Verdict,
@@ -15,17 +19,22 @@ use crate::{
     policy::{Action, suggestions},
 };
 
-pub(super) async fn approve(gate: &Inner, flight: &mut Flight, on_ask: OnAsk) -> Result<(), Halt> {
+pub(super) async fn approve(
+    gate: &Inner,
+    own: &Gate,
+    flight: &mut Flight,
+    on_ask: OnAsk,
+) -> Result<(), Halt> {
     let is_asked = flight.decision().action == Action::Ask;
     let record = match on_ask {
         // A decision stands, whatever the rules have become since; only a deny, one stage earlier, goes before it.
         OnAsk::Decided(record) => record,
         _ if !is_asked => return Ok(()),
         OnAsk::Return => {
-            let request = keep_request(gate, flight).await?;
+            let request = keep_request(gate, own, flight).await?;
             return Err(Halt::Pending(request));
         }
-        OnAsk::Wait => Arc::new(ask(gate, flight).await?),
+        OnAsk::Wait => Arc::new(ask(gate, own, flight).await?),
     };
     flight.verdict = record.verdict.clone();
     match record.state {
@@ -34,11 +43,11 @@ pub(super) async fn approve(gate: &Inner, flight: &mut Flight, on_ask: OnAsk) ->
     }
 }
 
-async fn ask(gate: &Inner, flight: &Flight) -> Result<ApprovalRecord, ToolError> {
+async fn ask(gate: &Inner, own: &Gate, flight: &Flight) -> Result<ApprovalRecord, ToolError> {
     if gate.handlers.is_empty() && !gate.is_decided_elsewhere {
         return Err(unavailable(flight, "and this program has no way to ask anybody"));
     }
-    let request = keep_request(gate, flight).await?;
+    let request = keep_request(gate, own, flight).await?;
     let record = wait(gate, flight, &request).await?;
     if record.state == ApprovalState::Approved {
         // From here on the recorded call is this one; nobody else may run it.
@@ -47,14 +56,18 @@ async fn ask(gate: &Inner, flight: &Flight) -> Result<ApprovalRecord, ToolError>
     Ok(record)
 }
 
-async fn keep_request(gate: &Inner, flight: &Flight) -> Result<Arc<ApprovalRequest>, ToolError> {
-    let request = Arc::new(request(gate, flight));
+async fn keep_request(
+    gate: &Inner,
+    own: &Gate,
+    flight: &Flight,
+) -> Result<Arc<ApprovalRequest>, ToolError> {
+    let request = Arc::new(request(gate, own, flight));
     gate.approvals.create(request.clone()).await?;
     send(gate, flight, || Happening::ApprovalAsked(request.clone()));
     Ok(request)
 }
 
-fn request(gate: &Inner, flight: &Flight) -> ApprovalRequest {
+fn request(gate: &Inner, own: &Gate, flight: &Flight) -> ApprovalRequest {
     let spec = flight.tool().spec();
     let decision = flight.decision();
     let created_ms = now_ms();
@@ -74,11 +87,21 @@ fn request(gate: &Inner, flight: &Flight) -> ApprovalRequest {
         input: flight.input.clone(),
         confirmation: Confirmation::of(&spec.title, spec.effect, &flight.accesses, true),
         accesses: flight.accesses.clone(),
-        preview: Preview::of(&flight.input, &flight.accesses),
+        preview: preview(gate, own, flight),
         reason: decision.reason.to_string(),
         suggestions: suggested,
         created_ms,
         expires_ms: created_ms.saturating_add(wait),
+    }
+}
+
+/// The change as the tool foresees it; a tool that fails at this is asked about by its arguments.
+fn preview(gate: &Inner, own: &Gate, flight: &Flight) -> Preview {
+    let call = run::call(gate, own, flight, Instant::now());
+    let foresee = AssertUnwindSafe(|| flight.tool().preview(&call));
+    match catch_unwind(foresee) {
+        Ok(Some(diff)) => Preview::Diff(diff),
+        _ => Preview::of(&flight.input, &flight.accesses),
     }
 }
 

@@ -180,7 +180,7 @@ impl GateBuilder {
             Arc::new(LexicalPaths { workspace: self.surroundings.workspace.clone() })
         });
         let mut policy = self.policy;
-        policy.workspace.clone_from(&self.surroundings.workspace);
+        policy.places.workspace.clone_from(&self.surroundings.workspace);
         Gate(Arc::new(Inner {
             registry: self.registry,
             policy: Arc::new(policy),

@@ -76,7 +76,8 @@ fn changed_paths(flight: &Flight) -> Vec<PathBuf> {
     changed.collect()
 }
 
-fn call(gate: &Inner, own: &Gate, flight: &Flight, latest: Instant) -> Call {
+/// The call as the tool sees it. A preview is made from one too, before anybody has agreed: it only looks.
+pub(super) fn call(gate: &Inner, own: &Gate, flight: &Flight, latest: Instant) -> Call {
     let spec = flight.tool().spec();
     let grants = Grants::new(GrantsInner {
         tool: spec.name.to_string(),

@@ -1,6 +1,10 @@
 //! One line of policy: `read`, `web_*`, `write(src/**)`, `bash(git status *)`, `web_fetch(docs.rs)`.
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use serde::Serialize;
 
@@ -135,21 +139,21 @@ impl Rule {
     }
 
     /// Whether the rule speaks of this access when this tool makes it.
-    pub(crate) fn touches(&self, tool: &str, access: &Access, workspace: &Path) -> bool {
+    pub(crate) fn touches(&self, tool: &str, access: &Access, places: &Places) -> bool {
         let Some(argument) = &self.argument else {
             return pattern::wildcard(&self.name, tool);
         };
         let is_named = pattern::wildcard(&self.name, tool) || verb(access) == Some(&self.name);
-        is_named && self.argument_fits(argument, access, workspace)
+        is_named && self.argument_fits(argument, access, places)
     }
 
-    fn argument_fits(&self, argument: &str, access: &Access, workspace: &Path) -> bool {
+    fn argument_fits(&self, argument: &str, access: &Access, places: &Places) -> bool {
         if matches!(argument, "*" | "**") {
             return true;
         }
         match access {
             Access::Any(power) => argument == power.name(),
-            Access::Read(path) | Access::Write(path) => path_fits(argument, path, workspace),
+            Access::Read(path) | Access::Write(path) => path_fits(argument, path, places),
             Access::Run(command) => self.command_fits(argument, command),
             Access::Fetch(target) => pattern::host(argument, target),
         }
@@ -199,12 +203,34 @@ fn verb(access: &Access) -> Option<&'static str> {
 
 /// A relative pattern speaks of the workspace only: `**/x` must not reach into the rest of the disk. An absolute one
 /// speaks of the whole disk, the workspace included.
-pub(super) fn path_fits(argument: &str, path: &Path, workspace: &Path) -> bool {
+pub(super) fn path_fits(argument: &str, path: &Path, places: &Places) -> bool {
     match (argument.starts_with('/'), is_inside(path)) {
-        (true, true) if path == Path::new(".") => pattern::path(argument, workspace),
-        (true, true) => pattern::path(argument, &workspace.join(path)),
+        (true, true) => pattern::path(argument, &places.absolute(path)),
         (true, false) | (false, true) => pattern::path(argument, path),
         (false, false) => false,
+    }
+}
+
+/// Where the directories that tools work in lie on the disk, so that absolute rules bind inside them too.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// The workspace.
+    pub workspace: PathBuf,
+    /// Further roots, by the name that stands after the `@` in paths.
+    pub roots: Vec<(String, PathBuf)>,
+}
+
+impl Places {
+    /// The absolute path of a resolved one.
+    fn absolute(&self, path: &Path) -> PathBuf {
+        let mut parts = path.components();
+        let first = parts.next().and_then(|part| part.as_os_str().to_str()?.strip_prefix('@'));
+        let root = first.and_then(|name| self.roots.iter().find(|(known, _)| known == name));
+        match root {
+            _ if path == Path::new(".") => self.workspace.clone(),
+            Some((_, root)) => root.join(parts.as_path()),
+            None => self.workspace.join(path),
+        }
     }
 }
 
@@ -274,7 +300,7 @@ mod tests {
     use crate::{LexicalPaths, ResolvePath};
 
     fn touches(rule: &Rule, tool: &str, access: &Access) -> bool {
-        rule.touches(tool, access, Path::new("/w"))
+        rule.touches(tool, access, &Places { workspace: "/w".into(), roots: Vec::new() })
     }
 
     fn rule(action: Action, text: &str) -> Rule {
@@ -329,6 +355,16 @@ mod tests {
             "read",
             &Access::Read("/etc/x".into())
         ));
+    }
+
+    #[test]
+    fn an_absolute_rule_binds_inside_further_roots_too() {
+        let places =
+            Places { workspace: "/w".into(), roots: vec![("docs".into(), "/data/docs".into())] };
+        let rule = rule(Action::Deny, "read(/data/docs/private/**)");
+        let touches = |path: &str| rule.touches("read", &Access::Read(path.into()), &places);
+        assert!(touches("@docs/private/a") && touches("/data/docs/private/a"));
+        assert!(!touches("@docs/a") && !touches("@other/private/a") && !touches("private/a"));
     }
 
     #[test]

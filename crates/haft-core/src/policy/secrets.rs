@@ -1,10 +1,10 @@
 //! Paths whose content no tool may see or change, whatever mode or rule is in force. Configurable, never silent.
 
-use std::path::Path;
+use std::{ffi::OsStr, path::Path};
 
 use super::{
     pattern,
-    rule::{Source, path_fits},
+    rule::{Places, Source, path_fits},
 };
 
 /// A glob on secret paths with its place.
@@ -20,9 +20,9 @@ pub struct SecretPath {
 #[derive(Clone, Debug)]
 pub struct Secrets {
     /// Nothing reveals these.
-    for_good: Vec<SecretPath>,
-    paths: Vec<SecretPath>,
-    except: Vec<String>,
+    for_good: Vec<Known>,
+    paths: Vec<Known>,
+    except: Vec<Known>,
 }
 
 const BUILT_IN: &[&str] = &[
@@ -56,46 +56,99 @@ impl Default for Secrets {
             glob: (*glob).to_owned(),
             source: Source::named("built-in"),
         };
-        Self {
-            for_good: Vec::new(),
-            paths: BUILT_IN.iter().map(secret).collect(),
-            except: BUILT_IN_EXCEPT.iter().map(|&glob| glob.to_owned()).collect(),
-        }
+        let known = |globs: &[&str]| globs.iter().map(secret).map(Known::new).collect();
+        Self { for_good: Vec::new(), paths: known(BUILT_IN), except: known(BUILT_IN_EXCEPT) }
     }
 }
 
 impl Secrets {
     /// Makes paths secret that nobody may reveal. For the machine's owner.
     pub fn hide_for_good(&mut self, paths: impl IntoIterator<Item = SecretPath>) {
-        self.for_good.extend(paths);
+        self.for_good.extend(paths.into_iter().map(Known::new));
     }
 
     /// Makes more paths secret.
     pub fn hide(&mut self, paths: impl IntoIterator<Item = SecretPath>) {
-        self.paths.extend(paths);
+        self.paths.extend(paths.into_iter().map(Known::new));
     }
 
     /// Says of some paths that they are no secret after all. Only for layers that a person owns.
     pub fn reveal(&mut self, globs: impl IntoIterator<Item = String>) {
-        self.except.extend(globs);
+        let source = Source::named("revealed");
+        let known = |glob| Known::new(SecretPath { glob, source: source.clone() });
+        self.except.extend(globs.into_iter().map(known));
     }
 
     /// The entry that makes this path secret, if one does.
-    pub(crate) fn find(&self, path: &Path, workspace: &Path) -> Option<&SecretPath> {
-        let fits = |glob: &str| fits_anywhere(glob, path, workspace);
-        let hidden = |paths: &'_ [SecretPath]| paths.iter().position(|secret| fits(&secret.glob));
-        if let Some(index) = hidden(&self.for_good) {
-            return self.for_good.get(index);
+    pub(crate) fn find(&self, path: &Path, places: &Places) -> Option<&SecretPath> {
+        let names: Vec<&[u8]> = path.iter().map(OsStr::as_encoded_bytes).collect();
+        let find = |known: &[Known]| known.iter().position(|one| one.fits(path, &names, places));
+        if let Some(index) = find(&self.for_good) {
+            return Some(&self.for_good[index].path);
         }
-        let is_revealed = self.except.iter().any(|glob| fits(glob));
-        if is_revealed { None } else { self.paths.get(hidden(&self.paths)?) }
+        let hidden = &self.paths[find(&self.paths)?];
+        if find(&self.except).is_some() { None } else { Some(&hidden.path) }
     }
 }
 
-/// A secret is one wherever it lies: in a sub-folder, in a home, in another project.
-fn fits_anywhere(glob: &str, path: &Path, workspace: &Path) -> bool {
+/// A glob that has been looked at once: a walk asks about every file, and most globs are plain names.
+#[derive(Clone, Debug)]
+struct Known {
+    path: SecretPath,
+    test: Test,
+}
+
+#[derive(Clone, Debug)]
+enum Test {
+    /// `id_rsa`, `.aws/credentials`: these names, one after the other.
+    Names(Vec<Box<[u8]>>),
+    /// `*.pem`: a name that ends so.
+    Ending(Box<[u8]>),
+    /// `.env.*`: a name that begins so.
+    Beginning(Box<[u8]>),
+    /// Anything else.
+    Glob,
+}
+
+impl Known {
+    fn new(path: SecretPath) -> Self {
+        let test = Test::of(path.glob.trim_end_matches('/'));
+        Self { path, test }
+    }
+
+    /// A secret is one wherever it lies, and with it everything below: in a sub-folder, in a home, in another project.
+    fn fits(&self, path: &Path, names: &[&[u8]], places: &Places) -> bool {
+        match &self.test {
+            Test::Names(wanted) => names
+                .windows(wanted.len())
+                .any(|some| some.iter().zip(wanted).all(|(name, wanted)| **name == **wanted)),
+            Test::Ending(end) => names.iter().any(|name| name.ends_with(end)),
+            Test::Beginning(begin) => names.iter().any(|name| name.starts_with(begin)),
+            Test::Glob => fits_anywhere(&self.path.glob, path, places),
+        }
+    }
+}
+
+impl Test {
+    fn of(glob: &str) -> Self {
+        let bytes = |text: &str| text.as_bytes().into();
+        let is_plain = |text: &str| {
+            !text.is_empty() && !text.contains(['*', '?', '[', ']', '{', '}', '!', '\\', '/'])
+        };
+        if glob.split('/').all(|name| is_plain(name) && name != "." && name != "..") {
+            return Self::Names(glob.split('/').map(bytes).collect());
+        }
+        match (glob.strip_prefix('*'), glob.strip_suffix('*')) {
+            (Some(end), _) if is_plain(end) => Self::Ending(bytes(end)),
+            (_, Some(begin)) if is_plain(begin) => Self::Beginning(bytes(begin)),
+            _ => Self::Glob,
+        }
+    }
+}
+
+fn fits_anywhere(glob: &str, path: &Path, places: &Places) -> bool {
     if glob.starts_with('/') {
-        return path_fits(glob, path, workspace);
+        return path_fits(glob, path, places);
     }
     let relative = path.strip_prefix("/").unwrap_or(path);
     pattern::path(&format!("**/{glob}"), relative)
@@ -103,10 +156,16 @@ fn fits_anywhere(glob: &str, path: &Path, workspace: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
+    fn places() -> Places {
+        Places { workspace: "/w".into(), roots: Vec::new() }
+    }
+
     fn is_secret(path: &str) -> bool {
-        Secrets::default().find(Path::new(path), Path::new("/w")).is_some()
+        Secrets::default().find(Path::new(path), &places()).is_some()
     }
 
     #[test]
@@ -137,17 +196,35 @@ mod tests {
         let mut secrets = Secrets::default();
         secrets.reveal(["fixtures/test.pem".to_owned()]);
         secrets.hide([SecretPath { glob: "private".into(), source: Source::named("t") }]);
-        let is_secret = |path: &str| secrets.find(Path::new(path), Path::new("/w")).is_some();
+        let is_secret = |path: &str| secrets.find(Path::new(path), &places()).is_some();
         assert!(!is_secret("fixtures/test.pem"));
         assert!(is_secret("other/test.pem") && is_secret("private/notes.md"));
     }
+
+    proptest! {
+        /// The quick look says what the glob says.
+        #[test]
+        fn plain_globs_are_judged_as_globs(
+            glob in prop::sample::select(BUILT_IN),
+            parts in prop::collection::vec("\\.env|env|\\.env\\.[a-z]|[a-b]\\.pem|\\.pem|pem|\\.ssh|id_rsa|\\.aws|credentials|[a-c]", 1..5),
+            is_absolute: bool,
+        ) {
+            let path = format!("{}{}", if is_absolute { "/" } else { "" }, parts.join("/"));
+            let known = Known::new(SecretPath { glob: glob.to_owned(), source: Source::named("t") });
+            let path = Path::new(&path);
+            let names: Vec<&[u8]> = path.iter().map(OsStr::as_encoded_bytes).collect();
+            let quick = known.fits(path, &names, &places());
+            prop_assert_eq!(quick, fits_anywhere(glob, path, &places()));
+        }
+    }
+
     #[test]
     fn nobody_reveals_what_is_hidden_for_good() {
         let mut secrets = Secrets::default();
         let absolute = SecretPath { glob: "/w/keys".into(), source: Source::named("admin") };
         secrets.hide_for_good([absolute]);
         secrets.reveal(["**".to_owned()]);
-        let is_secret = |path: &str| secrets.find(Path::new(path), Path::new("/w")).is_some();
+        let is_secret = |path: &str| secrets.find(Path::new(path), &places()).is_some();
         assert!(is_secret("keys/a"), "an absolute glob binds inside the workspace");
         assert!(!is_secret(".env"));
     }

@@ -1,0 +1,378 @@
+//! Files as tools see them: two capabilities, and the backend that really opens things. Core knows no disk; `haft-exec`
+//! implements [`Disk`], and a capability without one says so.
+//!
+//! The methods are not async on purpose: a file in the page cache is read faster than a task is woken. Work that may
+//! take long goes through [`lengthy`](crate::lengthy).
+
+mod change;
+mod facts;
+mod lines;
+mod search;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+pub use self::{
+    change::{Change, Current, Target},
+    facts::{Entry, Facts, FileKind, LARGEST_HASHED, Listing, Version},
+    lines::LineIndexes,
+    search::{
+        FileMatches, FindFiles, FoundFile, FoundFiles, MatchLine, SearchFiles, Searched, Stop,
+        Tree, TreeEntry, WalkTree,
+    },
+};
+use crate::{Access, Call, Capability, ErrorKind, Grants, Need, Power, ToolError};
+
+/// What opens and changes files. Every method resolves the path itself, follows links only inside the workspace, and
+/// asks the warrant about the path that is really opened, not the one that was named.
+pub trait Disk: Send + Sync {
+    /// Opens a regular file, or finds that it is a directory. Anything else fails at once.
+    ///
+    /// # Errors
+    /// Names the path as the workspace knows it; `not_found` carries near names.
+    fn open(&self, path: &Path, warrant: &Warrant) -> Result<Opened, ToolError>;
+
+    /// What is known without opening. The last link of the path is not followed.
+    ///
+    /// # Errors
+    /// As for [`Disk::open`].
+    fn facts(&self, path: &Path, warrant: &Warrant) -> Result<Facts, ToolError>;
+
+    /// What a directory holds, by name, without what the warrant hides.
+    ///
+    /// # Errors
+    /// As for [`Disk::open`].
+    fn entries(&self, path: &Path, warrant: &Warrant) -> Result<Listing, ToolError>;
+
+    /// Files whose paths fit a glob.
+    ///
+    /// # Errors
+    /// When the glob is none or the directory cannot be opened. What cannot be read below it is counted.
+    fn find(
+        &self,
+        query: &FindFiles,
+        warrant: &Warrant,
+        stop: Stop<'_>,
+    ) -> Result<FoundFiles, ToolError>;
+
+    /// Lines that match a pattern.
+    ///
+    /// # Errors
+    /// When the pattern or the glob is none, or the path cannot be opened.
+    fn search(
+        &self,
+        query: &SearchFiles,
+        warrant: &Warrant,
+        stop: Stop<'_>,
+    ) -> Result<Searched, ToolError>;
+
+    /// The tree below a directory, level by level until a limit is reached.
+    ///
+    /// # Errors
+    /// When the directory cannot be opened.
+    fn tree(&self, query: &WalkTree, warrant: &Warrant, stop: Stop<'_>) -> Result<Tree, ToolError>;
+
+    /// Changes some files, all or nothing. The paths are opened and held against other processes, `plan` says what is
+    /// to become of them, and nothing is touched before all of it is ready. Missing directories are made.
+    ///
+    /// # Errors
+    /// The plan's own, or what hindered the change; then everything is as before.
+    fn change(
+        &self,
+        paths: &[PathBuf],
+        warrant: &Warrant,
+        plan: &mut dyn FnMut(&[Target]) -> Result<Vec<Change>, ToolError>,
+    ) -> Result<(), ToolError>;
+
+    /// Gives a file, link or directory another place; returns the old and the new path.
+    ///
+    /// # Errors
+    /// Of kind `conflict` when there is something at `to` and it may not be replaced.
+    fn rename(
+        &self,
+        from: &Path,
+        to: &Path,
+        replace: bool,
+        warrant: &Warrant,
+    ) -> Result<(PathBuf, PathBuf), ToolError>;
+
+    /// Removes a file, a link or a directory; returns its path and how many entries went.
+    ///
+    /// # Errors
+    /// Of kind `conflict` for a directory that is not empty, unless `recursive`.
+    fn remove(
+        &self,
+        path: &Path,
+        recursive: bool,
+        warrant: &Warrant,
+    ) -> Result<(PathBuf, u64), ToolError>;
+
+    /// Makes a directory and those above it; returns its path, and false when it was there already.
+    ///
+    /// # Errors
+    /// Of kind `conflict` when something else has the name.
+    fn make_directory(&self, path: &Path, warrant: &Warrant) -> Result<(PathBuf, bool), ToolError>;
+
+    /// Where lines begin in files that were read before.
+    fn line_indexes(&self) -> &LineIndexes;
+}
+
+/// What a path turned out to be.
+pub enum Opened {
+    /// A regular file, open for reading.
+    File(Arc<dyn OpenFile>),
+    /// A directory, by its real path.
+    Directory(PathBuf),
+}
+
+/// A regular file, open for reading.
+pub trait OpenFile: Send + Sync {
+    /// What was known of it when it was opened; its path is the real one.
+    fn facts(&self) -> &Facts;
+
+    /// Reads from a place; 0 at the end.
+    ///
+    /// # Errors
+    /// Names the file.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, ToolError>;
+}
+
+/// The longest file that is taken into memory whole.
+pub const LARGEST_WHOLE: u64 = 64 << 20;
+
+impl dyn OpenFile + '_ {
+    /// The whole content.
+    ///
+    /// # Errors
+    /// Of kind `too_large` beyond [`LARGEST_WHOLE`].
+    pub fn read_whole(&self) -> Result<Vec<u8>, ToolError> {
+        let Facts { path, size, .. } = self.facts();
+        if *size > LARGEST_WHOLE {
+            return Err(too_large(path, *size));
+        }
+        let expected = usize::try_from(*size).unwrap_or(usize::MAX);
+        // One more than expected: a full buffer would not tell a grown file from a finished one.
+        let mut bytes = vec![0; expected.saturating_add(1)];
+        let mut filled = 0;
+        loop {
+            let read = self.read_at(&mut bytes[filled..], filled as u64)?;
+            if read == 0 {
+                bytes.truncate(filled);
+                return Ok(bytes);
+            }
+            filled += read;
+            if filled == bytes.len() {
+                if filled as u64 > LARGEST_WHOLE {
+                    return Err(too_large(path, filled as u64));
+                }
+                bytes.resize(filled * 2, 0);
+            }
+        }
+    }
+}
+
+fn too_large(path: &Path, size: u64) -> ToolError {
+    let (path, limit) = (path.display(), LARGEST_WHOLE >> 20);
+    let message = format!("`{path}` has {size} bytes; files above {limit} MiB are not edited");
+    ToolError::new(ErrorKind::TooLarge, message)
+        .hint("read a part of it with offset and limit, or change it with a program")
+}
+
+/// A capability's right to open things, which the backend asks about every path it really opens.
+#[derive(Clone)]
+pub struct Warrant {
+    grants: Option<Grants>,
+    kind: fn(PathBuf) -> Access,
+}
+
+impl Warrant {
+    /// Whether this may be opened.
+    ///
+    /// # Errors
+    /// Of kind `denied`, naming what closes it.
+    pub fn check(&self, path: &Path) -> Result<(), ToolError> {
+        match &self.grants {
+            Some(grants) => grants.check(&(self.kind)(path.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether rules or secrecy close a path, whether or not the call was granted it. What is closed is not even named.
+    pub fn hides(&self, path: &Path) -> bool {
+        self.grants.as_ref().is_some_and(|grants| grants.closes(&(self.kind)(path.to_owned())))
+    }
+
+    /// The same for walks, which pass over what is closed: no message is made.
+    pub fn permits(&self, path: &Path) -> bool {
+        self.grants.as_ref().is_none_or(|grants| grants.permits(&(self.kind)(path.to_owned())))
+    }
+}
+
+/// The power to read files of the workspace.
+#[derive(Clone)]
+pub struct ReadFiles {
+    disk: Arc<dyn Disk>,
+    warrant: Warrant,
+}
+
+/// The power to change files of the workspace.
+#[derive(Clone)]
+pub struct WriteFiles {
+    disk: Arc<dyn Disk>,
+    warrant: Warrant,
+}
+
+#[diagnostic::do_not_recommend]
+impl Capability for ReadFiles {
+    const NEED: Need = Need::required(Power::ReadFiles);
+
+    fn from_call(call: &Call) -> Result<Self, ToolError> {
+        let grants = Some(call.grants().clone());
+        Ok(Self { disk: call.service()?, warrant: Warrant { grants, kind: Access::Read } })
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Capability for WriteFiles {
+    const NEED: Need = Need::required(Power::WriteFiles);
+
+    fn from_call(call: &Call) -> Result<Self, ToolError> {
+        let grants = Some(call.grants().clone());
+        Ok(Self { disk: call.service()?, warrant: Warrant { grants, kind: Access::Write } })
+    }
+}
+
+impl ReadFiles {
+    /// Reads whatever the disk reaches; for calling a tool's function directly.
+    pub fn unchecked(disk: Arc<dyn Disk>) -> Self {
+        Self { disk, warrant: Warrant { grants: None, kind: Access::Read } }
+    }
+
+    /// Whether a path that some other capability opened may be read. The path must be the real one.
+    ///
+    /// # Errors
+    /// Of kind `denied`, naming what closes it.
+    pub fn check(&self, path: &Path) -> Result<(), ToolError> {
+        self.warrant.check(path)
+    }
+
+    /// Opens a file, or finds that it is a directory.
+    ///
+    /// # Errors
+    /// As [`Disk::open`].
+    pub fn open(&self, path: &Path) -> Result<Opened, ToolError> {
+        self.disk.open(path, &self.warrant)
+    }
+
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// As [`Disk::open`]; of kind `input` for a directory.
+    pub fn open_file(&self, path: &Path) -> Result<Arc<dyn OpenFile>, ToolError> {
+        match self.open(path)? {
+            Opened::File(file) => Ok(file),
+            Opened::Directory(path) => Err(is_directory(&path)),
+        }
+    }
+
+    /// What is known of a path.
+    ///
+    /// # Errors
+    /// As [`Disk::facts`].
+    pub fn facts(&self, path: &Path) -> Result<Facts, ToolError> {
+        self.disk.facts(path, &self.warrant)
+    }
+
+    /// What a directory holds.
+    ///
+    /// # Errors
+    /// As [`Disk::entries`].
+    pub fn entries(&self, path: &Path) -> Result<Listing, ToolError> {
+        self.disk.entries(path, &self.warrant)
+    }
+
+    /// Files whose paths fit a glob.
+    ///
+    /// # Errors
+    /// As [`Disk::find`].
+    pub fn find(&self, query: &FindFiles, stop: Stop<'_>) -> Result<FoundFiles, ToolError> {
+        self.disk.find(query, &self.warrant, stop)
+    }
+
+    /// Lines that match a pattern.
+    ///
+    /// # Errors
+    /// As [`Disk::search`].
+    pub fn search(&self, query: &SearchFiles, stop: Stop<'_>) -> Result<Searched, ToolError> {
+        self.disk.search(query, &self.warrant, stop)
+    }
+
+    /// The tree below a directory.
+    ///
+    /// # Errors
+    /// As [`Disk::tree`].
+    pub fn tree(&self, query: &WalkTree, stop: Stop<'_>) -> Result<Tree, ToolError> {
+        self.disk.tree(query, &self.warrant, stop)
+    }
+
+    /// Where lines begin in files that were read before.
+    pub fn line_indexes(&self) -> &LineIndexes {
+        self.disk.line_indexes()
+    }
+}
+
+impl WriteFiles {
+    /// Changes whatever the disk reaches; for calling a tool's function directly.
+    pub fn unchecked(disk: Arc<dyn Disk>) -> Self {
+        Self { disk, warrant: Warrant { grants: None, kind: Access::Write } }
+    }
+
+    /// Changes some files, all or nothing.
+    ///
+    /// # Errors
+    /// As [`Disk::change`].
+    pub fn change(
+        &self,
+        paths: &[PathBuf],
+        plan: &mut dyn FnMut(&[Target]) -> Result<Vec<Change>, ToolError>,
+    ) -> Result<(), ToolError> {
+        self.disk.change(paths, &self.warrant, plan)
+    }
+
+    /// Gives something another place.
+    ///
+    /// # Errors
+    /// As [`Disk::rename`].
+    pub fn rename(
+        &self,
+        from: &Path,
+        to: &Path,
+        replace: bool,
+    ) -> Result<(PathBuf, PathBuf), ToolError> {
+        self.disk.rename(from, to, replace, &self.warrant)
+    }
+
+    /// Removes something.
+    ///
+    /// # Errors
+    /// As [`Disk::remove`].
+    pub fn remove(&self, path: &Path, recursive: bool) -> Result<(PathBuf, u64), ToolError> {
+        self.disk.remove(path, recursive, &self.warrant)
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// As [`Disk::make_directory`].
+    pub fn make_directory(&self, path: &Path) -> Result<(PathBuf, bool), ToolError> {
+        self.disk.make_directory(path, &self.warrant)
+    }
+}
+
+/// What a tool says that wants a file and was given a directory.
+pub fn is_directory(path: &Path) -> ToolError {
+    ToolError::input(format!("`{}` is a directory, not a file", path.display()))
+        .hint("name a file in it; `list` shows what there is")
+}

@@ -1,0 +1,44 @@
+//! A change of several files as a plan: what is there, and what is to become of it.
+
+use std::{path::PathBuf, sync::Arc};
+
+use super::OpenFile;
+
+/// What has a path before a change.
+#[derive(Clone)]
+pub enum Current {
+    /// Nothing.
+    Missing,
+    /// A regular file.
+    File(Arc<dyn OpenFile>),
+    /// A directory.
+    Directory,
+}
+
+/// A path that may be changed, and what is there now.
+#[derive(Clone)]
+pub struct Target {
+    /// Relative to the workspace, links resolved: a link is written through, to the file it leads to.
+    pub path: PathBuf,
+    /// What is there.
+    pub current: Current,
+}
+
+/// What is to become of a target, by its place in the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It gets this content. Mode, owner and attributes stay; a new file takes them from `like`, if given.
+    Put {
+        /// Which target.
+        target: usize,
+        /// Its new content.
+        bytes: Vec<u8>,
+        /// The target that a new file takes after.
+        like: Option<usize>,
+    },
+    /// The file goes.
+    Remove {
+        /// Which target.
+        target: usize,
+    },
+}

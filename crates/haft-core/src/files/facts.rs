@@ -1,0 +1,198 @@
+//! What is known of a file without reading it, and the tag that names one state of its content.
+
+use std::{fmt, path::PathBuf, str::FromStr, sync::Arc};
+
+use crate::ToolError;
+
+/// What sort of thing has a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileKind {
+    /// A regular file: the only sort that is opened.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Link,
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character or block device.
+    Device,
+}
+
+impl FileKind {
+    /// The word for people and models.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Directory => "directory",
+            Self::Link => "link",
+            Self::Fifo => "named pipe",
+            Self::Socket => "socket",
+            Self::Device => "device",
+        }
+    }
+}
+
+/// What is known of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Relative to the workspace, links resolved.
+    pub path: PathBuf,
+    /// What sort of thing it is.
+    pub kind: FileKind,
+    /// In bytes.
+    pub size: u64,
+    /// Permission bits.
+    pub mode: u32,
+    /// User and group.
+    pub owner: (u32, u32),
+    /// Hard links.
+    pub links: u64,
+    /// When the content changed, in nanoseconds since 1970.
+    pub modified_ns: i128,
+    /// When anything about it changed, in nanoseconds since 1970.
+    pub changed_ns: i128,
+    /// When it was made, where the file system knows.
+    pub created_ns: Option<i128>,
+    /// The device it lies on.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
+    /// Where a link points, as it is written in the link.
+    pub link_target: Option<PathBuf>,
+}
+
+impl Facts {
+    /// Whether these are facts about the same, unchanged content.
+    pub fn is_same_state(&self, other: &Self) -> bool {
+        let state = |facts: &Self| {
+            (facts.device, facts.inode, facts.size, facts.modified_ns, facts.changed_ns)
+        };
+        state(self) == state(other)
+    }
+}
+
+/// One entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name there.
+    pub name: String,
+    /// What sort of thing it is; for a link that leads to a directory of the workspace, see `is_directory`.
+    pub kind: FileKind,
+    /// A directory, or a link to one.
+    pub is_directory: bool,
+}
+
+/// What a directory holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The directory, links resolved.
+    pub path: PathBuf,
+    /// Sorted by name.
+    pub entries: Vec<Entry>,
+    /// How many are not shown because rules or secrecy close them.
+    pub closed: usize,
+}
+
+/// Up to this size `read` names a version by the content; beyond it, hashing would cost more than the read.
+pub const LARGEST_HASHED: u64 = 4 << 20;
+const DIGITS: usize = 16;
+
+/// Names one state of a file's content. Made from the content itself, or, for large files, from size, times and identity.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Version(Arc<str>);
+
+impl Version {
+    /// The version of a file with this content.
+    pub fn of_content(bytes: &[u8]) -> Self {
+        Self::tag("c", bytes)
+    }
+
+    /// The version of a file that is too large to be hashed for a look at a part of it.
+    pub fn of_state(facts: &Facts) -> Self {
+        let Facts { device, inode, size, modified_ns, changed_ns, .. } = facts;
+        let numbers = format!("{device} {inode} {size} {modified_ns} {changed_ns}");
+        Self::tag("s", numbers.as_bytes())
+    }
+
+    /// Whether a file is in this state, whichever way the tag was made.
+    pub fn fits(&self, facts: &Facts, bytes: &[u8]) -> bool {
+        let is_of_state = self.0.starts_with('s');
+        *self == if is_of_state { Self::of_state(facts) } else { Self::of_content(bytes) }
+    }
+
+    fn tag(way: &str, bytes: &[u8]) -> Self {
+        let hex = blake3::hash(bytes).to_hex();
+        let digits = hex.get(..DIGITS).expect("a hash has 64 digits");
+        Self(format!("{way}{digits}").into())
+    }
+
+    /// The tag itself.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Version {
+    type Err = ToolError;
+
+    fn from_str(text: &str) -> Result<Self, ToolError> {
+        let digits = text.strip_prefix(['c', 's']);
+        let is_tag = digits.is_some_and(|digits| {
+            digits.len() == DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+        });
+        if is_tag {
+            return Ok(Self(text.into()));
+        }
+        Err(ToolError::input(format!("`{text}` is not a version tag"))
+            .hint("take the version from the answer of `read`, `stat` or the last change"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(size: u64, modified_ns: i128) -> Facts {
+        Facts {
+            path: "a".into(),
+            kind: FileKind::File,
+            size,
+            mode: 0o644,
+            owner: (0, 0),
+            links: 1,
+            modified_ns,
+            changed_ns: modified_ns,
+            created_ns: None,
+            device: 1,
+            inode: 2,
+            link_target: None,
+        }
+    }
+
+    #[test]
+    fn a_tag_fits_its_own_state_only() {
+        let content = Version::of_content(b"a\n");
+        assert!(content.fits(&facts(2, 1), b"a\n") && content.fits(&facts(2, 9), b"a\n"));
+        assert!(!content.fits(&facts(2, 1), b"b\n"));
+        let state = Version::of_state(&facts(2, 1));
+        assert!(state.fits(&facts(2, 1), b"") && !state.fits(&facts(2, 2), b""));
+    }
+
+    #[test]
+    fn tags_are_read_back_and_other_text_is_refused() {
+        let tag = Version::of_content(b"x");
+        assert_eq!(tag.as_str().parse::<Version>().expect("a tag"), tag);
+        for wrong in ["", "c", "x0123456789abcdef", "c0123", "c0123456789abcdeg", "ä"] {
+            assert!(wrong.parse::<Version>().is_err(), "{wrong}");
+        }
+    }
+}
