@@ -1,0 +1,366 @@
+//! Unified differences between two texts, for people and models to read. Applying them is not here: lines are shown
+//! without their `\r`, so a diff of this room tells what changed and is no patch file.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::time::Duration;
+
+use similar::{DiffOp, DiffTag, TextDiff, group_diff_ops};
+
+/// Lines shown around each change, as `diff -u` and git do.
+const AROUND: usize = 3;
+
+/// After this long the search for a short difference ends and what is left counts as replaced. Only texts of more than
+/// 50,000 lines with little in common come near it.
+const LONGEST_SEARCH: Duration = Duration::from_millis(300);
+
+const NO_NEWLINE: &str = "\\ No newline at end of file\n";
+
+/// What differs between two texts.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// The unified diff; empty when nothing differs.
+    pub diff: String,
+    /// Lines that the new text has and the old has not.
+    pub added: usize,
+    /// Lines that the old text had and the new has not.
+    pub removed: usize,
+}
+
+/// The difference from `old` to `new`. Lines that end in `\r\n` are shown without the `\r`, unless the ending is all
+/// that differs: then they end in `␍`.
+pub(crate) fn unified(path: &str, old: &str, new: &str) -> Change {
+    let sides = Sides {
+        old: old.split_inclusive('\n').collect(),
+        new: new.split_inclusive('\n').collect(),
+    };
+    let mut change = Change { diff: String::new(), added: 0, removed: 0 };
+    let hunks = group_diff_ops(sides.differences(), AROUND);
+    if hunks.is_empty() {
+        return change;
+    }
+    let path = printable(path);
+    change.diff = format!("--- a/{path}\n+++ b/{path}\n");
+    for hunk in &hunks {
+        sides.write_hunk(hunk, &mut change);
+    }
+    change
+}
+
+/// The first `most_lines` lines of a diff, and how many were left out.
+pub(crate) fn shortened(diff: &str, most_lines: usize) -> String {
+    let lines = diff.lines().count();
+    if lines <= most_lines {
+        return diff.to_owned();
+    }
+    let mut short: String = diff.split_inclusive('\n').take(most_lines).collect();
+    let left_out = lines - most_lines;
+    let noun = if left_out == 1 { "line" } else { "lines" };
+    short.push_str(&format!("… {left_out} more {noun} of this diff left out\n"));
+    short
+}
+
+/// A line feed in a file's name would look like a line of the diff.
+fn printable(path: &str) -> String {
+    path.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
+}
+
+struct Sides<'a> {
+    old: Vec<&'a str>,
+    new: Vec<&'a str>,
+}
+
+impl<'a> Sides<'a> {
+    /// Every line of both sides as operations in order; none when the sides are equal.
+    fn differences(&self) -> Vec<DiffOp> {
+        let (old, new) = (&self.old, &self.new);
+        // Most edits touch a few lines of a long file: what is equal at both ends must not enter the search.
+        let before = old.iter().zip(new).take_while(|(a, b)| a == b).count();
+        let shorter = old.len().min(new.len());
+        let after = old
+            .iter()
+            .rev()
+            .zip(new.iter().rev())
+            .take(shorter - before)
+            .take_while(|(a, b)| a == b)
+            .count();
+        let old_middle = &old[before..old.len() - after];
+        let new_middle = &new[before..new.len() - after];
+        if old_middle.is_empty() && new_middle.is_empty() {
+            return Vec::new();
+        }
+        let mut operations = Vec::new();
+        if before > 0 {
+            operations.push(DiffOp::Equal { old_index: 0, new_index: 0, len: before });
+        }
+        operations.extend(
+            search(old_middle, new_middle).into_iter().map(|operation| moved(operation, before)),
+        );
+        if after > 0 {
+            let (old_index, new_index) = (old.len() - after, new.len() - after);
+            operations.push(DiffOp::Equal { old_index, new_index, len: after });
+        }
+        operations
+    }
+
+    fn write_hunk(&self, hunk: &[DiffOp], change: &mut Change) {
+        let marks = self.endings_that_differ(hunk);
+        let old_start = hunk.first().map_or(0, |first| first.old_range().start);
+        let new_start = hunk.first().map_or(0, |first| first.new_range().start);
+        let old_len = hunk.iter().map(|operation| operation.old_range().len()).sum();
+        let new_len = hunk.iter().map(|operation| operation.new_range().len()).sum();
+        let (old_span, new_span) = (span(old_start, old_len), span(new_start, new_len));
+        writeln!(change.diff, "@@ -{old_span} +{new_span} @@").expect("a string takes all");
+        for operation in hunk {
+            let (tag, old_range, new_range) = operation.as_tag_tuple();
+            if tag == DiffTag::Equal {
+                self.old[old_range]
+                    .iter()
+                    .for_each(|line| write_line(&mut change.diff, ' ', line, false));
+                continue;
+            }
+            change.removed += old_range.len();
+            change.added += new_range.len();
+            for line in &self.old[old_range] {
+                write_line(&mut change.diff, '-', line, marks.contains(body(line)));
+            }
+            for line in &self.new[new_range] {
+                write_line(&mut change.diff, '+', line, marks.contains(body(line)));
+            }
+        }
+    }
+
+    /// The lines that this hunk takes away with one ending and brings back with another: without a mark the reader
+    /// would see the same line twice.
+    fn endings_that_differ(&self, hunk: &[DiffOp]) -> HashSet<&'a str> {
+        let changed = || hunk.iter().filter(|operation| operation.tag() != DiffTag::Equal);
+        let ended = |line: &&&'a str| line.ends_with('\n');
+        let removed =
+            changed().flat_map(|operation| &self.old[operation.old_range()]).filter(ended);
+        let added = changed().flat_map(|operation| &self.new[operation.new_range()]).filter(ended);
+        let removed: HashSet<_> =
+            removed.map(|line| (body(line), line.ends_with("\r\n"))).collect();
+        added
+            .map(|line| (body(line), line.ends_with("\r\n")))
+            .filter(|(line, carriage_return)| removed.contains(&(*line, !carriage_return)))
+            .map(|(line, _)| line)
+            .collect()
+    }
+}
+
+fn search(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
+    TextDiff::configure().timeout(LONGEST_SEARCH).diff_slices(old, new).ops().to_vec()
+}
+
+fn moved(mut operation: DiffOp, by: usize) -> DiffOp {
+    match &mut operation {
+        DiffOp::Equal { old_index, new_index, .. }
+        | DiffOp::Delete { old_index, new_index, .. }
+        | DiffOp::Insert { old_index, new_index, .. }
+        | DiffOp::Replace { old_index, new_index, .. } => {
+            *old_index += by;
+            *new_index += by;
+        }
+    }
+    operation
+}
+
+/// A range in a hunk's head. An empty one names the line before it, which is how `diff -u` counts.
+fn span(start: usize, len: usize) -> String {
+    match len {
+        0 => format!("{start},0"),
+        1 => format!("{}", start + 1),
+        _ => format!("{},{len}", start + 1),
+    }
+}
+
+fn write_line(diff: &mut String, sign: char, line: &str, ending_differs: bool) {
+    diff.push(sign);
+    diff.push_str(body(line));
+    if ending_differs && line.ends_with("\r\n") {
+        diff.push('␍');
+    }
+    diff.push('\n');
+    if !line.ends_with('\n') {
+        diff.push_str(NO_NEWLINE);
+    }
+}
+
+/// The line without its ending.
+fn body(line: &str) -> &str {
+    line.strip_suffix("\r\n").or_else(|| line.strip_suffix('\n')).unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(old: &str, new: &str, expected: &str) {
+        let change = unified("a.txt", old, new);
+        assert_eq!(change.diff, expected);
+        assert_eq!(change.added, signs(expected, '+'), "lines added");
+        assert_eq!(change.removed, signs(expected, '-'), "lines removed");
+    }
+
+    fn signs(diff: &str, sign: char) -> usize {
+        diff.lines().skip(2).filter(|line| line.starts_with(sign)).count()
+    }
+
+    /// Applies a diff of this room, line by line; endings are those of `\n` files.
+    fn applied(old: &str, diff: &str) -> String {
+        let old: Vec<&str> = old.split_inclusive('\n').collect();
+        let (mut taken, mut new, mut above) = (0, Vec::<String>::new(), "");
+        for line in diff.lines().skip(2) {
+            let (sign, rest) = line.split_at_checked(1).expect("a sign");
+            match sign {
+                "@" => {
+                    let span =
+                        rest.split(' ').nth(1).expect("the old span").trim_start_matches('-');
+                    let (start, len) = span.split_once(',').unwrap_or((span, "1"));
+                    let start: usize = start.parse().expect("a number");
+                    let until = if len == "0" { start } else { start - 1 };
+                    new.extend(old[taken..until].iter().map(|line| line.to_string()));
+                    taken = until;
+                }
+                " " | "-" => {
+                    assert_eq!(old[taken].strip_suffix('\n').unwrap_or(old[taken]), rest);
+                    if sign == " " {
+                        new.push(old[taken].to_owned());
+                    }
+                    taken += 1;
+                }
+                "+" => new.push(format!("{rest}\n")),
+                "\\" if above == "+" => drop(new.last_mut().and_then(String::pop)),
+                "\\" => {}
+                other => panic!("no line starts with {other:?}"),
+            }
+            above = sign;
+        }
+        new.extend(old[taken..].iter().map(|line| line.to_string()));
+        new.concat()
+    }
+
+    #[test]
+    fn one_changed_line_is_shown_with_three_around() {
+        check(
+            "1\n2\n3\n4\n5\n6\n7\n8\n9\n",
+            "1\n2\n3\n4\nfive\n6\n7\n8\n9\n",
+            "--- a/a.txt\n+++ b/a.txt\n@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n",
+        );
+    }
+
+    #[test]
+    fn far_changes_get_hunks_of_their_own() {
+        let old: String = (1..=20).map(|line| format!("{line}\n")).collect();
+        let new = old.replace("2\n3\n", "2\nX\n3\n").replace("19\n", "");
+        let diff = unified("a", &old, &new).diff;
+        assert_eq!(diff.lines().filter(|line| line.starts_with("@@")).count(), 2, "{diff}");
+        assert_eq!(applied(&old, &diff), new);
+    }
+
+    #[test]
+    fn equal_texts_have_no_diff() {
+        check("a\nb", "a\nb", "");
+        check("", "", "");
+    }
+
+    #[test]
+    fn a_file_from_nothing_and_to_nothing() {
+        check("", "a\nb\n", "--- a/a.txt\n+++ b/a.txt\n@@ -0,0 +1,2 @@\n+a\n+b\n");
+        check("a\n", "", "--- a/a.txt\n+++ b/a.txt\n@@ -1 +0,0 @@\n-a\n");
+    }
+
+    #[test]
+    fn a_missing_final_newline_is_said() {
+        check(
+            "a",
+            "a\n",
+            "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n",
+        );
+        check(
+            "b\na",
+            "c\na",
+            "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-b\n+c\n a\n\\ No newline at end of file\n",
+        );
+    }
+
+    #[test]
+    fn carriage_returns_are_shown_only_when_the_ending_changed() {
+        check(
+            "a\r\nb\r\n",
+            "a\r\nc\r\n",
+            "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n",
+        );
+        check("a\r\nb\n", "a\nb\n", "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-a␍\n+a\n b\n");
+        check("a\n", "a\r\n", "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-a\n+a␍\n");
+    }
+
+    #[test]
+    fn a_path_cannot_forge_lines() {
+        let diff = unified("a\n+++ b/evil", "a\n", "b\n").diff;
+        assert_eq!(diff.lines().count(), 5, "{diff}");
+    }
+
+    #[test]
+    fn one_line_among_half_a_million_is_found_at_once() {
+        let old: String = (0..500_000).map(|line| format!("{line}\n")).collect();
+        let new = old.replace("\n250000\n", "\nhere\n");
+        let change = unified("a", &old, &new);
+        assert_eq!((change.added, change.removed), (1, 1));
+    }
+
+    #[test]
+    fn far_edits_of_a_long_text_do_not_replace_what_is_between() {
+        let old: String = (0..50_000).map(|line| format!("{}\n", line % 500)).collect();
+        let new = format!("first\n{old}last\n");
+        let change = unified("a", &old, &new);
+        assert_eq!((change.added, change.removed), (2, 0));
+    }
+
+    #[test]
+    fn big_texts_with_little_in_common_have_a_diff() {
+        let scrambled = |factor: usize| -> String {
+            (0..15_000).map(|line| format!("{}\n", (line * factor) % 997)).collect()
+        };
+        let (old, new) = (scrambled(31), scrambled(57));
+        let change = unified("a", &old, &new);
+        assert_eq!(applied(&old, &change.diff), new);
+    }
+
+    #[test]
+    fn a_long_diff_is_cut_after_whole_lines() {
+        assert_eq!(shortened("a\nb\nc\n", 3), "a\nb\nc\n");
+        assert_eq!(shortened("a\nb\nc\n", 1), "a\n… 2 more lines of this diff left out\n");
+        assert_eq!(shortened("a\nb\nc\n", 2), "a\nb\n… 1 more line of this diff left out\n");
+        assert_eq!(shortened("", 0), "");
+    }
+
+    fn unmarked(text: &str) -> String {
+        text.replace('␍', "")
+    }
+
+    proptest! {
+        #[test]
+        fn applying_the_diff_gives_the_new_text(old in "([abc]?\n){0,12}[ab]?", new in "([abc]?\n){0,12}[ab]?") {
+            let change = unified("a", &old, &new);
+            prop_assert_eq!(applied(&old, &change.diff), new);
+        }
+
+        #[test]
+        fn applying_it_to_any_endings_gives_the_new_lines(
+            old in "([ab]?\r?\n){0,8}[ab]?", new in "([ab]?\r?\n){0,8}[ab]?",
+        ) {
+            let diff = unified("a", &old, &new).diff;
+            prop_assert_eq!(diff.is_empty(), old == new);
+            prop_assert_eq!(applied(&old.replace("\r\n", "\n"), &unmarked(&diff)), new.replace("\r\n", "\n"));
+        }
+
+        #[test]
+        fn any_text_has_a_diff(old in any::<String>(), new in any::<String>(), most in 0_usize..5) {
+            shortened(&unified(&old, &old, &new).diff, most);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Bytes to text and back, exactly: what a file is written in is found out, kept, and never guessed away. A text that
+//! would not come back as the same bytes is not edited.
+
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
+
+/// So much of a file is looked at to tell text from other things.
+pub(crate) const SAMPLE: usize = 64 << 10;
+/// Text has hardly any control characters; the share in percent from which it is none.
+const MOST_CONTROLS: usize = 30;
+
+/// How a text is written as bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    encoding: &'static Encoding,
+    has_bom: bool,
+}
+
+/// A decoded text and how it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Text {
+    pub(crate) text: String,
+    pub(crate) form: Form,
+}
+
+/// A character that the file's encoding does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unmappable {
+    pub(crate) character: char,
+    pub(crate) line: usize,
+}
+
+impl Form {
+    /// What new files are written in.
+    pub(crate) const UTF_8: Self = Self { encoding: UTF_8, has_bom: false };
+
+    /// How the beginning of a file says it is written; `None` when it is no text. `is_whole`: there is no more.
+    pub(crate) fn sniff(sample: &[u8], is_whole: bool) -> Option<Self> {
+        if let Some((encoding, _)) = bom(sample) {
+            return Some(Self { encoding, has_bom: true });
+        }
+        let plain = |encoding| Some(Self { encoding, has_bom: false });
+        if memchr::memchr(0, sample).is_some() {
+            return utf16_by_zeros(sample).and_then(plain);
+        }
+        if has_many_controls(sample) {
+            return None;
+        }
+        match std::str::from_utf8(sample) {
+            Ok(_) => plain(UTF_8),
+            // Cut in the middle of a character.
+            Err(error) if !is_whole && error.error_len().is_none() => plain(UTF_8),
+            Err(_) => plain(detect(sample)),
+        }
+    }
+
+    /// The name of the encoding.
+    pub(crate) fn name(&self) -> String {
+        let mark = if self.has_bom { " with BOM" } else { "" };
+        format!("{}{mark}", self.encoding.name())
+    }
+
+    pub(crate) fn is_plain_utf8(&self) -> bool {
+        *self == Self::UTF_8
+    }
+
+    /// Whether a newline is the byte 10 and that byte is nothing else.
+    pub(crate) fn has_byte_lines(&self) -> bool {
+        !self.is_utf16()
+    }
+
+    fn is_utf16(&self) -> bool {
+        self.encoding == UTF_16LE || self.encoding == UTF_16BE
+    }
+
+    /// For showing: what cannot be decoded becomes a replacement character. The mark at the beginning is not shown.
+    pub(crate) fn show(&self, bytes: &[u8]) -> String {
+        self.encoding.decode_without_bom_handling(bytes).0.into_owned()
+    }
+
+    /// The length of the mark at the beginning.
+    pub(crate) fn mark(&self) -> &'static [u8] {
+        match self.has_bom {
+            false => b"",
+            true if self.encoding == UTF_16LE => b"\xff\xfe",
+            true if self.encoding == UTF_16BE => b"\xfe\xff",
+            true => b"\xef\xbb\xbf",
+        }
+    }
+
+    /// The bytes of a text.
+    ///
+    /// # Errors
+    /// Names the first character that the encoding does not have.
+    pub(crate) fn encode(&self, text: &str) -> Result<Vec<u8>, Unmappable> {
+        let mut bytes = self.mark().to_vec();
+        if self.encoding == UTF_16LE {
+            bytes.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
+        } else if self.encoding == UTF_16BE {
+            bytes.extend(text.encode_utf16().flat_map(u16::to_be_bytes));
+        } else if self.encoding == UTF_8 {
+            bytes.extend_from_slice(text.as_bytes());
+        } else {
+            let (encoded, _, has_unmappable) = self.encoding.encode(text);
+            if has_unmappable {
+                return Err(self.unmappable(text));
+            }
+            bytes.extend_from_slice(&encoded);
+        }
+        Ok(bytes)
+    }
+
+    fn unmappable(&self, text: &str) -> Unmappable {
+        let mut line = 1;
+        let mut buffer = [0; 4];
+        for character in text.chars() {
+            if self.encoding.encode(character.encode_utf8(&mut buffer)).2 {
+                return Unmappable { character, line };
+            }
+            line += usize::from(character == '\n');
+        }
+        Unmappable { character: '\u{fffd}', line }
+    }
+}
+
+impl Text {
+    /// The text of a whole file; `None` when it is none, or would not come back as the same bytes.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        // Nearly every file is plain UTF-8: one look, one copy.
+        let is_utf8 = bom(bytes).is_none() && !looks_binary(bytes);
+        if is_utf8 && let Ok(text) = std::str::from_utf8(bytes) {
+            return Some(Self { text: text.to_owned(), form: Form::UTF_8 });
+        }
+        let sample = bytes.get(..SAMPLE).unwrap_or(bytes);
+        let mut form = Form::sniff(sample, sample.len() == bytes.len())?;
+        if form.is_plain_utf8() {
+            // The sample was; something after it is not.
+            form.encoding = detect(bytes);
+        }
+        Self::decode_as(bytes, form).or_else(|| {
+            let is_guess = !form.has_bom && !form.is_utf16();
+            // A wrong guess must not close the file: every byte is a character of this one.
+            is_guess
+                .then(|| Self::decode_as(bytes, Form { encoding: WINDOWS_1252, has_bom: false }))?
+        })
+    }
+
+    fn decode_as(bytes: &[u8], form: Form) -> Option<Self> {
+        let content = bytes.strip_prefix(form.mark())?;
+        let text = form
+            .encoding
+            .decode_without_bom_handling_and_without_replacement(content)?
+            .into_owned();
+        let is_exact = form.encode(&text).is_ok_and(|encoded| encoded == bytes);
+        is_exact.then_some(Self { text, form })
+    }
+}
+
+fn bom(bytes: &[u8]) -> Option<(&'static Encoding, usize)> {
+    // Four bytes that begin like UTF-16 are UTF-32, which is too rare to be taken for text.
+    if bytes.starts_with(b"\xff\xfe\0\0") {
+        return None;
+    }
+    Encoding::for_bom(bytes)
+}
+
+fn looks_binary(bytes: &[u8]) -> bool {
+    let sample = bytes.get(..SAMPLE).unwrap_or(bytes);
+    memchr::memchr(0, sample).is_some() || has_many_controls(sample)
+}
+
+fn has_many_controls(sample: &[u8]) -> bool {
+    let sample = sample.get(..4096).unwrap_or(sample);
+    let is_control = |byte: &&u8| {
+        **byte < 0x20 && !matches!(**byte, b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | 0x1b | 0x08)
+    };
+    let controls = sample.iter().filter(is_control).count();
+    controls * 100 > sample.len() * MOST_CONTROLS
+}
+
+/// Western text in UTF-16 has a zero in every second byte. Without a mark nothing else tells.
+fn utf16_by_zeros(sample: &[u8]) -> Option<&'static Encoding> {
+    let whole = sample.len() & !1;
+    let (pairs, _) = sample.get(..whole)?.as_chunks::<2>();
+    if pairs.is_empty() {
+        return None;
+    }
+    let zeros = |place: usize| pairs.iter().filter(|pair| pair[place] == 0).count();
+    let (first, second) = (zeros(0), zeros(1));
+    let encoding = match (first, second) {
+        (0, second) if second * 10 >= pairs.len() * 4 => UTF_16LE,
+        (first, 0) if first * 10 >= pairs.len() * 4 => UTF_16BE,
+        _ => return None,
+    };
+    let text = encoding.decode_without_bom_handling_and_without_replacement(sample.get(..whole)?);
+    let has_controls = |text: &str| has_many_controls(text.as_bytes());
+    text.is_some_and(|text| !has_controls(&text)).then_some(encoding)
+}
+
+fn detect(bytes: &[u8]) -> &'static Encoding {
+    let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
+    detector.feed(bytes, true);
+    detector.guess(None, Utf8Detection::Deny)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(bytes: &[u8], name: &str, text: &str) {
+        let decoded = Text::decode(bytes).expect("a text");
+        assert_eq!((decoded.form.name().as_str(), decoded.text.as_str()), (name, text));
+        assert_eq!(decoded.form.encode(&decoded.text).as_deref(), Ok(bytes));
+    }
+
+    #[test]
+    fn encodings_are_found_and_come_back_the_same() {
+        check(b"", "UTF-8", "");
+        check("h\u{e9}llo\r\n".as_bytes(), "UTF-8", "h\u{e9}llo\r\n");
+        check(b"\xef\xbb\xbfa\n", "UTF-8 with BOM", "a\n");
+        check(b"\xff\xfea\0\n\0", "UTF-16LE with BOM", "a\n");
+        check(b"\xfe\xff\0a\0\n", "UTF-16BE with BOM", "a\n");
+        check(b"h\0e\0l\0l\0o\0", "UTF-16LE", "hello");
+        check(b"\0h\0e\0l\0l\0o", "UTF-16BE", "hello");
+        check(
+            b"caf\xe9 cr\xe8me br\xfbl\xe9e\n",
+            "windows-1252",
+            "caf\u{e9} cr\u{e8}me br\u{fb}l\u{e9}e\n",
+        );
+    }
+
+    #[test]
+    fn japanese_is_told_from_western() {
+        let bytes = encoding_rs::SHIFT_JIS.encode("これは日本語の文章です。\n").0.into_owned();
+        check(&bytes, "Shift_JIS", "これは日本語の文章です。\n");
+    }
+
+    #[test]
+    fn what_is_no_text_is_none() {
+        for bytes in [&b"\x7fELF\x02\x01\x01\0\0\0"[..], b"a\0b", b"\xff\xfe\0\0a\0\0\0", &[1; 100]]
+        {
+            assert_eq!(Text::decode(bytes), None, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_character_that_does_not_fit_is_named() {
+        let latin = Text::decode(b"caf\xe9 cr\xe8me\n").expect("a text").form;
+        let error = latin.encode("caf\u{e9}\n\u{2192} x").expect_err("no arrow in it");
+        assert_eq!(error, Unmappable { character: '\u{2192}', line: 2 });
+    }
+
+    #[test]
+    fn half_a_character_at_the_end_of_a_sample_is_no_sign() {
+        let bytes = "h\u{e9}".as_bytes();
+        let cut = bytes.get(..2).expect("three bytes");
+        assert_eq!(Form::sniff(cut, false), Some(Form::UTF_8));
+        assert_ne!(Form::sniff(cut, true), Some(Form::UTF_8));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_text_comes_back_the_same(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Some(text) = Text::decode(&bytes) {
+                prop_assert_eq!(text.form.encode(&text.text), Ok(bytes));
+            }
+        }
+
+        #[test]
+        fn utf16_round_trips(text in "\\PC{0,40}", is_little: bool) {
+            let encoding = if is_little { UTF_16LE } else { UTF_16BE };
+            let bytes = Form { encoding, has_bom: true }.encode(&text).expect("it has all characters");
+            let decoded = Text::decode(&bytes).expect("a text");
+            prop_assert_eq!(decoded.text, text);
+        }
+    }
+}

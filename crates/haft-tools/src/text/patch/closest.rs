@@ -1,0 +1,289 @@
+//! What to say when a hunk does not fit: what is missing, and where in the file something like it stands.
+
+use std::collections::HashMap;
+
+use super::{Hunk, HunkLine, PatchError, looseness::Looseness, search::Search, shown};
+
+/// A line that stands in more places says nothing about which one is meant.
+const MOST_PLACES: usize = 200;
+/// So many hints in all are counted; both keep a hopeless hunk on a large file within some milliseconds.
+const MOST_VOTES: usize = 20_000;
+/// So many bytes of the file are looked at when no line is equal.
+const MOST_BYTES: usize = 8 * 1024 * 1024;
+/// So many lines that share the most pairs of bytes are compared in full.
+const MOST_COMPARED: usize = 16;
+/// Lines are compared up to here.
+const MOST_CHARS: usize = 200;
+/// Lines less alike than this are not worth showing.
+const LEAST_LIKENESS: f64 = 0.6;
+/// So many lines of the file are shown.
+const MOST_SHOWN: usize = 12;
+
+pub(super) fn not_found(search: &Search<'_>, hunk: &Hunk, lines: &[HunkLine]) -> PatchError {
+    let old: Vec<&HunkLine> = lines.iter().filter(|line| line.is_old()).collect();
+    let texts: Vec<&str> = old.iter().map(|line| line.text.as_str()).collect();
+    if texts.is_empty() {
+        return misplaced(search, hunk, None);
+    }
+    if let Some(start) = search.anywhere(&texts) {
+        return misplaced(search, hunk, Some((start, texts.len())));
+    }
+    let place = best_place(search, hunk, &texts);
+    let (line, found) = first_difference(search, &old, place);
+    let wanted = match found {
+        Some(at) => format!(
+            "{} (line {} of the patch) is not line {} of the file",
+            shown(&line.text),
+            line.patch_line,
+            at + 1
+        ),
+        None => format!(
+            "{} (line {} of the patch) is not in the file",
+            shown(&line.text),
+            line.patch_line
+        ),
+    };
+    PatchError::new(
+        format!("{}; {wanted}; nothing was changed", head(search, hunk)),
+        match place {
+            Some(start) => format!(
+                "write the context and removed lines as they are in the file; the closest place is\n{}",
+                excerpt(search, start, texts.len())
+            ),
+            None => format!(
+                "read {} and write the hunk's context and removed lines as they stand in it",
+                search.path
+            ),
+        },
+    )
+}
+
+pub(super) fn header_not_found(search: &Search<'_>, hunk: &Hunk, header: &str) -> PatchError {
+    let alike = most_alike(search, header, search.position);
+    PatchError::new(
+        format!("{}; its `@@` line {} is no line of the file; nothing was changed", head(search, hunk), shown(header)),
+        match alike {
+            Some(at) => format!("after `@@` write the whole line; the closest is line {}: {}", at + 1, shown(search.file.text(at))),
+            None => "after `@@` write a whole line of the file, or leave it empty and give more context lines".to_owned(),
+        },
+    )
+}
+
+fn head(search: &Search<'_>, hunk: &Hunk) -> String {
+    format!(
+        "{}: hunk {} (line {} of the patch) does not fit",
+        search.path, hunk.number, hunk.patch_line
+    )
+}
+
+/// Its lines are in the file, but not where the patch says.
+fn misplaced(search: &Search<'_>, hunk: &Hunk, place: Option<(usize, usize)>) -> PatchError {
+    let (why, hint) = if place.is_some_and(|(start, _)| start < search.position) || place.is_none()
+    {
+        (
+            format!("that is before line {}, where the hunk before it ended", search.position + 1),
+            "put the hunks into the order of the file, without overlaps",
+        )
+    } else if hunk.at_end {
+        (
+            "these are not the last lines of the file".to_owned(),
+            "leave out `*** End of File`, or give the file's last lines",
+        )
+    } else {
+        let header = hunk.headers.first().map(String::as_str).unwrap_or_default();
+        (
+            format!("that is not below {}", shown(header)),
+            "correct the `@@` lines, or leave them out",
+        )
+    };
+    let at = match place {
+        Some((start, count)) => format!("its lines are at {}", span(start, count)),
+        None => "its `@@` line is in the file".to_owned(),
+    };
+    PatchError::new(format!("{}; {at}, but {why}; nothing was changed", head(search, hunk)), hint)
+}
+
+fn span(start: usize, count: usize) -> String {
+    match count {
+        0 | 1 => format!("line {}", start + 1),
+        _ => format!("lines {}-{}", start + 1, start + count),
+    }
+}
+
+/// Each line that the file has too votes for where the hunk would then begin.
+fn best_place(search: &Search<'_>, hunk: &Hunk, old: &[&str]) -> Option<usize> {
+    let index = search.index(Looseness::TypographyAndIndentation);
+    let mut votes: HashMap<usize, usize> = HashMap::new();
+    let mut n_votes = 0;
+    for (offset, line) in old.iter().enumerate() {
+        let places = index.lines(line);
+        if line.trim().is_empty() || places.len() > MOST_PLACES {
+            continue;
+        }
+        for start in places.iter().filter_map(|place| place.checked_sub(offset)) {
+            *votes.entry(start).or_default() += 1;
+            n_votes += 1;
+        }
+        if n_votes > MOST_VOTES {
+            break;
+        }
+    }
+    let expected = search.expected(hunk);
+    let best = votes
+        .into_iter()
+        .max_by_key(|(start, count)| (*count, std::cmp::Reverse(start.abs_diff(expected)), *start));
+    best.map(|(start, _)| start).or_else(|| {
+        let (offset, line) = old.iter().enumerate().find(|(_, line)| !line.trim().is_empty())?;
+        most_alike(search, line, expected)?.checked_sub(offset)
+    })
+}
+
+/// The line of the file that is most like this one; near the expected place first, since the budget may end.
+fn most_alike(search: &Search<'_>, line: &str, expected: usize) -> Option<usize> {
+    let wanted = beginning(line);
+    let pairs = Pairs::new(wanted);
+    let n_lines = search.file.len();
+    let mut bytes_left = MOST_BYTES;
+    let mut candidates: Vec<(usize, usize)> = Vec::new();
+    for at in (expected.min(n_lines)..n_lines).chain(0..expected.min(n_lines)) {
+        let text = beginning(search.file.text(at));
+        let Some(left) = bytes_left.checked_sub(text.len() + 1) else { break };
+        bytes_left = left;
+        let likeness = pairs.likeness(text);
+        let is_weak = candidates.len() == MOST_COMPARED
+            && candidates.last().is_some_and(|(least, _)| likeness <= *least);
+        if likeness == 0 || is_weak {
+            continue;
+        }
+        let place = candidates.partition_point(|(other, _)| *other >= likeness);
+        candidates.insert(place, (likeness, at));
+        candidates.truncate(MOST_COMPARED);
+    }
+    let compared = candidates.iter().map(|(_, at)| {
+        (strsim::normalized_levenshtein(wanted, beginning(search.file.text(*at))), *at)
+    });
+    let alike = compared.filter(|(likeness, _)| *likeness >= LEAST_LIKENESS);
+    // Of equals the first, which shares more or stands nearer.
+    alike.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, at)| at)
+}
+
+/// Which pairs of neighbouring bytes a line has: a rough likeness that costs one look at each byte.
+struct Pairs {
+    has: Vec<bool>,
+    length: usize,
+}
+
+impl Pairs {
+    fn new(line: &str) -> Self {
+        let mut has = vec![false; 1 << 16];
+        for pair in line.as_bytes().windows(2) {
+            has[Self::number(pair)] = true;
+        }
+        Self { has, length: line.len() }
+    }
+
+    fn number(pair: &[u8]) -> usize {
+        pair.iter().fold(0, |number, byte| number << 8 | usize::from(*byte))
+    }
+
+    /// In thousandths; 0 for lines that are surely not alike.
+    fn likeness(&self, line: &str) -> usize {
+        if line.len() > self.length * 3 || line.len() * 3 < self.length {
+            return 0;
+        }
+        let shared = line.as_bytes().windows(2).filter(|pair| self.has[Self::number(pair)]).count();
+        2000 * shared / (self.length + line.len()).max(1)
+    }
+}
+
+fn beginning(line: &str) -> &str {
+    let line = line.trim();
+    let end = line.char_indices().nth(MOST_CHARS).map_or(line.len(), |(at, _)| at);
+    line.get(..end).unwrap_or(line)
+}
+
+/// The first old line that the file does not have: at the closest place, or else anywhere.
+fn first_difference<'h>(
+    search: &Search<'_>,
+    old: &[&'h HunkLine],
+    place: Option<usize>,
+) -> (&'h HunkLine, Option<usize>) {
+    let looseness = Looseness::TypographyAndIndentation;
+    let first = *old.first().expect("a hunk without old lines is no search");
+    if let Some(start) = place {
+        let differs = |(offset, line): &(usize, &&HunkLine)| {
+            let there = search.file.lines.get(start + offset);
+            there.is_none_or(|there| looseness.key(there.text) != looseness.key(&line.text))
+        };
+        let found = old.iter().enumerate().find(differs);
+        return found.map_or((first, Some(start)), |(offset, line)| (*line, Some(start + offset)));
+    }
+    let index = search.index(looseness);
+    (old.iter().find(|line| index.lines(&line.text).is_empty()).copied().unwrap_or(first), None)
+}
+
+fn excerpt(search: &Search<'_>, start: usize, count: usize) -> String {
+    let lines = search.file.lines.iter().enumerate().skip(start).take(count.min(MOST_SHOWN));
+    let mut shown_lines: Vec<_> =
+        lines.map(|(at, line)| format!("{}: {}", at + 1, shown(line.text))).collect();
+    if count > MOST_SHOWN {
+        shown_lines.push(format!("and so on to line {}", (start + count).min(search.file.len())));
+    }
+    shown_lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::text::patch::{Action, apply, parse};
+
+    #[track_caller]
+    fn check(body: &str, old: &str, message: &str, hint: &str) {
+        let patch = format!("*** Begin Patch\n*** Update File: f\n{body}*** End Patch");
+        let files = parse(&patch).expect("it parses");
+        let Some(Action::Update { hunks, .. }) = files.first().map(|file| &file.action) else {
+            panic!("an update")
+        };
+        let error = apply("f", old, hunks).expect_err("it does not fit");
+        assert_eq!(
+            error.message,
+            format!("f: hunk 1 (line 3 of the patch) does not fit; {message}; nothing was changed")
+        );
+        assert!(error.hint.contains(hint), "{}", error.hint);
+    }
+
+    #[test]
+    fn the_first_line_that_differs_is_named_at_the_closest_place() {
+        check(
+            " one\n two\n-three\n",
+            "zero\none\ntwo\n3\n",
+            "`three` (line 5 of the patch) is not line 4 of the file",
+            "the closest place is\n2: `one`\n3: `two`\n4: `3`",
+        );
+    }
+
+    #[test]
+    fn a_similar_line_is_found_when_none_is_equal() {
+        check(
+            "-let value = compute(one);\n",
+            "x\nlet value = compute(two);\n",
+            "`let value = compute(one);` (line 3 of the patch) is not line 2 of the file",
+            "2: `let value = compute(two);`",
+        );
+    }
+
+    #[test]
+    fn without_anything_alike_the_file_must_be_read() {
+        check(
+            "-abc\n",
+            "x\ny\n",
+            "`abc` (line 3 of the patch) is not in the file",
+            "read f and write",
+        );
+        check("-abc\n", "", "`abc` (line 3 of the patch) is not in the file", "read f and write");
+    }
+
+    #[test]
+    fn a_hunk_longer_than_the_rest_of_the_file_is_told_so() {
+        check(" a\n-b\n", "a\n", "`b` (line 4 of the patch) is not line 2 of the file", "1: `a`");
+    }
+}

@@ -1,0 +1,371 @@
+//! Some lines out of a file of any size, in constant memory: the file is passed block by block, only the wanted lines
+//! are kept, and each of those only up to a length.
+
+use haft_core::{
+    ToolError,
+    files::{LineIndexes, OpenFile},
+};
+use memchr::{memchr, memchr_iter};
+
+use super::encoding::Form;
+
+/// Longer lines are cut.
+pub(crate) const LINE_CHARS: usize = 2_000;
+/// A character has at most four bytes in every encoding that is read this way.
+const LINE_BYTES: usize = LINE_CHARS * 4;
+const BLOCK: usize = LineIndexes::STEP as usize;
+
+/// Which lines, and how much of them at most.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// The first line, counted from 1.
+    pub(crate) first: u64,
+    /// The most lines.
+    pub(crate) lines: usize,
+    /// The most bytes of text, line numbers not counted.
+    pub(crate) bytes: usize,
+}
+
+/// Lines out of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Window {
+    /// Without their endings.
+    pub(crate) lines: Vec<String>,
+    /// How many of them were cut.
+    pub(crate) cut: usize,
+    /// True when the file goes on after them.
+    pub(crate) has_more: bool,
+    /// The number of lines in the file, when its end was seen.
+    pub(crate) total: Option<u64>,
+    /// The bytes of the lines together.
+    bytes: usize,
+}
+
+/// Lines out of a text in memory.
+pub(crate) fn of_text(text: &str, wanted: Wanted) -> Window {
+    let mut window = Window::default();
+    let mut total: u64 = 0;
+    let mut is_full = false;
+    for line in text.split_inclusive('\n') {
+        total += 1;
+        if total >= wanted.first && !is_full {
+            let line = line.strip_suffix('\n').unwrap_or(line);
+            is_full = !window.take(line.strip_suffix('\r').unwrap_or(line), false, wanted);
+        }
+    }
+    window.has_more = is_full || wanted.first + (window.lines.len() as u64) <= total;
+    window.total = Some(total);
+    window
+}
+
+/// Lines out of an open file whose newlines are the byte 10. `stop` ends the way there early, with what there is.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn of_file(
+    file: &dyn OpenFile,
+    form: Form,
+    wanted: Wanted,
+    indexes: &LineIndexes,
+    stop: &dyn Fn() -> bool,
+) -> Result<Window, ToolError> {
+    let mut blocks = Blocks::new(file);
+    let mut passed = 0;
+    if wanted.first > 1 {
+        passed = match skip(&mut blocks, wanted.first - 1, indexes, stop)? {
+            Skipped::There => wanted.first - 1,
+            Skipped::End { lines } => {
+                return Ok(Window { total: Some(lines), ..Window::default() });
+            }
+        };
+    }
+    collect(&mut blocks, form, wanted, passed, stop)
+}
+
+enum Skipped {
+    There,
+    /// The file has only so many lines.
+    End {
+        lines: u64,
+    },
+}
+
+/// Goes behind the line end of this number, from the nearest place that is known, and remembers places on the way.
+fn skip(
+    blocks: &mut Blocks<'_>,
+    ends: u64,
+    indexes: &LineIndexes,
+    stop: &dyn Fn() -> bool,
+) -> Result<Skipped, ToolError> {
+    let facts = blocks.file.facts();
+    let (offset, mut passed) = indexes.seek(facts, ends);
+    blocks.go_to(offset);
+    let mut is_open = false;
+    while !stop() && blocks.load()? {
+        let block = blocks.rest();
+        let found = memchr_iter(b'\n', block).count() as u64;
+        if passed + found >= ends {
+            let nth = usize::try_from(ends - passed - 1).unwrap_or(usize::MAX);
+            let end = memchr_iter(b'\n', block).nth(nth).unwrap_or(block.len());
+            blocks.take(end + 1);
+            return Ok(Skipped::There);
+        }
+        is_open = block.last() != Some(&b'\n');
+        passed += found;
+        blocks.take(block.len());
+        indexes.learn(facts, blocks.position(), passed);
+    }
+    Ok(Skipped::End { lines: passed + u64::from(is_open) })
+}
+
+fn collect(
+    blocks: &mut Blocks<'_>,
+    form: Form,
+    wanted: Wanted,
+    passed: u64,
+    stop: &dyn Fn() -> bool,
+) -> Result<Window, ToolError> {
+    let mut window = Window::default();
+    let mut line = Line::default();
+    while !stop() && blocks.load()? {
+        let block = blocks.rest();
+        let end = memchr(b'\n', block);
+        line.add(block.get(..end.unwrap_or(block.len())).unwrap_or(block));
+        blocks.take(end.map_or(block.len(), |end| end + 1));
+        if end.is_some() {
+            if !line.finish(form, wanted, &mut window) {
+                window.has_more = true;
+                return Ok(window);
+            }
+            if window.lines.len() == wanted.lines {
+                window.has_more = blocks.load()?;
+                let ended = passed + window.lines.len() as u64;
+                window.total = (!window.has_more).then_some(ended);
+                return Ok(window);
+            }
+        }
+    }
+    if line.is_begun && !line.finish(form, wanted, &mut window) {
+        window.has_more = true;
+        return Ok(window);
+    }
+    window.total = Some(passed + window.lines.len() as u64);
+    Ok(window)
+}
+
+impl Window {
+    /// Takes a line if there is room for it.
+    fn take(&mut self, line: &str, is_cut: bool, wanted: Wanted) -> bool {
+        let (shown, is_long) = match line.char_indices().nth(LINE_CHARS) {
+            Some((end, _)) => (line.get(..end).unwrap_or(line), true),
+            None => (line, is_cut),
+        };
+        let is_full = self.lines.len() == wanted.lines
+            || (!self.lines.is_empty() && self.bytes + shown.len() > wanted.bytes);
+        if is_full {
+            return false;
+        }
+        self.cut += usize::from(is_long);
+        self.bytes += shown.len();
+        self.lines.push(shown.to_owned());
+        true
+    }
+}
+
+/// A line that is being put together from blocks.
+#[derive(Default)]
+struct Line {
+    bytes: Vec<u8>,
+    is_begun: bool,
+    is_cut: bool,
+}
+
+impl Line {
+    fn add(&mut self, piece: &[u8]) {
+        self.is_begun = true;
+        let room = LINE_BYTES.saturating_sub(self.bytes.len());
+        self.is_cut |= piece.len() > room;
+        self.bytes.extend_from_slice(piece.get(..room).unwrap_or(piece));
+    }
+
+    fn finish(&mut self, form: Form, wanted: Wanted, window: &mut Window) -> bool {
+        if !self.is_cut && self.bytes.last() == Some(&b'\r') {
+            self.bytes.pop();
+        }
+        let text = form.show(&self.bytes);
+        let is_taken = window.take(&text, self.is_cut, wanted);
+        self.bytes.clear();
+        (self.is_begun, self.is_cut) = (false, false);
+        is_taken
+    }
+}
+
+/// A file block by block; blocks begin at multiples of their length, so that their places can be remembered.
+struct Blocks<'a> {
+    file: &'a dyn OpenFile,
+    buffer: Vec<u8>,
+    /// Where the buffer begins in the file.
+    begin: u64,
+    filled: usize,
+    taken: usize,
+}
+
+impl<'a> Blocks<'a> {
+    fn new(file: &'a dyn OpenFile) -> Self {
+        let size = usize::try_from(file.facts().size).unwrap_or(usize::MAX);
+        // One byte more than the file tells its end from a full buffer.
+        let buffer = vec![0; BLOCK.min(size.saturating_add(1))];
+        Self { file, buffer, begin: 0, filled: 0, taken: 0 }
+    }
+
+    fn go_to(&mut self, offset: u64) {
+        (self.begin, self.filled, self.taken) = (offset, 0, 0);
+    }
+
+    /// Makes sure that something is left to look at; false at the end of the file.
+    fn load(&mut self) -> Result<bool, ToolError> {
+        if self.taken < self.filled {
+            return Ok(true);
+        }
+        self.begin += self.filled as u64;
+        (self.filled, self.taken) = (0, 0);
+        while self.filled < self.buffer.len() {
+            let place = self.begin + self.filled as u64;
+            let read = self.file.read_at(&mut self.buffer[self.filled..], place)?;
+            if read == 0 {
+                break;
+            }
+            self.filled += read;
+        }
+        Ok(self.filled > 0)
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.buffer.get(self.taken..self.filled).unwrap_or_default()
+    }
+
+    fn take(&mut self, bytes: usize) {
+        self.taken += bytes;
+    }
+
+    fn position(&self) -> u64 {
+        self.begin + self.taken as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use haft_core::files::{Facts, FileKind};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    struct Memory {
+        facts: Facts,
+        bytes: Vec<u8>,
+    }
+
+    impl OpenFile for Memory {
+        fn facts(&self) -> &Facts {
+            &self.facts
+        }
+
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, ToolError> {
+            let rest =
+                self.bytes.get(usize::try_from(offset).expect("small")..).unwrap_or_default();
+            // Short reads are the disk's right.
+            let length = rest.len().min(buffer.len()).min(100_000);
+            buffer[..length].copy_from_slice(&rest[..length]);
+            Ok(length)
+        }
+    }
+
+    fn file(bytes: impl Into<Vec<u8>>) -> Memory {
+        let bytes = bytes.into();
+        let facts = Facts {
+            path: PathBuf::from("a"),
+            kind: FileKind::File,
+            size: bytes.len() as u64,
+            mode: 0,
+            owner: (0, 0),
+            links: 1,
+            modified_ns: 0,
+            changed_ns: 0,
+            created_ns: None,
+            device: 1,
+            inode: 1,
+            link_target: None,
+        };
+        Memory { facts, bytes }
+    }
+
+    fn wanted(first: u64, lines: usize) -> Wanted {
+        Wanted { first, lines, bytes: 50_000 }
+    }
+
+    fn window(file: &Memory, wanted: Wanted, indexes: &LineIndexes) -> Window {
+        of_file(file, Form::UTF_8, wanted, indexes, &|| false).expect("readable")
+    }
+
+    #[test]
+    fn the_second_look_starts_near_and_sees_the_same() {
+        let text: String = (1..=300_000).map(|n| format!("line {n}\n")).collect();
+        let file = file(text);
+        let indexes = LineIndexes::default();
+        for _ in 0..2 {
+            let found = window(&file, wanted(250_000, 2), &indexes);
+            assert_eq!(found.lines, ["line 250000", "line 250001"]);
+            assert!(found.has_more && found.total.is_none());
+        }
+        assert!(indexes.seek(&file.facts, 249_999).0 >= 4 * LineIndexes::STEP);
+        let end = window(&file, wanted(300_000, 5), &indexes);
+        assert_eq!((end.lines.len(), end.has_more, end.total), (1, false, Some(300_000)));
+        let beyond = window(&file, wanted(300_001, 5), &indexes);
+        assert_eq!((beyond.lines.len(), beyond.total), (0, Some(300_000)));
+    }
+
+    #[test]
+    fn a_line_of_any_length_is_cut_and_the_next_one_found() {
+        let file = file(format!("{}\nnext\n", "\u{e9}".repeat(2_000_000)));
+        let found = window(&file, wanted(1, 5), &LineIndexes::default());
+        assert_eq!(found.lines[0].chars().count(), LINE_CHARS);
+        assert_eq!((found.lines[1].as_str(), found.cut, found.total), ("next", 1, Some(2)));
+    }
+
+    #[test]
+    fn bytes_are_bounded_but_one_line_is_always_there() {
+        let wanted = Wanted { first: 1, lines: 10, bytes: 5 };
+        let found = of_text("0123456789\nab\n", wanted);
+        assert_eq!((found.lines.len(), found.has_more, found.total), (1, true, Some(2)));
+    }
+
+    proptest! {
+        #[test]
+        fn both_ways_agree_with_a_simple_one(
+            text in "[ab\\r\\n\u{e9}]{0,60}",
+            first in 1_u64..12,
+            lines in 1_usize..6,
+            bytes in 1_usize..20,
+        ) {
+            let wanted = Wanted { first, lines, bytes };
+            let all: Vec<&str> = text.split_inclusive('\n').collect();
+            let total = all.len() as u64;
+            let whole = of_text(&text, wanted);
+            let indexes = LineIndexes::default();
+            let streamed = window(&file(text.as_bytes()), wanted, &indexes);
+            prop_assert_eq!(&whole.lines, &streamed.lines);
+            prop_assert_eq!(whole.has_more, streamed.has_more);
+            prop_assert_eq!(whole.total, Some(total));
+            prop_assert!(streamed.total.is_none_or(|seen| seen == total));
+            let skipped = usize::try_from(first - 1).expect("small");
+            for (line, expected) in whole.lines.iter().zip(all.iter().skip(skipped)) {
+                let expected = expected.strip_suffix('\n').unwrap_or(expected);
+                prop_assert_eq!(line, expected.strip_suffix('\r').unwrap_or(expected));
+            }
+            let taken = whole.lines.len() as u64;
+            prop_assert_eq!(whole.has_more, first <= total && first - 1 + taken < total);
+        }
+    }
+}
