@@ -15,7 +15,7 @@ use std::{
 };
 
 pub use self::{
-    change::{Change, Current, Target},
+    change::{Change, Current, Plan, Target},
     facts::{Entry, Facts, FileKind, LARGEST_HASHED, Listing, Version},
     lines::LineIndexes,
     search::{
@@ -79,12 +79,8 @@ pub trait Disk: Send + Sync {
     ///
     /// # Errors
     /// The plan's own, or what hindered the change; then everything is as before.
-    fn change(
-        &self,
-        paths: &[PathBuf],
-        warrant: &Warrant,
-        plan: &mut dyn FnMut(&[Target]) -> Result<Vec<Change>, ToolError>,
-    ) -> Result<(), ToolError>;
+    fn change(&self, paths: &[PathBuf], warrant: &Warrant, plan: Plan<'_>)
+    -> Result<(), ToolError>;
 
     /// Gives a file, link or directory another place; returns the old and the new path.
     ///
@@ -333,11 +329,7 @@ impl WriteFiles {
     ///
     /// # Errors
     /// As [`Disk::change`].
-    pub fn change(
-        &self,
-        paths: &[PathBuf],
-        plan: &mut dyn FnMut(&[Target]) -> Result<Vec<Change>, ToolError>,
-    ) -> Result<(), ToolError> {
+    pub fn change(&self, paths: &[PathBuf], plan: Plan<'_>) -> Result<(), ToolError> {
         self.disk.change(paths, &self.warrant, plan)
     }
 

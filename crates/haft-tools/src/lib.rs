@@ -3,16 +3,19 @@
 //!
 //! | group | what for |
 //! |---|---|
+//! | [`files`] | reading, finding and changing the files of the workspace |
 //! | [`reference`] | the smallest tool, which the documentation walks through |
 //!
 //! To add a tool see CONTRIBUTING.md, "Add a tool in five steps".
 
 use haft_core::StaticTool;
 
+pub mod files;
 pub mod reference;
+mod text;
 
 /// Every group's list, in the order that people and models see.
-static GROUPS: &[&[&StaticTool]] = &[reference::TOOLS];
+static GROUPS: &[&[&StaticTool]] = &[files::TOOLS, reference::TOOLS];
 
 /// Every tool, in order. Builds nothing: schemas are made when a tool is first looked at.
 pub fn all() -> impl Iterator<Item = &'static StaticTool> {

@@ -7,8 +7,9 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
 use haft_core::{
     CallRequest, Context, Gate, Input, Outcome, Policy, Redactor, Registry, Tool, ToolError,
-    ToolSpec, did_you_mean, nearest,
+    ToolSpec, did_you_mean, files::Disk, nearest,
 };
+use haft_exec::Workspace;
 use tokio::runtime::Runtime;
 
 use crate::{
@@ -129,7 +130,7 @@ impl<'a> Bench<'a> {
         context.deadline = globals.timeout;
         let request = CallRequest::new(tool, input, context);
         let prompt = Arc::new(self.prompt());
-        let gate = self.gate(settings, prompt.clone());
+        let gate = self.gate(settings, prompt.clone())?;
         if globals.run == Run::Dry {
             let explained = self.runtime.block_on(gate.explain(request))?;
             report::explanation(self.terminal, globals.format, &explained)?;
@@ -157,14 +158,37 @@ impl<'a> Bench<'a> {
         TerminalPrompt::new(self.terminal.clone(), user.clone(), *colours, Vec::new())
     }
 
-    fn gate(&self, settings: Settings, prompt: Arc<TerminalPrompt>) -> Gate {
-        Gate::builder(self.registry.clone())
+    fn gate(&self, mut settings: Settings, prompt: Arc<TerminalPrompt>) -> Result<Gate, ToolError> {
+        let workspace = self.workspace(&mut settings)?;
+        let gate = Gate::builder(self.registry.clone())
             .surroundings(settings.surroundings())
+            .paths(workspace.clone())
+            .service::<dyn Disk>(workspace)
             .policy(settings.policy)
             .limits(settings.limits)
             .redactor(Redactor::new(self.environment.secrets.iter().cloned()))
             .handler(prompt)
-            .build()
+            .build();
+        Ok(gate)
+    }
+
+    /// The folders that file tools work in. A further root that is gone is told and left out: it must not stop the rest.
+    fn workspace(&self, settings: &mut Settings) -> Result<Arc<Workspace>, ToolError> {
+        let mut workspace = Workspace::open(&settings.workspace).map_err(|error| {
+            let folder = settings.workspace.display();
+            ToolError::unavailable(format!("the workspace {folder} cannot be opened: {error}"))
+                .hint("mend its permissions, or name another one with --workspace")
+        })?;
+        for (name, path) in &settings.roots {
+            match workspace.add_root(name, path) {
+                Ok(real) => settings.policy.places.roots.push((name.clone(), real)),
+                Err(error) => {
+                    let message = format!("the root `@{name}` ({}): {error}", path.display());
+                    self.terminal.tell(Label::Warning, &message);
+                }
+            }
+        }
+        Ok(Arc::new(workspace))
     }
 
     fn warn(&self, settings: &Settings) {

@@ -29,6 +29,8 @@ pub(crate) struct Settings {
     pub(crate) workspace: PathBuf,
     /// Where the person stands.
     pub(crate) directory: PathBuf,
+    /// Further folders that file tools may work in, by name.
+    pub(crate) roots: Vec<(String, PathBuf)>,
     pub(crate) policy: Policy,
     pub(crate) limits: Limits,
     /// The profile in force.
@@ -117,7 +119,8 @@ impl Files {
         self.add_profiles(&mut policy)?;
         self.add_secrets(&mut policy);
         let limits = self.limits();
-        Ok(Settings { workspace, directory, policy, limits, profile: None, has_rules })
+        let roots = self.user.roots.clone();
+        Ok(Settings { workspace, directory, roots, policy, limits, profile: None, has_rules })
     }
 
     fn trusts(&self, workspace: &Path) -> bool {

@@ -3,15 +3,21 @@
 //! beside it, not here.
 //!
 //! ```no_run
-//! use haft::{CallRequest, Context, Gate, Registry};
+//! use std::{path::Path, sync::Arc};
+//!
+//! use haft::{CallRequest, Context, Gate, Registry, Workspace, files::Disk};
 //! use serde_json::json;
 //!
-//! # async fn example() -> Result<(), haft::RegistryError> {
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let registry = Registry::default();
 //! registry.register_all(haft::catalogue::all())?;
-//! let gate = Gate::builder(registry).build();
+//! let workspace = Arc::new(Workspace::open(Path::new("."))?);
+//! let gate = Gate::builder(registry)
+//!     .paths(workspace.clone())
+//!     .service::<dyn Disk>(workspace)
+//!     .build();
 //!
-//! let request = CallRequest::new("hello", json!({"name": "Ada"}), Context::new("my-session"));
+//! let request = CallRequest::new("read", json!({"path": "Cargo.toml"}), Context::new("my-session"));
 //! let outcome = gate.call(request).await;
 //! assert!(outcome.is_ok(), "{}", outcome.content);
 //! # Ok(())
@@ -24,6 +30,8 @@
 extern crate self as haft;
 
 pub use haft_core::*;
+/// The files of a folder, for tools to work on.
+pub use haft_exec::Workspace;
 pub use haft_macros::tool;
 /// The tools haft comes with.
 pub use haft_tools as catalogue;

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use super::OpenFile;
+use crate::ToolError;
 
 /// What has a path before a change.
 #[derive(Clone)]
@@ -23,6 +24,9 @@ pub struct Target {
     /// What is there.
     pub current: Current,
 }
+
+/// Says what is to become of targets, after seeing what is there.
+pub type Plan<'a> = &'a mut dyn FnMut(&[Target]) -> Result<Vec<Change>, ToolError>;
 
 /// What is to become of a target, by its place in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]

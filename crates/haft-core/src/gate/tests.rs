@@ -13,7 +13,8 @@ use serde_json::json;
 use super::*;
 use crate::{
     Attachment, BoxFuture, Call, Cancel, Capability, Effect, ErrorKind, Happening, MemoryApprovals,
-    MemoryLedger, MemoryOutputs, Need, Power, Progress, Remember, Schema, Scope, ToolSpec, Tools,
+    MemoryLedger, MemoryOutputs, Need, Power, Preview, Progress, Remember, Schema, Scope, ToolSpec,
+    Tools,
     policy::{Layer, LayerKind, Mode, Rule, Source},
 };
 
@@ -24,6 +25,7 @@ type Judge = dyn Fn(&Value) -> Vec<Access> + Send + Sync;
 struct Probe {
     spec: ToolSpec,
     judge: Box<Judge>,
+    foresee: fn(&Call) -> Option<String>,
     body: Box<Body>,
 }
 
@@ -45,6 +47,7 @@ impl Probe {
         Self {
             spec: ToolSpec::declared("test", name, "a probe", schema),
             judge: Box::new(|_| Vec::new()),
+            foresee: |_| None,
             body: Box::new(move |call| Box::pin(body(call))),
         }
     }
@@ -67,6 +70,10 @@ impl Tool for Probe {
 
     fn access(&self, input: &Value) -> Result<Vec<Access>, ToolError> {
         Ok((self.judge)(input))
+    }
+
+    fn preview(&self, call: &Call) -> Option<String> {
+        (self.foresee)(call)
     }
 
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, ToolError>> {
@@ -262,6 +269,66 @@ async fn a_yes_runs_exactly_what_was_shown() {
     assert_eq!(asked[0].suggestions, ["write(src/a.rs)", "write(src/**)"]);
     assert!(asked[0].reason.contains("mode `safe` asks before"), "{}", asked[0].reason);
     assert_eq!(ledger.entries()[0].verdict.as_ref().map(|v| v.by.as_str()), Some("ada"));
+}
+
+#[tokio::test]
+async fn who_is_asked_sees_the_change_that_the_tool_foresees() {
+    let foresights: [(fn(&Call) -> Option<String>, Preview); 3] = [
+        (|call| Some(format!("-{}", call.raw_input()["path"])), Preview::Diff("-\"a\"".into())),
+        (|_| None, Preview::Input("{\n  \"path\": \"a\"\n}".into())),
+        (|_| panic!("no foresight"), Preview::Input("{\n  \"path\": \"a\"\n}".into())),
+    ];
+    for (foresee, expected) in foresights {
+        let ran = Arc::new(AtomicUsize::new(0));
+        let person = Person::who(Some(Verdict::deny("ada", "test", None)));
+        let probe = Probe { foresee, ..writer(&ran) };
+        let policy = Policy::new([user_layer(Mode::Safe, &[])]);
+        let gate = builder([probe]).policy(policy).handler(person.clone()).build();
+        gate.call(call("write", json!({"path": "a"}))).await;
+        let asked = person.asked.lock().expect("not poisoned");
+        assert_eq!(asked[0].preview, expected);
+        assert_eq!(ran.load(Ordering::SeqCst), 0);
+    }
+}
+
+/// Paths as the file executor gives them: confined, with a link that leads out.
+struct Walled;
+
+impl crate::ResolvePath for Walled {
+    fn resolve(&self, path: &std::path::Path) -> std::path::PathBuf {
+        if path.ends_with("link") { "/etc/passwd".into() } else { path.to_owned() }
+    }
+
+    fn is_confined(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_asked_about_what_file_tools_cannot_reach() {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let person = Person::who(Some(Verdict::approve("ada", "test")));
+    let shell = echo()
+        .touching(|_| vec![Access::Read("/etc/passwd".into())])
+        .with(|spec| *spec = spec.clone().needs([Power::Shell]));
+    let policy = Policy::new([user_layer(Mode::None, &[])]);
+    let gate = builder([writer(&ran), shell])
+        .policy(policy)
+        .paths(Arc::new(Walled))
+        .handler(person.clone())
+        .build();
+    for (path, words) in [
+        ("link", "`link` leads to `/etc/passwd`, outside the workspace /w"),
+        ("/etc/x", "`/etc/x` is outside the workspace /w"),
+    ] {
+        let outcome = gate.call(call("write", json!({"path": path}))).await;
+        assert_eq!(kind(&outcome), ErrorKind::Denied);
+        assert!(outcome.content.contains(words), "{}", outcome.content);
+    }
+    assert_eq!(person.asked.lock().expect("not poisoned").len(), 0);
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+    let outcome = gate.call(call("echo", json!({}))).await;
+    assert!(outcome.is_ok(), "a command may be asked for: {}", outcome.content);
 }
 
 #[tokio::test]

@@ -28,6 +28,8 @@ pub(super) struct File {
     pub(super) except: Vec<String>,
     /// Project folders whose `allow` rules count.
     pub(super) trust: Vec<PathBuf>,
+    /// Folders outside the workspace that file tools may work in, by name.
+    pub(super) roots: Vec<(String, PathBuf)>,
     pub(super) limits: Vec<(Limit, usize)>,
 }
 
@@ -40,6 +42,7 @@ impl File {
             secrets: Vec::new(),
             except: Vec::new(),
             trust: Vec::new(),
+            roots: Vec::new(),
             limits: Vec::new(),
         }
     }
@@ -191,7 +194,7 @@ impl<'a> Section<'a> {
     fn file(&self) -> Result<File, ToolError> {
         self.check_keys(&[
             "approve", "allow", "ask", "deny", "trust", "profile", "secrets", "profiles", "agents",
-            "limits",
+            "limits", "roots",
         ])?;
         let place = self.reader.place;
         let mut file = File::empty(place.kind, Path::new(&*place.file));
@@ -201,6 +204,7 @@ impl<'a> Section<'a> {
         file.profiles = self.named("profiles", |section, name, at| section.profile(name, at))?;
         file.profile = self.text("profile")?.map(|(_, name)| name.to_owned());
         file.trust = self.trust()?;
+        file.roots = self.roots()?;
         file.limits = self.limits()?;
         self.secrets(&mut file)?;
         Ok(file)
@@ -254,6 +258,29 @@ impl<'a> Section<'a> {
             Err(self.reader.fault(at, &problem, "write the whole path, or begin it with `~/`"))
         };
         self.texts("trust")?.into_iter().map(folder).collect()
+    }
+
+    fn roots(&self) -> Result<Vec<(String, PathBuf)>, ToolError> {
+        self.only_for("roots", &[LayerKind::User])?;
+        let Some(table) = self.table("roots")? else { return Ok(Vec::new()) };
+        let section = Section { path: "roots.", table, ..*self };
+        let root = |(key, _): (&Spanned<_>, _)| {
+            let name: &str = AsRef::<str>::as_ref(key.get_ref());
+            let Some((at, folder)) = section.text(name)? else { return Ok(None) };
+            let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            if name.is_empty() || !name.chars().all(is_word) {
+                let problem =
+                    format!("`roots.{name}`: the name may have letters, digits, `-`, `_` and `.`");
+                return Err(self.reader.fault(at, &problem, "its files are called `@name/…`"));
+            }
+            let path = PathBuf::from(self.reader.path(at, folder)?);
+            if path.is_absolute() {
+                return Ok(Some((name.to_owned(), path)));
+            }
+            let problem = format!("`roots.{name}`: expected an absolute path, found `{folder}`");
+            Err(self.reader.fault(at, &problem, "write the whole path, or begin it with `~/`"))
+        };
+        table.iter().filter_map(|entry| root(entry).transpose()).collect()
     }
 
     fn secrets(&self, file: &mut File) -> Result<(), ToolError> {
