@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-const SUBCOMMANDS: &str = "check, test, docs, setup";
+const SUBCOMMANDS: &str = "check, test, docs, setup, bench";
 
 const HELP: &str = "\
 what this repository does to itself
@@ -37,6 +37,7 @@ usage: cargo xtask <subcommand>
   docs            write the generated pages under docs/
   docs --check    fail if a generated page is stale
   setup           install what the tests need, where that is possible
+  bench           install rg and fd to compare with, then run `haft bench` in release mode
 ";
 
 #[derive(Debug, PartialEq)]
@@ -45,6 +46,7 @@ enum Task {
     Check,
     Test,
     Setup,
+    Bench,
     Docs(docs::Mode),
 }
 
@@ -66,10 +68,11 @@ fn parse(arguments: &[String]) -> Result<Task> {
         ["check"] => Task::Check,
         ["test"] => Task::Test,
         ["setup"] => Task::Setup,
+        ["bench"] => Task::Bench,
         ["docs"] => Task::Docs(docs::Mode::Write),
         ["docs", "--check"] => Task::Docs(docs::Mode::Compare),
         [] => bail!("no subcommand: expected one of {SUBCOMMANDS}"),
-        [task @ ("check" | "test" | "setup" | "docs"), rest @ ..] => {
+        [task @ ("check" | "test" | "setup" | "bench" | "docs"), rest @ ..] => {
             bail!("unexpected argument for `{task}`: `{}`", rest.join(" "))
         }
         [other, ..] => bail!("unknown subcommand `{other}`: expected one of {SUBCOMMANDS}"),
@@ -82,6 +85,10 @@ fn run(task: Task) -> Result<()> {
         Task::Check => check::run()?,
         Task::Test => test::run()?,
         Task::Setup => setup::run()?,
+        Task::Bench => {
+            setup::for_bench();
+            shell::run(&["cargo", "run", "--release", "-p", "haft", "--", "bench"])?;
+        }
         Task::Docs(mode) => docs::run(mode)?,
     }
     Ok(())
@@ -101,6 +108,7 @@ mod tests {
         assert_eq!(parsed("check").unwrap(), Task::Check);
         assert_eq!(parsed("test").unwrap(), Task::Test);
         assert_eq!(parsed("setup").unwrap(), Task::Setup);
+        assert_eq!(parsed("bench").unwrap(), Task::Bench);
         assert_eq!(parsed("docs").unwrap(), Task::Docs(docs::Mode::Write));
         assert_eq!(parsed("docs --check").unwrap(), Task::Docs(docs::Mode::Compare));
         assert_eq!(parsed("--help").unwrap(), Task::Help);
@@ -111,7 +119,7 @@ mod tests {
     fn an_unknown_or_missing_subcommand_lists_the_known_ones() {
         for line in ["", "tset", "frobnicate now"] {
             let message = parsed(line).unwrap_err().to_string();
-            assert!(message.contains("check, test, docs, setup"), "{message}");
+            assert!(message.contains("check, test, docs, setup, bench"), "{message}");
         }
         assert!(parsed("tset").unwrap_err().to_string().contains("`tset`"));
     }

@@ -23,6 +23,20 @@ const COMPONENTS: &[Component] = &[
         need: Need::Optional,
         install: Install::Cargo("cargo-nextest"),
     },
+    Component {
+        name: "ripgrep",
+        probe: &["rg", "--version"],
+        needed_for: "rows of `haft bench`",
+        need: Need::Bench,
+        install: Install::Cargo("ripgrep"),
+    },
+    Component {
+        name: "fd",
+        probe: &["fd", "--version"],
+        needed_for: "rows of `haft bench`",
+        need: Need::Bench,
+        install: Install::Cargo("fd-find"),
+    },
 ];
 
 struct Component {
@@ -39,6 +53,8 @@ enum Need {
     Required,
     /// Used where it is; never installed, never missed.
     Optional,
+    /// Only to compare with, by `cargo xtask bench`.
+    Bench,
 }
 
 /// Each by the package's name: where it comes from is the machine's own configuration.
@@ -72,8 +88,12 @@ const fn required(
 }
 
 pub(crate) fn run() -> Result<()> {
-    let mut missing: Vec<&Component> =
-        COMPONENTS.iter().filter(|component| !shell::works(component.probe)).collect();
+    let is_for_tests = |component: &&Component| component.need != Need::Bench;
+    let mut missing: Vec<&Component> = COMPONENTS
+        .iter()
+        .filter(is_for_tests)
+        .filter(|component| !shell::works(component.probe))
+        .collect();
     if !missing.is_empty() {
         install(&missing, rights());
         missing.retain(|component| !shell::works(component.probe));
@@ -81,9 +101,16 @@ pub(crate) fn run() -> Result<()> {
     verdict(&missing, in_ci())
 }
 
+/// Installs what `haft bench` compares with. What cannot be had is a row without a ratio.
+pub(crate) fn for_bench() {
+    let rows = COMPONENTS.iter().filter(|component| component.need == Need::Bench);
+    let missing: Vec<&Component> = rows.filter(|row| !shell::works(row.probe)).collect();
+    install(&missing, rights());
+}
+
 fn install(missing: &[&Component], rights: Rights) {
     let needed: Vec<&Component> =
-        missing.iter().filter(|component| component.need == Need::Required).copied().collect();
+        missing.iter().filter(|component| component.need != Need::Optional).copied().collect();
     let apt = |component: &&Component| matches!(component.install, Install::Apt(_));
     let mut lines = Vec::new();
     // The lists may be older than the packages they name; fetching them once is enough for all.
