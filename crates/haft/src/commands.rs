@@ -1,7 +1,7 @@
 //! The commands: every tool by its name, and the few that are about tools. A call builds the parser of one tool only;
 //! help, completions and the manual build them all.
 
-use std::{ffi::OsString, io, process::ExitCode, sync::Arc};
+use std::{ffi::OsString, io, path::PathBuf, process::ExitCode, sync::Arc};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
@@ -13,6 +13,7 @@ use haft_exec::Workspace;
 use tokio::runtime::Runtime;
 
 use crate::{
+    bench::{self, Extent},
     calls::{self, Attendant, Watching},
     config::Settings,
     environment::Environment,
@@ -38,6 +39,7 @@ pub(crate) fn run(
     match word {
         Some("call") => bench.call(&parse(root(options).subcommand(call_command()), arguments)?),
         Some("tools") => bench.tools(&parse(root(options).subcommand(tools_command()), arguments)?),
+        Some("bench") => bench.bench(&parse(root(options).subcommand(bench_command()), arguments)?),
         None | Some("completions" | "man" | "help") => bench.about_all(arguments),
         Some(word) => match bench.find(word) {
             Some(tool) => bench.tool(&*tool, options, arguments),
@@ -217,6 +219,26 @@ impl<'a> Bench<'a> {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// `haft bench`
+    fn bench(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+        let globals = Globals::of(matches);
+        let settings = Settings::load(&globals, self.environment)?;
+        let number = |name: &str| matches.get_one::<u32>(name).map_or(1, |value| *value as usize);
+        let only = matches.get_one::<String>("only").cloned().unwrap_or_default();
+        let (files, rounds) = (number("files").max(1_000), number("rounds").max(1));
+        let extent = Extent { only, files, rounds };
+        let folder = matches.get_one::<PathBuf>("dir").cloned();
+        let folder = folder.unwrap_or_else(|| settings.workspace.join(".haft"));
+        let tell = |what: &str| self.terminal.draw_status(what);
+        let table = bench::run(&folder, extent, &self.registry, self.runtime, &tell);
+        self.terminal.end_status();
+        match globals.format {
+            Format::Json => report::json(self.terminal, &table?)?,
+            Format::Text => self.terminal.print(&table?.text())?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
     /// What needs the parser of every tool.
     fn about_all(&self, arguments: &[OsString]) -> Result<ExitCode, Stop> {
         let commands = self.all_commands().after_long_help(after_help());
@@ -317,11 +339,36 @@ fn tool_command(spec: &ToolSpec, form: &ToolCommand) -> Command {
     if kebab == spec.name { command } else { command.alias(kebab) }
 }
 
+fn bench_command() -> Command {
+    let number = |name: &'static str, default: &'static str, help: &'static str| {
+        let arg = Arg::new(name).long(name).value_name("N").default_value(default).help(help);
+        arg.value_parser(value_parser!(u32))
+    };
+    Command::new("bench")
+        .about("Measure the tools against what the same work costs by hand, rg and fd")
+        .arg(
+            Arg::new("only")
+                .long("only")
+                .value_name("TEXT")
+                .help("Only rows whose name contains this"),
+        )
+        .arg(number("files", "40000", "Files in the tree that is searched"))
+        .arg(number("rounds", "9", "How often slow work is repeated; quick work 20 times as often"))
+        .arg(
+            Arg::new("dir")
+                .long("dir")
+                .value_name("DIR")
+                .value_parser(value_parser!(PathBuf))
+                .help("Where to make the files to work on [default: .haft of the workspace]"),
+        )
+}
+
 /// The commands that are no tools.
-fn own_commands() -> [Command; 4] {
+fn own_commands() -> [Command; 5] {
     [
         call_command(),
         tools_command(),
+        bench_command(),
         Command::new("completions").about("Print a completion script for your shell").arg(
             Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell)),
         ),

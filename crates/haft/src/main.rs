@@ -1,6 +1,7 @@
 //! The command line of haft: arguments, files, environment and terminal, wired to the gate. What a call does is in the
 //! crates below; nothing here knows any tool.
 
+mod bench;
 mod calls;
 mod commands;
 mod config;

@@ -14,6 +14,11 @@ const AROUND: usize = 3;
 /// 50,000 lines with little in common come near it.
 const LONGEST_SEARCH: Duration = Duration::from_millis(300);
 
+/// A line of a shortened diff has at most so many characters.
+const LONGEST_LINE: usize = 500;
+/// What a line may take on average, in bytes: 200 lines stay far below what a model is shown.
+const USUAL_LINE: usize = 150;
+
 const NO_NEWLINE: &str = "\\ No newline at end of file\n";
 
 /// What differs between two texts.
@@ -47,16 +52,26 @@ pub(crate) fn unified(path: &str, old: &str, new: &str) -> Change {
     change
 }
 
-/// The first `most_lines` lines of a diff, and how many were left out.
+/// The first `most_lines` lines of a diff, or fewer when they are long, and how many were left out. A line of a
+/// minified file is cut.
 pub(crate) fn shortened(diff: &str, most_lines: usize) -> String {
-    let lines = diff.lines().count();
-    if lines <= most_lines {
-        return diff.to_owned();
+    let mut short = String::new();
+    let mut lines = diff.split_inclusive('\n');
+    for line in lines.by_ref().take(most_lines) {
+        let line = line.strip_suffix('\n').unwrap_or(line);
+        match line.char_indices().nth(LONGEST_LINE) {
+            Some((at, _)) => short.extend([line.get(..at).unwrap_or(line), "…\n"]),
+            None => short.extend([line, "\n"]),
+        }
+        if short.len() > most_lines.saturating_mul(USUAL_LINE) {
+            break;
+        }
     }
-    let mut short: String = diff.split_inclusive('\n').take(most_lines).collect();
-    let left_out = lines - most_lines;
-    let noun = if left_out == 1 { "line" } else { "lines" };
-    short.push_str(&format!("… {left_out} more {noun} of this diff left out\n"));
+    let left_out = lines.count();
+    if left_out > 0 {
+        let noun = if left_out == 1 { "line" } else { "lines" };
+        short.push_str(&format!("… {left_out} more {noun} of this diff left out\n"));
+    }
     short
 }
 
@@ -336,6 +351,11 @@ mod tests {
         assert_eq!(shortened("a\nb\nc\n", 1), "a\n… 2 more lines of this diff left out\n");
         assert_eq!(shortened("a\nb\nc\n", 2), "a\nb\n… 1 more line of this diff left out\n");
         assert_eq!(shortened("", 0), "");
+        assert_eq!(shortened("+a\r\n", 1), "+a\r\n");
+        let long = format!("-{}\n+b\n", "\u{e9}".repeat(1_000_000));
+        let cut = format!("-{}…\n+b\n", "\u{e9}".repeat(LONGEST_LINE - 1));
+        assert_eq!(shortened(&long, 200), cut);
+        assert!(shortened(&long.repeat(300), 200).len() < 200 * USUAL_LINE + 1_100);
     }
 
     fn unmarked(text: &str) -> String {

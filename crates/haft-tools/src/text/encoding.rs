@@ -64,6 +64,11 @@ impl Form {
         *self == Self::UTF_8
     }
 
+    /// Whether any text is known again as what it is: UTF-8, or whatever has a mark.
+    pub(crate) fn is_told_by_itself(&self) -> bool {
+        self.has_bom || self.encoding == UTF_8
+    }
+
     /// Whether a newline is the byte 10 and that byte is nothing else.
     pub(crate) fn has_byte_lines(&self) -> bool {
         !self.is_utf16()
@@ -73,12 +78,12 @@ impl Form {
         self.encoding == UTF_16LE || self.encoding == UTF_16BE
     }
 
-    /// For showing: what cannot be decoded becomes a replacement character. The mark at the beginning is not shown.
+    /// For showing: what cannot be decoded becomes a replacement character. The mark at the beginning must be off.
     pub(crate) fn show(&self, bytes: &[u8]) -> String {
         self.encoding.decode_without_bom_handling(bytes).0.into_owned()
     }
 
-    /// The length of the mark at the beginning.
+    /// The mark at the beginning.
     pub(crate) fn mark(&self) -> &'static [u8] {
         match self.has_bom {
             false => b"",

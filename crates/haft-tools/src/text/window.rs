@@ -22,8 +22,10 @@ pub(crate) struct Wanted {
     pub(crate) first: u64,
     /// The most lines.
     pub(crate) lines: usize,
-    /// The most bytes of text, line numbers not counted.
+    /// The most bytes of text.
     pub(crate) bytes: usize,
+    /// What a line takes besides its own text.
+    pub(crate) margin: usize,
 }
 
 /// Lines out of a file.
@@ -37,7 +39,7 @@ pub(crate) struct Window {
     pub(crate) has_more: bool,
     /// The number of lines in the file, when its end was seen.
     pub(crate) total: Option<u64>,
-    /// The bytes of the lines together.
+    /// The bytes of the lines together, with what each takes besides.
     bytes: usize,
 }
 
@@ -127,6 +129,9 @@ fn collect(
 ) -> Result<Window, ToolError> {
     let mut window = Window::default();
     let mut line = Line::default();
+    if passed == 0 && blocks.load()? && blocks.rest().starts_with(form.mark()) {
+        blocks.take(form.mark().len());
+    }
     while !stop() && blocks.load()? {
         let block = blocks.rest();
         let end = memchr(b'\n', block);
@@ -160,13 +165,14 @@ impl Window {
             Some((end, _)) => (line.get(..end).unwrap_or(line), true),
             None => (line, is_cut),
         };
-        let is_full = self.lines.len() == wanted.lines
-            || (!self.lines.is_empty() && self.bytes + shown.len() > wanted.bytes);
+        let bytes = self.bytes + shown.len() + wanted.margin;
+        let is_full =
+            self.lines.len() == wanted.lines || (!self.lines.is_empty() && bytes > wanted.bytes);
         if is_full {
             return false;
         }
         self.cut += usize::from(is_long);
-        self.bytes += shown.len();
+        self.bytes = bytes;
         self.lines.push(shown.to_owned());
         true
     }
@@ -302,7 +308,7 @@ mod tests {
     }
 
     fn wanted(first: u64, lines: usize) -> Wanted {
-        Wanted { first, lines, bytes: 50_000 }
+        Wanted { first, lines, bytes: 50_000, margin: 0 }
     }
 
     fn window(file: &Memory, wanted: Wanted, indexes: &LineIndexes) -> Window {
@@ -336,7 +342,7 @@ mod tests {
 
     #[test]
     fn bytes_are_bounded_but_one_line_is_always_there() {
-        let wanted = Wanted { first: 1, lines: 10, bytes: 5 };
+        let wanted = Wanted { first: 1, lines: 10, bytes: 5, margin: 0 };
         let found = of_text("0123456789\nab\n", wanted);
         assert_eq!((found.lines.len(), found.has_more, found.total), (1, true, Some(2)));
     }
@@ -348,8 +354,9 @@ mod tests {
             first in 1_u64..12,
             lines in 1_usize..6,
             bytes in 1_usize..20,
+            margin in 0_usize..4,
         ) {
-            let wanted = Wanted { first, lines, bytes };
+            let wanted = Wanted { first, lines, bytes, margin };
             let all: Vec<&str> = text.split_inclusive('\n').collect();
             let total = all.len() as u64;
             let whole = of_text(&text, wanted);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use proptest::prelude::*;
 use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
 
-use super::{Action, Applied, FilePatch, Hunk, PatchError, Touch, apply, parse, paths};
+use super::{Action, FilePatch, Hunk, PatchError, Touch, apply, apply::Applied, parse, paths};
 
 const NO_NEWLINE: &str = "\\ No newline at end of file\n";
 

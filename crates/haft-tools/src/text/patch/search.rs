@@ -310,7 +310,7 @@ fn signed(line: usize) -> isize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::patch::{Action, Applied, apply, parse};
+    use crate::text::patch::{Action, apply, apply::Applied, parse};
 
     fn hunks(patch: &str) -> Vec<Hunk> {
         let files = parse(patch).expect("it parses");

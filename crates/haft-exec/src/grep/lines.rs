@@ -1,0 +1,160 @@
+//! The lines that a search finds in one file, as they go into the answer: without their ending, valid, not too long.
+
+use std::io;
+
+use grep_matcher::Matcher;
+use grep_regex::RegexMatcher;
+use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
+use haft_core::files::MatchLine;
+use memchr::memchr;
+
+/// The lines of one file so far.
+pub(crate) struct Lines<'a> {
+    pub(crate) matcher: &'a RegexMatcher,
+    /// Longer lines are cut.
+    pub(crate) line_chars: usize,
+    /// After more matching lines the rest of the file does not matter.
+    pub(crate) enough: usize,
+    pub(crate) lines: Vec<MatchLine>,
+    pub(crate) matches: usize,
+    pub(crate) is_binary: bool,
+}
+
+impl Lines<'_> {
+    fn push(&mut self, number: Option<u64>, line: &[u8], is_match: bool) {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let find = || self.matcher.find(line).ok().flatten().map_or(0, |found| found.start());
+        let (text, is_cut) = cut(line, self.line_chars, || if is_match { find() } else { 0 });
+        let number = number.unwrap_or_default();
+        self.lines.push(MatchLine { number, text, is_match, is_cut });
+        self.matches += usize::from(is_match);
+    }
+}
+
+impl Sink for &mut Lines<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
+        // Of a file in memory only the beginning was looked at so far.
+        if self.matches == 0 && memchr(0, found.buffer()).is_some() {
+            self.is_binary = true;
+            return Ok(false);
+        }
+        for (number, line) in (found.line_number().unwrap_or_default()..).zip(found.lines()) {
+            self.push(Some(number), line, true);
+            if self.matches > self.enough {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn context(&mut self, _: &Searcher, found: &SinkContext<'_>) -> Result<bool, io::Error> {
+        self.push(found.line_number(), found.bytes(), false);
+        Ok(true)
+    }
+
+    fn binary_data(&mut self, _: &Searcher, _: u64) -> Result<bool, io::Error> {
+        self.is_binary = true;
+        Ok(false)
+    }
+}
+
+/// Keeps the first matching lines, each with its context.
+pub(crate) fn keep_matches(lines: &mut Vec<MatchLine>, most: usize, context: usize) {
+    let mut kept = 0;
+    let mut last = 0;
+    let end = lines.iter().position(|line| {
+        if line.is_match {
+            kept += 1;
+            last = line.number;
+            return kept > most;
+        }
+        // What comes later belongs to the next match.
+        kept == most && line.number > last.saturating_add(context as u64)
+    });
+    lines.truncate(if most == 0 { 0 } else { end.unwrap_or(lines.len()) });
+}
+
+/// At most so many characters of a line, so that the place is among them; and whether that is not all.
+fn cut(line: &[u8], most: usize, place: impl FnOnce() -> usize) -> (String, bool) {
+    // A character has at most four bytes: longer lines need not be counted.
+    if line.len() <= most.saturating_mul(4) {
+        let text = String::from_utf8_lossy(line);
+        if line.len() <= most || text.chars().count() <= most {
+            return (text.into_owned(), false);
+        }
+    }
+    let is_inside = |at: usize| line.get(at).is_some_and(|byte| byte & 0xC0 == 0x80);
+    let place = place().min(line.len());
+    // Some of what stands before helps to understand the match.
+    let (mut start, mut before) = (place, 0);
+    while start > 0 && before < most / 4 && place - start < most {
+        start -= 1;
+        before += usize::from(!is_inside(start));
+    }
+    start = start.min(line.len().saturating_sub(most));
+    while start < place && is_inside(start) {
+        start += 1;
+    }
+    let end = start.saturating_add(most.saturating_mul(4)).min(line.len());
+    let text = String::from_utf8_lossy(line.get(start..end).unwrap_or_default());
+    (text.chars().take(most).collect(), true)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, most: usize, place: usize, expected: &str) {
+        let (text, is_cut) = cut(line.as_bytes(), most, || place);
+        assert_eq!(text, expected);
+        assert_eq!(is_cut, text != line);
+    }
+
+    #[test]
+    fn a_long_line_is_cut_around_its_match() {
+        check("short", 8, 0, "short");
+        check("äöüäöüäö", 8, 0, "äöüäöüäö");
+        check("0123456789abcdef", 8, 0, "01234567");
+        check("0123456789abcdef", 8, 7, "56789abc");
+        check("0123456789abcdef", 8, 15, "89abcdef");
+        check("ääääääääääxyz", 4, 20, "äxyz");
+    }
+
+    #[test]
+    fn matches_beyond_the_limit_go_with_their_context() {
+        let line =
+            |number, is_match| MatchLine { number, text: String::new(), is_match, is_cut: false };
+        let all = [1, 2, 3, 4, 9, 10, 11].map(|number| line(number, [2, 4, 10].contains(&number)));
+        for (most, expected) in [(0, 0), (1, 3), (2, 4), (3, 7), (9, 7)] {
+            let mut lines = all.to_vec();
+            keep_matches(&mut lines, most, 1);
+            assert_eq!(lines.len(), expected, "{most}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_cut_line_is_short_and_shows_the_place(
+            line in proptest::collection::vec(any::<u8>(), 0..200),
+            most in 4_usize..40,
+            place in 0_usize..200,
+        ) {
+            let (text, is_cut) = cut(&line, most, || place);
+            prop_assert!(text.chars().count() <= most);
+            prop_assert!(is_cut || text == String::from_utf8_lossy(&line));
+        }
+
+        #[test]
+        fn the_match_is_seen(before in "[a-zä]{0,60}", after in "[a-zä]{0,60}", most in 8_usize..40) {
+            let line = format!("{before}X{after}");
+            let (text, _) = cut(line.as_bytes(), most, || before.len());
+            prop_assert!(text.contains('X') && line.contains(&text), "{text} of {line}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! From the path a tool names to the place it really is: links are followed here, by us, so that rules and warrants
+//! judge the path that is then opened, and a link that leads out is seen for what it is.
+
+use std::{
+    collections::VecDeque,
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    path::{Component, Path, PathBuf},
+};
+
+use haft_core::ToolError;
+use rustix::{
+    fs::{self, FileType, OFlags},
+    io::Errno,
+};
+
+use crate::root::Root;
+
+/// As many links as the kernel follows.
+const MOST_LINKS: usize = 40;
+const LONGEST_PATH: usize = 4096;
+
+/// Where a path leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Below a root, by plain names: no link, no dot. Whether anything is there is another question.
+    Inside { root: usize, path: PathBuf },
+    /// Elsewhere; absolute.
+    Outside(PathBuf),
+}
+
+/// What to do with a link at the very end of a path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LastLink {
+    Follow,
+    Keep,
+}
+
+/// Finds where a path leads.
+///
+/// # Errors
+/// Of kind `input` when it is no path at all or a circle of links.
+pub(crate) fn locate(roots: &[Root], path: &Path, last: LastLink) -> Result<Place, ToolError> {
+    check(path)?;
+    let ahead = VecDeque::new();
+    let mut walk = Walk { roots, last, root: 0, done: PathBuf::new(), ahead, links: 0 };
+    match start(roots, path) {
+        Ok((root, below)) => {
+            if let Some(plain) = plain_names(&below)
+                && is_free_of_links(&roots[root], &plain, last)
+            {
+                return Ok(Place::Inside { root, path: plain });
+            }
+            walk.root = root;
+            walk.ahead.extend(below.components().filter_map(Part::of));
+        }
+        Err(elsewhere) => {
+            if let Some(outside) = walk.enter(&elsewhere) {
+                return Ok(Place::Outside(outside));
+            }
+        }
+    }
+    walk.follow().ok_or_else(|| {
+        ToolError::input(format!("`{}` is a circle of links", path.display()))
+            .hint("name the file itself")
+    })
+}
+
+fn check(path: &Path) -> Result<(), ToolError> {
+    let bytes = path.as_os_str().as_bytes();
+    if bytes.contains(&0) {
+        let shown = path.display().to_string().replace('\0', "\\0");
+        return Err(ToolError::input(format!("`{shown}` contains a zero byte"))
+            .hint("give the path without it"));
+    }
+    if bytes.len() > LONGEST_PATH {
+        return Err(ToolError::input(format!("the path has {} bytes", bytes.len()))
+            .hint(format!("no file system takes more than {LONGEST_PATH}")));
+    }
+    Ok(())
+}
+
+/// The root a path starts at, and the rest; or the absolute path that starts at none.
+fn start(roots: &[Root], path: &Path) -> Result<(usize, PathBuf), PathBuf> {
+    if path.has_root() {
+        return below_a_root(roots, path).ok_or_else(|| path.to_owned());
+    }
+    let named = path.components().next().and_then(|first| {
+        let name = first.as_os_str().to_str()?.strip_prefix('@')?;
+        let root = roots.iter().position(|root| root.name.as_deref() == Some(name))?;
+        Some((root, path.strip_prefix(first).ok()?.to_owned()))
+    });
+    Ok(named.unwrap_or_else(|| (0, path.to_owned())))
+}
+
+/// By the letters; of nested roots the inner one.
+fn below_a_root(roots: &[Root], path: &Path) -> Option<(usize, PathBuf)> {
+    let below = roots.iter().enumerate().filter_map(|(root, candidate)| {
+        Some((root, path.strip_prefix(&candidate.path).ok()?.to_owned()))
+    });
+    below.min_by_key(|(_, rest)| rest.as_os_str().len())
+}
+
+/// The same path of plain names only, if that can be had without knowing the disk.
+fn plain_names(path: &Path) -> Option<PathBuf> {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => plain.push(name),
+            Component::CurDir => {}
+            _ => return None,
+        }
+    }
+    Some(plain)
+}
+
+/// One question to the kernel, which is all that most paths need. A missing name ends the path: there is no link after it.
+fn is_free_of_links(root: &Root, path: &Path, last: LastLink) -> bool {
+    if path.as_os_str().is_empty() {
+        return true;
+    }
+    match root.open_at(path, OFlags::PATH) {
+        Ok(_) if last == LastLink::Keep => true,
+        Ok(handle) => !is_link(&handle),
+        Err(Errno::LOOP) => false,
+        // Missing, closed to us, a mount: whatever it is, opening it will say so.
+        Err(_) => true,
+    }
+}
+
+fn is_link(handle: &impl std::os::fd::AsFd) -> bool {
+    fs::fstat(handle).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_symlink())
+}
+
+enum Part {
+    Name(OsString),
+    Up,
+}
+
+impl Part {
+    fn of(component: Component<'_>) -> Option<Self> {
+        match component {
+            Component::Normal(name) => Some(Self::Name(name.to_owned())),
+            Component::ParentDir => Some(Self::Up),
+            _ => None,
+        }
+    }
+
+    fn name(&self) -> &OsStr {
+        match self {
+            Self::Name(name) => name,
+            Self::Up => OsStr::new(".."),
+        }
+    }
+}
+
+/// A walk along a path, name by name.
+struct Walk<'a> {
+    roots: &'a [Root],
+    last: LastLink,
+    root: usize,
+    done: PathBuf,
+    ahead: VecDeque<Part>,
+    links: usize,
+}
+
+impl Walk<'_> {
+    /// `None` after too many links.
+    fn follow(mut self) -> Option<Place> {
+        while let Some(part) = self.ahead.pop_front() {
+            let target = match part {
+                Part::Name(name) => {
+                    self.done.push(name);
+                    let is_kept = self.last == LastLink::Keep && self.ahead.is_empty();
+                    let Some(target) = (if is_kept { None } else { self.link() }) else { continue };
+                    self.done.pop();
+                    target
+                }
+                Part::Up if self.done.pop() => continue,
+                Part::Up => self.roots[self.root].path.parent().unwrap_or(Path::new("/")).into(),
+            };
+            self.links += 1;
+            if self.links > MOST_LINKS {
+                return None;
+            }
+            if let Some(outside) = self.turn_to(&target) {
+                return Some(Place::Outside(outside));
+            }
+        }
+        Some(Place::Inside { root: self.root, path: self.done })
+    }
+
+    /// What the last name links to, if it is a link.
+    fn link(&self) -> Option<PathBuf> {
+        let handle = self.roots[self.root].open_at(&self.done, OFlags::PATH).ok()?;
+        if !is_link(&handle) {
+            return None;
+        }
+        let target = fs::readlinkat(&handle, "", Vec::new()).ok()?;
+        Some(PathBuf::from(OsStr::from_bytes(target.as_bytes())))
+    }
+
+    /// Goes on at a link's target; the real path when that is below no root.
+    fn turn_to(&mut self, target: &Path) -> Option<PathBuf> {
+        if !target.has_root() {
+            self.put_ahead(target);
+            return None;
+        }
+        if below_a_root(self.roots, target).is_some() {
+            return self.enter(target);
+        }
+        // What comes after the target is looked up out there too: it may well be the way back.
+        let whole =
+            self.ahead.drain(..).fold(target.to_owned(), |path, part| path.join(part.name()));
+        self.enter(&whole)
+    }
+
+    /// Goes on at an absolute path; the real path when that is below no root. It may turn out to be ours by another
+    /// name: `/tmp` is a link on some machines.
+    fn enter(&mut self, path: &Path) -> Option<PathBuf> {
+        let (root, rest) = match below_a_root(self.roots, path) {
+            Some(below) => below,
+            None => {
+                let real = real_path(self.roots, path, self.last);
+                match below_a_root(self.roots, &real) {
+                    Some(below) => below,
+                    None => return Some(real),
+                }
+            }
+        };
+        (self.root, self.done) = (root, PathBuf::new());
+        self.put_ahead(&rest);
+        None
+    }
+
+    fn put_ahead(&mut self, path: &Path) {
+        for part in path.components().rev().filter_map(Part::of) {
+            self.ahead.push_front(part);
+        }
+    }
+}
+
+/// The real path of something elsewhere, for judging it; nothing elsewhere is opened. The part that is not there keeps
+/// its names, and so does a last link that is to be kept.
+fn real_path(roots: &[Root], path: &Path, last: LastLink) -> PathBuf {
+    let whole = path.canonicalize().ok();
+    let is_root = |path: &PathBuf| roots.iter().any(|root| root.path == *path);
+    match whole {
+        // A link to a root is no entry of any root: it can only mean the root.
+        Some(whole)
+            if last == LastLink::Follow || path.file_name().is_none() || is_root(&whole) =>
+        {
+            return whole;
+        }
+        _ => {}
+    }
+    let mut missing: Vec<Component<'_>> = Vec::new();
+    for (ancestor, above) in path.ancestors().zip(path.ancestors().skip(1)) {
+        missing.extend(ancestor.components().next_back());
+        if let Ok(real) = above.canonicalize() {
+            return missing.iter().rev().fold(real, |path, part| match part {
+                Component::ParentDir => path.parent().map_or(path.clone(), Path::to_owned),
+                Component::Normal(name) => path.join(name),
+                _ => path,
+            });
+        }
+    }
+    path.to_owned()
+}

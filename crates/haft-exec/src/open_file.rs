@@ -1,0 +1,40 @@
+//! An open regular file.
+
+use std::{os::fd::OwnedFd, sync::Arc};
+
+use haft_core::{
+    ToolError,
+    files::{Facts, OpenFile},
+};
+use rustix::io::{self, Errno};
+
+pub(crate) struct Handle {
+    pub(crate) descriptor: OwnedFd,
+    facts: Facts,
+}
+
+impl Handle {
+    pub(crate) fn new(descriptor: OwnedFd, facts: Facts) -> Arc<Self> {
+        Arc::new(Self { descriptor, facts })
+    }
+}
+
+impl OpenFile for Handle {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, ToolError> {
+        loop {
+            match io::pread(&self.descriptor, &mut *buffer, offset) {
+                Ok(read) => return Ok(read),
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    let path = self.facts.path.display();
+                    let message = format!("`{path}` cannot be read: {error}");
+                    return Err(ToolError::failed(message).caused_by(std::io::Error::from(error)));
+                }
+            }
+        }
+    }
+}

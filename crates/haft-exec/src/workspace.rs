@@ -1,0 +1,294 @@
+//! The workspace and the further roots a person added: the one [`Disk`] there is. Each method finds the place, asks the
+//! warrant about it, and opens it by handle.
+
+use std::{
+    io,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use haft_core::{
+    ErrorKind, ResolvePath, ToolError,
+    files::{
+        Disk, Facts, FileKind, FindFiles, FoundFiles, LineIndexes, Listing, Opened, Plan,
+        SearchFiles, Searched, Stop, Tree, WalkTree, Warrant,
+    },
+};
+use rustix::{fs::OFlags, io::Errno};
+
+use crate::{
+    change, entries, facts, find, grep,
+    locate::{LastLink, Place, locate},
+    near,
+    open_file::Handle,
+    root::Root,
+    tree,
+};
+
+/// While somebody keeps swapping links under us, a path is looked up again this often.
+pub(crate) const MOST_TRIES: usize = 64;
+/// Others hold a directory for the milliseconds of a write; whoever takes longer is stuck.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// The directories that tools work in.
+pub struct Workspace {
+    pub(crate) roots: Vec<Root>,
+    lines: LineIndexes,
+    /// How long a directory that another change holds is waited for.
+    pub(crate) patience: Duration,
+}
+
+/// A place below a root that the warrant agreed to.
+pub(crate) struct Spot<'a> {
+    pub(crate) root: &'a Root,
+    /// Plain names, relative to the root; empty for the root itself.
+    pub(crate) path: PathBuf,
+    /// How it is called in messages and answers.
+    pub(crate) shown: PathBuf,
+}
+
+impl Workspace {
+    /// Opens the directory that tools work in. Leftovers of writes that a crash interrupted are removed.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let root = Root::open(None, path)?;
+        change::sweep(&root);
+        Ok(Self { roots: vec![root], lines: LineIndexes::default(), patience: LONGEST_WAIT })
+    }
+
+    /// Adds a directory elsewhere, whose files are called `@name/…`; returns its real path.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn add_root(&mut self, name: &str, path: &Path) -> io::Result<PathBuf> {
+        let root = Root::open(Some(name.to_owned()), path)?;
+        change::sweep(&root);
+        let real = root.path.clone();
+        self.roots.push(root);
+        Ok(real)
+    }
+
+    /// Where a path leads, if that is in the workspace and the warrant agrees.
+    pub(crate) fn spot(
+        &self,
+        path: &Path,
+        last: LastLink,
+        warrant: &Warrant,
+    ) -> Result<Spot<'_>, ToolError> {
+        match locate(&self.roots, path, last)? {
+            Place::Inside { root, path } => {
+                let root = &self.roots[root];
+                let shown = root.shown(&path);
+                warrant.check(&shown)?;
+                let path = if path.as_os_str().is_empty() { PathBuf::from(".") } else { path };
+                Ok(Spot { root, path, shown })
+            }
+            Place::Outside(real) => Err(self.outside(path, &real)),
+        }
+    }
+
+    /// Does something with a path, again when a link was put into it between the look and the deed.
+    pub(crate) fn at<T>(
+        &self,
+        path: &Path,
+        last: LastLink,
+        warrant: &Warrant,
+        mut work: impl FnMut(&Spot<'_>) -> Result<T, Errno>,
+    ) -> Result<T, ToolError> {
+        for _ in 0..MOST_TRIES {
+            let spot = self.spot(path, last, warrant)?;
+            match work(&spot) {
+                Err(Errno::LOOP | Errno::AGAIN | Errno::INTR) => {}
+                Err(error) => return Err(self.failure(&spot.shown, error, warrant)),
+                Ok(done) => return Ok(done),
+            }
+        }
+        Err(ToolError::conflict(format!("`{}` is being moved about by somebody", path.display()))
+            .hint("call again when it has come to rest"))
+    }
+
+    fn outside(&self, named: &Path, real: &Path) -> ToolError {
+        let workspace = self.roots[0].path.display();
+        let leads = if named == real {
+            String::new()
+        } else {
+            format!(" leads to `{}`, which", real.display())
+        };
+        let message = format!("`{}`{leads} is outside the workspace {workspace}", named.display());
+        let roots: Vec<String> = self
+            .roots
+            .iter()
+            .filter_map(|root| Some(format!("`@{}`", root.name.as_ref()?)))
+            .collect();
+        let hint = if roots.is_empty() {
+            "name a path inside it, relative to it; a person can add a folder under [roots] in their config".to_owned()
+        } else {
+            format!("name a path inside it, or below {}", roots.join(", "))
+        };
+        ToolError::denied(message).hint(hint)
+    }
+
+    /// What the system says, in our words. The path is the real one.
+    pub(crate) fn failure(&self, shown: &Path, error: Errno, warrant: &Warrant) -> ToolError {
+        let path = shown.display();
+        match error {
+            Errno::NOENT | Errno::NOTDIR => near::not_found(self, shown, warrant),
+            Errno::ACCESS | Errno::PERM => {
+                ToolError::denied(format!("the file system does not permit this with `{path}`"))
+                    .hint("have its owner change the permissions, or leave it alone")
+            }
+            Errno::XDEV => ToolError::denied(format!(
+                "`{path}` lies on another file system that is mounted inside the workspace"
+            ))
+            .hint("a person can add its folder under [roots] in their config"),
+            Errno::NAMETOOLONG => ToolError::input(format!("`{path}` has a name that is too long"))
+                .hint("names have at most 255 bytes"),
+            Errno::NOSPC | Errno::DQUOT => {
+                ToolError::unavailable(format!("there is no space left for `{path}`"))
+                    .hint("nothing was changed; make room and call again")
+            }
+            Errno::FBIG => {
+                ToolError::unavailable(format!("the system takes no file of the size of `{path}`"))
+                    .hint("nothing was changed; write less, or have the limit raised")
+            }
+            Errno::ROFS => ToolError::denied(format!("`{path}` is on a read-only file system"))
+                .hint("write elsewhere"),
+            Errno::MFILE | Errno::NFILE => {
+                ToolError::unavailable(format!("too many files are open to open `{path}`"))
+                    .hint("call again later, or raise the limit with `ulimit -n`")
+            }
+            Errno::BUSY | Errno::TXTBSY => {
+                ToolError::unavailable(format!("the system is using `{path}`"))
+                    .hint("call again later, or leave it alone")
+            }
+            Errno::ISDIR => haft_core::files::is_directory(shown),
+            other => {
+                ToolError::failed(format!("`{path}`: {other}")).caused_by(io::Error::from(other))
+            }
+        }
+    }
+}
+
+impl Disk for Workspace {
+    fn open(&self, path: &Path, warrant: &Warrant) -> Result<Opened, ToolError> {
+        let handle = self.at(path, LastLink::Follow, warrant, |spot| {
+            // First without opening: a device may act, and a pipe wait, when it is opened.
+            let facts = facts::of(&spot.root.open_at(&spot.path, OFlags::PATH)?, &spot.shown)?;
+            match facts.kind {
+                FileKind::File => {
+                    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+                    let handle = spot.root.open_at(&spot.path, flags)?;
+                    let facts = facts::of(&handle, &spot.shown)?;
+                    Ok((Some(handle), facts))
+                }
+                // It was none when the path was looked up.
+                FileKind::Link => Err(Errno::LOOP),
+                _ => Ok((None, facts)),
+            }
+        })?;
+        opened(handle)
+    }
+
+    fn facts(&self, path: &Path, warrant: &Warrant) -> Result<Facts, ToolError> {
+        self.at(path, LastLink::Keep, warrant, |spot| {
+            facts::of(&spot.root.open_at(&spot.path, OFlags::PATH)?, &spot.shown)
+        })
+    }
+
+    fn entries(&self, path: &Path, warrant: &Warrant) -> Result<Listing, ToolError> {
+        entries::of(self, path, warrant)
+    }
+
+    fn find(
+        &self,
+        query: &FindFiles,
+        warrant: &Warrant,
+        stop: Stop<'_>,
+    ) -> Result<FoundFiles, ToolError> {
+        find::find(self, query, warrant, stop)
+    }
+
+    fn search(
+        &self,
+        query: &SearchFiles,
+        warrant: &Warrant,
+        stop: Stop<'_>,
+    ) -> Result<Searched, ToolError> {
+        grep::search(self, query, warrant, stop)
+    }
+
+    fn tree(&self, query: &WalkTree, warrant: &Warrant, stop: Stop<'_>) -> Result<Tree, ToolError> {
+        tree::tree(self, query, warrant, stop)
+    }
+
+    fn change(
+        &self,
+        paths: &[PathBuf],
+        warrant: &Warrant,
+        plan: Plan<'_>,
+    ) -> Result<(), ToolError> {
+        change::change(self, paths, warrant, plan)
+    }
+
+    fn rename(
+        &self,
+        from: &Path,
+        to: &Path,
+        replace: bool,
+        warrant: &Warrant,
+    ) -> Result<(PathBuf, PathBuf), ToolError> {
+        change::rename(self, from, to, replace, warrant)
+    }
+
+    fn remove(
+        &self,
+        path: &Path,
+        recursive: bool,
+        warrant: &Warrant,
+    ) -> Result<(PathBuf, u64), ToolError> {
+        change::remove(self, path, recursive, warrant)
+    }
+
+    fn make_directory(&self, path: &Path, warrant: &Warrant) -> Result<(PathBuf, bool), ToolError> {
+        change::make_directory(self, path, warrant)
+    }
+
+    fn line_indexes(&self) -> &LineIndexes {
+        &self.lines
+    }
+}
+
+/// A regular file or a directory; of everything else only the sort is told.
+pub(crate) fn opened((handle, facts): (Option<OwnedFd>, Facts)) -> Result<Opened, ToolError> {
+    match (handle, facts.kind) {
+        (Some(handle), FileKind::File) => Ok(Opened::File(Handle::new(handle, facts))),
+        (_, FileKind::Directory) => Ok(Opened::Directory(facts.path)),
+        (_, kind) => Err(not_regular(&facts.path, kind)),
+    }
+}
+
+pub(crate) fn not_regular(path: &Path, kind: FileKind) -> ToolError {
+    let message = format!("`{}` is a {}, not a regular file", path.display(), kind.name());
+    ToolError::new(ErrorKind::Unsupported, message).hint("only regular files are read and changed")
+}
+
+impl ResolvePath for Workspace {
+    fn resolve(&self, path: &Path) -> PathBuf {
+        // What is no path at all stays as it is: opening it will say what is wrong with it.
+        match locate(&self.roots, path, LastLink::Follow) {
+            Ok(Place::Inside { root, path }) => self.roots[root].shown(&path),
+            Ok(Place::Outside(path)) => path,
+            Err(_) => path.to_owned(),
+        }
+    }
+
+    fn is_confined(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

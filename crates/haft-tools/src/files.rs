@@ -1,0 +1,34 @@
+//! Tools on the files of the workspace.
+
+pub mod delete;
+mod document;
+pub mod edit;
+pub mod edit_lines;
+pub mod glob;
+pub mod grep;
+pub mod list;
+pub mod make_directory;
+mod media;
+pub mod r#move;
+pub mod patch;
+pub mod read;
+pub mod stat;
+pub mod write;
+
+use haft_core::StaticTool;
+
+/// The group's tools, in order.
+pub static TOOLS: &[&StaticTool] = &[
+    &read::TOOL,
+    &write::TOOL,
+    &edit::TOOL,
+    &edit_lines::TOOL,
+    &patch::TOOL,
+    &list::TOOL,
+    &glob::TOOL,
+    &grep::TOOL,
+    &stat::TOOL,
+    &r#move::TOOL,
+    &delete::TOOL,
+    &make_directory::TOOL,
+];

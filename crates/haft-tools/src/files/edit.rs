@@ -1,0 +1,117 @@
+//! `edit`: one piece of text in a file for another. How a place is found is in `text/replace.rs`.
+
+use std::path::PathBuf;
+
+use haft_core::{
+    Access, ErrorKind, Output, ReadFiles, ToolError, WriteFiles, brief, files::Change,
+};
+use haft_macros::tool;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::document::{Changed, Document, count};
+use crate::text::replace::{Mismatch, Replaced, replace};
+
+/// What to replace.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Edit {
+    /// The file, relative to the workspace.
+    #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
+    pub path: PathBuf,
+    /// The text to replace, exactly as it stands in the file, with enough of its surroundings to be the only such place.
+    #[schemars(length(min = 1), extend("x-aliases" = ["oldString", "old_text", "oldText", "old_str", "search"]))]
+    pub old_string: String,
+    /// The text to put there. Taken literally.
+    #[schemars(extend("x-aliases" = ["newString", "new_text", "newText", "new_str", "replace"]))]
+    pub new_string: String,
+    /// Replace every place, not only one.
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["replaceAll"]))]
+    pub replace_all: bool,
+    /// Only if the file is still in this version, as `read` told it.
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["expectedVersion", "version"]))]
+    pub expected_version: Option<String>,
+}
+
+/// What was replaced.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Edited {
+    /// The change.
+    #[serde(flatten)]
+    pub change: Changed,
+    /// How many places were replaced.
+    pub replacements: usize,
+    /// How the place differed from the given text, when it was not exactly the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leniency: Option<String>,
+}
+
+impl Output for Edited {
+    fn text(&self) -> String {
+        let Changed { path, version, diff, .. } = &self.change;
+        let places = count(self.replacements, "place");
+        let leniency = self.leniency.as_ref().map_or(String::new(), |how| {
+            format!("\nThe text was not there exactly as given; this place was taken: {how}. Check the diff.")
+        });
+        format!("Edited {path} ({places}), version {version}.{leniency}\n{diff}")
+    }
+
+    fn title(&self) -> Option<String> {
+        let Changed { path, added, removed, .. } = &self.change;
+        Some(format!("Edit {path} (+{added} -{removed})"))
+    }
+}
+
+/// Replaces text in a file.
+#[tool(
+    deadline = "60s",
+    access = |input| vec![Access::Read(input.path.clone()), Access::Write(input.path.clone())],
+    preview = foreseen
+)]
+pub async fn edit(input: Edit, read: ReadFiles, write: WriteFiles) -> Result<Edited, ToolError> {
+    let mut edited = None;
+    brief(|| {
+        write.change(std::slice::from_ref(&input.path), &mut |targets| {
+            let [target] = targets else { return Err(ToolError::internal("one target")) };
+            let document = Document::of_target(target, &read, input.expected_version.as_deref())?;
+            let replaced = find(&document, &input)?;
+            let (bytes, change) = document.rewritten(&replaced.text)?;
+            edited = Some(answer(&replaced, change));
+            Ok(vec![Change::Put { target: 0, bytes, like: None }])
+        })
+    })?;
+    edited.ok_or_else(|| ToolError::internal("the change was not planned"))
+}
+
+fn find(document: &Document, input: &Edit) -> Result<Replaced, ToolError> {
+    let Edit { old_string, new_string, replace_all, .. } = input;
+    replace(&document.text, old_string, new_string, *replace_all).map_err(|mismatch| {
+        let (message, hint) = mismatch.words(&document.path);
+        ToolError::new(kind(&mismatch), message).hint(hint)
+    })
+}
+
+fn kind(mismatch: &Mismatch) -> ErrorKind {
+    match mismatch {
+        Mismatch::Empty | Mismatch::Same => ErrorKind::Input,
+        Mismatch::Missing { .. } => ErrorKind::NotFound,
+        Mismatch::Ambiguous { .. } => ErrorKind::Conflict,
+    }
+}
+
+fn answer(replaced: &Replaced, change: Changed) -> Edited {
+    let leniency = replaced.leniency.as_ref().map(|leniency| {
+        let first = replaced.places.first().map_or(1, |place| place.first_line);
+        format!("line {first}, {}", leniency.words())
+    });
+    Edited { change, replacements: replaced.places.len(), leniency }
+}
+
+fn foreseen(input: Edit, read: ReadFiles, _write: WriteFiles) -> Option<String> {
+    let file = read.open_file(&input.path).ok()?;
+    let document = Document::read(&*file, None).ok()?;
+    let replaced = find(&document, &input).ok()?;
+    Some(document.preview(&replaced.text))
+}

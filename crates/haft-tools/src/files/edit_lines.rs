@@ -1,0 +1,113 @@
+//! `edit_lines`: lines of a file by their numbers. The rules are in `text/line_patches.rs`.
+
+use std::path::PathBuf;
+
+use haft_core::{Access, Output, ReadFiles, ToolError, WriteFiles, brief, files::Change};
+use haft_macros::tool;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::document::{Changed, Document, count};
+use crate::text::line_patches::{self, LinePatch};
+
+/// Which lines to change.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EditLines {
+    /// The file, relative to the workspace.
+    #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
+    pub path: PathBuf,
+    /// The changes. All line numbers are those of the file as it is now; ranges may not overlap.
+    #[schemars(length(min = 1, max = 1000), extend("x-aliases" = ["edits"]))]
+    pub patches: Vec<Patch>,
+    /// The version that the line numbers are of, as `read` told it.
+    #[schemars(extend("x-aliases" = ["expectedVersion", "version"]))]
+    pub expected_version: String,
+}
+
+/// One range of lines and what is to stand there.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Patch {
+    /// The first line of the range, counted from 1.
+    #[schemars(range(min = 1))]
+    pub start_line: usize,
+    /// The last line of the range; 0 inserts before start_line and replaces nothing.
+    pub end_line: usize,
+    /// The new lines; empty deletes the range.
+    pub content: String,
+}
+
+/// What was changed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct EditedLines {
+    /// The change.
+    #[serde(flatten)]
+    pub change: Changed,
+    /// How many patches were applied: all of them.
+    pub applied: usize,
+}
+
+impl Output for EditedLines {
+    fn text(&self) -> String {
+        let Changed { path, version, diff, .. } = &self.change;
+        let applied = count(self.applied, "patch").replace("patchs", "patches");
+        format!("Edited {path} ({applied}), version {version}.\n{diff}")
+    }
+
+    fn title(&self) -> Option<String> {
+        let Changed { path, added, removed, .. } = &self.change;
+        Some(format!("Edit {path} (+{added} -{removed})"))
+    }
+}
+
+/// Changes lines of a file by number.
+#[tool(
+    deadline = "60s",
+    access = |input| vec![Access::Read(input.path.clone()), Access::Write(input.path.clone())],
+    preview = foreseen
+)]
+pub async fn edit_lines(
+    input: EditLines,
+    read: ReadFiles,
+    write: WriteFiles,
+) -> Result<EditedLines, ToolError> {
+    let mut edited = None;
+    brief(|| {
+        write.change(std::slice::from_ref(&input.path), &mut |targets| {
+            let [target] = targets else { return Err(ToolError::internal("one target")) };
+            let document = Document::of_target(target, &read, Some(&input.expected_version))?;
+            let text = patched(&document, &input)?;
+            let (bytes, change) = document.rewritten(&text)?;
+            edited = Some(EditedLines { change, applied: input.patches.len() });
+            Ok(vec![Change::Put { target: 0, bytes, like: None }])
+        })
+    })?;
+    edited.ok_or_else(|| ToolError::internal("the change was not planned"))
+}
+
+fn patched(document: &Document, input: &EditLines) -> Result<String, ToolError> {
+    let patch = |patch: &Patch| LinePatch {
+        start_line: patch.start_line,
+        end_line: patch.end_line,
+        content: patch.content.clone(),
+    };
+    let patches: Vec<LinePatch> = input.patches.iter().map(patch).collect();
+    let text = line_patches::apply(&document.text, &patches).map_err(|problems| {
+        let message = format!("`{}` was not changed: {}", document.path, problems.join("; "));
+        ToolError::input(message).hint("mend the patches that are named and send all of them again")
+    })?;
+    if text == document.text {
+        let path = &document.path;
+        let message = format!("nothing would change in `{path}`: these lines are there already");
+        return Err(ToolError::input(message)
+            .hint("if the lines are as they should be, go on; otherwise give other content"));
+    }
+    Ok(text)
+}
+
+fn foreseen(input: EditLines, read: ReadFiles, _write: WriteFiles) -> Option<String> {
+    let file = read.open_file(&input.path).ok()?;
+    let document = Document::read(&*file, Some(&input.expected_version)).ok()?;
+    Some(document.preview(&patched(&document, &input).ok()?))
+}

@@ -1,0 +1,217 @@
+//! `glob`: files by their paths.
+
+use std::path::PathBuf;
+
+use haft_core::{
+    Access, Cancel, Output, ReadFiles, ToolError,
+    files::{FileKind, FindFiles, FoundFiles},
+    lengthy,
+};
+use haft_macros::tool;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    document::count,
+    list::{shown, unreadable, workspace},
+};
+
+const LIMIT: usize = 100;
+const MOST: usize = 1_000;
+
+/// Which files.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Glob {
+    /// A glob such as `*.rs` or `src/**/*.{ts,tsx}`.
+    #[schemars(length(min = 1, max = 4096), extend("x-aliases" = ["glob", "glob_pattern", "query"]))]
+    pub pattern: String,
+    /// The directory to look in, relative to the workspace; the workspace itself when left out.
+    #[serde(default = "workspace")]
+    #[schemars(extend("x-aliases" = ["directory", "dir", "file_path", "filePath"]))]
+    pub path: PathBuf,
+    /// The most files to show.
+    #[serde(default = "limit")]
+    #[schemars(range(min = 1, max = MOST), extend("x-aliases" = ["max_results", "maxResults", "head_limit"]))]
+    pub limit: usize,
+    /// Find files that .gitignore and .ignore files name, too.
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["include_ignored", "no_ignore"]))]
+    pub ignored: bool,
+}
+
+fn limit() -> usize {
+    LIMIT
+}
+
+/// The files that fit.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct Found {
+    /// Relative to the workspace, newest first.
+    pub paths: Vec<String>,
+    /// How many fit in all.
+    pub total: usize,
+    /// There are more than are shown.
+    pub has_more: bool,
+    /// False when the walk was stopped before its end.
+    pub is_complete: bool,
+    /// How many directories could not be read.
+    pub unreadable: usize,
+    #[serde(skip)]
+    pattern: String,
+    #[serde(skip)]
+    path: String,
+    #[serde(skip)]
+    ignored: bool,
+}
+
+impl Output for Found {
+    fn text(&self) -> String {
+        let mut text = self.paths.join("\n");
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text + &format!("[{}{}]", self.footer(), unreadable(self.unreadable))
+    }
+
+    fn title(&self) -> Option<String> {
+        Some(format!("Glob {}", self.pattern))
+    }
+}
+
+impl Found {
+    fn of(found: &FoundFiles, query: &FindFiles) -> Self {
+        Self {
+            paths: found.files.iter().map(|file| shown(&file.path)).collect(),
+            total: found.total,
+            has_more: found.total > found.files.len(),
+            is_complete: found.is_complete,
+            unreadable: found.unreadable,
+            pattern: query.pattern.clone(),
+            path: shown(&query.path),
+            ignored: query.ignored,
+        }
+    }
+
+    fn footer(&self) -> String {
+        let Self { pattern, path, total, .. } = self;
+        let all = count(*total, "file");
+        if !self.is_complete {
+            return format!("partial: {all} found before the walk was stopped");
+        }
+        if self.has_more {
+            return format!("{} of {all}, newest first; narrow the pattern", self.paths.len());
+        }
+        if *total > 0 {
+            return format!("{all}, newest first");
+        }
+        let more = if self.ignored { "" } else { "; ignored files were left out" };
+        format!("no file fits `{pattern}` below `{path}`{more}")
+    }
+}
+
+impl Glob {
+    /// A pattern may begin with the name of a root, `@lib/*.rs`: then that is where to look.
+    fn start(&self) -> PathBuf {
+        self.named_root().map_or_else(|| self.path.clone(), |(root, _)| PathBuf::from(root))
+    }
+
+    fn named_root(&self) -> Option<(&str, &str)> {
+        let (root, rest) = self.pattern.split_once('/')?;
+        let is_plain = root.starts_with('@') && !root.contains(['*', '?', '[', '{', '\\']);
+        (is_plain && self.path == workspace() && !rest.is_empty()).then_some((root, rest))
+    }
+
+    fn query(&self, files: &ReadFiles) -> FindFiles {
+        let (mut path, mut pattern) = (self.start(), self.pattern.as_str());
+        if let Some((_, rest)) = self.named_root() {
+            pattern = rest;
+        } else if let Some((above, rest)) = split_absolute(pattern)
+            && files.facts(above.as_ref()).is_ok_and(|facts| facts.kind == FileKind::Directory)
+        {
+            (path, pattern) = (PathBuf::from(above), rest);
+        }
+        let (pattern, limit, ignored) = (pattern.to_owned(), self.limit, self.ignored);
+        FindFiles { path, pattern, limit, ignored }
+    }
+}
+
+/// Of an absolute pattern the directory that is named in full, and the rest.
+fn split_absolute(pattern: &str) -> Option<(&str, &str)> {
+    let plain = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
+    let (plain, _) = pattern.split_at_checked(plain)?;
+    let (above, _) = plain.rsplit_once('/')?;
+    let rest = pattern.strip_prefix(above)?.strip_prefix('/')?;
+    (above.starts_with('/') && !rest.is_empty()).then_some((above, rest))
+}
+
+/// Finds files.
+#[tool(idempotent, deadline = "60s", access = |input| vec![Access::Read(input.start())])]
+pub async fn glob(input: Glob, files: ReadFiles, cancel: Cancel) -> Result<Found, ToolError> {
+    lengthy(move || {
+        let query = input.query(&files);
+        let found = files.find(&query, &|| cancel.is_cancelled())?;
+        Ok(Found::of(&found, &query))
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_core::files::FoundFile;
+
+    use super::*;
+
+    fn found(paths: &[&str], total: usize) -> FoundFiles {
+        let file = |path: &&str| FoundFile { path: path.into(), modified_ns: 0, size: 0 };
+        let files = paths.iter().map(file).collect();
+        FoundFiles { files, total, is_complete: true, unreadable: 0 }
+    }
+
+    #[track_caller]
+    fn check(found: &FoundFiles, expected: &str) {
+        let query = FindFiles { path: "a".into(), pattern: "*.x".into(), limit: 2, ignored: false };
+        assert_eq!(Found::of(found, &query).text(), expected);
+    }
+
+    #[test]
+    fn paths_stand_one_a_line_with_a_count_at_the_end() {
+        check(&found(&["b.x", "a\n.x"], 2), "b.x\na\\n.x\n[2 files, newest first]");
+        let cut = "b.x\nc.x\n[2 of 12 files, newest first; narrow the pattern]";
+        check(&found(&["b.x", "c.x"], 12), cut);
+        check(&found(&[], 0), "[no file fits `*.x` below `a`; ignored files were left out]");
+        let partial = FoundFiles { is_complete: false, unreadable: 1, ..found(&["b.x"], 1) };
+        let told =
+            "b.x\n[partial: 1 file found before the walk was stopped; 1 path could not be read]";
+        check(&partial, told);
+    }
+
+    #[test]
+    fn a_pattern_may_name_where_to_look() {
+        let glob = |pattern: &str, path: &str| Glob {
+            pattern: pattern.into(),
+            path: path.into(),
+            limit: 1,
+            ignored: false,
+        };
+        for (pattern, path, start) in [
+            ("@lib/src/*.rs", ".", "@lib"),
+            ("@lib/*.rs", "src", "src"),
+            ("@*/x", ".", "."),
+            ("@lib", ".", "."),
+            ("*.rs", "src", "src"),
+        ] {
+            assert_eq!(glob(pattern, path).start(), PathBuf::from(start), "{pattern}");
+        }
+        for (pattern, split) in [
+            ("/w/src/**/*.rs", Some(("/w/src", "**/*.rs"))),
+            ("/w/a.rs", Some(("/w", "a.rs"))),
+            ("/w/x{a,b}/c", Some(("/w", "x{a,b}/c"))),
+            ("/*.rs", None),
+            ("src/*.rs", None),
+            ("/w/", None),
+        ] {
+            assert_eq!(split_absolute(pattern), split, "{pattern}");
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! `grep`: lines that match a pattern.
+
+use std::path::PathBuf;
+
+use haft_core::{
+    Access, Cancel, Output, ReadFiles, ToolError,
+    files::{FileMatches, MatchLine, SearchFiles, Searched},
+    lengthy,
+};
+use haft_macros::tool;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    document::count,
+    list::{shown, unreadable, workspace},
+};
+
+const RESULTS: usize = 100;
+const MOST: usize = 2_000;
+/// A hundred such lines are about what a model is shown at once.
+const LINE_CHARS: usize = 500;
+
+/// What to search for, and where.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Grep {
+    /// A regular expression, or plain text when literal is set.
+    #[schemars(length(min = 1, max = 10_000), extend("x-aliases" = ["query", "regex", "search"]))]
+    pub pattern: String,
+    /// The file or directory to search, relative to the workspace; the workspace itself when left out.
+    #[serde(default = "workspace")]
+    #[schemars(extend("x-aliases" = ["file_path", "filePath", "directory", "dir", "file"]))]
+    pub path: PathBuf,
+    /// Only files that fit this glob; several are separated by commas.
+    #[serde(default)]
+    #[schemars(length(max = 4096), extend("x-aliases" = ["glob", "file_pattern", "filePattern", "files"]))]
+    pub include: Option<String>,
+    /// The pattern is plain text, not a regular expression.
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["fixed_strings", "is_literal", "-F"]))]
+    pub literal: bool,
+    /// Upper and lower case are the same.
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["ignore_case", "ignoreCase", "caseInsensitive", "-i"]))]
+    pub case_insensitive: bool,
+    /// How many lines to show before and after each match.
+    #[serde(default)]
+    #[schemars(range(max = 20), extend("x-aliases" = ["context_lines", "contextLines", "-C"]))]
+    pub context: usize,
+    /// A match may span lines.
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["multi_line", "-U"]))]
+    pub multiline: bool,
+    /// The most matching lines to show.
+    #[serde(default = "results")]
+    #[schemars(range(min = 1, max = MOST), extend("x-aliases" = ["limit", "head_limit", "maxResults", "max_count"]))]
+    pub max_results: usize,
+    /// Search files that .gitignore and .ignore files name, too.
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["include_ignored", "no_ignore"]))]
+    pub ignored: bool,
+}
+
+fn results() -> usize {
+    RESULTS
+}
+
+/// The lines that match.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct Matches {
+    /// Sorted by path.
+    pub files: Vec<FileLines>,
+    /// How many matching lines are shown.
+    pub matches: usize,
+    /// There are more matching lines than were asked for.
+    pub has_more: bool,
+    /// False when the search was stopped before its end.
+    pub is_complete: bool,
+    /// How many files were searched.
+    pub searched: usize,
+    /// How many of them are binary, so that nothing of them is shown.
+    pub binary: usize,
+    /// How many files and directories could not be read.
+    pub unreadable: usize,
+    #[serde(skip)]
+    pattern: String,
+    #[serde(skip)]
+    can_ask_for_more: bool,
+}
+
+/// The lines of one file.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FileLines {
+    /// Relative to the workspace.
+    pub path: String,
+    /// In order.
+    pub lines: Vec<Line>,
+}
+
+/// A line.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Line {
+    /// Its number, counted from 1.
+    pub line: u64,
+    /// Without its ending.
+    pub text: String,
+    /// A line of context, which does not match.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub is_context: bool,
+    /// The text is only the part around the match.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub is_cut: bool,
+}
+
+impl Output for Matches {
+    fn text(&self) -> String {
+        let mut groups: Vec<String> = self.files.iter().map(FileLines::text).collect();
+        groups.push(format!("[{}{}]", self.footer(), unreadable(self.unreadable)));
+        groups.join("\n\n")
+    }
+
+    fn title(&self) -> Option<String> {
+        Some(format!("Grep {}", self.pattern))
+    }
+}
+
+impl FileLines {
+    fn of(file: FileMatches) -> Self {
+        let line = |line: MatchLine| Line {
+            line: line.number,
+            text: line.text,
+            is_context: !line.is_match,
+            is_cut: line.is_cut,
+        };
+        Self { path: shown(&file.path), lines: file.lines.into_iter().map(line).collect() }
+    }
+
+    fn text(&self) -> String {
+        // Between groups of lines with context stands a mark: they do not follow each other.
+        let has_context = self.lines.iter().any(|line| line.is_context);
+        let mut lines = Vec::new();
+        let mut next = None;
+        for line in &self.lines {
+            if has_context && next.is_some_and(|next| next != line.line) {
+                lines.push("--".to_owned());
+            }
+            let mark = if line.is_context { '-' } else { ':' };
+            let cut = if line.is_cut { " […]" } else { "" };
+            lines.push(format!("{}{mark}{}{mark} {}{cut}", self.path, line.line, line.text));
+            next = line.line.checked_add(1);
+        }
+        lines.join("\n")
+    }
+}
+
+impl Matches {
+    fn of(searched: Searched, query: &SearchFiles) -> Self {
+        Self {
+            files: searched.files.into_iter().map(FileLines::of).collect(),
+            matches: searched.matches,
+            has_more: searched.has_more,
+            is_complete: searched.is_complete,
+            searched: searched.searched,
+            binary: searched.binary,
+            unreadable: searched.unreadable,
+            pattern: query.pattern.clone(),
+            can_ask_for_more: query.limit < MOST,
+        }
+    }
+
+    fn footer(&self) -> String {
+        let matches = match self.matches {
+            1 => "1 match".to_owned(),
+            matches => format!("{matches} matches"),
+        };
+        if self.has_more {
+            let raise = if self.can_ask_for_more { ", or raise max_results" } else { "" };
+            return format!("stopped at {matches}; narrow the pattern, give include{raise}");
+        }
+        let searched = count(self.searched, "file");
+        if !self.is_complete {
+            return format!(
+                "partial: {matches}, stopped before all files were searched ({searched} were)"
+            );
+        }
+        if self.matches > 0 {
+            return format!("{matches} in {}", count(self.files.len(), "file"));
+        }
+        let binary = match self.binary {
+            0 => String::new(),
+            binary => format!(", {binary} of them binary"),
+        };
+        format!("no line matches; {searched} searched{binary}")
+    }
+}
+
+/// Searches files.
+#[tool(
+    idempotent,
+    deadline = "60s",
+    access = |input| vec![Access::Read(input.path.clone())],
+    variables(line_chars = LINE_CHARS)
+)]
+pub async fn grep(input: Grep, files: ReadFiles, cancel: Cancel) -> Result<Matches, ToolError> {
+    let query = SearchFiles {
+        path: input.path,
+        pattern: input.pattern,
+        is_literal: input.literal,
+        ignores_case: input.case_insensitive,
+        is_multiline: input.multiline,
+        context: input.context,
+        include: input.include.filter(|include| !include.trim().is_empty()),
+        limit: input.max_results,
+        ignored: input.ignored,
+        line_chars: LINE_CHARS,
+    };
+    lengthy(move || {
+        let searched = files.search(&query, &|| cancel.is_cancelled())?;
+        Ok(Matches::of(searched, &query))
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(limit: usize) -> SearchFiles {
+        SearchFiles {
+            path: ".".into(),
+            pattern: "x".into(),
+            is_literal: false,
+            ignores_case: false,
+            is_multiline: false,
+            context: 0,
+            include: None,
+            limit,
+            ignored: false,
+            line_chars: LINE_CHARS,
+        }
+    }
+
+    fn line(number: u64, is_match: bool) -> MatchLine {
+        MatchLine { number, text: format!("text {number}"), is_match, is_cut: false }
+    }
+
+    fn searched(files: &[(&str, &[(u64, bool)])]) -> Searched {
+        let file = |(path, lines): &(&str, &[(u64, bool)])| FileMatches {
+            path: path.into(),
+            lines: lines.iter().map(|(number, is_match)| line(*number, *is_match)).collect(),
+        };
+        let files: Vec<FileMatches> = files.iter().map(file).collect();
+        let matches =
+            files.iter().flat_map(|file| &file.lines).filter(|line| line.is_match).count();
+        Searched { files, matches, is_complete: true, searched: 9, ..Searched::default() }
+    }
+
+    #[track_caller]
+    fn check(searched: Searched, expected: &str) {
+        assert_eq!(Matches::of(searched, &query(2)).text(), expected);
+    }
+
+    #[test]
+    fn lines_are_grouped_by_file() {
+        check(
+            searched(&[("a.rs", &[(1, true), (7, true)]), ("b", &[(3, true)])]),
+            "a.rs:1: text 1\na.rs:7: text 7\n\nb:3: text 3\n\n[3 matches in 2 files]",
+        );
+        check(
+            searched(&[("a", &[(1, false), (2, true), (8, true), (9, false)])]),
+            "a-1- text 1\na:2: text 2\n--\na:8: text 8\na-9- text 9\n\n[2 matches in 1 file]",
+        );
+    }
+
+    #[test]
+    fn a_cut_line_and_a_strange_path_are_marked() {
+        let mut found = searched(&[("a\n:1: b", &[(1, true)])]);
+        found.files[0].lines[0].is_cut = true;
+        check(found, "a\\n:1: b:1: text 1 […]\n\n[1 match in 1 file]");
+    }
+
+    #[test]
+    fn what_is_missing_is_told() {
+        check(searched(&[]), "[no line matches; 9 files searched]");
+        check(
+            Searched { binary: 2, unreadable: 1, ..searched(&[]) },
+            "[no line matches; 9 files searched, 2 of them binary; 1 path could not be read]",
+        );
+        let one = searched(&[("a", &[(1, true)])]);
+        check(
+            Searched { is_complete: false, ..one.clone() },
+            "a:1: text 1\n\n[partial: 1 match, stopped before all files were searched (9 files were)]",
+        );
+        let more = Searched { has_more: true, ..one };
+        let text = Matches::of(more.clone(), &query(2)).text();
+        let advice = "[stopped at 1 match; narrow the pattern, give include, or raise max_results]";
+        assert!(text.ends_with(advice), "{text}");
+        assert!(!Matches::of(more, &query(MOST)).text().contains("raise"));
+    }
+}

@@ -1,0 +1,229 @@
+//! `list`: the tree below a directory.
+
+use std::path::{Path, PathBuf};
+
+use haft_core::{
+    Access, Cancel, Output, ReadFiles, ToolError,
+    files::{FileKind, Tree, TreeEntry, WalkTree},
+    lengthy,
+};
+use haft_macros::tool;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::document::count;
+
+const DEPTH: usize = 3;
+const DEEPEST: usize = 20;
+const LIMIT: usize = 500;
+const MOST: usize = 2_000;
+
+/// Which tree.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct List {
+    /// The directory, relative to the workspace; the workspace itself when left out.
+    #[serde(default = "workspace")]
+    #[schemars(extend("x-aliases" = ["directory", "dir", "file_path", "filePath"]))]
+    pub path: PathBuf,
+    /// How many levels down.
+    #[serde(default = "depth")]
+    #[schemars(range(min = 1, max = DEEPEST), extend("x-aliases" = ["max_depth", "maxDepth", "levels"]))]
+    pub depth: usize,
+    /// The most entries to show.
+    #[serde(default = "limit")]
+    #[schemars(range(min = 1, max = MOST), extend("x-aliases" = ["max_results", "maxResults", "max_entries"]))]
+    pub limit: usize,
+    /// Show what .gitignore and .ignore files name, too.
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["include_ignored", "no_ignore"]))]
+    pub ignored: bool,
+}
+
+/// The workspace, where no path is given.
+pub(super) fn workspace() -> PathBuf {
+    PathBuf::from(".")
+}
+
+fn depth() -> usize {
+    DEPTH
+}
+
+fn limit() -> usize {
+    LIMIT
+}
+
+/// A tree.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct Listed {
+    /// The directory, relative to the workspace, links resolved.
+    pub path: String,
+    /// In the order of a listing: each directory is followed by what it holds.
+    pub entries: Vec<ListedEntry>,
+    /// Entries were left out because of the limit.
+    pub has_more: bool,
+    /// False when the walk was stopped before its end.
+    pub is_complete: bool,
+    /// How many directories could not be read.
+    pub unreadable: usize,
+}
+
+/// An entry of a tree.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ListedEntry {
+    /// Relative to the directory of the tree.
+    pub path: String,
+    /// `file`, `directory`, `link`, `named pipe`, `socket` or `device`.
+    pub kind: String,
+    /// A directory that is not shown in full.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub is_closed: bool,
+}
+
+impl Output for Listed {
+    fn text(&self) -> String {
+        let mut lines: Vec<String> = self.entries.iter().map(ListedEntry::line).collect();
+        let notes = self.notes();
+        if !notes.is_empty() {
+            lines.push(format!("[{}]", notes.join("; ")));
+        }
+        lines.join("\n")
+    }
+
+    fn title(&self) -> Option<String> {
+        Some(format!("List {}", self.path))
+    }
+}
+
+impl ListedEntry {
+    fn of(entry: &TreeEntry) -> Self {
+        let (path, kind) = (shown(&entry.path), entry.kind.name().to_owned());
+        Self { path, kind, is_closed: entry.is_closed && entry.kind == FileKind::Directory }
+    }
+
+    fn line(&self) -> String {
+        let (level, name) = match self.path.rsplit_once('/') {
+            Some((above, name)) => (above.matches('/').count() + 1, name),
+            None => (0, self.path.as_str()),
+        };
+        let mark = match (self.kind.as_str(), self.is_closed) {
+            ("directory", false) => "/".to_owned(),
+            ("directory", true) => "/…".to_owned(),
+            ("file", _) => String::new(),
+            (kind, _) => format!(" ({kind})"),
+        };
+        format!("{:indent$}{name}{mark}", "", indent = 2 * level)
+    }
+}
+
+impl Listed {
+    fn of(tree: &Tree) -> Self {
+        Self {
+            path: shown(&tree.path),
+            entries: tree.entries.iter().map(ListedEntry::of).collect(),
+            has_more: tree.has_more,
+            is_complete: tree.is_complete,
+            unreadable: tree.unreadable,
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let shown = self.entries.len();
+        let mut notes = Vec::new();
+        if !self.is_complete {
+            notes.push("partial: stopped before all was listed".to_owned());
+        }
+        if self.has_more {
+            let entries = if shown == 1 { "entry" } else { "entries" };
+            let more = if shown < MOST { " or a larger limit" } else { "" };
+            notes.push(format!("{shown} {entries}, there are more: give a deeper path{more}"));
+        } else if shown == 0 && self.is_complete {
+            notes.push(format!("{} is empty, or all in it is ignored", self.path));
+        }
+        if self.unreadable > 0 {
+            let directories = if self.unreadable == 1 { "directory" } else { "directories" };
+            notes.push(format!("{} {directories} could not be read", self.unreadable));
+        }
+        notes
+    }
+}
+
+/// A path on one line, whatever is in it: a name with a line break must not look like two.
+pub(super) fn shown(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    if !text.contains(char::is_control) {
+        return text.into_owned();
+    }
+    let escaped = |character: char| match character.is_control() {
+        true => character.escape_default().to_string(),
+        false => character.to_string(),
+    };
+    text.chars().map(escaped).collect()
+}
+
+/// What a walk could not read, as the end of a note.
+pub(super) fn unreadable(number: usize) -> String {
+    match number {
+        0 => String::new(),
+        number => format!("; {} could not be read", count(number, "path")),
+    }
+}
+
+/// Lists a tree.
+#[tool(idempotent, deadline = "60s", access = |input| vec![Access::Read(input.path.clone())])]
+pub async fn list(input: List, files: ReadFiles, cancel: Cancel) -> Result<Listed, ToolError> {
+    let List { path, depth, limit, ignored } = input;
+    lengthy(move || {
+        let query = WalkTree { path, depth, limit, ignored };
+        Ok(Listed::of(&files.tree(&query, &|| cancel.is_cancelled())?))
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(entries: &[(&str, FileKind, bool)]) -> Tree {
+        let entry = |(path, kind, is_closed): &(&str, _, _)| TreeEntry {
+            path: path.into(),
+            kind: *kind,
+            is_closed: *is_closed,
+        };
+        Tree {
+            path: "src".into(),
+            entries: entries.iter().map(entry).collect(),
+            is_complete: true,
+            ..Tree::default()
+        }
+    }
+
+    #[track_caller]
+    fn check(tree: &Tree, expected: &str) {
+        assert_eq!(Listed::of(tree).text(), expected);
+    }
+
+    #[test]
+    fn a_tree_is_indented() {
+        let tree = tree(&[
+            ("a", FileKind::Directory, false),
+            ("a/b", FileKind::Directory, true),
+            ("a/c.rs", FileKind::File, false),
+            ("l", FileKind::Link, false),
+            ("two\nlines", FileKind::File, false),
+        ]);
+        check(&tree, "a/\n  b/…\n  c.rs\nl (link)\ntwo\\nlines");
+    }
+
+    #[test]
+    fn what_is_missing_is_told() {
+        check(&tree(&[]), "[src is empty, or all in it is ignored]");
+        let one = tree(&[("a", FileKind::File, false)]);
+        let more = "a\n[1 entry, there are more: give a deeper path or a larger limit]";
+        check(&Tree { has_more: true, ..one.clone() }, more);
+        let partial = Tree { is_complete: false, unreadable: 2, ..one };
+        let expected =
+            "a\n[partial: stopped before all was listed; 2 directories could not be read]";
+        check(&partial, expected);
+    }
+}

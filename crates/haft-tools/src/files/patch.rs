@@ -1,0 +1,283 @@
+//! `patch`: many files at once, all or nothing. Reading and placing patches is in `text/patch.rs`.
+
+use std::path::PathBuf;
+
+use haft_core::{
+    Access, ErrorKind, Output, ReadFiles, ToolError, WriteFiles, brief,
+    files::{Change, Current, Target},
+};
+use haft_macros::tool;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::document::{Document, count, encode, preview};
+use crate::text::{
+    diff,
+    encoding::Form,
+    patch::{self as patches, Action, FilePatch, PatchError},
+};
+
+/// What to apply.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Patch {
+    /// The patch: an envelope from `*** Begin Patch` to `*** End Patch`, or a unified diff.
+    #[schemars(length(min = 1), extend("x-aliases" = ["patchText", "patch_text", "input", "diff"]))]
+    pub patch: String,
+}
+
+/// What was done.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Patched {
+    /// Every file that changed.
+    pub files: Vec<PatchedFile>,
+    /// What was not done to the letter: hunks that did not fit exactly and how they were placed, modes that were left.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub leniency: Vec<String>,
+}
+
+/// What became of one file.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PatchedFile {
+    /// The file, relative to the workspace.
+    pub path: String,
+    /// What was done with it.
+    pub action: Done,
+    /// Where it came from, when it was moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moved_from: Option<String>,
+    /// The tag of its content, for `expected_version`; absent when it is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Lines added.
+    pub added: usize,
+    /// Lines removed.
+    pub removed: usize,
+}
+
+/// What was done with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Done {
+    Added,
+    Changed,
+    Deleted,
+    Moved,
+}
+
+impl Output for Patched {
+    fn text(&self) -> String {
+        let mut lines: Vec<String> = self.files.iter().map(PatchedFile::line).collect();
+        lines.insert(0, format!("Patched {}:", count(self.files.len(), "file")));
+        if !self.leniency.is_empty() {
+            lines.push("Not everything was done to the letter; check this:".to_owned());
+            lines.extend(self.leniency.iter().map(|note| format!("- {note}")));
+        }
+        lines.join("\n")
+    }
+
+    fn title(&self) -> Option<String> {
+        match &*self.files {
+            [only] => Some(format!("Patch {}", only.path)),
+            files => Some(format!("Patch {} files", files.len())),
+        }
+    }
+}
+
+impl PatchedFile {
+    fn line(&self) -> String {
+        let Self { path, added, removed, .. } = self;
+        let letter = match self.action {
+            Done::Added => "A",
+            Done::Changed => "M",
+            Done::Deleted => "D",
+            Done::Moved => "R",
+        };
+        let from = self.moved_from.as_ref().map_or(String::new(), |from| format!(" (from {from})"));
+        let version = self.version.as_ref().map_or(String::new(), |tag| format!(", version {tag}"));
+        format!("{letter} {path}{from} (+{added} -{removed}){version}")
+    }
+}
+
+/// Applies a patch.
+#[tool(deadline = "120s", access = touched, preview = foreseen)]
+pub async fn patch(input: Patch, read: ReadFiles, write: WriteFiles) -> Result<Patched, ToolError> {
+    let sections = patches::parse(&input.patch).map_err(told)?;
+    let paths = paths_of(&sections);
+    let mut patched = None;
+    brief(|| {
+        write.change(&paths, &mut |targets| {
+            let plan = Plan::make(&sections, &paths, targets, &read)?;
+            patched = Some(plan.answer);
+            Ok(plan.changes)
+        })
+    })?;
+    patched.ok_or_else(|| ToolError::internal("the change was not planned"))
+}
+
+/// Every file of the patch is read and written, also those that only give their content to another.
+fn touched(input: &Patch) -> Vec<Access> {
+    let paths = patches::paths(&input.patch).into_iter().map(|(path, _)| PathBuf::from(path));
+    paths.flat_map(|path| [Access::Read(path.clone()), Access::Write(path)]).collect()
+}
+
+fn paths_of(sections: &[FilePatch]) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    for section in sections {
+        paths.push(PathBuf::from(&section.path));
+        if let Action::Update { move_to: Some(to), .. } = &section.action {
+            paths.push(PathBuf::from(to));
+        }
+    }
+    paths
+}
+
+fn told(error: PatchError) -> ToolError {
+    ToolError::input(error.message).hint(error.hint)
+}
+
+/// What is to become of every file, worked out before any is touched.
+struct Plan {
+    changes: Vec<Change>,
+    answer: Patched,
+    previews: Vec<String>,
+}
+
+impl Plan {
+    fn make(
+        sections: &[FilePatch],
+        paths: &[PathBuf],
+        targets: &[Target],
+        read: &ReadFiles,
+    ) -> Result<Self, ToolError> {
+        let answer = Patched { files: Vec::new(), leniency: Vec::new() };
+        let mut plan = Self { changes: Vec::new(), answer, previews: Vec::new() };
+        for section in sections {
+            let at = |path: &str| {
+                let place = paths.iter().position(|known| known.as_os_str() == path);
+                place.ok_or_else(|| ToolError::internal(format!("`{path}` is no target")))
+            };
+            let target = at(&section.path)?;
+            plan.answer.leniency.extend(section.notes.iter().cloned());
+            match &section.action {
+                Action::Add { content } => plan.add(target, &targets[target], content)?,
+                Action::Delete { hunks } => plan.delete(target, &targets[target], hunks, read)?,
+                Action::Update { move_to, hunks } => {
+                    let to = move_to.as_deref().map(at).transpose()?;
+                    plan.update(target, to, targets, hunks, read)?;
+                }
+            }
+        }
+        Ok(plan)
+    }
+
+    fn add(&mut self, number: usize, target: &Target, content: &str) -> Result<(), ToolError> {
+        must_be_free(target)?;
+        let path = target.path.display().to_string();
+        let bytes = encode(&path, Form::UTF_8, content)?;
+        self.previews.push(preview(&path, "", content));
+        let change = diff::unified(&path, "", content);
+        self.answer.files.push(PatchedFile {
+            path,
+            action: Done::Added,
+            moved_from: None,
+            version: Some(haft_core::files::Version::of_content(&bytes).to_string()),
+            added: change.added,
+            removed: 0,
+        });
+        self.changes.push(Change::Put { target: number, bytes, like: None });
+        Ok(())
+    }
+
+    fn delete(
+        &mut self,
+        number: usize,
+        target: &Target,
+        hunks: &[patches::Hunk],
+        read: &ReadFiles,
+    ) -> Result<(), ToolError> {
+        let path = target.path.display().to_string();
+        // Whatever it holds, if the patch does not say what it should hold.
+        let removed = match Document::of_target(target, read, None) {
+            Ok(document) => {
+                let notes = patches::check_deletion(&path, &document.text, hunks).map_err(told)?;
+                self.answer.leniency.extend(notes);
+                self.previews.push(document.preview(""));
+                diff::unified(&path, &document.text, "").removed
+            }
+            Err(error) if error.kind() == ErrorKind::Unsupported && hunks.is_empty() => {
+                self.previews.push(format!("delete {path}, a binary file\n"));
+                0
+            }
+            Err(error) => return Err(error),
+        };
+        self.answer.files.push(PatchedFile {
+            path,
+            action: Done::Deleted,
+            moved_from: None,
+            version: None,
+            added: 0,
+            removed,
+        });
+        self.changes.push(Change::Remove { target: number });
+        Ok(())
+    }
+
+    fn update(
+        &mut self,
+        from: usize,
+        to: Option<usize>,
+        targets: &[Target],
+        hunks: &[patches::Hunk],
+        read: &ReadFiles,
+    ) -> Result<(), ToolError> {
+        let document = Document::of_target(&targets[from], read, None)?;
+        let applied = patches::apply(&document.path, &document.text, hunks).map_err(told)?;
+        self.answer.leniency.extend(applied.leniency);
+        let (bytes, change) = document.rewritten(&applied.text)?;
+        let mut file = PatchedFile {
+            path: document.path.clone(),
+            action: Done::Changed,
+            moved_from: None,
+            version: Some(change.version),
+            added: change.added,
+            removed: change.removed,
+        };
+        let target = to.unwrap_or(from);
+        if let Some(to) = to {
+            must_be_free(&targets[to])?;
+            file.moved_from = Some(std::mem::take(&mut file.path));
+            file.path = targets[to].path.display().to_string();
+            file.action = Done::Moved;
+            self.previews.push(format!("rename from {}\nrename to {}\n", document.path, file.path));
+            self.changes.push(Change::Remove { target: from });
+        }
+        self.previews.push(document.preview(&applied.text));
+        self.changes.push(Change::Put { target, bytes, like: Some(from) });
+        self.answer.files.push(file);
+        Ok(())
+    }
+}
+
+/// Adding and moving never overwrite.
+fn must_be_free(target: &Target) -> Result<(), ToolError> {
+    match target.current {
+        Current::Missing => Ok(()),
+        _ => Err(ToolError::conflict(format!("`{}` is there already", target.path.display()))
+            .hint(
+                "update the file instead, or delete it in a patch of its own; nothing was changed",
+            )),
+    }
+}
+
+fn foreseen(input: Patch, read: ReadFiles, _write: WriteFiles) -> Option<String> {
+    let sections = patches::parse(&input.patch).ok()?;
+    let paths = paths_of(&sections);
+    let target = |path: &PathBuf| {
+        let current = read.open_file(path).map_or(Current::Missing, Current::File);
+        Target { path: path.clone(), current }
+    };
+    let targets: Vec<Target> = paths.iter().map(target).collect();
+    let plan = Plan::make(&sections, &paths, &targets, &read).ok()?;
+    Some(plan.previews.concat())
+}

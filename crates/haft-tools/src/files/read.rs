@@ -1,0 +1,357 @@
+//! `read`: lines of a file, entries of a directory, an image or a document.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_core::{
+    Access, Attachment, Cancel, ErrorKind, Output, ReadFiles, ToolError, brief,
+    files::{Entry, LARGEST_HASHED, Listing, OpenFile, Opened, Version},
+    lengthy,
+};
+use haft_macros::tool;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    document::count,
+    media::{self, Media},
+};
+use crate::text::{
+    encoding::{Form, SAMPLE, Text},
+    window::{self, LINE_CHARS, Wanted, Window},
+};
+
+const MOST_LINES: usize = 2_000;
+/// What the gate lets through is so many lines, and the last one is about the file.
+const MOST_SHOWN: usize = MOST_LINES - 1;
+/// What the gate lets through, less the words around the lines, the path not counted.
+const MOST_BYTES: usize = (50 << 10) - 500;
+
+/// What to read.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Read {
+    /// A file or directory, relative to the workspace.
+    #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename", "file"]))]
+    pub path: PathBuf,
+    /// The first line to show, counted from 1.
+    #[serde(default = "first")]
+    #[schemars(range(min = 1), extend("x-aliases" = ["start_line", "startLine", "line"]))]
+    pub offset: u64,
+    /// The most lines to show.
+    #[serde(default = "most_lines")]
+    #[schemars(range(min = 1, max = MOST_LINES), extend("x-aliases" = ["max_lines", "maxLines", "num_lines"]))]
+    pub limit: usize,
+}
+
+fn first() -> u64 {
+    1
+}
+
+fn most_lines() -> usize {
+    MOST_LINES
+}
+
+/// What was read. The text itself is the content of the answer.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct FileText {
+    /// The file, relative to the workspace, links resolved.
+    pub path: String,
+    /// What it is.
+    pub kind: Kind,
+    /// The tag of this state of the file, for `expected_version`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// In bytes.
+    pub size: u64,
+    /// The first line shown; 0 when none is.
+    pub first_line: u64,
+    /// How many lines or entries are shown.
+    pub lines: usize,
+    /// How many there are, when that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_lines: Option<u64>,
+    /// The offset to go on with; absent at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<u64>,
+    /// How the text is written, when it is not plain UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<String>,
+    /// How many of the lines shown were cut.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cut_lines: usize,
+    /// How many entries of a directory are not shown because rules or secrecy close them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub closed: usize,
+    #[serde(skip)]
+    body: String,
+    #[serde(skip)]
+    attachments: Vec<Attachment>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+/// What a path turned out to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    #[default]
+    Text,
+    Directory,
+    Image,
+    Pdf,
+}
+
+impl Output for FileText {
+    fn text(&self) -> String {
+        if self.body.is_empty() {
+            return format!("[{}]", self.footer());
+        }
+        format!("{}\n[{}]", self.body, self.footer())
+    }
+
+    fn title(&self) -> Option<String> {
+        Some(format!("Read {}", self.path))
+    }
+
+    fn attachments(&self) -> Vec<Attachment> {
+        self.attachments.clone()
+    }
+}
+
+impl FileText {
+    fn footer(&self) -> String {
+        let Self { path, size, first_line, lines, .. } = self;
+        let mut words = match (self.kind, self.total_lines) {
+            (Kind::Image, _) => return format!("{path}: an image, {size} bytes, attached"),
+            (Kind::Pdf, None) => {
+                return format!(
+                    "{path}: a PDF document without readable text, {size} bytes, attached"
+                );
+            }
+            (_, Some(0)) if self.closed > 0 => format!("{path} has nothing to show"),
+            (_, Some(0)) => format!("{path} is empty"),
+            (_, total) => {
+                let last = (first_line + *lines as u64).saturating_sub(1);
+                let what = if self.kind == Kind::Directory { "entries" } else { "lines" };
+                let of = total.map_or(String::new(), |total| format!(" of {total}"));
+                format!("{path}: {what} {first_line}-{last}{of}")
+            }
+        };
+        if let Some(next) = self.next_offset {
+            words += &format!("; go on with offset={next}");
+        }
+        if self.cut_lines > 0 {
+            let cut = count(self.cut_lines, "line");
+            words += &format!("; {cut} longer than {LINE_CHARS} characters cut");
+        }
+        if self.closed > 0 {
+            words += &format!("; {} more closed to you", self.closed);
+        }
+        if let Some(encoding) = &self.encoding {
+            words += &format!("; written in {encoding}");
+        }
+        if let Some(version) = &self.version {
+            words += &format!("; version {version}");
+        }
+        words
+    }
+
+    fn fill(&mut self, first: u64, window: &Window) {
+        self.lines = window.lines.len();
+        self.first_line = if window.lines.is_empty() { 0 } else { first };
+        self.total_lines = window.total;
+        self.cut_lines = window.cut;
+        let next = first + window.lines.len() as u64;
+        self.next_offset = window.has_more.then_some(next);
+        let width = next.saturating_sub(1).to_string().len();
+        let numbered = |(number, line): (u64, &String)| format!("{number:>width$}\t{line}");
+        let lines: Vec<String> = (first..).zip(&window.lines).map(numbered).collect();
+        self.body = lines.join("\n");
+    }
+}
+
+/// Reads a file or directory.
+#[tool(
+    idempotent,
+    deadline = "60s",
+    access = |input| vec![Access::Read(input.path.clone())],
+    variables(most_lines = MOST_LINES, line_chars = LINE_CHARS)
+)]
+pub async fn read(input: Read, files: ReadFiles, cancel: Cancel) -> Result<FileText, ToolError> {
+    let file = match files.open(&input.path)? {
+        Opened::File(file) => file,
+        Opened::Directory(path) => {
+            return list(&files.entries(&input.path)?, wanted(&input, &path));
+        }
+    };
+    let wanted = wanted(&input, &file.facts().path);
+    let mut head = vec![0; SAMPLE.min(usize::try_from(file.facts().size).unwrap_or(SAMPLE))];
+    let filled = brief_read(&*file, &mut head)?;
+    head.truncate(filled);
+    if let Some(media) = Media::sniff(&head) {
+        return lengthy(move || look(&*file, media, wanted, &cancel)).await;
+    }
+    if file.facts().size <= LARGEST_HASHED {
+        return brief(|| read_small(&*file, wanted));
+    }
+    lengthy(move || read_large(&file, &head, wanted, &files, &cancel)).await
+}
+
+fn wanted(input: &Read, path: &Path) -> Wanted {
+    let last = input.offset.saturating_add(input.limit as u64);
+    Wanted {
+        first: input.offset,
+        lines: input.limit.min(MOST_SHOWN),
+        bytes: MOST_BYTES.saturating_sub(path.as_os_str().len()),
+        // Its number, the tab and the newline.
+        margin: last.to_string().len() + 2,
+    }
+}
+
+fn brief_read(file: &dyn OpenFile, buffer: &mut [u8]) -> Result<usize, ToolError> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        let read = file.read_at(&mut buffer[filled..], filled as u64)?;
+        if read == 0 {
+            break;
+        }
+        filled += read;
+    }
+    Ok(filled)
+}
+
+fn read_small(file: &dyn OpenFile, wanted: Wanted) -> Result<FileText, ToolError> {
+    let bytes = file.read_whole()?;
+    let Some(text) = Text::decode(&bytes) else { return Err(binary(file, &bytes)) };
+    let mut answer = about(file, text.form);
+    answer.version = Some(Version::of_content(&bytes).to_string());
+    let found = window::of_text(&text.text, wanted);
+    check_offset(file, wanted.first, &found)?;
+    answer.fill(wanted.first, &found);
+    Ok(answer)
+}
+
+fn read_large(
+    file: &Arc<dyn OpenFile>,
+    head: &[u8],
+    wanted: Wanted,
+    files: &ReadFiles,
+    cancel: &Cancel,
+) -> Result<FileText, ToolError> {
+    let Some(form) = Form::sniff(head, false) else { return Err(binary(&**file, head)) };
+    if !form.has_byte_lines() {
+        return read_small(&**file, wanted);
+    }
+    let stop = || cancel.is_cancelled();
+    let found = window::of_file(&**file, form, wanted, files.line_indexes(), &stop)?;
+    check_offset(&**file, wanted.first, &found)?;
+    let mut answer = about(&**file, form);
+    answer.version = Some(Version::of_state(file.facts()).to_string());
+    answer.fill(wanted.first, &found);
+    Ok(answer)
+}
+
+fn about(file: &dyn OpenFile, form: Form) -> FileText {
+    FileText {
+        path: file.facts().path.display().to_string(),
+        size: file.facts().size,
+        encoding: (!form.is_plain_utf8()).then(|| form.name()),
+        ..FileText::default()
+    }
+}
+
+fn check_offset(file: &dyn OpenFile, first: u64, found: &Window) -> Result<(), ToolError> {
+    let total = found.total.unwrap_or(u64::MAX);
+    if first <= total || first == 1 {
+        return Ok(());
+    }
+    let path = file.facts().path.display();
+    Err(ToolError::input(format!(
+        "offset: {first} is behind the end of `{path}`, which has {total} lines"
+    ))
+    .hint(format!("use an offset from 1 to {}", total.max(1))))
+}
+
+fn binary(file: &dyn OpenFile, head: &[u8]) -> ToolError {
+    let (path, size) = (file.facts().path.display(), file.facts().size);
+    let mime = media::mime(head, false);
+    let message = format!("`{path}` is a binary file ({mime}, {size} bytes)");
+    ToolError::new(ErrorKind::Unsupported, message)
+        .hint("read shows text, images and PDF; use a program that knows the format")
+}
+
+fn look(
+    file: &dyn OpenFile,
+    media: Media,
+    wanted: Wanted,
+    cancel: &Cancel,
+) -> Result<FileText, ToolError> {
+    let bytes = media.bytes(file)?;
+    let mut answer = about(file, Form::UTF_8);
+    answer.version = Some(Version::of_content(&bytes).to_string());
+    match media {
+        Media::Image(mime) => {
+            answer.kind = Kind::Image;
+            let size = media::dimensions(&bytes).map_or(String::new(), |size| format!(", {size}"));
+            answer.body = format!("{mime}{size}");
+        }
+        Media::Pdf => {
+            answer.kind = Kind::Pdf;
+            if let Some(text) = media::pdf_text(&bytes, &|| cancel.is_cancelled()) {
+                let found = window::of_text(&text, wanted);
+                check_offset(file, wanted.first, &found)?;
+                answer.fill(wanted.first, &found);
+            }
+        }
+    }
+    answer.attachments.push(media.attach(file, &bytes));
+    Ok(answer)
+}
+
+fn list(listing: &Listing, wanted: Wanted) -> Result<FileText, ToolError> {
+    let skipped = usize::try_from(wanted.first - 1).unwrap_or(usize::MAX);
+    let total = listing.entries.len();
+    let path = listing.path.display().to_string();
+    if skipped >= total && skipped > 0 {
+        return Err(ToolError::input(format!("offset: `{path}` has only {total} entries"))
+            .hint(format!("use an offset from 1 to {}", total.max(1))));
+    }
+    let mut room = wanted.bytes;
+    let mut fits = |line: &String| {
+        let left = room.checked_sub(line.len() + 1);
+        room = left.unwrap_or(0);
+        left.is_some()
+    };
+    let entries = listing.entries.iter().skip(skipped).take(wanted.lines);
+    let shown: Vec<String> = entries.map(entry_line).take_while(|line| fits(line)).collect();
+    let next = wanted.first + shown.len() as u64;
+    Ok(FileText {
+        path,
+        kind: Kind::Directory,
+        first_line: if shown.is_empty() { 0 } else { wanted.first },
+        lines: shown.len(),
+        total_lines: Some(total as u64),
+        next_offset: (skipped + shown.len() < total).then_some(next),
+        closed: listing.closed,
+        body: shown.join("\n"),
+        ..FileText::default()
+    })
+}
+
+/// A name on one line, whatever it is made of.
+fn entry_line(entry: &Entry) -> String {
+    let mut line = String::new();
+    for character in entry.name.chars() {
+        match character.is_control() {
+            true => line.extend(character.escape_default()),
+            false => line.push(character),
+        }
+    }
+    line + if entry.is_directory { "/" } else { "" }
+}

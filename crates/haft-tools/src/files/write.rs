@@ -1,0 +1,208 @@
+//! `write`: a whole file at once.
+
+use std::path::PathBuf;
+
+use haft_core::{
+    Access, Output, ReadFiles, ToolError, WriteFiles, brief,
+    files::{Change, Current, OpenFile, Target, Version, is_directory},
+};
+use haft_macros::tool;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::document::{Document, check_version, count, encode, preview};
+use crate::text::encoding::Form;
+
+/// What to write.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Write {
+    /// The file, relative to the workspace. Missing directories are made.
+    #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
+    pub path: PathBuf,
+    /// The whole new content.
+    #[schemars(extend("x-aliases" = ["contents", "text", "file_text"]))]
+    pub content: String,
+    /// What to do when the file is there already.
+    #[serde(default)]
+    pub on_conflict: OnConflict,
+    /// Only if the file is still in this version, as `read` told it.
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["expectedVersion", "version"]))]
+    pub expected_version: Option<String>,
+}
+
+/// What to do about a file that is in the way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnConflict {
+    #[default]
+    Overwrite,
+    Error,
+}
+
+/// What was written.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Written {
+    /// The file, relative to the workspace.
+    pub path: String,
+    /// The tag of its content, for `expected_version`.
+    pub version: String,
+    /// The tag of the content it had before; absent when it is new or was too large to be looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub previous_version: Option<String>,
+    /// In bytes, as it lies on disk.
+    pub bytes: usize,
+    /// Lines of the content.
+    pub lines: usize,
+    /// Whether the file is new.
+    pub created: bool,
+    /// False when it had this very content already: then it was not touched.
+    pub changed: bool,
+    /// What was kept of the file that was there, when it is not plain UTF-8 with `\n`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
+}
+
+impl Output for Written {
+    fn text(&self) -> String {
+        let Self { path, version, bytes, lines, .. } = self;
+        let kept = self.kept.as_ref().map_or(String::new(), |kept| format!(" Kept: {kept}."));
+        let (lines, bytes) = (count(*lines, "line"), count(*bytes, "byte"));
+        match (self.created, self.changed) {
+            (true, _) => format!("Created {path}: {lines}, {bytes}, version {version}."),
+            (_, true) => format!("Wrote {path}: {lines}, {bytes}, version {version}.{kept}"),
+            (_, false) => format!("{path} has this content already, version {version}."),
+        }
+    }
+
+    fn title(&self) -> Option<String> {
+        let verb = if self.created { "Create" } else { "Write" };
+        Some(format!("{verb} {}", self.path))
+    }
+}
+
+/// Writes a file.
+#[tool(
+    idempotent,
+    deadline = "60s",
+    access = |input| vec![Access::Read(input.path.clone()), Access::Write(input.path.clone())],
+    preview = foreseen
+)]
+pub async fn write(input: Write, read: ReadFiles, write: WriteFiles) -> Result<Written, ToolError> {
+    let mut written = None;
+    brief(|| {
+        write.change(std::slice::from_ref(&input.path), &mut |targets| {
+            let [target] = targets else { return Err(ToolError::internal("one target")) };
+            let (bytes, answer) = plan(&input, target, &read)?;
+            let changes = match answer.changed {
+                true => vec![Change::Put { target: 0, bytes, like: None }],
+                false => Vec::new(),
+            };
+            written = Some(answer);
+            Ok(changes)
+        })
+    })?;
+    written.ok_or_else(|| ToolError::internal("the change was not planned"))
+}
+
+fn plan(input: &Write, target: &Target, read: &ReadFiles) -> Result<(Vec<u8>, Written), ToolError> {
+    let path = target.path.display().to_string();
+    let mut written = Written {
+        path: path.clone(),
+        version: String::new(),
+        previous_version: None,
+        bytes: 0,
+        lines: input.content.lines().count(),
+        created: true,
+        changed: true,
+        kept: None,
+    };
+    let bytes = match &target.current {
+        Current::Missing if input.expected_version.is_some() => {
+            return Err(ToolError::conflict(format!("`{path}` is gone, so it is in no version"))
+                .hint("leave out expected_version to write it anew"));
+        }
+        Current::Missing => encode(&path, Form::UTF_8, &input.content)?,
+        Current::Directory => return Err(is_directory(&target.path)),
+        Current::File(_) if input.on_conflict == OnConflict::Error => {
+            return Err(ToolError::conflict(format!("`{path}` is there already"))
+                .hint("choose another path, or set on_conflict to overwrite"));
+        }
+        Current::File(file) => {
+            read.check(&target.path)?;
+            over(&**file, input, &mut written)?
+        }
+    };
+    written.bytes = bytes.len();
+    written.version = Version::of_content(&bytes).to_string();
+    written.changed = written.previous_version.as_deref() != Some(&written.version);
+    Ok((bytes, written))
+}
+
+/// The bytes that replace a file: encoding and line endings stay what they were.
+fn over(file: &dyn OpenFile, input: &Write, written: &mut Written) -> Result<Vec<u8>, ToolError> {
+    written.created = false;
+    // Something else than text, or too large to look at: there is nothing to keep.
+    let document = match Document::read(file, input.expected_version.as_deref()) {
+        Ok(document) => document,
+        Err(error) if error.kind() == haft_core::ErrorKind::Conflict => return Err(error),
+        Err(error) => {
+            match file.read_whole() {
+                Ok(bytes) => {
+                    check_version(file.facts(), &bytes, input.expected_version.as_deref())?;
+                    written.previous_version = Some(Version::of_content(&bytes).to_string());
+                }
+                Err(_) if input.expected_version.is_some() => return Err(error),
+                Err(_) => {}
+            }
+            return encode(&written.path, Form::UTF_8, &input.content);
+        }
+    };
+    written.previous_version = Some(document.version().to_string());
+    let text = with_endings_of(&document.text, &input.content);
+    let mut kept = Vec::new();
+    if !document.form().is_plain_utf8() {
+        kept.push(format!("the encoding {}", document.form().name()));
+    }
+    if text.len() != input.content.len() {
+        kept.push("line endings \\r\\n".to_owned());
+    }
+    written.kept = (!kept.is_empty()).then(|| kept.join(", "));
+    encode(&written.path, document.form(), &text)
+}
+
+/// A file whose every line ends in `\r\n` keeps that, unless the new content says otherwise by having some itself.
+fn with_endings_of(old: &str, new: &str) -> String {
+    let ends = old.matches('\n').count();
+    let is_crlf = ends > 0 && old.matches("\r\n").count() == ends;
+    if is_crlf && !new.contains('\r') { new.replace('\n', "\r\n") } else { new.to_owned() }
+}
+
+fn foreseen(input: Write, read: ReadFiles, _write: WriteFiles) -> Option<String> {
+    let file = read.open_file(&input.path);
+    let Ok(file) = file else {
+        let path = input.path.display().to_string();
+        return Some(preview(&path, "", &input.content));
+    };
+    let document = Document::read(&*file, None).ok()?;
+    Some(document.preview(&with_endings_of(&document.text, &input.content)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_endings_stay_when_they_were_all_the_same() {
+        for (old, new, expected) in [
+            ("a\r\nb\r\n", "x\ny\n", "x\r\ny\r\n"),
+            ("a\r\nb\n", "x\ny\n", "x\ny\n"),
+            ("a\nb\n", "x\n", "x\n"),
+            ("a\r\n", "x\r\ny\n", "x\r\ny\n"),
+            ("", "x\n", "x\n"),
+        ] {
+            assert_eq!(with_endings_of(old, new), expected, "{old:?} {new:?}");
+        }
+    }
+}

@@ -1,0 +1,470 @@
+//! `haft bench`: is haft fast on this machine? Each row runs a tool through the gate and, in turn with it, the least that
+//! the same work needs by hand or the program people would use instead. Only the ratio counts: the machine may be busy.
+
+mod corpus;
+mod floors;
+
+use std::{
+    fs, io,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use haft_core::{
+    CallRequest, Context, Gate, Mode, Outcome, Policy, Registry, Surroundings, ToolError,
+    files::Disk,
+    policy::{Layer, LayerKind},
+};
+use haft_exec::Workspace;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::runtime::{Handle, Runtime};
+
+use self::corpus::{COMMON, Corpus, FEW, MARKER, RARE, REGEX};
+
+/// How much to measure and how thoroughly.
+pub(crate) struct Extent {
+    /// Only rows whose words contain this.
+    pub(crate) only: String,
+    /// Files of the tree that is searched.
+    pub(crate) files: usize,
+    /// How often slow work is repeated; quick work is repeated twenty times as often.
+    pub(crate) rounds: usize,
+}
+
+/// One figure.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    /// What was measured.
+    pub(crate) what: &'static str,
+    /// The median of haft, in microseconds.
+    pub(crate) haft_us: f64,
+    /// What it is compared with.
+    pub(crate) against: &'static str,
+    /// Its median, in microseconds; absent when it could not be run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) against_us: Option<f64>,
+    /// The first divided by the second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ratio: Option<f64>,
+    /// What it should not exceed.
+    pub(crate) goal: Goal,
+    /// Whether it does not; absent when it could not be compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) is_reached: Option<bool>,
+}
+
+/// All figures.
+#[derive(Debug, Serialize)]
+pub(crate) struct Table {
+    pub(crate) rows: Vec<Row>,
+    /// How much the process grew while it read from the middle of a large file, in bytes.
+    pub(crate) read_growth: u64,
+}
+
+/// Measures everything below a folder that is made for it and removed again. `tell` hears what is going on.
+///
+/// # Errors
+/// When the folder cannot be written, or a tool fails.
+pub(crate) fn run(
+    folder: &Path,
+    extent: Extent,
+    registry: &Registry,
+    runtime: &Runtime,
+    tell: &dyn Fn(&str),
+) -> Result<Table, ToolError> {
+    let folder = Folder::make(folder).map_err(|error| unusable(folder, &error))?;
+    tell("making files to work on");
+    let corpus = Corpus::make(&folder.0, extent.files).map_err(|e| unusable(&folder.0, &e))?;
+    let mut bench = Bench { corpus, extent, registry, runtime, tell, rows: Vec::new() };
+    let measured = bench.measure_all();
+    let read_growth = measured.map_err(|error| match error {
+        Failure::Tool(error) => *error,
+        Failure::Io(error) => unusable(&folder.0, &error),
+    })?;
+    Ok(Table { rows: bench.rows, read_growth })
+}
+
+fn unusable(folder: &Path, error: &io::Error) -> ToolError {
+    ToolError::unavailable(format!("{} cannot be worked in: {error}", folder.display()))
+        .hint("name another folder with --dir; about 600 MB and 45,000 files are needed")
+}
+
+/// A folder that goes when it is no longer needed.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn make(path: &Path) -> io::Result<Self> {
+        fs::create_dir_all(path)?;
+        let own = path.join(format!("bench-{}", std::process::id()));
+        fs::create_dir(&own)?;
+        // A workspace of its own: rules of folders above have no say in it.
+        fs::create_dir(own.join(".haft"))?;
+        Ok(Self(own.canonicalize()?))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+enum Failure {
+    Tool(Box<ToolError>),
+    Io(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+struct Bench<'a> {
+    corpus: Corpus,
+    extent: Extent,
+    registry: &'a Registry,
+    runtime: &'a Runtime,
+    tell: &'a dyn Fn(&str),
+    rows: Vec<Row>,
+}
+
+/// What a row is about and what it should reach.
+#[derive(Clone, Copy)]
+struct Aim {
+    what: &'static str,
+    against: &'static str,
+    goal: Goal,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Goal {
+    /// At most so many times of what it is compared with.
+    Ratio(f64),
+    /// At most so many microseconds.
+    Microseconds(f64),
+}
+
+const fn ratio(what: &'static str, against: &'static str, goal: f64) -> Aim {
+    Aim { what, against, goal: Goal::Ratio(goal) }
+}
+
+type Work<'a> = &'a mut dyn FnMut() -> Result<(), Failure>;
+
+/// A tool beside the program that people would use instead.
+struct Rival {
+    aim: Aim,
+    tool: &'static str,
+    input: Value,
+    /// How many hits the answer must have.
+    hits: usize,
+    program: &'static str,
+    arguments: &'static [&'static str],
+}
+
+impl Bench<'_> {
+    fn measure_all(&mut self) -> Result<u64, Failure> {
+        let read_growth = self.reading()?;
+        self.writing()?;
+        self.editing()?;
+        self.listing()?;
+        for rival in rivals() {
+            self.beside(&rival)?;
+        }
+        Ok(read_growth)
+    }
+
+    fn reading(&mut self) -> Result<u64, Failure> {
+        let middle = self.corpus.log_lines / 2;
+        let input = json!({"path": "big.log", "offset": middle, "limit": 200});
+        let desk = self.desk();
+        let log = self.corpus.folder.join("big.log");
+        let before = memory();
+        self.slow(
+            ratio("read, 200 lines amid 200 MB", "counting its lines up to there", 1.4),
+            // Each time without what an earlier call has learnt.
+            &mut || desk.open()?.call("read", &input),
+            Some(&mut || Ok(floors::count_lines(&log, middle)?)),
+        )?;
+        let growth = memory().saturating_sub(before);
+        let gate = desk.open()?;
+        gate.call("read", &input)?;
+        let goal = Goal::Microseconds(1_000.0);
+        let again = Aim { what: "read, the same lines again", against: "a millisecond", goal };
+        self.quick(again, &mut || gate.call("read", &input), None)?;
+        Ok(growth)
+    }
+
+    fn writing(&mut self) -> Result<(), Failure> {
+        let gate = self.desk().open()?;
+        let folder = self.corpus.folder.join("writing");
+        fs::create_dir_all(&folder)?;
+        // Two contents in turn, since writing what is there already writes nothing.
+        let contents = ["four kilobyte a\n", "four kilobyte b\n"].map(|line| line.repeat(256));
+        let (mut ours, mut theirs) = (contents.iter().cycle(), contents.iter().cycle());
+        let mut next = || ours.next().map_or("", String::as_str);
+        self.quick(
+            ratio("write, 4 KB over a file", "temp file, fsync, rename, fsync by hand", 1.3),
+            &mut || {
+                let input = json!({"path": "writing/ours.txt", "content": next()});
+                gate.call("write", &input)
+            },
+            Some(&mut || {
+                let content = theirs.next().map_or("", String::as_str);
+                Ok(floors::replace(&folder.join("theirs.txt"), content.as_bytes())?)
+            }),
+        )
+    }
+
+    fn editing(&mut self) -> Result<(), Failure> {
+        let gate = self.desk().open()?;
+        let by_hand = self.corpus.folder.join("by-hand.rs");
+        fs::copy(self.corpus.folder.join("long.rs"), &by_hand)?;
+        let mut ours = [MARKER.to_owned(), MARKER.replace("AAAA", "BBBB")];
+        let mut theirs = ours.clone();
+        self.quick(
+            ratio("edit, one line of 5,000", "read, find, replace and write it by hand", 1.8),
+            &mut || {
+                let [old, new] = &ours;
+                let input = json!({"path": "long.rs", "old_string": old, "new_string": new});
+                gate.call("edit", &input)?;
+                ours.reverse();
+                Ok(())
+            },
+            Some(&mut || {
+                let [old, new] = &theirs;
+                floors::edit(&by_hand, old, new)?;
+                theirs.reverse();
+                Ok(())
+            }),
+        )
+    }
+
+    fn listing(&mut self) -> Result<(), Failure> {
+        let gate = self.desk().open()?;
+        let folder = self.corpus.folder.join("dir1000");
+        let input = json!({"path": "dir1000", "limit": 2000, "depth": 1});
+        self.quick(
+            ratio("list, 1,000 entries", "readdir and sort", 1.7),
+            &mut || gate.hits("list", &input, 1_000),
+            Some(&mut || Ok(floors::entries(&folder)?)),
+        )
+    }
+
+    fn beside(&mut self, rival: &Rival) -> Result<(), Failure> {
+        let gate = self.desk().open()?;
+        let tree = self.corpus.folder.join("tree");
+        let mut program = || Ok(floors::program(rival.program, rival.arguments, &tree)?);
+        let is_there = floors::has(rival.program);
+        self.slow(
+            rival.aim,
+            &mut || gate.hits(rival.tool, &rival.input, rival.hits),
+            is_there.then_some(&mut program),
+        )
+    }
+
+    fn desk(&self) -> Desk {
+        Desk {
+            folder: self.corpus.folder.clone(),
+            registry: self.registry.clone(),
+            runtime: self.runtime.handle().clone(),
+        }
+    }
+
+    fn slow(&mut self, aim: Aim, ours: Work<'_>, theirs: Option<Work<'_>>) -> Result<(), Failure> {
+        self.measure(aim, self.extent.rounds, ours, theirs)
+    }
+
+    fn quick(&mut self, aim: Aim, ours: Work<'_>, theirs: Option<Work<'_>>) -> Result<(), Failure> {
+        self.measure(aim, self.extent.rounds * 20, ours, theirs)
+    }
+
+    /// In turns, so that a busy machine is busy for both.
+    fn measure(
+        &mut self,
+        Aim { what, against, goal }: Aim,
+        rounds: usize,
+        ours: Work<'_>,
+        mut theirs: Option<Work<'_>>,
+    ) -> Result<(), Failure> {
+        if !what.contains(&self.extent.only) {
+            return Ok(());
+        }
+        (self.tell)(what);
+        let (mut own, mut other) = (Vec::new(), Vec::new());
+        for round in 0..=rounds {
+            let time = |work: Work<'_>, times: &mut Vec<Duration>| {
+                let begin = Instant::now();
+                work()?;
+                // The first round warms caches.
+                if round > 0 {
+                    times.push(begin.elapsed());
+                }
+                Ok::<(), Failure>(())
+            };
+            time(ours, &mut own)?;
+            if let Some(theirs) = &mut theirs {
+                time(*theirs, &mut other)?;
+            }
+        }
+        let haft_us = median(own);
+        let against_us = (!other.is_empty()).then(|| median(other));
+        let ratio = against_us.map(|other| haft_us / other);
+        let is_reached = match goal {
+            Goal::Ratio(goal) => ratio.map(|ratio| ratio <= goal),
+            Goal::Microseconds(goal) => Some(haft_us <= goal),
+        };
+        self.rows.push(Row { what, haft_us, against, against_us, ratio, goal, is_reached });
+        Ok(())
+    }
+}
+
+fn rivals() -> [Rival; 6] {
+    let glob = |pattern: &str| json!({"path": "tree", "pattern": pattern, "limit": 100});
+    let grep = |pattern: &str| json!({"path": "tree", "pattern": pattern, "max_results": 1000});
+    let rg = |aim, tool, input, hits, arguments| Rival {
+        aim,
+        tool,
+        input,
+        hits,
+        program: "rg",
+        arguments,
+    };
+    let few = ratio("glob, 3 hits", "rg --files -g", 1.0);
+    let fd = Aim { against: "fd -g", ..few };
+    let all = ratio("glob, a third of all files", "rg --files -g", 1.0);
+    let rare = ratio("grep, a text, 1 hit", "rg -F", 0.95);
+    let regex = ratio("grep, a regex, 200 hits", "rg", 0.95);
+    let limited = ratio("grep, a common word, 100 lines", "rg for all of them", 0.1);
+    let first_hundred = json!({"path": "tree", "pattern": COMMON});
+    [
+        rg(all, "glob", glob("*.rs"), 100, &["--files", "-g", "*.rs"]),
+        rg(few, "glob", glob(FEW), 3, &["--files", "-g", FEW]),
+        Rival { program: "fd", ..rg(fd, "glob", glob(FEW), 3, &["-g", FEW]) },
+        rg(
+            rare,
+            "grep",
+            json!({"path": "tree", "pattern": RARE, "literal": true}),
+            1,
+            &["-nF", RARE],
+        ),
+        rg(regex, "grep", grep(REGEX), 200, &["-n", REGEX]),
+        rg(limited, "grep", first_hundred, 100, &["-n", COMMON]),
+    ]
+}
+
+/// A place to make calls from: a workspace and a gate that lets everything through.
+struct Desk {
+    folder: std::path::PathBuf,
+    registry: Registry,
+    runtime: Handle,
+}
+
+impl Desk {
+    /// With a workspace that knows nothing yet.
+    fn open(&self) -> Result<Calls, Failure> {
+        let workspace = Arc::new(Workspace::open(&self.folder)?);
+        let mut layer = Layer::new(LayerKind::Session, "haft bench");
+        layer.mode = Some(Mode::All);
+        let surroundings = Surroundings {
+            workspace: self.folder.clone(),
+            directory: self.folder.clone(),
+            ..Surroundings::default()
+        };
+        let gate = Gate::builder(self.registry.clone())
+            .surroundings(surroundings)
+            .paths(workspace.clone())
+            .service::<dyn Disk>(workspace)
+            .policy(Policy::new([layer]))
+            .build();
+        Ok(Calls { gate, runtime: self.runtime.clone() })
+    }
+}
+
+struct Calls {
+    gate: Gate,
+    runtime: Handle,
+}
+
+impl Calls {
+    fn call(&self, tool: &str, input: &Value) -> Result<(), Failure> {
+        self.answer(tool, input).map(drop)
+    }
+
+    fn answer(&self, tool: &str, input: &Value) -> Result<Outcome, Failure> {
+        let request = CallRequest::new(tool, input.clone(), Context::new("bench"));
+        let mut outcome: Outcome = self.runtime.block_on(self.gate.call(request));
+        match outcome.error.take() {
+            None => Ok(outcome),
+            Some(error) => {
+                let message = format!("`{tool}` failed: {}", error.message);
+                Err(Failure::Tool(Box::new(ToolError::new(error.kind, message).hint(error.hint))))
+            }
+        }
+    }
+
+    /// A call whose answer is only worth its time when it is right.
+    fn hits(&self, tool: &str, input: &Value, expected: usize) -> Result<(), Failure> {
+        let outcome = self.answer(tool, input)?;
+        let data = outcome.data.unwrap_or_default();
+        let lists = ["files", "entries"].iter().find_map(|name| data[*name].as_array());
+        let lines = |file: &Value| file["lines"].as_array().map_or(1, Vec::len);
+        let found: usize = lists.map_or(0, |list| list.iter().map(lines).sum());
+        if found == expected {
+            return Ok(());
+        }
+        let message = format!("`{tool}` found {found} of {expected} for {input}");
+        Err(Failure::Tool(Box::new(ToolError::internal(message))))
+    }
+}
+
+fn median(mut times: Vec<Duration>) -> f64 {
+    times.sort_unstable();
+    times.get(times.len() / 2).map_or(0.0, Duration::as_secs_f64) * 1e6
+}
+
+/// The memory that is this process's own just now, in bytes.
+fn memory() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}
+
+impl Table {
+    /// The table for people.
+    pub(crate) fn text(&self) -> String {
+        let mut lines = vec![format!(
+            "{:<38} {:>10}  {:<42} {:>10} {:>7} {:>6}",
+            "", "haft", "against", "", "ratio", "goal"
+        )];
+        for row in &self.rows {
+            let against = row.against_us.map_or("-".to_owned(), time);
+            let ratio = row.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
+            let goal = match row.goal {
+                Goal::Ratio(goal) => format!("{goal:.2}"),
+                Goal::Microseconds(goal) => time(goal),
+            };
+            let verdict = match row.is_reached {
+                Some(true) => "",
+                Some(false) => "  above",
+                None => "  not installed",
+            };
+            lines.push(format!(
+                "{:<38} {:>10}  {:<42} {against:>10} {ratio:>7} {goal:>6}{verdict}",
+                row.what,
+                time(row.haft_us),
+                row.against
+            ));
+        }
+        lines.push(format!("memory gained while reading: {:.1} MB", self.read_growth as f64 / 1e6));
+        lines.join("\n")
+    }
+}
+
+fn time(us: f64) -> String {
+    if us < 1_000.0 { format!("{us:.0} us") } else { format!("{:.2} ms", us / 1e3) }
+}

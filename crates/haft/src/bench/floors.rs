@@ -1,0 +1,72 @@
+//! What the same work costs by hand: the least that any tool needs for it, measured in the same run.
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+/// Counts newlines up to a line.
+pub(super) fn count_lines(path: &Path, line: u64) -> io::Result<()> {
+    let mut file = fs::File::open(path)?;
+    let mut buffer = vec![0; 1 << 19];
+    let mut lines = 0;
+    while lines < line {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        lines += memchr::memchr_iter(b'\n', &buffer[..read]).count() as u64;
+    }
+    std::hint::black_box(lines);
+    Ok(())
+}
+
+/// Replaces a file as careful people do: a new one beside it, synced, renamed, the directory synced.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let beside = path.with_extension("by-hand");
+    let mut file = fs::File::create(&beside)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&beside, path)?;
+    fs::File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Reads, finds, replaces, writes.
+pub(super) fn edit(path: &Path, old: &str, new: &str) -> io::Result<()> {
+    let text = fs::read_to_string(path)?;
+    let (before, after) = text.split_once(old).ok_or_else(|| io::Error::other("no such text"))?;
+    replace(path, format!("{before}{new}{after}").as_bytes())
+}
+
+/// Names and kinds of a directory's entries, sorted.
+pub(super) fn entries(path: &Path) -> io::Result<()> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        entries.push((entry.file_name(), entry.file_type()?.is_dir()));
+    }
+    entries.sort();
+    std::hint::black_box(entries);
+    Ok(())
+}
+
+/// Runs a program and reads all it prints.
+pub(super) fn program(name: &str, arguments: &[&str], folder: &Path) -> io::Result<()> {
+    let output = Command::new(name)
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()?;
+    std::hint::black_box(output.stdout.len());
+    Ok(())
+}
+
+/// Whether a program is there.
+pub(super) fn has(name: &str) -> bool {
+    let mut probe = Command::new(name);
+    probe.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+    probe.status().is_ok_and(|status| status.success())
+}
