@@ -221,6 +221,11 @@ pub trait ResolvePath: Send + Sync {
     /// The workspace-relative path, or the absolute one when it lies outside.
     fn resolve(&self, path: &Path) -> PathBuf;
 
+    /// The same, but a link at the very end stands for itself.
+    fn resolve_name(&self, path: &Path) -> PathBuf {
+        self.resolve(path)
+    }
+
     /// Whether files outside the workspace cannot be reached at all: then nobody is asked about them.
     fn is_confined(&self) -> bool {
         false

@@ -105,6 +105,9 @@ pub struct ToolSpec {
     pub open_world: bool,
     /// Whether it ends the turn of the agent that calls it.
     pub terminal: bool,
+    /// Whether a link that it is given is meant itself, not what it leads to.
+    #[serde(skip)]
+    pub keeps_links: bool,
     /// How long one call may take.
     #[serde(serialize_with = "as_millis", rename = "deadline_ms")]
     pub deadline: Duration,
@@ -139,6 +142,7 @@ impl ToolSpec {
             idempotent: false,
             open_world: false,
             terminal: false,
+            keeps_links: false,
             deadline: DEFAULT_DEADLINE,
             origin: Origin::Declared { by: by.into() },
             providers: Vec::new(),
@@ -184,6 +188,8 @@ pub struct Parts {
     pub open_world: bool,
     /// `terminal`.
     pub terminal: bool,
+    /// `keeps_links`.
+    pub keeps_links: bool,
     /// `deadline = "30s"`.
     pub deadline: Option<Duration>,
     /// `providers("openai*")`.
@@ -228,6 +234,7 @@ impl StaticTool {
             idempotent: parts.idempotent,
             open_world: parts.open_world || is_open_world(&needs),
             terminal: parts.terminal,
+            keeps_links: parts.keeps_links,
             deadline: parts.deadline.unwrap_or(DEFAULT_DEADLINE),
             origin: Origin::Derived,
             providers: parts.providers.iter().map(|&glob| glob.into()).collect(),

@@ -74,8 +74,18 @@ fn check(path: &Path) -> Result<(), ToolError> {
             .hint("give the path without it"));
     }
     if bytes.len() > LONGEST_PATH {
-        return Err(ToolError::input(format!("the path has {} bytes", bytes.len()))
+        let beginning: String = path.display().to_string().chars().take(40).collect();
+        let message = format!("the path `{beginning}…` has {} bytes", bytes.len());
+        return Err(ToolError::input(message)
             .hint(format!("no file system takes more than {LONGEST_PATH}")));
+    }
+    // A shell would have read it; here it would become a folder of that name.
+    if path.components().next() == Some(Component::Normal("~".as_ref())) {
+        return Err(ToolError::input(format!(
+            "`{}`: `~` is not read as a home here",
+            path.display()
+        ))
+        .hint("name a path inside the workspace; a folder that is really called `~` is `./~`"));
     }
     Ok(())
 }

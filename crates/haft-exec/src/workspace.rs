@@ -90,6 +90,15 @@ impl Workspace {
         }
     }
 
+    /// What is no path at all stays as it is: opening it will say what is wrong with it.
+    fn real(&self, path: &Path, last: LastLink) -> PathBuf {
+        match locate(&self.roots, path, last) {
+            Ok(Place::Inside { root, path }) => self.roots[root].shown(&path),
+            Ok(Place::Outside(path)) => path,
+            Err(_) => path.to_owned(),
+        }
+    }
+
     /// Does something with a path, again when a link was put into it between the look and the deed.
     pub(crate) fn at<T>(
         &self,
@@ -277,12 +286,11 @@ pub(crate) fn not_regular(path: &Path, kind: FileKind) -> ToolError {
 
 impl ResolvePath for Workspace {
     fn resolve(&self, path: &Path) -> PathBuf {
-        // What is no path at all stays as it is: opening it will say what is wrong with it.
-        match locate(&self.roots, path, LastLink::Follow) {
-            Ok(Place::Inside { root, path }) => self.roots[root].shown(&path),
-            Ok(Place::Outside(path)) => path,
-            Err(_) => path.to_owned(),
-        }
+        self.real(path, LastLink::Follow)
+    }
+
+    fn resolve_name(&self, path: &Path) -> PathBuf {
+        self.real(path, LastLink::Keep)
     }
 
     fn is_confined(&self) -> bool {

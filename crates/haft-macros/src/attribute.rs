@@ -14,7 +14,7 @@ use syn::{
 use crate::combined;
 
 /// Every key, and how it is written: messages show the latter.
-const KEYS: [(&str, &str); 15] = [
+const KEYS: [(&str, &str); 16] = [
     ("name", r#"name = "hello""#),
     ("title", r#"title = "Say hello""#),
     ("group", r#"group = "greetings""#),
@@ -23,6 +23,7 @@ const KEYS: [(&str, &str); 15] = [
     ("idempotent", "idempotent"),
     ("open_world", "open_world"),
     ("terminal", "terminal"),
+    ("keeps_links", "keeps_links"),
     ("deadline", r#"deadline = "30s""#),
     ("access", "access = |input| vec![…]"),
     ("preview", "preview = diff_of"),
@@ -48,6 +49,7 @@ pub(crate) struct Arguments {
     pub(crate) idempotent: bool,
     pub(crate) open_world: bool,
     pub(crate) terminal: bool,
+    pub(crate) keeps_links: bool,
     /// In milliseconds.
     pub(crate) deadline: Option<u64>,
     pub(crate) access: Option<Expr>,
@@ -109,6 +111,7 @@ impl Arguments {
             "idempotent" => self.idempotent = true,
             "open_world" => self.open_world = true,
             "terminal" => self.terminal = true,
+            "keeps_links" => self.keeps_links = true,
             "deadline" => self.deadline = Some(deadline(&entry.value()?)?),
             "access" => self.access = Some(entry.expression()?),
             "preview" => self.preview = Some(entry.value()?),
@@ -247,7 +250,7 @@ fn nearest(written: &str) -> Option<&'static str> {
     begun.or_else(|| slipped().filter(|(slips, _)| *slips <= 2).map(|(_, name)| name))
 }
 
-/// Levenshtein's; a dependency for fifteen words would cost more than these lines.
+/// Levenshtein's; a dependency for sixteen words would cost more than these lines.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().enumerate() {

@@ -83,7 +83,7 @@ impl Adapter {
 
     fn parts(&self) -> TokenStream {
         let Self { arguments, name, root, .. } = self;
-        let Arguments { idempotent, open_world, terminal, providers, .. } = arguments;
+        let Arguments { idempotent, open_world, terminal, keeps_links, providers, .. } = arguments;
         let title = option(arguments.title.as_ref());
         let group = option(arguments.group.as_ref());
         let effect = arguments.effect.as_ref();
@@ -108,6 +108,7 @@ impl Adapter {
             idempotent: #idempotent,
             open_world: #open_world,
             terminal: #terminal,
+            keeps_links: #keeps_links,
             deadline: #deadline,
             providers: &[#(#providers),*],
             variables: #variables,

@@ -37,6 +37,7 @@ use proc_macro::TokenStream;
 /// | `idempotent` | calling it twice is the same as calling it once | it is not |
 /// | `open_world` | it reaches things nobody here controls | follows from the capabilities |
 /// | `terminal` | it ends the turn of the agent that calls it | it does not |
+/// | `keeps_links` | a link that it is given is meant itself, not what it leads to: `move`, `delete` | links are followed before a call is judged |
 /// | `deadline = "30s"` | how long one call may take: `500ms`, `30s`, `10m`, `1h` | haft's default |
 /// | `access = \|input\| vec![…]` | what a call would touch, from its input alone: a closure or the path of a `fn(&Input) -> Vec<Access>` | the capabilities as a whole |
 /// | `preview = diff_of` | a `fn(Input, capabilities…) -> Option<String>` that says, as a diff, what a call would change; shown to whoever is asked | the arguments are shown |

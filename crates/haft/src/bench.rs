@@ -19,7 +19,7 @@ use haft_core::{
 use haft_exec::Workspace;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::Runtime;
 
 use self::corpus::{COMMON, Corpus, FEW, MARKER, RARE, REGEX};
 
@@ -71,7 +71,7 @@ pub(crate) fn run(
     folder: &Path,
     extent: Extent,
     registry: &Registry,
-    runtime: &Runtime,
+    runtime: &'static Runtime,
     tell: &dyn Fn(&str),
 ) -> Result<Table, ToolError> {
     let folder = Folder::make(folder).map_err(|error| unusable(folder, &error))?;
@@ -126,7 +126,7 @@ struct Bench<'a> {
     corpus: Corpus,
     extent: Extent,
     registry: &'a Registry,
-    runtime: &'a Runtime,
+    runtime: &'static Runtime,
     tell: &'a dyn Fn(&str),
     rows: Vec<Row>,
 }
@@ -270,7 +270,7 @@ impl Bench<'_> {
         Desk {
             folder: self.corpus.folder.clone(),
             registry: self.registry.clone(),
-            runtime: self.runtime.handle().clone(),
+            runtime: self.runtime,
         }
     }
 
@@ -360,7 +360,7 @@ fn rivals() -> [Rival; 6] {
 struct Desk {
     folder: std::path::PathBuf,
     registry: Registry,
-    runtime: Handle,
+    runtime: &'static Runtime,
 }
 
 impl Desk {
@@ -380,13 +380,13 @@ impl Desk {
             .service::<dyn Disk>(workspace)
             .policy(Policy::new([layer]))
             .build();
-        Ok(Calls { gate, runtime: self.runtime.clone() })
+        Ok(Calls { gate, runtime: self.runtime })
     }
 }
 
 struct Calls {
     gate: Gate,
-    runtime: Handle,
+    runtime: &'static Runtime,
 }
 
 impl Calls {

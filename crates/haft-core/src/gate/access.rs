@@ -1,7 +1,10 @@
 //! Stage 4: the tool says, from its input alone, what this call would touch; paths are brought into the form that
 //! rules are written for.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+};
 
 use super::{Flight, Inner};
 use crate::{Access, Power, ToolError, access::is_inside};
@@ -12,10 +15,11 @@ pub(super) fn access(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError>
     let accesses = judged.map_err(|_| {
         ToolError::internal(format!("`{}` panicked while it judged its input", tool.name()))
     })??;
+    let keeps_links = tool.spec().keeps_links;
     let reaches_out = tool.spec().needs_power(Power::Shell);
     flight.accesses = Vec::with_capacity(accesses.len());
     for access in accesses {
-        let resolved = resolved(gate, &access);
+        let resolved = resolved(gate, &access, keeps_links);
         if !reaches_out && gate.paths.is_confined() {
             check_inside(gate, &access, &resolved)?;
         }
@@ -26,10 +30,14 @@ pub(super) fn access(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError>
     Ok(())
 }
 
-fn resolved(gate: &Inner, access: &Access) -> Access {
+fn resolved(gate: &Inner, access: &Access, keeps_links: bool) -> Access {
+    let resolve = |path: &Path| match keeps_links {
+        true => gate.paths.resolve_name(path),
+        false => gate.paths.resolve(path),
+    };
     match access {
-        Access::Read(path) => Access::Read(gate.paths.resolve(path)),
-        Access::Write(path) => Access::Write(gate.paths.resolve(path)),
+        Access::Read(path) => Access::Read(resolve(path)),
+        Access::Write(path) => Access::Write(resolve(path)),
         other => other.clone(),
     }
 }

@@ -42,7 +42,8 @@ impl Default for Limits {
             input_bytes: 16 << 20,
             input_depth: 128,
             content_bytes: 50 << 10,
-            content_lines: 2_000,
+            // 2,000 lines of a file and the words around them.
+            content_lines: 2_020,
             data_bytes: 256 << 10,
             attachment_bytes: 20 << 20,
             approval_wait: Duration::from_secs(10 * 60),

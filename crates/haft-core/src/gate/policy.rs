@@ -3,14 +3,14 @@
 use super::{Flight, Inner};
 use crate::{
     Access, Power, ToolError,
-    policy::{Action, Decision, Question, Rule},
+    policy::{Action, Decision, Question, Reason, Rule},
 };
 
 pub(super) async fn judge(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError> {
     let saved = gate.saved_rules.in_force(&flight.context.session).await?;
     withhold_optional(gate, flight, &saved);
     let decision = decide(gate, flight, &flight.accesses, &saved);
-    let denied = (decision.action == Action::Deny).then(|| refusal(flight, &decision));
+    let denied = (decision.action == Action::Deny).then(|| refusal(gate, flight, &decision));
     flight.decision = Some(decision);
     denied.map_or(Ok(()), Err)
 }
@@ -48,11 +48,20 @@ fn withhold_optional(gate: &Inner, flight: &mut Flight, saved: &[Rule]) {
     }
 }
 
-fn refusal(flight: &Flight, decision: &Decision) -> ToolError {
+fn refusal(gate: &Inner, flight: &Flight, decision: &Decision) -> ToolError {
     let to_whom = match &decision.agent {
         Some(agent) => format!(" to agent `{agent}`"),
         None => String::new(),
     };
-    let message = format!("`{}` is denied{to_whom}: {}", flight.name(), decision.reason);
+    let name = flight.name();
+    let touched = match &decision.reason {
+        Reason::Rule(rule) if !rule.names_tool(name) => {
+            let is_touched = |access: &&Access| rule.touches(name, access, &gate.policy.places);
+            flight.accesses.iter().find(is_touched)
+        }
+        _ => None,
+    };
+    let what = touched.map_or(String::new(), |access| format!("{access}: "));
+    let message = format!("`{name}` is denied{to_whom}: {what}{}", decision.reason);
     ToolError::denied(message).hint(format!("to change that, {}", decision.change))
 }

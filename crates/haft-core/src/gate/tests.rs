@@ -19,13 +19,14 @@ use crate::{
 };
 
 type Body = dyn Fn(Call) -> BoxFuture<'static, Result<Reply, ToolError>> + Send + Sync;
+type Foresee = fn(&Call) -> Option<String>;
 type Judge = dyn Fn(&Value) -> Vec<Access> + Send + Sync;
 
 /// A tool put together for one test.
 struct Probe {
     spec: ToolSpec,
     judge: Box<Judge>,
-    foresee: fn(&Call) -> Option<String>,
+    foresee: Foresee,
     body: Box<Body>,
 }
 
@@ -227,7 +228,7 @@ async fn a_denied_call_never_runs_and_says_which_rule_for_whom() {
     let message = &outcome.error.expect("denied").message;
     assert_eq!(
         message,
-        "`write` is denied to agent `coder`: rule deny `write(docs/**)` (user.toml)"
+        "`write` is denied to agent `coder`: write docs/a: rule deny `write(docs/**)` (user.toml)"
     );
     assert_eq!(ran.load(Ordering::SeqCst), 0);
 }
@@ -273,7 +274,7 @@ async fn a_yes_runs_exactly_what_was_shown() {
 
 #[tokio::test]
 async fn who_is_asked_sees_the_change_that_the_tool_foresees() {
-    let foresights: [(fn(&Call) -> Option<String>, Preview); 3] = [
+    let foresights: [(Foresee, Preview); 3] = [
         (|call| Some(format!("-{}", call.raw_input()["path"])), Preview::Diff("-\"a\"".into())),
         (|_| None, Preview::Input("{\n  \"path\": \"a\"\n}".into())),
         (|_| panic!("no foresight"), Preview::Input("{\n  \"path\": \"a\"\n}".into())),

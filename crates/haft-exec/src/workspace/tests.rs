@@ -283,3 +283,13 @@ fn a_directory_that_is_moved_while_its_lock_is_awaited_is_looked_up_again() {
     assert_eq!(fs::read_to_string(place.root.join("away/file")).expect("there"), "moved");
     assert_eq!(fs::read_to_string(place.root.join("dir/file")).expect("there"), "new");
 }
+
+#[test]
+fn a_root_that_cannot_be_listed_does_not_make_the_search_for_near_names_endless() {
+    let place = Place::new();
+    let mut workspace = Workspace::open(&place.root).expect("a directory");
+    // As good as a directory without read permission, which root does not notice.
+    workspace.roots[0].handle = fs::File::open(place.outside.join("a")).expect("there").into();
+    let error = ReadFiles::unchecked(Arc::new(workspace)).facts(Path::new("x/y"));
+    assert_eq!(error.expect_err("nothing is there").kind(), ErrorKind::NotFound);
+}

@@ -44,6 +44,7 @@ impl Output for Deleted {
 /// Deletes a file or directory.
 #[tool(
     effect = destructive,
+    keeps_links,
     deadline = "120s",
     access = |input| vec![Access::Write(input.path.clone())]
 )]

@@ -54,6 +54,7 @@ impl Output for Moved {
 #[tool(
     name = "move",
     description = "move.txt",
+    keeps_links,
     deadline = "60s",
     access = |input| vec![Access::Write(input.from.clone()), Access::Write(input.to.clone())]
 )]

@@ -24,8 +24,6 @@ use crate::text::{
 };
 
 const MOST_LINES: usize = 2_000;
-/// What the gate lets through is so many lines, and the last one is about the file.
-const MOST_SHOWN: usize = MOST_LINES - 1;
 /// What the gate lets through, less the words around the lines, the path not counted.
 const MOST_BYTES: usize = (50 << 10) - 500;
 
@@ -207,7 +205,7 @@ fn wanted(input: &Read, path: &Path) -> Wanted {
     let last = input.offset.saturating_add(input.limit as u64);
     Wanted {
         first: input.offset,
-        lines: input.limit.min(MOST_SHOWN),
+        lines: input.limit,
         bytes: MOST_BYTES.saturating_sub(path.as_os_str().len()),
         // Its number, the tab and the newline.
         margin: last.to_string().len() + 2,

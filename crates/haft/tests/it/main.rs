@@ -3,6 +3,7 @@
 
 mod approvals;
 mod calls;
+mod files;
 mod house;
 mod pages;
 mod pipes;

@@ -16,6 +16,8 @@ const MOST_TEXT: usize = 8 << 20;
 const LARGEST_PACKED: usize = 1 << 20;
 /// Forms that draw forms, and page nodes above a page. The parser goes down on the stack, which is short.
 const DEEPEST: usize = 16;
+/// Lists in lists in what a font says of its letters; two or three are usual.
+const DEEPEST_LIST: usize = 32;
 /// What is drawn in the whole document, in bytes, forms again each time they are drawn.
 const MOST_DRAWN: usize = 64 << 20;
 /// What drawing a form costs besides its bytes.
@@ -55,11 +57,79 @@ fn load(bytes: &[u8]) -> Option<Document> {
             && (is_image(stream) || !is_modest(stream))
         {
             // The parser would take an image for drawing orders.
-            stream.dict.remove(b"Filter");
-            stream.set_content(Vec::new());
+            replace(stream, Vec::new());
         }
     }
+    disarm_fonts(&mut document);
     Some(document)
+}
+
+fn replace(stream: &mut Stream, content: Vec<u8>) {
+    stream.dict.remove(b"Filter");
+    stream.set_content(content);
+}
+
+/// What a font says in streams of its own about its letters is read by parsers that go down on the stack without end.
+fn disarm_fonts(document: &mut Document) {
+    let mut named = Vec::new();
+    document.objects.values().for_each(|object| collect_letters(object, &mut named));
+    for id in named {
+        let real = document.dereference(&Object::Reference(id)).ok().and_then(|(id, _)| id);
+        let Some(Object::Stream(stream)) = real.and_then(|id| document.objects.get_mut(&id)) else {
+            continue;
+        };
+        let mut content = unpacked(stream);
+        // What comes after this word in a font is not text.
+        let end = content.windows(5).position(|word| word == b"eexec").unwrap_or(content.len());
+        content.truncate(end);
+        replace(stream, if is_flat(&content) { content } else { Vec::new() });
+    }
+}
+
+/// Streams of fonts, wherever they are named.
+fn collect_letters(object: &Object, named: &mut Vec<ObjectId>) {
+    let dictionary = match object {
+        Object::Dictionary(dictionary) => dictionary,
+        Object::Stream(stream) => &stream.dict,
+        Object::Array(items) => {
+            return items.iter().for_each(|item| collect_letters(item, named));
+        }
+        _ => return,
+    };
+    for (key, value) in dictionary.iter() {
+        match value {
+            Object::Reference(id)
+                if [&b"ToUnicode"[..], b"Encoding", b"FontFile"].contains(&&**key) =>
+            {
+                named.push(*id);
+            }
+            value => collect_letters(value, named),
+        }
+    }
+}
+
+/// Whether lists in lists and texts in texts are few. Openings count wherever they stand, endings only where nothing
+/// can hide them.
+fn is_flat(content: &[u8]) -> bool {
+    let (mut depth, mut texts, mut is_comment, mut is_escaped) = (0_usize, 0_usize, false, false);
+    content.iter().all(|byte| {
+        let is_plain = !is_comment && !is_escaped;
+        is_escaped = texts > 0 && !is_escaped && *byte == b'\\';
+        match byte {
+            b'\n' => is_comment = false,
+            b'%' if texts == 0 => is_comment = true,
+            b'(' => (depth, texts) = (depth + 1, texts + usize::from(is_plain)),
+            b'[' | b'{' | b'<' => depth += 1,
+            b')' if is_plain && texts > 0 => (depth, texts) = (depth.saturating_sub(1), texts - 1),
+            b']' | b'}' | b'>' if is_plain && texts == 0 => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth <= DEEPEST_LIST
+    })
+}
+
+fn unpacked(stream: &Stream) -> Vec<u8> {
+    stream.decompressed_content().unwrap_or_else(|_| stream.content.clone())
 }
 
 fn is_image(stream: &Stream) -> bool {
@@ -118,8 +188,7 @@ fn ends(
         let name = operation.operands.first().and_then(|name| name.as_name().ok());
         let Some(form) = name.and_then(|name| form(document, resources, name)) else { return true };
         let own = dictionary(document, &form.dict, b"Resources").unwrap_or(resources);
-        let content = form.decompressed_content().unwrap_or_else(|_| form.content.clone());
-        depth < DEEPEST && ends(document, &content, own, depth + 1, budget)
+        depth < DEEPEST && ends(document, &unpacked(form), own, depth + 1, budget)
     })
 }
 
@@ -136,4 +205,18 @@ fn dictionary<'a>(
 ) -> Option<&'a Dictionary> {
     let (_, value) = document.dereference(holder.get(key).ok()?).ok()?;
     value.as_dict().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_is_seen_through_what_hides_it() {
+        let usual = "/CIDSystemInfo << /Registry (Adobe \\(x\\)) >> def\n% [[[\n1 beginbfrange\n<00> <01> [<0041> <0042>]\n";
+        assert!(is_flat(usual.as_bytes()) && is_flat(usual.repeat(5).as_bytes()));
+        for hostile in ["[", "(", "<<", "{", "[(])", "[%]\n", "[(\\)])", "[%\r]\n"] {
+            assert!(!is_flat(hostile.repeat(100).as_bytes()), "{hostile:?}");
+        }
+    }
 }

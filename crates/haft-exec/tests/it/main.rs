@@ -1,0 +1,13 @@
+//! The disk as tools use it: through the two capabilities, on real directories.
+
+mod crash;
+mod many;
+mod names;
+mod near;
+mod place;
+mod scope;
+mod sorts;
+mod sweep;
+mod together;
+mod warrants;
+mod writing;

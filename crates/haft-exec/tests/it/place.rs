@@ -1,0 +1,226 @@
+//! A workspace with something outside it, and what is asked of both again and again.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::Arc,
+};
+
+use haft_core::{
+    ErrorKind, ReadFiles, ToolError, WriteFiles,
+    files::{Change, Disk, Opened},
+};
+use haft_exec::Workspace;
+use tempfile::TempDir;
+
+pub(crate) const SECRET: &str = "the secret outside";
+
+pub(crate) struct Place {
+    #[expect(dead_code, reason = "the directory goes with it")]
+    directory: TempDir,
+    pub(crate) root: PathBuf,
+    pub(crate) outside: PathBuf,
+    pub(crate) disk: Arc<dyn Disk>,
+}
+
+impl Place {
+    /// `inside` is the workspace; `outside` beside it holds `secret`.
+    pub(crate) fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let base = directory.path().canonicalize().expect("just made");
+        let (root, outside) = (base.join("inside"), base.join("outside"));
+        fs::create_dir(&root).expect("new");
+        fs::create_dir(&outside).expect("new");
+        fs::write(outside.join("secret"), SECRET).expect("new");
+        let disk = open(&root);
+        Self { directory, root, outside, disk }
+    }
+
+    /// A workspace that another process made.
+    pub(crate) fn at(root: &Path) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let outside = directory.path().to_owned();
+        Self { directory, root: root.to_owned(), outside, disk: open(root) }
+    }
+
+    /// The same place through another disk.
+    pub(crate) fn with(mut self, disk: Arc<dyn Disk>) -> Self {
+        self.disk = disk;
+        self
+    }
+
+    pub(crate) fn files(&self) -> ReadFiles {
+        ReadFiles::unchecked(self.disk.clone())
+    }
+
+    pub(crate) fn writes(&self) -> WriteFiles {
+        WriteFiles::unchecked(self.disk.clone())
+    }
+
+    /// Makes a file by hand, with the directories above it.
+    pub(crate) fn file(&self, path: &str, content: &str) -> PathBuf {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().expect("below the root")).expect("made");
+        fs::write(&path, content).expect("written");
+        path
+    }
+
+    pub(crate) fn link(&self, path: &str, target: impl AsRef<Path>) {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().expect("below the root")).expect("made");
+        std::os::unix::fs::symlink(target, path).expect("a new link");
+    }
+
+    pub(crate) fn read(&self, path: impl AsRef<Path>) -> Result<String, ToolError> {
+        let bytes = self.files().open_file(path.as_ref())?.read_whole()?;
+        Ok(String::from_utf8(bytes).expect("text"))
+    }
+
+    pub(crate) fn content(&self, path: &str) -> String {
+        fs::read_to_string(self.root.join(path)).expect("a file")
+    }
+
+    /// Gives one path a content.
+    pub(crate) fn put(&self, path: impl AsRef<Path>, content: &str) -> Result<(), ToolError> {
+        put(&self.writes(), path.as_ref(), content)
+    }
+
+    /// Gives several paths a content at once; `meanwhile` happens when the plan is made.
+    pub(crate) fn put_all(
+        &self,
+        files: &[(&str, &str)],
+        meanwhile: impl Fn(),
+    ) -> Result<(), ToolError> {
+        let paths: Vec<PathBuf> = files.iter().map(|(path, _)| path.into()).collect();
+        self.writes().change(&paths, &mut |_| {
+            meanwhile();
+            Ok(files
+                .iter()
+                .enumerate()
+                .map(|(target, (_, text))| new_content(target, text))
+                .collect())
+        })
+    }
+
+    /// Everything in the workspace and outside it, with what is kept of each: to see that nothing changed. What haft
+    /// itself needs is not in it, but must be empty.
+    pub(crate) fn picture(&self) -> BTreeMap<PathBuf, String> {
+        self.assert_clean();
+        let mut picture = BTreeMap::new();
+        for top in [&self.root, &self.outside] {
+            depict(top, &mut picture);
+        }
+        picture.retain(|path, _| !path.starts_with(self.root.join(".haft")) && path != &self.root);
+        picture
+    }
+
+    /// No unfinished thing anywhere.
+    #[track_caller]
+    pub(crate) fn assert_clean(&self) {
+        let mut picture = BTreeMap::new();
+        depict(&self.root, &mut picture);
+        let area = self.root.join(".haft/tmp");
+        let left: Vec<_> = picture
+            .keys()
+            .filter(|path| {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                path.parent() == Some(&*area) || name.starts_with(".haft-")
+            })
+            .collect();
+        assert!(left.is_empty(), "left over: {left:?}");
+    }
+}
+
+pub(crate) fn open(root: &Path) -> Arc<dyn Disk> {
+    Arc::new(Workspace::open(root).expect("a directory"))
+}
+
+pub(crate) fn new_content(target: usize, text: &str) -> Change {
+    Change::Put { target, bytes: text.as_bytes().to_vec(), like: None }
+}
+
+pub(crate) fn put(writes: &WriteFiles, path: &Path, content: &str) -> Result<(), ToolError> {
+    writes.change(&[path.to_owned()], &mut |_| Ok(vec![new_content(0, content)]))
+}
+
+fn depict(path: &Path, picture: &mut BTreeMap<PathBuf, String>) {
+    let known = fs::symlink_metadata(path).expect("there");
+    let numbers = (known.ino(), known.mode(), known.uid(), known.gid(), known.nlink());
+    let mut text = format!("{numbers:?}");
+    if known.is_dir() {
+        text = format!("{:o}", known.mode());
+        for entry in fs::read_dir(path).expect("a directory") {
+            depict(&entry.expect("an entry").path(), picture);
+        }
+    } else if known.is_file() {
+        text.push_str(&format!(" {:?}", fs::read(path).expect("a file")));
+    } else if known.is_symlink() {
+        text.push_str(&format!(" {:?}", fs::read_link(path).expect("a link")));
+    }
+    picture.insert(path.to_owned(), text);
+}
+
+#[track_caller]
+pub(crate) fn assert_kind<T>(result: Result<T, ToolError>, kind: ErrorKind, naming: &str) {
+    match result {
+        Ok(_) => panic!("it must fail as {kind}, naming {naming}"),
+        Err(error) => {
+            assert_eq!(error.kind(), kind, "{error:?}");
+            assert!(error.to_string().contains(naming), "{error} does not name {naming}");
+        }
+    }
+}
+
+pub(crate) fn is_directory(opened: &Opened) -> bool {
+    matches!(opened, Opened::Directory(_))
+}
+
+/// This test program once more, doing one of its tests with a variable set.
+pub(crate) fn again(test: &str, variable: &str, value: impl AsRef<Path>) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", test, "--nocapture"]).env(variable, value.as_ref());
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Does a test of this program in a mount namespace of its own, so that it can mount things. False inside of it.
+pub(crate) fn is_done_with_own_mounts(test: &str) -> bool {
+    const VARIABLE: &str = "HAFT_TEST_OWN_MOUNTS";
+    if variable(VARIABLE).is_some() {
+        return false;
+    }
+    let can = Command::new("unshare").args(["-m", "true"]).output();
+    if !can.is_ok_and(|tried| tried.status.success()) {
+        note("no mount namespace can be made here: this test is passed over");
+        return true;
+    }
+    let program = std::env::current_exe().expect("this program");
+    let mut command = Command::new("unshare");
+    command.arg("-m").arg(program).args(["--exact", test]).env(VARIABLE, "1");
+    let done = command.output().expect("unshare was there");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+    true
+}
+
+pub(crate) fn mount(arguments: &[&str]) {
+    let done = Command::new("mount").args(arguments).status().expect("mount is there");
+    assert!(done.success(), "mount {arguments:?}");
+}
+
+pub(crate) fn note(text: &str) {
+    use std::io::Write;
+    if variable("CI").is_none() {
+        let _ = writeln!(std::io::stderr(), "note: {text}");
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one door: how this program tells itself what to do"
+)]
+pub(crate) fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from)
+}

@@ -1,0 +1,179 @@
+//! No path in any field of any file tool reaches outside the workspace.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use haft::{ErrorKind, Outcome, Tool};
+use serde_json::{Value, json};
+
+use super::{Desk, OUTSIDE};
+
+/// Every way to hand a path to a tool. A tool that is new to the catalogue must be told here how it takes one.
+fn calls(tool: &str, path: &str) -> Vec<Value> {
+    let envelope =
+        |sections: &str| json!({"patch": format!("*** Begin Patch\n{sections}*** End Patch\n")});
+    match tool {
+        "read" | "stat" | "list" | "make_directory" => vec![json!({"path": path})],
+        "delete" => vec![json!({"path": path}), json!({"path": path, "recursive": true})],
+        "write" => vec![json!({"path": path, "content": "intruder"})],
+        "edit" => vec![json!({"path": path, "old_string": OUTSIDE, "new_string": "intruder"})],
+        "edit_lines" => {
+            let patches = json!([{"start_line": 1, "end_line": 1, "content": "intruder"}]);
+            vec![json!({"path": path, "patches": patches, "expected_version": "c0123456789abcdef"})]
+        }
+        "move" => vec![
+            json!({"from": path, "to": "taken"}),
+            json!({"from": "own", "to": path}),
+            json!({"from": "own", "to": path, "on_conflict": "overwrite"}),
+        ],
+        "patch" => vec![
+            envelope(&format!("*** Add File: {path}\n+intruder\n")),
+            envelope(&format!("*** Update File: {path}\n@@\n-{OUTSIDE}\n+intruder\n")),
+            envelope(&format!("*** Delete File: {path}\n")),
+            envelope(&format!("*** Update File: own\n*** Move to: {path}\n@@\n-own\n+intruder\n")),
+            json!({"patch": format!("--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-{OUTSIDE}\n+intruder\n")}),
+        ],
+        "glob" => vec![
+            json!({"pattern": "**", "path": path}),
+            json!({"pattern": path}),
+            json!({"pattern": format!("{path}/**")}),
+        ],
+        "grep" => vec![
+            json!({"pattern": "OUTSIDE", "path": path}),
+            json!({"pattern": "OUTSIDE", "include": path}),
+        ],
+        other => panic!("say how `{other}` takes a path"),
+    }
+}
+
+fn desk() -> Desk {
+    let desk = Desk::new();
+    desk.put("own", "own\n");
+    desk.put("a/b", "b\n");
+    desk.link("file_link", "../outside/x");
+    desk.link("folder_link", "../outside");
+    desk.link("a/deep_link", "../../outside/directory");
+    desk.link("chain", "folder_link");
+    desk.link("absolute_link", "/etc");
+    desk
+}
+
+fn check(desk: &Desk, tool: &str, path: &str, input: &Value) -> Outcome {
+    let before = desk.outside();
+    let outcome = desk.call(tool, input.clone());
+    let whole = serde_json::to_string(&outcome).expect("JSON");
+    let asked: &str = &input.to_string();
+    let content = whole.replace(asked, "");
+    let leaks = tool != "edit" && tool != "patch" && content.contains(OUTSIDE);
+    assert!(!leaks && !content.contains("root:x:"), "{tool} {path:?} tells: {whole}");
+    assert!(before == desk.outside(), "{tool} {path:?} changed something outside");
+    outcome
+}
+
+#[test]
+fn no_hostile_path_reaches_outside_through_any_tool() {
+    let long = "x/".repeat(2_500);
+    let hostile = [
+        "../x",
+        "../outside/x",
+        "/etc/passwd",
+        "a/../../x",
+        "a/../../outside/x",
+        "./../outside/x",
+        "file_link",
+        "folder_link/x",
+        "folder_link/new",
+        "a/deep_link/new",
+        "a/deep_link/new/deeper/file",
+        "chain/x",
+        "chain/directory/new/file",
+        "absolute_link/passwd",
+        "/",
+        "..",
+        "a\0b",
+        "\0",
+        &long,
+        "/proc/self/environ",
+        "folder_link/../outside/x",
+        "/proc/self/root/etc/passwd",
+    ];
+    for tool in haft::catalogue::files::TOOLS {
+        let desk = desk();
+        for path in hostile {
+            for input in calls(tool.name(), path) {
+                // These are about the link itself, which is inside; what it leads to stays untouched.
+                if tool.spec().keeps_links && path == "file_link" {
+                    check(&self::desk(), tool.name(), path, &input);
+                    continue;
+                }
+                let outcome = check(&desk, tool.name(), path, &input);
+                // A glob that fits nothing has found nothing; it is no path.
+                let is_pattern =
+                    input.get("path").is_none() && ["glob", "grep"].contains(&tool.name());
+                let Some(error) = &outcome.error else {
+                    assert!(is_pattern, "{} {input} worked: {}", tool.name(), outcome.content);
+                    continue;
+                };
+                let fits = matches!(
+                    error.kind,
+                    ErrorKind::Denied | ErrorKind::Input | ErrorKind::NotFound
+                );
+                assert!(fits && !error.hint.is_empty(), "{} {input}: {error:?}", tool.name());
+                assert_eq!(desk.text("own"), "own\n", "{} {input}", tool.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_workspace_itself_and_nothing_are_no_way_out_either() {
+    for tool in haft::catalogue::files::TOOLS {
+        for path in
+            ["", ".", "./", "a/..", "~/x", "~", "$HOME/x", "%2e%2e/x", "..\\x", "...", "a//b"]
+        {
+            let desk = desk();
+            for input in calls(tool.name(), path) {
+                check(&desk, tool.name(), path, &input);
+                assert!(desk.has("a") && desk.path("").is_dir(), "{} {input}", tool.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn an_absolute_path_inside_is_the_same_as_a_relative_one() {
+    let desk = desk();
+    let absolute = desk.path("").canonicalize().expect("there").join("a/b").display().to_string();
+    let outcome = desk.ok("read", json!({"path": absolute}));
+    assert!(outcome.content.starts_with("1\tb\n[a/b: "), "{}", outcome.content);
+}
+
+#[test]
+fn a_link_that_is_swapped_while_files_are_written_leads_nowhere() {
+    let desk = desk().on_several_threads();
+    let before = desk.outside();
+    std::fs::create_dir(desk.path("real")).expect("a folder");
+    let done = AtomicBool::new(false);
+    let mut told = Vec::new();
+    let targets = [desk.path("real"), desk.folder.path().join("outside")];
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                for target in &targets {
+                    let _ = std::os::unix::fs::symlink(target, desk.path("swapped"));
+                    let _ = std::fs::remove_file(desk.path("swapped"));
+                }
+            }
+        });
+        for number in 0..200 {
+            desk.call("write", json!({"path": format!("swapped/{number}"), "content": "x"}));
+            told.push(desk.call("read", json!({"path": "swapped/x"})).content);
+            // A directory that the write made would end the game.
+            if desk.path("swapped").symlink_metadata().is_ok_and(|facts| facts.is_dir()) {
+                let _ = std::fs::remove_dir_all(desk.path("swapped"));
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(before == desk.outside(), "something was written outside");
+    assert!(!told.concat().contains(OUTSIDE), "something outside was read");
+}
