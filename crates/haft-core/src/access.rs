@@ -273,12 +273,25 @@ fn fold_dots(path: &Path) -> PathBuf {
 
 /// Whether `path` is `scope` or lies below it. `.` is the whole workspace and nothing outside it.
 pub(crate) fn is_below(scope: &Path, path: &Path) -> bool {
-    if scope == Path::new(".") { is_inside(path) } else { path.starts_with(scope) }
+    // By bytes first, since walks ask this of every file: paths here are resolved, so equal names are equal bytes.
+    let (outer, inner) =
+        (scope.as_os_str().as_encoded_bytes(), path.as_os_str().as_encoded_bytes());
+    if outer == b"." {
+        return is_inside(path);
+    }
+    match inner.strip_prefix(outer) {
+        Some([] | [b'/', ..]) if !outer.is_empty() => true,
+        _ => path.starts_with(scope),
+    }
 }
 
 /// Whether a resolved path lies in the workspace.
 pub(crate) fn is_inside(path: &Path) -> bool {
-    !path.has_root() && !path.starts_with("..")
+    match path.as_os_str().as_encoded_bytes() {
+        [b'/', ..] => false,
+        [b'.', b'.', ..] => !path.starts_with(".."),
+        _ => true,
+    }
 }
 
 #[cfg(test)]

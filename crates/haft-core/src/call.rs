@@ -4,9 +4,9 @@
 use std::{
     any::{Any, TypeId},
     collections::HashMap,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Access, Effect, Events, Power, Redactor, ToolError, Tools,
+    access::{is_below, is_inside},
     events::{Event, Happening},
     policy::{Policy, Question, Reason},
 };
@@ -180,6 +181,8 @@ pub(crate) struct GrantsInner {
     pub(crate) withheld: Vec<Power>,
     pub(crate) agents: Vec<String>,
     pub(crate) policy: Arc<Policy>,
+    /// Whether a rule may close a path for reading, and for writing; found out when first asked.
+    pub(crate) ruled: [OnceLock<bool>; 2],
 }
 
 impl Grants {
@@ -216,9 +219,26 @@ impl Grants {
         })
     }
 
-    /// The same without words, for walks over thousands of files.
-    pub fn permits(&self, access: &Access) -> bool {
-        self.covers(access) && self.judge(access).is_ok()
+    /// The same without words, for walks over thousands of files: where no rule speaks of paths, only secrecy is left
+    /// to ask about.
+    pub(crate) fn permits(&self, path: &Path, kind: fn(PathBuf) -> Access) -> bool {
+        let Self(inner) = self;
+        let access = kind(PathBuf::new());
+        let slot = &inner.ruled[usize::from(access.power() == Power::WriteFiles)];
+        let is_ruled =
+            *slot.get_or_init(|| inner.policy.has_path_rules(&inner.tool, &inner.agents, &access));
+        if is_ruled {
+            let access = kind(path.to_owned());
+            return self.covers(&access) && self.judge(&access).is_ok();
+        }
+        let covers = |granted: &Access| match (granted, &access) {
+            (Access::Read(scope), Access::Read(_)) | (Access::Write(scope), Access::Write(_)) => {
+                is_below(scope, path)
+            }
+            (Access::Any(power), _) => *power == access.power() && is_inside(path),
+            _ => false,
+        };
+        inner.accesses.iter().any(covers) && !inner.policy.is_secret(path)
     }
 
     /// Whether a rule or secrecy closes this, whatever was granted.
@@ -342,6 +362,7 @@ mod tests {
             withheld: Vec::new(),
             agents: Vec::new(),
             policy: Arc::new(Policy::new([layer])),
+            ruled: Default::default(),
         })
     }
 
@@ -361,6 +382,37 @@ mod tests {
         assert!(grants.check(&Access::Read("src/a.rs".into())).is_ok());
         for closed in [".env", "private/x", "drafts/x"] {
             assert!(grants.check(&Access::Read(closed.into())).is_err(), "{closed}");
+            assert!(!grants.permits(Path::new(closed), Access::Read), "{closed}");
+        }
+        assert!(grants.permits(Path::new("src/a.rs"), Access::Read));
+    }
+
+    #[test]
+    fn a_walk_is_told_the_same_as_who_opens_one_path() {
+        let rule_sets: [&[(Action, &str)]; 5] = [
+            &[],
+            &[(Action::Deny, "read(private/**)")],
+            &[(Action::Deny, "write(private/**)")],
+            &[(Action::Ask, "grep(private/**)")],
+            &[(Action::Deny, "gr*")],
+        ];
+        let scopes = [
+            Access::Read(".".into()),
+            Access::Read("src".into()),
+            Access::Any(Power::ReadFiles),
+            Access::Write(".".into()),
+        ];
+        for (rules, scope) in rule_sets.iter().flat_map(|r| scopes.iter().map(move |s| (r, s))) {
+            let grants = grants(rules, vec![scope.clone()]);
+            for path in
+                ["src/a", "srcs/a", "src", ".env", "a/.ssh/x", "private/x", "/etc/x", ".", "../x"]
+            {
+                for kind in [Access::Read, Access::Write] {
+                    let whole = grants.check(&kind(path.into())).is_ok();
+                    let quick = grants.permits(Path::new(path), kind);
+                    assert_eq!(quick, whole, "{rules:?} {scope} {}", kind(path.into()));
+                }
+            }
         }
     }
 

@@ -202,7 +202,7 @@ impl Warrant {
 
     /// The same for walks, which pass over what is closed: no message is made.
     pub fn permits(&self, path: &Path) -> bool {
-        self.grants.as_ref().is_none_or(|grants| grants.permits(&(self.kind)(path.to_owned())))
+        self.grants.as_ref().is_none_or(|grants| grants.permits(path, self.kind))
     }
 }
 

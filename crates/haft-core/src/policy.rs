@@ -8,7 +8,7 @@ mod profile;
 mod rule;
 mod secrets;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, path::Path, sync::Arc};
 
 use serde::Serialize;
 
@@ -336,26 +336,50 @@ impl Policy {
     /// is judged here, path by path, where nobody can be asked any more: what would be asked for stays closed unless
     /// the same rule was already answered for an access that was granted.
     pub fn opens(&self, question: &Question<'_>, granted: &[Access]) -> Result<(), Reason> {
-        let voices: Vec<Option<&str>> = if question.agents.is_empty() {
-            vec![None]
-        } else {
-            question.agents.iter().map(|agent| Some(agent.as_str())).collect()
-        };
-        for agent in voices {
-            let closed = self.secret(question).or_else(|| {
-                self.rule_that_says(Action::Deny, question, agent)
-                    .or_else(|| self.rule_that_says(Action::Ask, question, agent))
-            });
-            match closed {
-                None => {}
-                Some((Action::Ask, Reason::Rule(rule)))
-                    if granted
-                        .iter()
-                        .any(|access| rule.touches(question.tool, access, &self.places)) => {}
-                Some((_, reason)) => return Err(reason),
-            }
+        if question.agents.is_empty() {
+            return self.opens_for(question, None, granted);
         }
-        Ok(())
+        let mut voices = question.agents.iter();
+        voices.try_for_each(|agent| self.opens_for(question, Some(agent), granted))
+    }
+
+    /// Whether some rule may close a path that this tool reads or writes, by the kind of the access.
+    pub(crate) fn has_path_rules(&self, tool: &str, agents: &[String], access: &Access) -> bool {
+        let voices = || agents.iter().map(|agent| Some(agent.as_str())).chain([None]);
+        let rules = self
+            .layers
+            .iter()
+            .flat_map(|layer| voices().flat_map(move |agent| layer.rules_for(agent)));
+        let mut closing = rules.filter(|rule| rule.action != Action::Allow);
+        closing.any(|rule| rule.names_tool(tool) || rule.may_touch(tool, access))
+    }
+
+    /// Whether a resolved path is secret.
+    pub(crate) fn is_secret(&self, path: &Path) -> bool {
+        self.secrets.find(path, &self.places).is_some()
+    }
+
+    fn opens_for(
+        &self,
+        question: &Question<'_>,
+        agent: Option<&str>,
+        granted: &[Access],
+    ) -> Result<(), Reason> {
+        let closed = self.secret(question).or_else(|| {
+            self.rule_that_says(Action::Deny, question, agent)
+                .or_else(|| self.rule_that_says(Action::Ask, question, agent))
+        });
+        match closed {
+            None => Ok(()),
+            Some((Action::Ask, Reason::Rule(rule)))
+                if granted
+                    .iter()
+                    .any(|access| rule.touches(question.tool, access, &self.places)) =>
+            {
+                Ok(())
+            }
+            Some((_, reason)) => Err(reason),
+        }
     }
 
     /// Whether an agent is shown this tool at all: not outside its profile and not denied as a whole.

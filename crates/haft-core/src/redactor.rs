@@ -187,6 +187,7 @@ mod tests {
     #[test]
     fn keys_are_known_by_their_shape() {
         for shape in SHAPES {
+            assert!(shape.prefix.len() + shape.least >= 20, "{} is passed over", shape.prefix);
             let body = "A1B2".repeat(20);
             let (body, _) = body.split_at(shape.least);
             let marker = marker(shape.kind);

@@ -2,8 +2,12 @@
 //! each directory in it gets its share: a huge one must not hide its neighbours.
 
 use std::{
-    ffi::OsStr,
-    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    ffi::{OsStr, OsString},
+    mem,
+    os::{
+        fd::OwnedFd,
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -214,8 +218,9 @@ impl Growth<'_> {
         let mut ahead: Vec<(usize, PathBuf)> =
             (0..top.unwrap_or(self.nodes.len())).rev().map(|at| (at, PathBuf::new())).collect();
         while let Some((at, above)) = ahead.pop() {
-            let node = &self.nodes[at];
-            let path = above.join(OsStr::from_bytes(&node.name));
+            let node = &mut self.nodes[at];
+            let name = PathBuf::from(OsString::from_vec(mem::take(&mut node.name)));
+            let path = if above.as_os_str().is_empty() { name } else { above.join(name) };
             ahead.extend(node.below.clone().rev().map(|below| (below, path.clone())));
             let (kind, is_closed) = (node.kind, node.is_closed);
             self.tree.entries.push(TreeEntry { path, kind, is_closed });

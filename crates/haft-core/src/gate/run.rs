@@ -86,6 +86,7 @@ pub(super) fn call(gate: &Inner, own: &Gate, flight: &Flight, latest: Instant) -
         withheld: flight.withheld.clone(),
         agents: flight.context.agents.clone(),
         policy: gate.policy.clone(),
+        ruled: Default::default(),
     });
     let lineage = Tools::lineage_below(&flight.context.lineage, &flight.info.call_id);
     let inner_context = Context {

@@ -147,6 +147,11 @@ impl Rule {
         is_named && self.argument_fits(argument, access, places)
     }
 
+    /// Whether the rule could speak of some access of this kind when this tool makes it.
+    pub(crate) fn may_touch(&self, tool: &str, access: &Access) -> bool {
+        pattern::wildcard(&self.name, tool) || verb(access) == Some(&self.name)
+    }
+
     fn argument_fits(&self, argument: &str, access: &Access, places: &Places) -> bool {
         if matches!(argument, "*" | "**") {
             return true;

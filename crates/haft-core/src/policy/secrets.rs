@@ -23,6 +23,7 @@ pub struct Secrets {
     for_good: Vec<Known>,
     paths: Vec<Known>,
     except: Vec<Known>,
+    look: Look,
 }
 
 const BUILT_IN: &[&str] = &[
@@ -56,8 +57,18 @@ impl Default for Secrets {
             glob: (*glob).to_owned(),
             source: Source::named("built-in"),
         };
-        let known = |globs: &[&str]| globs.iter().map(secret).map(Known::new).collect();
-        Self { for_good: Vec::new(), paths: known(BUILT_IN), except: known(BUILT_IN_EXCEPT) }
+        let known =
+            |globs: &[&str]| -> Vec<Known> { globs.iter().map(secret).map(Known::new).collect() };
+        let mut secrets = Self {
+            for_good: Vec::new(),
+            paths: Vec::new(),
+            except: Vec::new(),
+            look: Look::default(),
+        };
+        secrets.except = known(BUILT_IN_EXCEPT);
+        secrets.paths = known(BUILT_IN);
+        secrets.look = Look::at(&secrets.paths, &secrets.for_good);
+        secrets
     }
 }
 
@@ -65,11 +76,13 @@ impl Secrets {
     /// Makes paths secret that nobody may reveal. For the machine's owner.
     pub fn hide_for_good(&mut self, paths: impl IntoIterator<Item = SecretPath>) {
         self.for_good.extend(paths.into_iter().map(Known::new));
+        self.look = Look::at(&self.paths, &self.for_good);
     }
 
     /// Makes more paths secret.
     pub fn hide(&mut self, paths: impl IntoIterator<Item = SecretPath>) {
         self.paths.extend(paths.into_iter().map(Known::new));
+        self.look = Look::at(&self.paths, &self.for_good);
     }
 
     /// Says of some paths that they are no secret after all. Only for layers that a person owns.
@@ -81,6 +94,9 @@ impl Secrets {
 
     /// The entry that makes this path secret, if one does.
     pub(crate) fn find(&self, path: &Path, places: &Places) -> Option<&SecretPath> {
+        if self.look.clears(path) {
+            return None;
+        }
         let names: Vec<&[u8]> = path.iter().map(OsStr::as_encoded_bytes).collect();
         let find = |known: &[Known]| known.iter().position(|one| one.fits(path, &names, places));
         if let Some(index) = find(&self.for_good) {
@@ -88,6 +104,56 @@ impl Secrets {
         }
         let hidden = &self.paths[find(&self.paths)?];
         if find(&self.except).is_some() { None } else { Some(&hidden.path) }
+    }
+}
+
+/// The first and last letters of names that may be secret. Nearly every file is cleared by two of its own.
+#[derive(Clone, Debug)]
+struct Look {
+    firsts: [bool; 256],
+    lasts: [bool; 256],
+    /// There is a glob that letters do not tell.
+    needs_all: bool,
+}
+
+impl Default for Look {
+    fn default() -> Self {
+        Self { firsts: [false; 256], lasts: [false; 256], needs_all: false }
+    }
+}
+
+impl Look {
+    fn at(paths: &[Known], for_good: &[Known]) -> Self {
+        let mut look = Self::default();
+        for known in paths.iter().chain(for_good) {
+            match &known.test {
+                Test::Names(names) => look.note_first(names.first()),
+                Test::Beginning(begin) => look.note_first(Some(begin)),
+                Test::Ending(end) => {
+                    let last = end.last().copied().unwrap_or_default();
+                    look.lasts[usize::from(last)] = true;
+                }
+                Test::Glob => look.needs_all = true,
+            }
+        }
+        look
+    }
+
+    fn note_first(&mut self, name: Option<&Box<[u8]>>) {
+        let first = name.and_then(|name| name.first()).copied().unwrap_or_default();
+        self.firsts[usize::from(first)] = true;
+    }
+
+    /// Whether the path is certainly no secret.
+    fn clears(&self, path: &Path) -> bool {
+        let is_suspect = |name: &[u8]| match (name.first(), name.last()) {
+            (Some(first), Some(last)) => {
+                self.firsts[usize::from(*first)] || self.lasts[usize::from(*last)]
+            }
+            _ => false,
+        };
+        let path = path.as_os_str().as_encoded_bytes();
+        !self.needs_all && !path.split(|byte| *byte == b'/').any(is_suspect)
     }
 }
 
@@ -215,6 +281,9 @@ mod tests {
             let names: Vec<&[u8]> = path.iter().map(OsStr::as_encoded_bytes).collect();
             let quick = known.fits(path, &names, &places());
             prop_assert_eq!(quick, fits_anywhere(glob, path, &places()));
+            if quick {
+                prop_assert!(!Look::at(&[known], &[]).clears(path));
+            }
         }
     }
 

@@ -157,9 +157,17 @@ fn is_early_and_clean(text: &str) -> bool {
     !patterns().any(|(pattern, _)| has(pattern))
 }
 
+/// Keys are longer than this, and everything else that is found has a sign between its parts. Answers full of file
+/// names, of which every one is asked about, are spared the search.
+fn is_short_and_plain(text: &str) -> bool {
+    const SHORTEST_KEY: usize = 20;
+    let is_sign = |byte: u8| !byte.is_ascii_alphanumeric() && !b"._-/".contains(&byte);
+    text.len() < SHORTEST_KEY && !text.bytes().any(is_sign)
+}
+
 /// The text without what has the shape of a secret.
 pub(super) fn replace(text: &str) -> Cow<'_, str> {
-    if is_early_and_clean(text) {
+    if is_short_and_plain(text) || is_early_and_clean(text) {
         return Cow::Borrowed(text);
     }
     let (automaton, clues) = SEARCH.get_or_init(build_search);

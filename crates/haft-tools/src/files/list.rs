@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use haft_core::{
-    Access, Cancel, Output, ReadFiles, ToolError,
+    Access, Cancel, Output, ReadFiles, ToolError, brief,
     files::{FileKind, Tree, TreeEntry, WalkTree},
-    lengthy,
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
@@ -53,41 +52,37 @@ fn limit() -> usize {
     LIMIT
 }
 
-/// A tree.
+/// A tree. Flat lists of texts: an object for each entry would be four times as long to send and to make.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Listed {
     /// The directory, relative to the workspace, links resolved.
     pub path: String,
-    /// In the order of a listing: each directory is followed by what it holds.
-    pub entries: Vec<ListedEntry>,
+    /// Paths below it; each directory ends in a slash and is followed by what it holds.
+    pub entries: Vec<String>,
+    /// Which of them are links, named pipes, sockets or devices.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub special: Vec<String>,
+    /// Which of the directories are not shown in full.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub closed: Vec<String>,
     /// Entries were left out because of the limit.
     pub has_more: bool,
     /// False when the walk was stopped before its end.
     pub is_complete: bool,
     /// How many directories could not be read.
     pub unreadable: usize,
-}
-
-/// An entry of a tree.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct ListedEntry {
-    /// Relative to the directory of the tree.
-    pub path: String,
-    /// `file`, `directory`, `link`, `named pipe`, `socket` or `device`.
-    pub kind: String,
-    /// A directory that is not shown in full.
-    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
-    pub is_closed: bool,
+    #[serde(skip)]
+    lines: String,
 }
 
 impl Output for Listed {
     fn text(&self) -> String {
-        let mut lines: Vec<String> = self.entries.iter().map(ListedEntry::line).collect();
         let notes = self.notes();
-        if !notes.is_empty() {
-            lines.push(format!("[{}]", notes.join("; ")));
+        match (self.lines.as_str(), notes.is_empty()) {
+            (lines, true) => lines.to_owned(),
+            ("", false) => format!("[{}]", notes.join("; ")),
+            (lines, false) => format!("{lines}\n[{}]", notes.join("; ")),
         }
-        lines.join("\n")
     }
 
     fn title(&self) -> Option<String> {
@@ -95,36 +90,49 @@ impl Output for Listed {
     }
 }
 
-impl ListedEntry {
-    fn of(entry: &TreeEntry) -> Self {
-        let (path, kind) = (shown(&entry.path), entry.kind.name().to_owned());
-        Self { path, kind, is_closed: entry.is_closed && entry.kind == FileKind::Directory }
-    }
-
-    fn line(&self) -> String {
-        let (level, name) = match self.path.rsplit_once('/') {
-            Some((above, name)) => (above.matches('/').count() + 1, name),
-            None => (0, self.path.as_str()),
-        };
-        let mark = match (self.kind.as_str(), self.is_closed) {
-            ("directory", false) => "/".to_owned(),
-            ("directory", true) => "/…".to_owned(),
-            ("file", _) => String::new(),
-            (kind, _) => format!(" ({kind})"),
-        };
-        format!("{:indent$}{name}{mark}", "", indent = 2 * level)
-    }
-}
-
 impl Listed {
-    fn of(tree: &Tree) -> Self {
-        Self {
+    fn of(tree: Tree) -> Self {
+        let mut listed = Self {
             path: shown(&tree.path),
-            entries: tree.entries.iter().map(ListedEntry::of).collect(),
+            entries: Vec::with_capacity(tree.entries.len()),
             has_more: tree.has_more,
             is_complete: tree.is_complete,
             unreadable: tree.unreadable,
+            ..Self::default()
+        };
+        for entry in tree.entries {
+            listed.add(entry);
         }
+        listed
+    }
+
+    fn add(&mut self, entry: TreeEntry) {
+        let mut path = into_shown(entry.path);
+        let (level, name) = match path.rsplit_once('/') {
+            Some((above, name)) => (above.matches('/').count() + 1, name),
+            None => (0, path.as_str()),
+        };
+        if !self.lines.is_empty() {
+            self.lines.push('\n');
+        }
+        self.lines.extend(std::iter::repeat_n("  ", level));
+        self.lines.push_str(name);
+        match entry.kind {
+            FileKind::File => {}
+            FileKind::Directory => {
+                path.push('/');
+                self.lines.push('/');
+                if entry.is_closed {
+                    self.lines.push('…');
+                    self.closed.push(path.clone());
+                }
+            }
+            kind => {
+                self.lines.push_str(&format!(" ({})", kind.name()));
+                self.special.push(path.clone());
+            }
+        }
+        self.entries.push(path);
     }
 
     fn notes(&self) -> Vec<String> {
@@ -151,7 +159,7 @@ impl Listed {
 /// A path on one line, whatever is in it: a name with a line break must not look like two.
 pub(super) fn shown(path: &Path) -> String {
     let text = path.to_string_lossy();
-    if !text.contains(char::is_control) {
+    if !has_controls(&text) {
         return text.into_owned();
     }
     let escaped = |character: char| match character.is_control() {
@@ -159,6 +167,20 @@ pub(super) fn shown(path: &Path) -> String {
         false => character.to_string(),
     };
     text.chars().map(escaped).collect()
+}
+
+/// The same, without a copy where none is needed.
+fn into_shown(path: PathBuf) -> String {
+    match path.into_os_string().into_string() {
+        Ok(text) if !has_controls(&text) => text,
+        Ok(text) => shown(Path::new(&text)),
+        Err(raw) => shown(Path::new(&raw)),
+    }
+}
+
+/// Control characters beyond ASCII begin with the byte c2 in UTF-8; others that do are only looked at more closely.
+fn has_controls(text: &str) -> bool {
+    text.bytes().any(|byte| byte < 0x20 || byte == 0x7f || byte == 0xc2)
 }
 
 /// What a walk could not read, as the end of a note.
@@ -173,11 +195,9 @@ pub(super) fn unreadable(number: usize) -> String {
 #[tool(idempotent, deadline = "60s", access = |input| vec![Access::Read(input.path.clone())])]
 pub async fn list(input: List, files: ReadFiles, cancel: Cancel) -> Result<Listed, ToolError> {
     let List { path, depth, limit, ignored } = input;
-    lengthy(move || {
-        let query = WalkTree { path, depth, limit, ignored };
-        Ok(Listed::of(&files.tree(&query, &|| cancel.is_cancelled())?))
-    })
-    .await
+    let query = WalkTree { path, depth, limit, ignored };
+    // Not on a thread of its own: its limit keeps it short, and the way there and back would double its time.
+    brief(|| Ok(Listed::of(files.tree(&query, &|| cancel.is_cancelled())?)))
 }
 
 #[cfg(test)]
@@ -200,7 +220,7 @@ mod tests {
 
     #[track_caller]
     fn check(tree: &Tree, expected: &str) {
-        assert_eq!(Listed::of(tree).text(), expected);
+        assert_eq!(Listed::of(tree.clone()).text(), expected);
     }
 
     #[test]
