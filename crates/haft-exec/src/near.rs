@@ -18,6 +18,11 @@ const MOST_COMPARING: usize = 4_000_000;
 
 /// The error for a path that leads to nothing. `shown` is relative to the workspace.
 pub(crate) fn not_found(workspace: &Workspace, shown: &Path, warrant: &Warrant) -> ToolError {
+    if let Some(meant) = meant_from_here(workspace, shown, warrant) {
+        let (shown, meant) = (shown.display(), meant.display());
+        return ToolError::not_found(format!("there is no `{shown}` in the workspace"))
+            .hint(format!("paths are relative to the workspace: did you mean `{meant}`?"));
+    }
     let mut path = shown;
     // The nearest directory above that is there; the root may be gone as well, and has nothing above it.
     while path != Path::new(".")
@@ -33,6 +38,16 @@ pub(crate) fn not_found(workspace: &Workspace, shown: &Path, warrant: &Warrant) 
         path = above;
     }
     ToolError::not_found(format!("there is no `{}`", shown.display()))
+}
+
+/// The path as somebody means it who stands in a folder of the workspace.
+fn meant_from_here(workspace: &Workspace, shown: &Path, warrant: &Warrant) -> Option<PathBuf> {
+    let meant = workspace.standing.as_ref()?.join(shown);
+    let Ok(Place::Inside { root, path }) = locate(&workspace.roots, &meant, LastLink::Keep) else {
+        return None;
+    };
+    workspace.roots[root].open_at(&path, OFlags::PATH).ok()?;
+    (!warrant.hides(&meant)).then_some(meant)
 }
 
 fn below(above: &Path, name: &str) -> PathBuf {

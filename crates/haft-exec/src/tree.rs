@@ -168,7 +168,8 @@ impl Growth<'_> {
             shown.extend_from_slice(&entry.name);
             let is_directory = entry.kind == FileKind::Directory;
             let path = shown.get(self.prefix.len()..).unwrap_or_default();
-            entry.is_ignored = (is_directory && entry.name == b".git")
+            let is_internal = entry.name == b".git" || path == b".haft/tmp";
+            entry.is_ignored = (is_directory && is_internal)
                 || bud.rules.as_ref().is_some_and(|rules| rules.ignore(path, is_directory));
             (is_directory || !entry.is_ignored)
                 && self.warrant.permits(Path::new(OsStr::from_bytes(&shown)))

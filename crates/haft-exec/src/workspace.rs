@@ -37,6 +37,8 @@ pub struct Workspace {
     lines: LineIndexes,
     /// How long a directory that another change holds is waited for.
     pub(crate) patience: Duration,
+    /// Where the person stands, below the workspace.
+    pub(crate) standing: Option<PathBuf>,
 }
 
 /// A place below a root that the warrant agreed to.
@@ -56,7 +58,19 @@ impl Workspace {
     pub fn open(path: &Path) -> io::Result<Self> {
         let root = Root::open(None, path)?;
         change::sweep(&root);
-        Ok(Self { roots: vec![root], lines: LineIndexes::default(), patience: LONGEST_WAIT })
+        Ok(Self {
+            roots: vec![root],
+            lines: LineIndexes::default(),
+            patience: LONGEST_WAIT,
+            standing: None,
+        })
+    }
+
+    /// Says where a person stands. Paths stay relative to the workspace, but one that was meant from there is recognised
+    /// when it leads to nothing.
+    pub fn stand_in(&mut self, directory: &Path) {
+        let below = directory.strip_prefix(&self.roots[0].path).ok();
+        self.standing = below.filter(|path| !path.as_os_str().is_empty()).map(Path::to_owned);
     }
 
     /// Adds a directory elsewhere, whose files are called `@name/…`; returns its real path.

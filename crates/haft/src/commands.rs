@@ -181,6 +181,7 @@ impl<'a> Bench<'a> {
             ToolError::unavailable(format!("the workspace {folder} cannot be opened: {error}"))
                 .hint("mend its permissions, or name another one with --workspace")
         })?;
+        workspace.stand_in(&settings.directory);
         for (name, path) in &settings.roots {
             match workspace.add_root(name, path) {
                 Ok(real) => settings.policy.places.roots.push((name.clone(), real)),

@@ -3,6 +3,7 @@
 
 mod approvals;
 mod calls;
+mod file_commands;
 mod files;
 mod house;
 mod pages;
