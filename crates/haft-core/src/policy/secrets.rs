@@ -127,8 +127,8 @@ impl Look {
         let mut look = Self::default();
         for known in paths.iter().chain(for_good) {
             match &known.test {
-                Test::Names(names) => look.note_first(names.first()),
-                Test::Beginning(begin) => look.note_first(Some(begin)),
+                Test::Names(names) => look.note_first(names.first().map_or(&[], |name| name)),
+                Test::Beginning(begin) => look.note_first(begin),
                 Test::Ending(end) => {
                     let last = end.last().copied().unwrap_or_default();
                     look.lasts[usize::from(last)] = true;
@@ -139,8 +139,8 @@ impl Look {
         look
     }
 
-    fn note_first(&mut self, name: Option<&Box<[u8]>>) {
-        let first = name.and_then(|name| name.first()).copied().unwrap_or_default();
+    fn note_first(&mut self, name: &[u8]) {
+        let first = name.first().copied().unwrap_or_default();
         self.firsts[usize::from(first)] = true;
     }
 
