@@ -104,6 +104,13 @@ impl Schema {
         properties.into_iter().flatten().map(|(name, schema)| (name.as_str(), schema))
     }
 
+    /// What a property of the root object may also be called.
+    pub fn aliases(&self, property: &str) -> impl Iterator<Item = &str> {
+        let schema = self.0.raw.get("properties").and_then(|all| all.get(property));
+        let names = schema.and_then(|schema| schema.get(ALIASES)).and_then(Value::as_array);
+        names.into_iter().flatten().filter_map(Value::as_str)
+    }
+
     /// Whether the root object cannot do without this property.
     pub fn is_required(&self, property: &str) -> bool {
         let required = self.as_value().get("required").and_then(Value::as_array);

@@ -41,6 +41,10 @@ impl ToolCommand {
             let place = match presence {
                 Presence::Required if rest == Some(name) => Place::Words,
                 Presence::Required if kind.is_word() => Place::Word,
+                // Where to work is what people type last without thinking.
+                Presence::Optional if name == "path" && kind == Kind::Text && rest.is_none() => {
+                    Place::FlagOrWord
+                }
                 _ => Place::Flag,
             };
             let mut help = field::help(schema);
@@ -48,10 +52,12 @@ impl ToolCommand {
                 help.push_str(&format!(" (field `{name}`; --{} is taken)", kebab(name)));
             }
             let negation = negation(&kind, schema, &flag);
-            Field { name: name.to_owned(), kind, place, presence, flag, negation, help }
+            let aliases = aliases(input, name);
+            Field { name: name.to_owned(), kind, place, presence, flag, aliases, negation, help }
         });
         let mut fields: Vec<Field> = fields.collect();
         drop_taken_negations(&mut fields, taken);
+        drop_taken_aliases(&mut fields, taken);
         Self { fields }
     }
 
@@ -61,7 +67,7 @@ impl ToolCommand {
         Command::new(spec.name.to_string())
             .about(about.split_whitespace().collect::<Vec<_>>().join(" "))
             .long_about(description.to_owned())
-            .args(self.fields.iter().flat_map(Field::arguments))
+            .args(self.in_typing_order().flat_map(Field::arguments))
     }
 
     /// What was typed, as the tool's input. `stdin` is asked at most once.
@@ -90,11 +96,17 @@ impl ToolCommand {
         Ok(Value::Object(input))
     }
 
+    /// What must be given in its place comes first, then what may, then the options.
+    fn in_typing_order(&self) -> impl Iterator<Item = &Field> {
+        let at = |places: &'static [Place]| {
+            self.fields.iter().filter(move |field| places.contains(&field.place))
+        };
+        at(&[Place::Word, Place::Words]).chain(at(&[Place::FlagOrWord])).chain(at(&[Place::Flag]))
+    }
+
     /// The command on one line.
     pub(crate) fn usage(&self, name: &str) -> String {
-        let (words, flags): (Vec<&Field>, Vec<&Field>) =
-            self.fields.iter().partition(|field| field.place != Place::Flag);
-        let arguments = words.into_iter().chain(flags).map(Field::usage);
+        let arguments = self.in_typing_order().map(Field::usage);
         ["haft".to_owned(), name.to_owned()]
             .into_iter()
             .chain(arguments)
@@ -175,6 +187,32 @@ fn drop_taken_negations(fields: &mut [Field], taken: &[&str]) {
     for field in fields {
         let is_free = |no: &String| !flags.contains(no) && !taken.contains(&no.as_str());
         field.negation = field.negation.take().filter(is_free);
+    }
+}
+
+/// What a model may call the property, a person may call the option.
+fn aliases(input: &Schema, name: &str) -> Vec<String> {
+    let mut names: Vec<String> = input.aliases(name).map(kebab).collect();
+    names.retain(|name| name.len() > 1);
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// No option answers to a name that is another's.
+fn drop_taken_aliases(fields: &mut [Field], taken: &[&str]) {
+    let mut used: Vec<String> = taken.iter().map(|&name| name.to_owned()).collect();
+    used.extend(
+        fields
+            .iter()
+            .flat_map(|field| [Some(field.flag.clone()), field.negation.clone()])
+            .flatten(),
+    );
+    for field in
+        fields.iter_mut().filter(|field| matches!(field.place, Place::Flag | Place::FlagOrWord))
+    {
+        field.aliases.retain(|alias| !used.contains(alias));
+        used.extend(field.aliases.iter().cloned());
     }
 }
 

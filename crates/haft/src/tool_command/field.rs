@@ -14,6 +14,8 @@ pub(super) struct Field {
     pub(super) presence: Presence,
     /// The long option, without its dashes; positional arguments have none.
     pub(super) flag: String,
+    /// Other names that the option answers to, unseen.
+    pub(super) aliases: Vec<String>,
     /// The option that says no, for a switch that is not simply left out.
     pub(super) negation: Option<String>,
     /// The description, the default and the range.
@@ -28,6 +30,8 @@ pub(super) enum Place {
     Words,
     /// An option.
     Flag,
+    /// An option that may also be left to stand as the last word: `grep TODO src`.
+    FlagOrWord,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,17 +54,25 @@ impl Field {
             (Place::Word, _) => vec![valued()],
             (Place::Words, _) => vec![valued().num_args(1..).action(ArgAction::Append)],
             (Place::Flag, Kind::Boolean) => self.switches(whole),
-            (Place::Flag, kind) => {
-                let action =
-                    if matches!(kind, Kind::List(_)) { ArgAction::Append } else { ArgAction::Set };
-                // A text may begin with a dash (`--content "- item"`): the word after an option is always its value.
-                vec![valued().long(self.flag.clone()).action(action).allow_hyphen_values(true)]
+            (Place::Flag, _) => vec![self.option(valued())],
+            (Place::FlagOrWord, _) => {
+                let word = valued().id(self.word_id()).conflicts_with(self.id());
+                vec![self.option(valued()).hide(true), word]
             }
         }
     }
 
+    fn option(&self, valued: Arg) -> Arg {
+        let is_list = matches!(self.kind, Kind::List(_));
+        let action = if is_list { ArgAction::Append } else { ArgAction::Set };
+        let option = valued.long(self.flag.clone()).aliases(self.aliases.clone());
+        // A text may begin with a dash (`--content "- item"`): the word after an option is always its value.
+        option.action(action).allow_hyphen_values(true)
+    }
+
     fn switches(&self, whole: Arg) -> Vec<Arg> {
-        let yes = whole.long(self.flag.clone()).action(ArgAction::SetTrue);
+        let yes = whole.long(self.flag.clone()).aliases(self.aliases.clone());
+        let yes = yes.action(ArgAction::SetTrue);
         let Some(negation) = &self.negation else { return vec![yes] };
         let no = Arg::new(self.negation_id())
             .long(negation.clone())
@@ -77,6 +89,11 @@ impl Field {
             let is_yes = matches.get_flag(&self.id());
             return (is_yes || is_no).then_some(Value::Bool(is_yes));
         }
+        if self.place == Place::FlagOrWord
+            && let Some(word) = matches.get_one::<Value>(&self.word_id())
+        {
+            return Some(word.clone());
+        }
         let mut values = matches.get_many::<Value>(&self.id())?.cloned();
         if matches!(self.kind, Kind::List(_)) {
             return Some(values.collect());
@@ -90,6 +107,7 @@ impl Field {
         let flag = match (self.place, &self.kind) {
             (Place::Word, _) => return value,
             (Place::Words, _) => return format!("{value}..."),
+            (Place::FlagOrWord, _) => return format!("[{}]", self.value_name()),
             (Place::Flag, Kind::Boolean) => match &self.negation {
                 Some(negation) => format!("--{}|--{negation}", self.flag),
                 None => format!("--{}", self.flag),
@@ -111,6 +129,10 @@ impl Field {
     /// Apart from the names of haft's own options, whatever the property is called.
     fn id(&self) -> String {
         format!("input.{}", self.name)
+    }
+
+    fn word_id(&self) -> String {
+        format!("word input.{}", self.name)
     }
 
     fn negation_id(&self) -> String {

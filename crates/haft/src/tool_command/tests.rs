@@ -46,6 +46,34 @@ fn check(line: &str, expected: Value) {
 }
 
 #[test]
+fn an_optional_path_may_stand_last_and_options_answer_to_their_aliases() {
+    let schema = schema(json!({
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "default": "."},
+            "pattern": {"type": "string"},
+            "max_results": {"type": "integer", "x-aliases": ["limit", "maxResults", "json", "path"]},
+            "ignored": {"type": "boolean", "default": false, "x-aliases": ["no_ignore", "limit"]},
+        },
+        "required": ["pattern"],
+    }));
+    for (line, expected) in [
+        ("x", json!({"pattern": "x"})),
+        ("x src", json!({"path": "src", "pattern": "x"})),
+        ("x --path src", json!({"path": "src", "pattern": "x"})),
+        ("--limit 3 x src", json!({"path": "src", "pattern": "x", "max_results": 3})),
+        ("x --no-ignore", json!({"pattern": "x", "ignored": true})),
+    ] {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        assert_eq!(parse(&schema, &words), Ok(expected), "{line}");
+    }
+    let both = ["x", "src", "--path", "lib"].map(str::to_owned);
+    assert!(parse(&schema, &both).is_err());
+    let usage = ToolCommand::of(&schema, TAKEN).usage("grep");
+    assert_eq!(usage, "haft grep <PATTERN> [PATH] [--max-results <MAX_RESULTS>] [--ignored]");
+}
+
+#[test]
 fn required_words_are_positional_and_the_rest_are_options() {
     check("x 3", json!({"pattern": "x", "depth": 3}));
     check("x -3", json!({"pattern": "x", "depth": -3}));
@@ -196,7 +224,7 @@ fn typed(field: &Field, value: &Value) -> Vec<String> {
         (Place::Flag, Value::Array(items)) if matches!(field.kind, Kind::List(_)) => {
             items.iter().map(word).map(option).collect()
         }
-        (Place::Flag, value) => vec![option(word(value))],
+        (Place::Flag | Place::FlagOrWord, value) => vec![option(word(value))],
     }
 }
 
