@@ -11,6 +11,7 @@ mod patch;
 mod paths;
 mod properties;
 mod read;
+mod search;
 mod secrets;
 mod words;
 mod write;
