@@ -1,10 +1,10 @@
 //! A text file that is about to change: its content, how it is written, and the change as people and models see it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use haft_core::{
-    ErrorKind, ReadFiles, ToolError,
-    files::{Current, Facts, OpenFile, Target, Version, is_directory},
+    ErrorKind, ReadFiles, ToolError, WriteFiles, brief,
+    files::{Change, Current, Facts, OpenFile, Target, Version, is_directory},
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -120,6 +120,28 @@ pub struct Changed {
     pub removed: usize,
     /// The change as a unified diff, shortened when it is long.
     pub diff: String,
+}
+
+/// Changes one file. `plan` sees what is there and says what it is to hold, or nothing to leave it as it is, and what
+/// to answer.
+///
+/// # Errors
+/// The plan's own, or what hindered the change; then the file is as before.
+pub(crate) fn change_one<T>(
+    write: &WriteFiles,
+    path: &PathBuf,
+    mut plan: impl FnMut(&Target) -> Result<(Option<Vec<u8>>, T), ToolError>,
+) -> Result<T, ToolError> {
+    let mut answer = None;
+    brief(|| {
+        write.change(std::slice::from_ref(path), &mut |targets| {
+            let (bytes, planned) = plan(&targets[0])?;
+            answer = Some(planned);
+            let put = |bytes| Change::Put { target: 0, bytes, like: None };
+            Ok(bytes.into_iter().map(put).collect())
+        })
+    })?;
+    answer.ok_or_else(|| ToolError::internal("the change was not planned"))
 }
 
 /// The bytes of a text in a file's own encoding.

@@ -2,14 +2,12 @@
 
 use std::path::PathBuf;
 
-use haft_core::{
-    Access, ErrorKind, Output, ReadFiles, ToolError, WriteFiles, brief, files::Change,
-};
+use haft_core::{Access, ErrorKind, Output, ReadFiles, ToolError, WriteFiles};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::document::{Changed, Document, count};
+use super::document::{Changed, Document, change_one, count};
 use crate::text::replace::{Mismatch, Replaced, replace};
 
 /// What to replace.
@@ -71,18 +69,12 @@ impl Output for Edited {
     preview = foreseen
 )]
 pub async fn edit(input: Edit, read: ReadFiles, write: WriteFiles) -> Result<Edited, ToolError> {
-    let mut edited = None;
-    brief(|| {
-        write.change(std::slice::from_ref(&input.path), &mut |targets| {
-            let [target] = targets else { return Err(ToolError::internal("one target")) };
-            let document = Document::of_target(target, &read, input.expected_version.as_deref())?;
-            let replaced = find(&document, &input)?;
-            let (bytes, change) = document.rewritten(&replaced.text)?;
-            edited = Some(answer(&replaced, change));
-            Ok(vec![Change::Put { target: 0, bytes, like: None }])
-        })
-    })?;
-    edited.ok_or_else(|| ToolError::internal("the change was not planned"))
+    change_one(&write, &input.path, |target| {
+        let document = Document::of_target(target, &read, input.expected_version.as_deref())?;
+        let replaced = find(&document, &input)?;
+        let (bytes, change) = document.rewritten(&replaced.text)?;
+        Ok((Some(bytes), answer(&replaced, change)))
+    })
 }
 
 fn find(document: &Document, input: &Edit) -> Result<Replaced, ToolError> {

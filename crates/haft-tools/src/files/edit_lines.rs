@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use haft_core::{Access, Output, ReadFiles, ToolError, WriteFiles, brief, files::Change};
+use haft_core::{Access, Output, ReadFiles, ToolError, WriteFiles};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::document::{Changed, Document, count};
+use super::document::{Changed, Document, change_one};
 use crate::text::line_patches::{self, LinePatch};
 
 /// Which lines to change.
@@ -51,7 +51,10 @@ pub struct EditedLines {
 impl Output for EditedLines {
     fn text(&self) -> String {
         let Changed { path, version, diff, .. } = &self.change;
-        let applied = count(self.applied, "patch").replace("patchs", "patches");
+        let applied = match self.applied {
+            1 => "1 patch".to_owned(),
+            applied => format!("{applied} patches"),
+        };
         format!("Edited {path} ({applied}), version {version}.\n{diff}")
     }
 
@@ -72,18 +75,12 @@ pub async fn edit_lines(
     read: ReadFiles,
     write: WriteFiles,
 ) -> Result<EditedLines, ToolError> {
-    let mut edited = None;
-    brief(|| {
-        write.change(std::slice::from_ref(&input.path), &mut |targets| {
-            let [target] = targets else { return Err(ToolError::internal("one target")) };
-            let document = Document::of_target(target, &read, Some(&input.expected_version))?;
-            let text = patched(&document, &input)?;
-            let (bytes, change) = document.rewritten(&text)?;
-            edited = Some(EditedLines { change, applied: input.patches.len() });
-            Ok(vec![Change::Put { target: 0, bytes, like: None }])
-        })
-    })?;
-    edited.ok_or_else(|| ToolError::internal("the change was not planned"))
+    change_one(&write, &input.path, |target| {
+        let document = Document::of_target(target, &read, Some(&input.expected_version))?;
+        let text = patched(&document, &input)?;
+        let (bytes, change) = document.rewritten(&text)?;
+        Ok((Some(bytes), EditedLines { change, applied: input.patches.len() }))
+    })
 }
 
 fn patched(document: &Document, input: &EditLines) -> Result<String, ToolError> {

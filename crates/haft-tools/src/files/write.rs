@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use haft_core::{
-    Access, Output, ReadFiles, ToolError, WriteFiles, brief,
-    files::{Change, Current, OpenFile, Target, Version, is_directory},
+    Access, Output, ReadFiles, ToolError, WriteFiles,
+    files::{Current, OpenFile, Target, Version, is_directory},
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::document::{Document, check_version, count, encode, preview};
+use super::document::{Document, change_one, check_version, count, encode, preview};
 use crate::text::encoding::Form;
 
 /// What to write.
@@ -90,20 +90,10 @@ impl Output for Written {
     preview = foreseen
 )]
 pub async fn write(input: Write, read: ReadFiles, write: WriteFiles) -> Result<Written, ToolError> {
-    let mut written = None;
-    brief(|| {
-        write.change(std::slice::from_ref(&input.path), &mut |targets| {
-            let [target] = targets else { return Err(ToolError::internal("one target")) };
-            let (bytes, answer) = plan(&input, target, &read)?;
-            let changes = match answer.changed {
-                true => vec![Change::Put { target: 0, bytes, like: None }],
-                false => Vec::new(),
-            };
-            written = Some(answer);
-            Ok(changes)
-        })
-    })?;
-    written.ok_or_else(|| ToolError::internal("the change was not planned"))
+    change_one(&write, &input.path, |target| {
+        let (bytes, written) = plan(&input, target, &read)?;
+        Ok((written.changed.then_some(bytes), written))
+    })
 }
 
 fn plan(input: &Write, target: &Target, read: &ReadFiles) -> Result<(Vec<u8>, Written), ToolError> {
