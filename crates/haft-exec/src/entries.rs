@@ -46,7 +46,8 @@ fn open_directory(spot: &Spot<'_>) -> Result<Result<OwnedFd, FileKind>, Errno> {
     }
 }
 
-fn not_a_directory(shown: &Path, kind: FileKind) -> ToolError {
+/// What is said to somebody who wants a directory and names something else.
+pub(crate) fn not_a_directory(shown: &Path, kind: FileKind) -> ToolError {
     match kind {
         FileKind::File => {
             let message = format!("`{}` is a file, not a directory", shown.display());

@@ -31,12 +31,7 @@ pub(crate) use self::{
     globs::Globs,
     rules::{Rules, Seen},
 };
-use crate::{
-    facts,
-    locate::LastLink,
-    root::Root,
-    workspace::{Workspace, not_regular},
-};
+use crate::{entries::not_a_directory, facts, locate::LastLink, root::Root, workspace::Workspace};
 
 /// How a file is opened: a pipe that was put in its place must not make anybody wait.
 pub(crate) const READ: OFlags = OFlags::RDONLY
@@ -139,13 +134,8 @@ impl<'a> Start<'a> {
         warrant: &Warrant,
     ) -> Result<Self, ToolError> {
         let start = Self::find(workspace, path, warrant)?;
-        match start.kind {
-            FileKind::Directory => {}
-            FileKind::File => {
-                let message = format!("`{}` is a file, not a directory", start.shown.display());
-                return Err(ToolError::input(message).hint("name its directory"));
-            }
-            kind => return Err(not_regular(&start.shown, kind)),
+        if start.kind != FileKind::Directory {
+            return Err(not_a_directory(&start.shown, start.kind));
         }
         // What is below may be passed over, but a directory that was named must be readable.
         let opened = start.root.open_at(or_dot(&start.path), OFlags::RDONLY | OFlags::DIRECTORY);

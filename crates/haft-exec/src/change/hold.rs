@@ -157,7 +157,7 @@ pub(super) fn seat<'a>(
     last: LastLink,
     warrant: &Warrant,
 ) -> Result<Seat<'a>, ToolError> {
-    // `at` hands out borrowed places; the root outlives them, so the seat is made from its own look at the path.
+    // Not through `Workspace::at`: its spots live no longer than its closure, and a seat keeps the root.
     for _ in 0..MOST_TRIES {
         let spot = workspace.spot(path, last, warrant)?;
         let Some(name) = spot.path.file_name().map(OsString::from) else {
