@@ -16,6 +16,27 @@ const COMPONENTS: &[Component] = &[
     required("clippy", &["cargo", "clippy", "--version"], "the lints", Install::Rustup("clippy")),
     required("git", &["git", "--version"], "tests in real repositories", Install::Apt("git")),
     required("tmux", &["tmux", "-V"], "tests of prompts in a real terminal", Install::Apt("tmux")),
+    required(
+        "the MCP conformance suite and Inspector",
+        &[
+            "sh",
+            "-c",
+            "cd target/tools/npm/node_modules/.bin && test -x conformance -a -x mcp-inspector && ./node --version",
+        ],
+        "tests with foreign MCP clients",
+        Install::Npm(&[
+            // The suite and the Inspector want a newer Node than Debian has.
+            "node@22.23.3",
+            "@modelcontextprotocol/conformance@0.2.0-alpha.12",
+            "@modelcontextprotocol/inspector@2.12.0",
+        ]),
+    ),
+    required(
+        "Python with the SDKs of MCP and of the model providers",
+        &["target/tools/python/bin/python", "-c", "import mcp, anthropic, openai, google.genai"],
+        "tests with foreign MCP clients, and checks of model formats",
+        Install::Pip(&["mcp==2.3.0", "anthropic==2.8.0", "openai==3.49.0", "google-genai==3.1.0"]),
+    ),
     Component {
         name: "cargo-nextest",
         probe: NEXTEST,
@@ -62,11 +83,10 @@ enum Need {
 enum Install {
     Apt(&'static str),
     Cargo(&'static str),
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the first row that comes from npm takes this line away")
-    )]
-    Npm(&'static str),
+    /// Together, below `target/tools/npm`: npm takes away what is not asked for in the same breath.
+    Npm(&'static [&'static str]),
+    /// Together, in an environment of their own in `target/tools/python`.
+    Pip(&'static [&'static str]),
     Rustup(&'static str),
 }
 
@@ -117,7 +137,7 @@ fn install(missing: &[&Component], rights: Rights) {
     if needed.iter().any(apt) {
         lines.extend(with_rights(rights, "apt-get update"));
     }
-    lines.extend(needed.iter().filter_map(|component| install_line(component.install, rights)));
+    lines.extend(needed.iter().flat_map(|component| install_lines(component.install, rights)));
     for line in lines {
         println!("    {line}");
         if let Err(error) = shell::run(&line.split(' ').collect::<Vec<_>>()) {
@@ -126,21 +146,32 @@ fn install(missing: &[&Component], rights: Rights) {
     }
 }
 
-/// `None` where we may not install.
-fn install_line(install: Install, rights: Rights) -> Option<String> {
+/// None where we may not install.
+fn install_lines(install: Install, rights: Rights) -> Vec<String> {
     match install {
-        Install::Apt(_) => with_rights(rights, &advice(install)),
-        Install::Cargo(_) | Install::Npm(_) | Install::Rustup(_) => Some(advice(install)),
+        Install::Apt(_) => {
+            advice(install).iter().filter_map(|line| with_rights(rights, line)).collect()
+        }
+        _ => advice(install),
     }
 }
 
-/// The bare command, as a person would type it with the rights it needs.
-fn advice(install: Install) -> String {
+/// The bare commands, as a person would type them with the rights they need.
+fn advice(install: Install) -> Vec<String> {
     match install {
-        Install::Apt(package) => format!("apt-get install --yes --no-install-recommends {package}"),
-        Install::Cargo(package) => format!("cargo install --locked {package}"),
-        Install::Npm(package) => format!("npm install --global {package}"),
-        Install::Rustup(component) => format!("rustup component add {component}"),
+        Install::Apt(package) => {
+            vec![format!("apt-get install --yes --no-install-recommends {package}")]
+        }
+        Install::Cargo(package) => vec![format!("cargo install --locked {package}")],
+        Install::Npm(packages) => {
+            let options = "--prefix target/tools/npm --no-save --no-audit --no-fund";
+            vec![format!("npm install {options} {}", packages.join(" "))]
+        }
+        Install::Pip(packages) => vec![
+            "python3 -m venv target/tools/python".to_owned(),
+            format!("target/tools/python/bin/pip install --quiet {}", packages.join(" ")),
+        ],
+        Install::Rustup(component) => vec![format!("rustup component add {component}")],
     }
 }
 
@@ -179,7 +210,7 @@ fn verdict(missing: &[&Component], in_ci: bool) -> Result<()> {
 
 fn tell(component: &Component) -> String {
     let Component { name, needed_for, .. } = component;
-    format!("{name} is missing (for {needed_for}): `{}`", advice(component.install))
+    format!("{name} is missing (for {needed_for}): `{}`", advice(component.install).join(" && "))
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one door of xtask to the environment")]
@@ -219,13 +250,15 @@ mod tests {
 
     #[test]
     fn apt_needs_rights_and_the_others_do_not() {
-        let apt = |rights| install_line(Install::Apt("tmux"), rights);
+        let apt = |rights| install_lines(Install::Apt("tmux"), rights);
         let bare =
             "env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends tmux";
-        assert_eq!(apt(Rights::Root).unwrap(), bare);
-        assert_eq!(apt(Rights::Sudo).unwrap(), format!("sudo -n {bare}"));
-        assert_eq!(apt(Rights::None), None);
-        let npm = install_line(Install::Npm("eslint"), Rights::None);
-        assert_eq!(npm.unwrap(), "npm install --global eslint");
+        assert_eq!(apt(Rights::Root), [bare]);
+        assert_eq!(apt(Rights::Sudo), [format!("sudo -n {bare}")]);
+        assert!(apt(Rights::None).is_empty());
+        let npm = install_lines(Install::Npm(&["eslint@9", "vite@8"]), Rights::None);
+        assert!(npm[0].ends_with(" eslint@9 vite@8"), "both at once: {npm:?}");
+        let pip = install_lines(Install::Pip(&["mcp==2"]), Rights::None);
+        assert_eq!(pip[1], "target/tools/python/bin/pip install --quiet mcp==2");
     }
 }

@@ -1,13 +1,16 @@
 //! The commands: every tool by its name, and the few that are about tools. A call builds the parser of one tool only;
 //! help, completions and the manual build them all.
 
+mod init;
+mod listing;
+
 use std::{ffi::OsString, io, path::PathBuf, process::ExitCode, sync::Arc};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
 use haft_core::{
-    CallRequest, Context, Gate, Input, Outcome, Policy, Redactor, Registry, Tool, ToolError,
-    ToolSpec, did_you_mean, files::Disk, nearest,
+    CallRequest, Context, Gate, Input, Outcome, Redactor, Registry, Tool, ToolError, ToolSpec,
+    did_you_mean, files::Disk, nearest,
 };
 use haft_exec::Workspace;
 use tokio::runtime::Runtime;
@@ -38,7 +41,10 @@ pub(crate) fn run(
     let bench = Bench::new(environment, terminal)?;
     match word {
         Some("call") => bench.call(&parse(root(options).subcommand(call_command()), arguments)?),
-        Some("tools") => bench.tools(&parse(root(options).subcommand(tools_command()), arguments)?),
+        Some("tools") => {
+            bench.tools(&parse(root(options).subcommand(listing::command()), arguments)?)
+        }
+        Some("init") => bench.init(&parse(root(options).subcommand(init::command()), arguments)?),
         Some("bench") => bench.bench(&parse(root(options).subcommand(bench_command()), arguments)?),
         None | Some("completions" | "man" | "help") => bench.about_all(arguments),
         Some(word) => match bench.find(word) {
@@ -202,24 +208,6 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// `haft tools`
-    fn tools(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
-        let globals = Globals::of(matches);
-        if matches.get_one::<String>("format").is_some_and(|format| format == "markdown") {
-            // The page is the same for everybody: no file of this machine has a say in it.
-            let specs = self.specs(&reference::anywhere());
-            let shown = visible(specs, &Policy::default(), &globals, globals.profile.as_deref())?;
-            self.terminal.print(&reference::page(&shown, &taken(&globals::options())))?;
-        } else {
-            let settings = Settings::load(&globals, self.environment)?;
-            self.warn(&settings);
-            let specs = self.specs(&settings.surroundings());
-            let shown = visible(specs, &settings.policy, &globals, settings.profile.as_deref())?;
-            report::json(self.terminal, &shown)?;
-        }
-        Ok(ExitCode::SUCCESS)
-    }
-
     /// `haft bench`
     fn bench(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);
@@ -281,21 +269,6 @@ fn no_threads(error: io::Error) -> ToolError {
     ToolError::unavailable(format!("this process cannot be given what it runs on: {error}"))
         .hint("see whether the limits on processes, threads or open files are reached")
         .caused_by(error)
-}
-
-/// The tools that this caller is shown.
-fn visible(
-    mut specs: Vec<ToolSpec>,
-    policy: &Policy,
-    globals: &Globals,
-    profile: Option<&str>,
-) -> Result<Vec<ToolSpec>, ToolError> {
-    if let Some(profile) = profile {
-        policy.profiles.get(profile)?;
-    }
-    let agents: Vec<String> = globals.agent.iter().cloned().collect();
-    specs.retain(|spec| policy.shows(&spec.name, &agents, profile));
-    Ok(specs)
 }
 
 /// The options that a tool's own may not be called.
@@ -365,10 +338,11 @@ fn bench_command() -> Command {
 }
 
 /// The commands that are no tools.
-fn own_commands() -> [Command; 5] {
+fn own_commands() -> [Command; 6] {
     [
         call_command(),
-        tools_command(),
+        listing::command(),
+        init::command(),
         bench_command(),
         Command::new("completions").about("Print a completion script for your shell").arg(
             Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell)),
@@ -386,11 +360,4 @@ fn call_command() -> Command {
                 .value_name("JSON")
                 .help("The input, or - to read it from standard input, as it is when piped"),
         )
-}
-
-fn tools_command() -> Command {
-    let format = Arg::new("format").long("format").value_name("FORMAT").default_value("json");
-    Command::new("tools").about("List the tools with their schemas").arg(
-        format.value_parser(["json", "markdown"]).help("json, or markdown for a reference page"),
-    )
 }

@@ -1,0 +1,1 @@
+//! haft for models. Today `formats`: what each model API calls a tool, a call and a result, as pure functions.

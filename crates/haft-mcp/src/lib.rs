@@ -1,0 +1,1 @@
+//! haft over the Model Context Protocol.
