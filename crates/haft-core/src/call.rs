@@ -4,6 +4,7 @@
 use std::{
     any::{Any, TypeId},
     collections::HashMap,
+    fmt,
     path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
@@ -46,6 +47,8 @@ pub struct Context {
     pub extra: Map<String, Value>,
     /// Calling this off stops the call.
     pub cancel: CancellationToken,
+    /// What this caller alone provides, by type; found before what the program provides.
+    pub services: Services,
     pub(crate) lineage: Lineage,
 }
 
@@ -62,6 +65,7 @@ impl Context {
             unattended: false,
             extra: Map::new(),
             cancel: CancellationToken::new(),
+            services: Services::default(),
             lineage: Lineage::default(),
         }
     }
@@ -114,6 +118,8 @@ pub struct Call {
     pub(crate) info: Arc<CallInfo>,
     pub(crate) grants: Grants,
     pub(crate) services: Services,
+    /// Of this caller alone.
+    pub(crate) own_services: Services,
     pub(crate) sender: EventSender,
     pub(crate) cancel: CancelSignal,
     pub(crate) tools: Tools,
@@ -148,7 +154,7 @@ impl Call {
     /// # Errors
     /// Of kind `unavailable` when the program has not provided it.
     pub fn service<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>, ToolError> {
-        self.services.get::<T>().ok_or_else(|| {
+        self.own_services.get::<T>().or_else(|| self.services.get::<T>()).ok_or_else(|| {
             let name = std::any::type_name::<T>();
             ToolError::unavailable(format!("this program provides no `{name}`"))
                 .hint("add it with `Gate::builder().service(…)` where the gate is built")
@@ -264,19 +270,27 @@ impl Grants {
     }
 }
 
-/// State of the embedding program, by type. Capabilities take it from here; tools never see it.
+/// State of the embedding program or of one caller, by type. Capabilities take it from here; tools never see it.
 #[derive(Clone, Default)]
-pub struct Services(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
+pub struct Services(Option<Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>>);
 
 impl Services {
     /// Adds one; the latest of a type counts.
     pub fn insert<T: ?Sized + Send + Sync + 'static>(&mut self, service: Arc<T>) {
         // The `Arc` itself is the stored value, so that `T` may be a trait object.
-        Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), Arc::new(service));
+        let services = Arc::make_mut(self.0.get_or_insert_default());
+        services.insert(TypeId::of::<T>(), Arc::new(service));
     }
 
-    fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        self.0.get(&TypeId::of::<T>())?.downcast_ref::<Arc<T>>().cloned()
+    pub(crate) fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.0.as_ref()?.get(&TypeId::of::<T>())?.downcast_ref::<Arc<T>>().cloned()
+    }
+}
+
+impl fmt::Debug for Services {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.0.as_ref().map_or(0, |services| services.len());
+        write!(f, "Services({count})")
     }
 }
 
@@ -286,16 +300,32 @@ pub(crate) struct EventSender {
     pub(crate) events: Events,
     pub(crate) info: Arc<CallInfo>,
     pub(crate) redactor: Redactor,
+    /// The caller itself, if it wants to hear.
+    pub(crate) listener: Option<Arc<dyn Listener>>,
+}
+
+/// A caller that hears what happens during its own call. Given in the services of its [`Context`] as `dyn Listener`.
+pub trait Listener: Send + Sync {
+    /// Something happened. Called on the tool's thread: it must not wait.
+    fn hear(&self, what: &Happening);
 }
 
 impl EventSender {
     /// Sends what `make` makes, unless nobody watches.
     pub(crate) fn send(&self, make: impl FnOnce(&Redactor) -> Happening) {
-        if self.events.are_watched() {
+        let is_watched = self.events.are_watched();
+        if !is_watched && self.listener.is_none() {
+            return;
+        }
+        let what = make(&self.redactor);
+        if let Some(listener) = &self.listener {
+            listener.hear(&what);
+        }
+        if is_watched {
             self.events.send(Event {
                 call: self.info.call_id.to_string(),
                 session: self.info.session.clone(),
-                what: make(&self.redactor),
+                what,
             });
         }
     }

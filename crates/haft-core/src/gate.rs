@@ -121,6 +121,8 @@ pub(crate) struct Inner {
     redactor: Redactor,
     queue: PathQueue,
     limits: Limits,
+    /// Whether a tool runs on its caller's thread until it first waits.
+    starts_in_place: bool,
 }
 
 /// A call on its way through the stages; each one reads what the earlier ones left.
@@ -329,7 +331,8 @@ impl Inner {
             Err(Halt::Pending(request)) => return Answer::Pending(request),
         };
         let mut outcome = finish::outcome(&flight, result);
-        bound::bound(self, &mut outcome).await;
+        let data_schema = flight.tool.as_ref().and_then(|tool| tool.spec().output.as_ref());
+        bound::bound(self, &mut outcome, data_schema).await;
         redact::redact(self, &mut outcome);
         record::record(self, *flight, &mut outcome).await;
         Answer::Done(Box::new(outcome))

@@ -44,7 +44,7 @@ pub use self::{
         MemoryApprovals, MemoryRules, Preview, Remember, SavedRules, Scope, Verdict,
     },
     blocking::{brief, lengthy},
-    call::{Call, CallInfo, Context, Grants, Services},
+    call::{Call, CallInfo, Context, Grants, Listener, Services},
     capability::{Cancel, Capability, Progress, Tools},
     error::{ErrorKind, ToolError},
     events::{Event, Events, Happening, Step, Subscription},
@@ -58,7 +58,7 @@ pub use self::{
     redactor::Redactor,
     registry::{AgentView, Definitions, Registry, RegistryError},
     reply::{Attachment, Output, Reply, Return},
-    schema::{ALIASES, Schema},
+    schema::{ALIASES, IN_CONTENT, Schema},
     tool::{BoxFuture, DEFAULT_DEADLINE, Origin, StaticTool, Tool, ToolSpec},
     variables::Surroundings,
 };

@@ -220,6 +220,14 @@ impl Registry {
         }
     }
 
+    /// The tool of this name if it need not be made first.
+    pub fn ready(&self, name: &str) -> Option<Arc<dyn Tool>> {
+        match self.read().get(name)? {
+            Entry::Ready(tool) => Some(tool.clone()),
+            Entry::Lazy(_) => None,
+        }
+    }
+
     /// Sees a new number whenever the list of tools changes.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()

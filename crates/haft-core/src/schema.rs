@@ -18,6 +18,9 @@ use crate::{ToolError, nearest::nearest};
 /// Names that a property answers to besides its own; the repair stage renames them, no surface shows them.
 pub const ALIASES: &str = "x-aliases";
 
+/// Marks a property of an output that only repeats what the content says. Where both travel together it is left out.
+pub const IN_CONTENT: &str = "x-in-content";
+
 /// Foreign schemas nested deeper than this are refused: compiling them could overflow the stack.
 const MAX_SCHEMA_DEPTH: usize = 64;
 
@@ -26,7 +29,7 @@ const MAX_SCHEMA_DEPTH: usize = 64;
 pub struct Schema(Arc<Inner>);
 
 struct Inner {
-    /// With `x-aliases`, as the repair stage needs it.
+    /// With our own keywords, which no surface shows.
     raw: Value,
     published: OnceLock<Value>,
     validator: OnceLock<Result<Validator, String>>,
@@ -42,7 +45,15 @@ impl Schema {
     /// The schema of a type, as somebody who is handed its JSON sees it.
     pub fn of_output<T: JsonSchema>() -> Self {
         let settings = SchemaSettings::draft2020_12().for_serialize();
-        Self::generated::<T>(settings)
+        let schema = Self::generated::<T>(settings);
+        let repeated: Vec<String> = schema.repeated().map(str::to_owned).collect();
+        if repeated.is_empty() {
+            return schema;
+        }
+        // They may be left out, so nobody may rely on them.
+        let mut raw = schema.0.raw.clone();
+        drop_from(&mut raw, "required", |name| repeated.iter().any(|repeated| name == repeated));
+        Self::from_raw(raw)
     }
 
     fn generated<T: JsonSchema>(settings: SchemaSettings) -> Self {
@@ -88,9 +99,37 @@ impl Schema {
     pub fn as_value(&self) -> &Value {
         self.0.published.get_or_init(|| {
             let mut published = self.0.raw.clone();
-            drop_aliases(&mut published);
+            drop_own_keywords(&mut published);
             published
         })
+    }
+
+    /// The schema of what is left when [`Schema::without_content`] has taken away what the content says.
+    pub fn beside_content(&self) -> Value {
+        let mut schema = self.0.raw.clone();
+        let repeated: Vec<String> = self.repeated().map(str::to_owned).collect();
+        if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.retain(|name, _| !repeated.contains(name));
+        }
+        drop_own_keywords(&mut schema);
+        schema
+    }
+
+    /// Takes away the properties of a value that only repeat what the content says.
+    pub fn without_content(&self, value: &mut Value) {
+        if let Some(object) = value.as_object_mut() {
+            for repeated in self.repeated() {
+                object.shift_remove(repeated);
+            }
+        }
+    }
+
+    fn repeated(&self) -> impl Iterator<Item = &str> {
+        let properties = self.0.raw.get("properties").and_then(Value::as_object);
+        let marked = properties.into_iter().flatten();
+        marked
+            .filter(|(_, schema)| schema.get(IN_CONTENT) == Some(&Value::Bool(true)))
+            .map(|(name, _)| name.as_str())
     }
 
     /// The schema with the names that only the repair stage reads.
@@ -171,13 +210,20 @@ fn drop_noise(schema: &mut Value) {
     }
 }
 
-fn drop_aliases(schema: &mut Value) {
+fn drop_from(schema: &mut Value, list: &str, goes: impl Fn(&Value) -> bool) {
+    if let Some(items) = schema.get_mut(list).and_then(Value::as_array_mut) {
+        items.retain(|item| !goes(item));
+    }
+}
+
+fn drop_own_keywords(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
             object.shift_remove(ALIASES);
-            object.values_mut().for_each(drop_aliases);
+            object.shift_remove(IN_CONTENT);
+            object.values_mut().for_each(drop_own_keywords);
         }
-        Value::Array(items) => items.iter_mut().for_each(drop_aliases),
+        Value::Array(items) => items.iter_mut().for_each(drop_own_keywords),
         _ => {}
     }
 }

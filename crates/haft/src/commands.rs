@@ -3,6 +3,7 @@
 
 mod init;
 mod listing;
+mod mcp;
 
 use std::{ffi::OsString, io, path::PathBuf, process::ExitCode, sync::Arc};
 
@@ -44,6 +45,7 @@ pub(crate) fn run(
         Some("tools") => {
             bench.tools(&parse(root(options).subcommand(listing::command()), arguments)?)
         }
+        Some("mcp") => bench.mcp(&parse(root(options).subcommand(mcp::command()), arguments)?),
         Some("init") => bench.init(&parse(root(options).subcommand(init::command()), arguments)?),
         Some("bench") => bench.bench(&parse(root(options).subcommand(bench_command()), arguments)?),
         None | Some("completions" | "man" | "help") => bench.about_all(arguments),
@@ -167,7 +169,7 @@ impl<'a> Bench<'a> {
     }
 
     fn gate(&self, mut settings: Settings, prompt: Arc<TerminalPrompt>) -> Result<Gate, ToolError> {
-        let workspace = self.workspace(&mut settings)?;
+        let workspace = open_workspace(&mut settings, self.terminal)?;
         let gate = Gate::builder(self.registry.clone())
             .surroundings(settings.surroundings())
             .paths(workspace.clone())
@@ -178,26 +180,6 @@ impl<'a> Bench<'a> {
             .handler(prompt)
             .build();
         Ok(gate)
-    }
-
-    /// The folders that file tools work in. A further root that is gone is told and left out: it must not stop the rest.
-    fn workspace(&self, settings: &mut Settings) -> Result<Arc<Workspace>, ToolError> {
-        let mut workspace = Workspace::open(&settings.workspace).map_err(|error| {
-            let folder = settings.workspace.display();
-            ToolError::unavailable(format!("the workspace {folder} cannot be opened: {error}"))
-                .hint("mend its permissions, or name another one with --workspace")
-        })?;
-        workspace.stand_in(&settings.directory);
-        for (name, path) in &settings.roots {
-            match workspace.add_root(name, path) {
-                Ok(real) => settings.policy.places.roots.push((name.clone(), real)),
-                Err(error) => {
-                    let message = format!("the root `@{name}` ({}): {error}", path.display());
-                    self.terminal.tell(Label::Warning, &message);
-                }
-            }
-        }
-        Ok(Arc::new(workspace))
     }
 
     fn warn(&self, settings: &Settings) {
@@ -263,6 +245,29 @@ impl<'a> Bench<'a> {
         definitions.warnings.iter().for_each(|text| self.terminal.tell(Label::Warning, text));
         definitions.specs
     }
+}
+
+/// The folders that file tools work in. A further root that is gone is told and left out: it must not stop the rest.
+fn open_workspace(
+    settings: &mut Settings,
+    terminal: &Terminal,
+) -> Result<Arc<Workspace>, ToolError> {
+    let mut workspace = Workspace::open(&settings.workspace).map_err(|error| {
+        let folder = settings.workspace.display();
+        ToolError::unavailable(format!("the workspace {folder} cannot be opened: {error}"))
+            .hint("mend its permissions, or name another one with --workspace")
+    })?;
+    workspace.stand_in(&settings.directory);
+    for (name, path) in &settings.roots {
+        match workspace.add_root(name, path) {
+            Ok(real) => settings.policy.places.roots.push((name.clone(), real)),
+            Err(error) => {
+                let message = format!("the root `@{name}` ({}): {error}", path.display());
+                terminal.tell(Label::Warning, &message);
+            }
+        }
+    }
+    Ok(Arc::new(workspace))
 }
 
 fn no_threads(error: io::Error) -> ToolError {
@@ -338,10 +343,11 @@ fn bench_command() -> Command {
 }
 
 /// The commands that are no tools.
-fn own_commands() -> [Command; 6] {
+fn own_commands() -> [Command; 7] {
     [
         call_command(),
         listing::command(),
+        mcp::command(),
         init::command(),
         bench_command(),
         Command::new("completions").about("Print a completion script for your shell").arg(

@@ -27,7 +27,7 @@ pub(crate) enum Run {
 }
 
 /// What was said before or after the command's name.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Globals {
     pub(crate) workspace: Option<PathBuf>,
     pub(crate) config: Option<PathBuf>,

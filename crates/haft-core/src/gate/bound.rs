@@ -4,14 +4,14 @@
 use serde_json::Value;
 
 use super::{Inner, Limits};
-use crate::Outcome;
+use crate::{Outcome, Schema};
 
 /// How far a cut moves back to find the end of a line or word. No token that redaction knows is longer.
 const LONGEST_WORD: usize = 4 << 10;
 
-pub(super) async fn bound(gate: &Inner, outcome: &mut Outcome) {
+pub(super) async fn bound(gate: &Inner, outcome: &mut Outcome, data_schema: Option<&Schema>) {
     bound_attachments(&gate.limits, outcome);
-    bound_data(gate, outcome).await;
+    bound_data(gate, outcome, data_schema).await;
     let whole = std::mem::take(&mut outcome.content);
     if let Some(cut) = cut(&whole, &gate.limits) {
         let kept = gate.outputs.keep(whole.clone()).await;
@@ -31,19 +31,21 @@ pub(super) async fn bound(gate: &Inner, outcome: &mut Outcome) {
     }
 }
 
-/// Typed data that is too large is kept whole elsewhere, never sent in pieces that no longer fit its schema.
-async fn bound_data(gate: &Inner, outcome: &mut Outcome) {
-    let Some(data) = &outcome.data else { return };
-    let is_large = serde_json::to_writer(Budget(gate.limits.data_bytes), data).is_err();
-    if !is_large {
-        return;
-    }
+/// Typed data that is too large is kept whole elsewhere, never sent in pieces that no longer fit its schema. What the
+/// content says anyway goes first; often the rest is small.
+async fn bound_data(gate: &Inner, outcome: &mut Outcome, schema: Option<&Schema>) {
+    let is_large =
+        |data: &Value| serde_json::to_writer(Budget(gate.limits.data_bytes), data).is_err();
+    let Some(mut data) = outcome.data.take_if(|data| is_large(data)) else { return };
     let kept = gate.outputs.keep(data.to_string()).await;
     let where_it_is = match kept {
         Ok(id) => Value::String(id),
         Err(error) => Value::String(format!("not kept: {error}")),
     };
-    outcome.data = None;
+    if let Some(schema) = schema {
+        schema.without_content(&mut data);
+        outcome.data = Some(data).filter(|data| !is_large(data));
+    }
     outcome.metadata.insert("data_output_id".to_owned(), where_it_is);
 }
 

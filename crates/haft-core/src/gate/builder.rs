@@ -69,6 +69,7 @@ pub struct GateBuilder {
     ledger: Arc<dyn Ledger>,
     redactor: Redactor,
     limits: Limits,
+    starts_in_place: bool,
 }
 
 impl GateBuilder {
@@ -87,6 +88,7 @@ impl GateBuilder {
             ledger: Arc::new(MemoryLedger::default()),
             redactor: Redactor::default(),
             limits: Limits::default(),
+            starts_in_place: false,
         }
     }
 
@@ -175,6 +177,15 @@ impl GateBuilder {
         self
     }
 
+    /// A tool runs on its caller's thread until it first waits, instead of in a task from the start: small calls then
+    /// cost no switch between tasks. Only for programs that watch that thread, since a tool that blocks it holds up the
+    /// answer, deadline or not.
+    #[must_use]
+    pub fn start_in_place(mut self) -> Self {
+        self.starts_in_place = true;
+        self
+    }
+
     /// The gate.
     pub fn build(self) -> Gate {
         let paths = self.paths.unwrap_or_else(|| {
@@ -198,6 +209,7 @@ impl GateBuilder {
             redactor: self.redactor,
             queue: PathQueue::default(),
             limits: self.limits,
+            starts_in_place: self.starts_in_place,
         }))
     }
 }

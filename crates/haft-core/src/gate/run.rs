@@ -1,7 +1,14 @@
 //! Stage 7: the tool runs, in a task of its own, holding exactly what was granted, until it ends, the deadline passes
-//! or the caller calls it off. Whatever it does (panic, hang, block its thread) stays in that task.
+//! or the caller calls it off. Whatever it does (panic, hang, block its thread) stays in that task; only where the
+//! program has another thread to see after it, the tool may begin on its caller's.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    task::Poll,
+    time::Duration,
+};
 
 use tokio::{
     task::{JoinError, JoinHandle},
@@ -10,8 +17,8 @@ use tokio::{
 
 use super::{Flight, Gate, Inner, WeakGate, handover};
 use crate::{
-    Access, Call, Context, ErrorKind, Power, Reply, ToolError, Tools,
-    call::{EventSender, Grants, GrantsInner},
+    Access, BoxFuture, Call, Context, ErrorKind, Power, Reply, ToolError, Tools,
+    call::{EventSender, Grants, GrantsInner, Listener},
     events::Happening,
     queue::Place,
 };
@@ -26,12 +33,30 @@ pub(super) async fn run(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result
     let call = call(gate, own, flight, latest);
     call.sender.send(|_| Happening::Started { tool: flight.name().to_owned() });
     let tool = flight.tool().clone();
-    let task = tokio::spawn(async move {
+    let mut work: Work = Box::pin(async move {
         // Given up when the tool is really gone, not when we stop waiting for it.
         let _place = place;
         tool.call(call).await
     });
-    watch(gate, flight, task, latest, deadline).await
+    if gate.starts_in_place
+        && let Some(ran) = start_in_place(flight, &mut work)
+    {
+        return ran;
+    }
+    watch(gate, flight, tokio::spawn(work), latest, deadline).await
+}
+
+type Work = BoxFuture<'static, Result<Reply, ToolError>>;
+
+/// As far as the tool gets without waiting, which for most is to its end: waking a task costs more than a cached read.
+fn start_in_place(flight: &Flight, work: &mut Work) -> Option<Result<Reply, ToolError>> {
+    // Nobody is woken: a tool that has to wait is asked again at once, in its own task.
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(&mut context))) {
+        Ok(Poll::Ready(ran)) => Some(ran),
+        Ok(Poll::Pending) => None,
+        Err(panic) => Some(Err(panicked(flight, &*panic))),
+    }
 }
 
 /// Waits for whoever changes the same paths, but not for ever.
@@ -46,6 +71,8 @@ async fn line_up(
     }
     let ancestors = &flight.context.lineage.ancestors;
     tokio::select! {
+        // Usually nobody is in line: then no clock is set.
+        biased;
         place = gate.queue.enter(&flight.info.call_id, ancestors, paths) => Ok(Some(place)),
         () = tokio::time::sleep_until(latest) => {
             let name = flight.name();
@@ -101,10 +128,12 @@ pub(super) fn call(gate: &Inner, own: &Gate, flight: &Flight, latest: Instant) -
         info: flight.info.clone(),
         grants,
         services: gate.services.clone(),
+        own_services: flight.context.services.clone(),
         sender: EventSender {
             events: gate.events.clone(),
             info: flight.info.clone(),
             redactor: gate.redactor.clone(),
+            listener: flight.context.services.get::<dyn Listener>(),
         },
         cancel: flight.cancel.clone(),
         tools: Tools { gate: WeakGate::of(own), context: inner_context, latest },
@@ -153,13 +182,15 @@ fn ended(flight: &Flight, ran: Ran) -> Result<Reply, ToolError> {
     ran.unwrap_or_else(|error| {
         let name = flight.name();
         match error.try_into_panic() {
-            Ok(panic) => {
-                let words = handover::words(&*panic);
-                Err(ToolError::internal(format!("`{name}` panicked: {words}")))
-            }
+            Ok(panic) => Err(panicked(flight, &*panic)),
             Err(_) => Err(ToolError::internal(format!("`{name}` was stopped by its runtime"))),
         }
     })
+}
+
+fn panicked(flight: &Flight, panic: &(dyn Any + Send)) -> ToolError {
+    let words = handover::words(panic);
+    ToolError::internal(format!("`{}` panicked: {words}", flight.name()))
 }
 
 fn overdue(flight: &Flight, deadline: Duration) -> ToolError {

@@ -82,8 +82,28 @@ impl Default for Profiles {
             "acceptance_check",
             "hello",
         ];
+        // What an agent that has tools of its own is offered besides them: few, because every schema costs its context.
+        let mcp = [
+            "read",
+            "write",
+            "edit",
+            "patch",
+            "list",
+            "glob",
+            "grep",
+            "move",
+            "delete",
+            "undo",
+            "bash",
+            "process",
+            "web_fetch",
+            "web_search",
+            "output_read",
+            "tool_search",
+        ];
         Self(IndexMap::from([
             ("developer".to_owned(), built_in(&["*"])),
+            ("mcp".to_owned(), built_in(&mcp)),
             ("researcher".to_owned(), built_in(&researcher)),
             ("reviewer".to_owned(), built_in(&reviewer)),
         ]))

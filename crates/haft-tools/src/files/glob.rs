@@ -48,6 +48,7 @@ fn limit() -> usize {
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Found {
     /// Relative to the workspace, newest first.
+    #[schemars(extend("x-in-content" = true))]
     pub paths: Vec<String>,
     /// How many fit in all.
     pub total: usize,

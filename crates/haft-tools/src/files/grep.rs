@@ -70,6 +70,7 @@ fn results() -> usize {
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Matches {
     /// Sorted by path.
+    #[schemars(extend("x-in-content" = true))]
     pub files: Vec<FileLines>,
     /// How many matching lines are shown.
     pub matches: usize,

@@ -58,11 +58,14 @@ pub struct Listed {
     /// The directory, relative to the workspace, links resolved.
     pub path: String,
     /// Paths below it; each directory ends in a slash and is followed by what it holds.
+    #[schemars(extend("x-in-content" = true))]
     pub entries: Vec<String>,
     /// Which of them are links, named pipes, sockets or devices.
+    #[schemars(extend("x-in-content" = true))]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub special: Vec<String>,
     /// Which of the directories are not shown in full.
+    #[schemars(extend("x-in-content" = true))]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub closed: Vec<String>,
     /// Entries were left out because of the limit.

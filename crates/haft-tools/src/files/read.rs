@@ -42,6 +42,9 @@ pub struct Read {
     #[serde(default = "most_lines")]
     #[schemars(range(min = 1, max = MOST_LINES), extend("x-aliases" = ["max_lines", "maxLines", "num_lines"]))]
     pub limit: usize,
+    /// Only the text: no line numbers and no closing line about the file.
+    #[serde(default)]
+    pub plain: bool,
 }
 
 fn first() -> u64 {
@@ -85,6 +88,9 @@ pub struct FileText {
     pub closed: usize,
     #[serde(skip)]
     body: String,
+    /// The text was asked for as it is.
+    #[serde(skip)]
+    is_plain: bool,
     #[serde(skip)]
     attachments: Vec<Attachment>,
 }
@@ -107,6 +113,9 @@ pub enum Kind {
 
 impl Output for FileText {
     fn text(&self) -> String {
+        if self.is_plain {
+            return self.body.clone();
+        }
         if self.body.is_empty() {
             return format!("[{}]", self.footer());
         }
@@ -167,6 +176,10 @@ impl FileText {
         self.cut_lines = window.cut;
         let next = first + window.lines.len() as u64;
         self.next_offset = window.has_more.then_some(next);
+        if self.is_plain {
+            self.body = window.lines.join("\n");
+            return;
+        }
         let width = next.saturating_sub(1).to_string().len();
         let numbered = |(number, line): (u64, &String)| format!("{number:>width$}\t{line}");
         let lines: Vec<String> = (first..).zip(&window.lines).map(numbered).collect();
@@ -209,6 +222,7 @@ fn wanted(input: &Read, path: &Path) -> Wanted {
         bytes: MOST_BYTES.saturating_sub(path.as_os_str().len()),
         // Its number, the tab and the newline.
         margin: last.to_string().len() + 2,
+        is_plain: input.plain,
     }
 }
 
@@ -227,7 +241,7 @@ fn brief_read(file: &dyn OpenFile, buffer: &mut [u8]) -> Result<usize, ToolError
 fn read_small(file: &dyn OpenFile, wanted: Wanted) -> Result<FileText, ToolError> {
     let bytes = file.read_whole()?;
     let Some(text) = Text::decode(&bytes) else { return Err(binary(file, &bytes)) };
-    let mut answer = about(file, text.form);
+    let mut answer = about(file, text.form, wanted);
     answer.version = Some(Version::of_content(&bytes).to_string());
     let found = window::of_text(&text.text, wanted);
     check_offset(file, wanted.first, &found)?;
@@ -249,14 +263,15 @@ fn read_large(
     let stop = || cancel.is_cancelled();
     let found = window::of_file(&**file, form, wanted, files.line_indexes(), &stop)?;
     check_offset(&**file, wanted.first, &found)?;
-    let mut answer = about(&**file, form);
+    let mut answer = about(&**file, form, wanted);
     answer.version = Some(Version::of_state(file.facts()).to_string());
     answer.fill(wanted.first, &found);
     Ok(answer)
 }
 
-fn about(file: &dyn OpenFile, form: Form) -> FileText {
+fn about(file: &dyn OpenFile, form: Form, wanted: Wanted) -> FileText {
     FileText {
+        is_plain: wanted.is_plain,
         path: file.facts().path.display().to_string(),
         size: file.facts().size,
         encoding: (!form.is_plain_utf8()).then(|| form.name()),
@@ -291,7 +306,7 @@ fn look(
     cancel: &Cancel,
 ) -> Result<FileText, ToolError> {
     let bytes = media.bytes(file)?;
-    let mut answer = about(file, Form::UTF_8);
+    let mut answer = about(file, Form::UTF_8, wanted);
     answer.version = Some(Version::of_content(&bytes).to_string());
     match media {
         Media::Image(mime) => {
@@ -338,6 +353,7 @@ fn list(listing: &Listing, wanted: Wanted) -> Result<FileText, ToolError> {
         next_offset: (skipped + shown.len() < total).then_some(next),
         closed: listing.closed,
         body: shown.join("\n"),
+        is_plain: wanted.is_plain,
         ..FileText::default()
     })
 }

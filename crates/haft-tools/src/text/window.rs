@@ -26,6 +26,8 @@ pub(crate) struct Wanted {
     pub(crate) bytes: usize,
     /// What a line takes besides its own text.
     pub(crate) margin: usize,
+    /// The lines are shown as they are.
+    pub(crate) is_plain: bool,
 }
 
 /// Lines out of a file.

@@ -1,0 +1,163 @@
+//! Approvals, asked of the person behind the client. The question shows what the call would do and the change or command
+//! itself; whatever is not a clear yes is a no.
+
+use std::sync::Arc;
+
+use haft_core::{
+    ApprovalRequest, ApprovalState, CancellationToken, Gate, Preview, Remember, Scope, ToolError,
+    Verdict,
+};
+use rmcp::model::{
+    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest,
+    InputRequests,
+};
+use serde_json::{Value, json};
+
+use crate::client::Link;
+
+/// The name of the question.
+pub(crate) const KEY: &str = "approval";
+
+/// A person reads this in a dialog; what is longer helps nobody decide.
+const LONGEST_PREVIEW: usize = 4_000;
+
+/// Asks a client of the earlier era and settles the request with what it says, unless somebody else is faster.
+pub(crate) async fn decide(
+    gate: &Gate,
+    link: &Link,
+    by: &str,
+    request: &Arc<ApprovalRequest>,
+    cancel: &CancellationToken,
+) -> Result<(), ToolError> {
+    let lapse = request.expires_ms.saturating_sub(request.created_ms);
+    let lapse = tokio::time::sleep(std::time::Duration::from_millis(lapse));
+    let (state, verdict) = tokio::select! {
+        _ = gate.approvals().settled(&request.id) => return Ok(()),
+        () = lapse => (ApprovalState::Expired, None),
+        () = cancel.cancelled() => (ApprovalState::Cancelled, None),
+        answer = link.request(question(request)) => {
+            let verdict = match answer {
+                Ok(answer) => verdict(request, by, &answer),
+                Err(error) => Verdict::deny(by, "mcp", Some(error.message().to_owned())),
+            };
+            (state_of(&verdict), Some(verdict))
+        }
+    };
+    settle(gate, request, state, verdict).await
+}
+
+/// Settles a request with what came back in a later round.
+pub(crate) async fn decided(
+    gate: &Gate,
+    by: &str,
+    id: &str,
+    answer: &Value,
+) -> Result<(), ToolError> {
+    let Some(record) = gate.approvals().get(id).await? else { return Ok(()) };
+    if record.state != ApprovalState::Pending {
+        return Ok(());
+    }
+    let verdict = verdict(&record.request, by, answer);
+    settle(gate, &record.request, state_of(&verdict), Some(verdict)).await
+}
+
+async fn settle(
+    gate: &Gate,
+    request: &ApprovalRequest,
+    state: ApprovalState,
+    verdict: Option<Verdict>,
+) -> Result<(), ToolError> {
+    match gate.approvals().settle(&request.id, state, verdict).await {
+        // Somebody else was faster, and theirs is the decision.
+        Err(error) if error.kind() == haft_core::ErrorKind::Conflict => Ok(()),
+        other => other.map(|_| ()),
+    }
+}
+
+fn state_of(verdict: &Verdict) -> ApprovalState {
+    if verdict.approved { ApprovalState::Approved } else { ApprovalState::Denied }
+}
+
+pub(crate) fn questions(request: &ApprovalRequest) -> InputRequests {
+    InputRequests::from([(KEY.to_owned(), question(request))])
+}
+
+fn question(request: &ApprovalRequest) -> InputRequest {
+    let params = ElicitRequestParams::FormElicitationParams {
+        meta: None,
+        message: words(request),
+        requested_schema: serde_json::from_value(form(request))
+            .expect("the form has the shape that the protocol allows"),
+    };
+    InputRequest::Elicitation(ElicitRequest::new(params))
+}
+
+fn words(request: &ApprovalRequest) -> String {
+    let ApprovalRequest { confirmation, reason, preview, .. } = request;
+    let what = match preview {
+        Preview::Command(_) => "The command",
+        Preview::Diff(_) => "The change",
+        _ => "The arguments",
+    };
+    let text = preview.text();
+    let end = text.floor_char_boundary(LONGEST_PREVIEW);
+    let (shown, rest) = text.split_at(end);
+    let cut =
+        if rest.is_empty() { String::new() } else { format!("\n[{} more bytes]", rest.len()) };
+    format!("{}\n({reason})\n\n{what}:\n{shown}{cut}", confirmation.message)
+}
+
+fn form(request: &ApprovalRequest) -> Value {
+    let mut choices = vec![("once".to_owned(), "Yes, this once".to_owned())];
+    for (number, rule) in request.suggestions.iter().take(2).enumerate() {
+        choices.push((
+            format!("session-{number}"),
+            format!("Yes, and `{rule}` until this session ends"),
+        ));
+    }
+    choices.push(("no".to_owned(), "No".to_owned()));
+    let (values, titles): (Vec<String>, Vec<String>) = choices.into_iter().unzip();
+    json!({
+        "type": "object",
+        "properties": {
+            "decision": {
+                "type": "string",
+                "title": "May it run?",
+                "enum": values,
+                "enumNames": titles,
+            },
+            "note": {
+                "type": "string",
+                "title": "Words for the model",
+                "description": "With a no: what to do instead",
+            },
+        },
+        "required": ["decision"],
+    })
+}
+
+fn verdict(request: &ApprovalRequest, by: &str, answer: &Value) -> Verdict {
+    let Ok(answer) = serde_json::from_value::<ElicitResult>(answer.clone()) else {
+        return Verdict::deny(by, "mcp", Some("the answer could not be read".to_owned()));
+    };
+    let content = answer.content.unwrap_or_default();
+    let text =
+        |name: &str| content.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let note = text("note").map(str::to_owned);
+    let decision = match answer.action {
+        ElicitationAction::Accept => text("decision").unwrap_or_default(),
+        _ => "no",
+    };
+    if decision == "once" {
+        return Verdict::approve(by, "mcp");
+    }
+    let number = decision.strip_prefix("session-").and_then(|number| number.parse::<usize>().ok());
+    match number.and_then(|number| request.suggestions.get(number)) {
+        Some(rule) => {
+            let remember =
+                Remember { rules: vec![rule.clone()], scope: Scope::Session, expires_ms: None };
+            Verdict { remember: Some(remember), ..Verdict::approve(by, "mcp") }
+        }
+        None => Verdict::deny(by, "mcp", note),
+    }
+}

@@ -1,0 +1,165 @@
+//! A tool call from a client: through the gate, and back as the protocol wants it.
+
+use std::sync::Arc;
+
+use haft_core::{Answer, CallRequest, ErrorKind, Gate, Listener, Outcome, ToolError};
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{CallToolRequestParams, CallToolResponse, InputRequests},
+    service::RequestContext,
+};
+use serde_json::Value;
+
+use crate::{
+    approval,
+    client::{Era, Link},
+    connection::Connection,
+    progress::Steps,
+    result,
+    rounds::{Rounds, Subject},
+};
+
+pub(crate) async fn call(
+    connection: &Connection,
+    mut params: CallToolRequestParams,
+    context: RequestContext<RoleServer>,
+) -> Result<CallToolResponse, ErrorData> {
+    let gate = match connection.gate(&context).await {
+        Ok(gate) => gate,
+        Err(error) => return Ok(result::of(Outcome::failed(&params.name, &error), None).into()),
+    };
+    let arguments = Value::Object(params.arguments.take().unwrap_or_default());
+    let round = Round::open(connection, &context, &params, &arguments)?;
+    let link = connection.link(&context, round.rounds.clone());
+    let mut call = connection.context(&context);
+    call.services.insert(link.clone());
+    let steps = context.meta.get_progress_token().map(|token| {
+        let steps = Arc::new(Steps::default());
+        call.services.insert::<dyn Listener>(steps.clone());
+        (steps, token)
+    });
+    let request = CallRequest::new(params.name, arguments, call);
+    let work = run(connection, &gate, request, &context, &link);
+    let end = match steps {
+        Some((steps, token)) => steps.tell(&context.peer, token, work).await,
+        None => work.await,
+    };
+    answer(connection, &gate, end, &round, &link, &context).await
+}
+
+/// Which request this is a round of; only the later era has rounds.
+pub(crate) struct Round {
+    subject: Option<Subject>,
+    pub(crate) rounds: Rounds,
+}
+
+impl Round {
+    fn open(
+        connection: &Connection,
+        context: &RequestContext<RoleServer>,
+        params: &CallToolRequestParams,
+        arguments: &Value,
+    ) -> Result<Self, ErrorData> {
+        let CallToolRequestParams { name, input_responses, request_state, .. } = params;
+        let subject = || Subject::of("tools/call", name, arguments);
+        Self::of(connection, context, subject, request_state.as_deref(), input_responses.clone())
+    }
+
+    pub(crate) fn of(
+        connection: &Connection,
+        context: &RequestContext<RoleServer>,
+        subject: impl FnOnce() -> Subject,
+        note: Option<&str>,
+        answers: Option<rmcp::model::InputResponses>,
+    ) -> Result<Self, ErrorData> {
+        if connection.era(context) == Era::Stateful {
+            return Ok(Self { subject: None, rounds: Rounds::default() });
+        }
+        let subject = subject();
+        let rounds = connection.shared.seal.open(&subject, note, answers)?;
+        Ok(Self { subject: Some(subject), rounds })
+    }
+
+    /// The questions that end this round, if the work behind the request has any.
+    pub(crate) fn unanswered(
+        &self,
+        connection: &Connection,
+        link: &Link,
+        approval: Option<String>,
+        mut questions: InputRequests,
+    ) -> Result<Option<rmcp::model::InputRequiredResult>, ErrorData> {
+        questions.append(&mut link.wanted());
+        let Some(subject) = self.subject.as_ref().filter(|_| !questions.is_empty()) else {
+            return Ok(None);
+        };
+        let kept =
+            link.rounds.lock().unwrap_or_else(std::sync::PoisonError::into_inner).kept.clone();
+        let rounds = Rounds { approval, answers: self.rounds.answers.clone(), kept };
+        connection.shared.seal.ask(subject, &rounds, questions).map(Some)
+    }
+}
+
+async fn run(
+    connection: &Connection,
+    gate: &Gate,
+    request: CallRequest,
+    context: &RequestContext<RoleServer>,
+    link: &Link,
+) -> Result<Answer, ToolError> {
+    if link.capabilities.elicitation.is_none() {
+        // Nobody can be asked: the mode decides, and a refusal says how to allow it.
+        return Ok(Answer::Done(Box::new(gate.call(request).await)));
+    }
+    let earlier = link.rounds.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    let caller = request.context.clone();
+    let asked = match earlier.approval {
+        Some(id) => {
+            if let Some(answer) = earlier.answers.get(approval::KEY) {
+                approval::decided(gate, &connection.person(context), &id, answer).await?;
+            }
+            return gate.resume(&id, caller).await;
+        }
+        None => match gate.submit(request).await {
+            Answer::Pending(asked) => asked,
+            done => return Ok(done),
+        },
+    };
+    if link.era == Era::Stateless {
+        return Ok(Answer::Pending(asked));
+    }
+    approval::decide(gate, link, &connection.person(context), &asked, &caller.cancel).await?;
+    gate.resume(&asked.id, caller).await
+}
+
+async fn answer(
+    connection: &Connection,
+    gate: &Gate,
+    end: Result<Answer, ToolError>,
+    round: &Round,
+    link: &Link,
+    context: &RequestContext<RoleServer>,
+) -> Result<CallToolResponse, ErrorData> {
+    let outcome = match end {
+        Ok(Answer::Done(outcome)) => *outcome,
+        Ok(Answer::Pending(asked)) => {
+            let questions = approval::questions(&asked);
+            let asked = round.unanswered(connection, link, Some(asked.id.clone()), questions)?;
+            let asked = asked.ok_or_else(|| ErrorData::internal_error("nobody was asked", None))?;
+            return Ok(asked.into());
+        }
+        Err(error) => Outcome::failed("approval", &error),
+    };
+    if let Some(questions) = round.unanswered(connection, link, None, InputRequests::new())? {
+        return Ok(questions.into());
+    }
+    if let Some(error) = &outcome.error
+        && error.kind == ErrorKind::NotFound
+        && !gate.registry().has(&outcome.tool)
+    {
+        // The protocol counts a wrong name among the client's mistakes, not among the results.
+        let message = format!("{}; {}", error.message, error.hint);
+        return Err(ErrorData::invalid_params(message, serde_json::to_value(error).ok()));
+    }
+    let schema = connection.data_schema(context, gate, &outcome.tool).await;
+    Ok(result::of(outcome, schema.as_ref()).into())
+}

@@ -1,0 +1,209 @@
+//! The client as the code behind a request sees it: it can be asked, told and logged to, whichever era it speaks. A tool
+//! takes [`Client`] as an argument like any other capability.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use haft_core::{Call, Capability, Need, Power, ToolError};
+use rmcp::{
+    RoleServer,
+    model::{
+        ClientCapabilities, ClientResult, CreateMessageRequest, CreateMessageRequestParams,
+        ElicitRequest, ElicitRequestParams, ElicitResult, InputRequest, InputRequests,
+        ListRootsRequest, LoggingLevel, LoggingMessageNotificationParam, ServerRequest,
+    },
+    service::Peer,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use crate::rounds::Rounds;
+
+/// Which way of asking the client knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Era {
+    /// Up to 2025-11-25: the server sends a request of its own and waits.
+    Stateful,
+    /// From 2026-07-28: the request ends with questions and comes again with answers.
+    Stateless,
+}
+
+/// The client that a request came from. Free: what it answers is its own decision.
+#[derive(Clone)]
+pub struct Client(pub(crate) Arc<Link>);
+
+pub(crate) struct Link {
+    pub(crate) peer: Peer<RoleServer>,
+    pub(crate) era: Era,
+    pub(crate) capabilities: Arc<ClientCapabilities>,
+    /// The least severe message it wants to see; none when it wants none.
+    pub(crate) log_level: Option<LoggingLevel>,
+    /// Who calls, for code that calls tools on the client's behalf.
+    pub(crate) caller: haft_core::Context,
+    pub(crate) rounds: Mutex<Rounds>,
+    /// What has to be answered before this can go on.
+    pub(crate) wanted: Mutex<InputRequests>,
+}
+
+impl Capability for Client {
+    const NEED: Need = Need::required(Power::Free);
+
+    fn from_call(call: &Call) -> Result<Self, ToolError> {
+        call.service::<Link>().map(Self).map_err(|_| {
+            ToolError::unavailable("this call did not come from an MCP client")
+                .hint("call this tool over MCP")
+        })
+    }
+}
+
+impl Client {
+    /// Asks the person behind the client to fill in a form. `key` names the question among those of this request.
+    ///
+    /// # Errors
+    /// When the client cannot be asked. From 2026-07-28 also when it has not answered yet: hand that error on, and the
+    /// request is made again with the answer.
+    pub async fn elicit(
+        &self,
+        key: &str,
+        message: &str,
+        form: Value,
+    ) -> Result<ElicitResult, ToolError> {
+        if self.0.capabilities.elicitation.is_none() {
+            return Err(cannot("fill in forms", "elicitation"));
+        }
+        let requested_schema = serde_json::from_value(form).map_err(|error| {
+            ToolError::internal(format!("the form `{key}` is not one that MCP knows: {error}"))
+        })?;
+        let params = ElicitRequestParams::FormElicitationParams {
+            meta: None,
+            message: message.to_owned(),
+            requested_schema,
+        };
+        self.ask(key, InputRequest::Elicitation(ElicitRequest::new(params))).await
+    }
+
+    /// Asks the client's model.
+    ///
+    /// # Errors
+    /// As for [`Client::elicit`].
+    pub async fn sample(
+        &self,
+        key: &str,
+        params: CreateMessageRequestParams,
+    ) -> Result<Value, ToolError> {
+        if self.0.capabilities.sampling.is_none() {
+            return Err(cannot("ask its model", "sampling"));
+        }
+        self.ask(key, InputRequest::CreateMessage(CreateMessageRequest::new(params))).await
+    }
+
+    /// Asks which folders the client works in.
+    ///
+    /// # Errors
+    /// As for [`Client::elicit`].
+    pub async fn roots(&self, key: &str) -> Result<Value, ToolError> {
+        if self.0.capabilities.roots.is_none() {
+            return Err(cannot("say where it works", "roots"));
+        }
+        self.ask(key, InputRequest::ListRoots(ListRootsRequest::default())).await
+    }
+
+    /// What the client can do.
+    pub fn capabilities(&self) -> &ClientCapabilities {
+        &self.0.capabilities
+    }
+
+    /// What was remembered in an earlier round of this request.
+    pub fn kept<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_value(self.rounds().kept.clone()?).ok()
+    }
+
+    /// Remembers something for the next round of this request. The client carries it, sealed but readable.
+    pub fn keep(&self, state: &impl Serialize) {
+        self.rounds().kept = serde_json::to_value(state).ok();
+    }
+
+    /// A line for the client's log; nothing when it did not ask for such lines.
+    pub async fn log(&self, level: LoggingLevel, logger: &str, data: Value) {
+        if self.0.log_level.is_none_or(|least| severity(level) < severity(least)) {
+            return;
+        }
+        let message = LoggingMessageNotificationParam::new(level, data).with_logger(logger);
+        // A log line that cannot be sent is not worth failing for: the client is going.
+        let _ = self.0.peer.notify_logging_message(message).await;
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        key: &str,
+        question: InputRequest,
+    ) -> Result<T, ToolError> {
+        let answer = match self.0.era {
+            Era::Stateful => self.0.request(question).await?,
+            Era::Stateless => match self.rounds().answers.get(key).cloned() {
+                Some(answer) => answer,
+                None => {
+                    self.0.wanted().insert(key.to_owned(), question);
+                    return Err(ToolError::unavailable(format!(
+                        "`{key}` has not been answered yet"
+                    ))
+                    .hint("answer it and make the same request again"));
+                }
+            },
+        };
+        serde_json::from_value(answer).map_err(|error| {
+            ToolError::input(format!("the client's answer to `{key}` makes no sense: {error}"))
+                .hint("answer in the form that was asked for")
+        })
+    }
+
+    fn rounds(&self) -> MutexGuard<'_, Rounds> {
+        self.0.rounds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Link {
+    pub(crate) fn wanted(&self) -> MutexGuard<'_, InputRequests> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks a client of the earlier era and waits for its answer.
+    pub(crate) async fn request(&self, question: InputRequest) -> Result<Value, ToolError> {
+        let request = match question {
+            InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
+            InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
+            InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
+            _ => return Err(ToolError::internal("a question that this version does not know")),
+        };
+        let answer = self.peer.send_request(request).await.map_err(|error| {
+            ToolError::unavailable(format!("the client did not answer: {error}"))
+        })?;
+        let answer = match answer {
+            ClientResult::ElicitResult(answer) => serde_json::to_value(answer),
+            ClientResult::CreateMessageResult(answer) => serde_json::to_value(answer),
+            ClientResult::ListRootsResult(answer) => serde_json::to_value(answer),
+            other => serde_json::to_value(other),
+        };
+        answer.map_err(|error| ToolError::internal(format!("the client's answer: {error}")))
+    }
+}
+
+fn cannot(what: &str, capability: &str) -> ToolError {
+    ToolError::unavailable(format!(
+        "this client cannot {what}: it does not announce `{capability}`"
+    ))
+    .hint("use a client that does, or do without")
+}
+
+/// The order of RFC 5424, least severe first.
+fn severity(level: LoggingLevel) -> u8 {
+    match level {
+        LoggingLevel::Debug => 0,
+        LoggingLevel::Info => 1,
+        LoggingLevel::Notice => 2,
+        LoggingLevel::Warning => 3,
+        LoggingLevel::Error => 4,
+        LoggingLevel::Critical => 5,
+        LoggingLevel::Alert => 6,
+        LoggingLevel::Emergency => 7,
+    }
+}

@@ -1,0 +1,515 @@
+//! One client of a server, and the answers to everything it may ask. rmcp calls this for clients over HTTP, our own loop
+//! for the client at the other end of a pipe: the answers are the same because they are made here.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::{Duration, Instant},
+};
+
+use haft_core::{Context, ErrorKind, Gate, Schema, ToolError};
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CallToolRequestParams, CallToolResponse, ClientCapabilities, CompleteRequestParams,
+        CompleteResult, CompletionInfo, CustomRequest, CustomResult, GetPromptRequestParams,
+        GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, LoggingLevel, PaginatedRequestParams,
+        ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
+        Reference, ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
+        SubscriptionFilter, Tool, UnsubscribeRequestParams,
+    },
+    service::{NotificationContext, RequestContext, SubscriptionContext},
+};
+use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::{
+    Client, call,
+    client::{Era, Link},
+    definition,
+    place::Place,
+    rounds::{Rounds, Subject},
+    server::{Server, Shared},
+};
+
+/// The methods that we know. One of these that could not be read has wrong parameters; any other does not exist.
+const METHODS: &[&str] = &[
+    "completion/complete",
+    "initialize",
+    "logging/setLevel",
+    "ping",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/templates/list",
+    "resources/unsubscribe",
+    "server/discover",
+    "subscriptions/listen",
+    "tools/call",
+    "tools/list",
+];
+
+/// How old a list may be that is handed out again.
+const LIST_AGE: Duration = Duration::from_secs(600);
+
+pub(crate) struct Connection {
+    pub(crate) shared: Arc<Shared>,
+    session: String,
+    place: Place,
+    listed: Mutex<Option<Listed>>,
+    log_level: Mutex<Option<LoggingLevel>>,
+    /// What a client of the earlier era wants to be told about.
+    watched: Arc<Mutex<Vec<String>>>,
+    /// Of a client that introduced itself once and for all.
+    capabilities: OnceLock<Arc<ClientCapabilities>>,
+    structured: OnceLock<bool>,
+    /// Called off when the connection is gone.
+    alive: CancellationToken,
+    _end: DropGuard,
+}
+
+/// The tools as they were listed last.
+struct Listed {
+    /// The registry's count of changes then.
+    changes: u64,
+    /// Descriptions may speak of the date.
+    at: Instant,
+    tools: Arc<Vec<Tool>>,
+}
+
+impl Listed {
+    fn is_fresh(&self, changes: u64) -> bool {
+        self.changes == changes && self.at.elapsed() < LIST_AGE
+    }
+}
+
+impl Connection {
+    pub(crate) fn new(server: &Server) -> Self {
+        let alive = CancellationToken::new();
+        Self {
+            shared: server.0.clone(),
+            session: format!("mcp-{}", uuid::Uuid::now_v7().simple()),
+            place: Place::new(server.0.clone()),
+            listed: Mutex::default(),
+            log_level: Mutex::default(),
+            watched: Arc::default(),
+            capabilities: OnceLock::new(),
+            structured: OnceLock::new(),
+            _end: alive.clone().drop_guard(),
+            alive,
+        }
+    }
+
+    pub(crate) fn era(&self, context: &RequestContext<RoleServer>) -> Era {
+        let is_later = |version: ProtocolVersion| version >= ProtocolVersion::V_2026_07_28;
+        if context.protocol_version().is_some_and(is_later) {
+            Era::Stateless
+        } else {
+            Era::Stateful
+        }
+    }
+
+    pub(crate) async fn gate(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Gate, Arc<ToolError>> {
+        self.place
+            .gate(|| {
+                self.capabilities(context).roots.is_some() && self.era(context) == Era::Stateful
+            })
+            .await
+    }
+
+    fn capabilities(&self, context: &RequestContext<RoleServer>) -> Arc<ClientCapabilities> {
+        // Who introduces itself with every request may do so differently each time.
+        if context.meta.protocol_version().is_some() {
+            return Arc::new(context.client_capabilities().unwrap_or_default());
+        }
+        let known = self
+            .capabilities
+            .get_or_init(|| Arc::new(context.client_capabilities().unwrap_or_default()));
+        known.clone()
+    }
+
+    /// Who decides when this client is asked.
+    pub(crate) fn person(&self, context: &RequestContext<RoleServer>) -> String {
+        let client = context.client_info().map(|client| client.name);
+        format!("the person at {}", client.as_deref().unwrap_or("the client"))
+    }
+
+    /// The caller, as the gate is told of it.
+    fn caller(&self) -> Context {
+        let agent = self.shared.agent.as_deref().unwrap_or("mcp");
+        let mut caller = Context::new(&*self.session).agent(agent);
+        caller.profile.clone_from(&self.shared.profile);
+        caller
+    }
+
+    pub(crate) fn context(&self, context: &RequestContext<RoleServer>) -> Context {
+        let mut caller = self.caller();
+        caller.cancel = context.ct.clone();
+        caller
+    }
+
+    pub(crate) fn link(&self, context: &RequestContext<RoleServer>, rounds: Rounds) -> Arc<Link> {
+        let era = self.era(context);
+        let log_level = match era {
+            Era::Stateful => *self.log_level.lock().unwrap_or_else(PoisonError::into_inner),
+            Era::Stateless => context.meta.log_level(),
+        };
+        Arc::new(Link {
+            peer: context.peer.clone(),
+            era,
+            capabilities: self.capabilities(context),
+            log_level,
+            caller: self.context(context),
+            rounds: Mutex::new(rounds),
+            wanted: Mutex::default(),
+        })
+    }
+
+    fn is_structured(&self, context: &RequestContext<RoleServer>) -> bool {
+        let suits = || {
+            let client = context.client_info().map(|client| client.name).unwrap_or_default();
+            self.shared.structured.suits(&client)
+        };
+        if context.meta.protocol_version().is_some() {
+            suits()
+        } else {
+            *self.structured.get_or_init(suits)
+        }
+    }
+
+    /// The schema of a tool's data, if this client is sent any.
+    pub(crate) async fn data_schema(
+        &self,
+        context: &RequestContext<RoleServer>,
+        gate: &Gate,
+        tool: &str,
+    ) -> Option<Schema> {
+        if !self.is_structured(context) {
+            return None;
+        }
+        gate.registry().get(tool).await?.spec().output.clone()
+    }
+
+    async fn tools(&self, gate: &Gate, is_structured: bool) -> Arc<Vec<Tool>> {
+        let registry = gate.registry();
+        let changes = *registry.subscribe().borrow();
+        if let Some(listed) = self.listed().as_ref().filter(|listed| listed.is_fresh(changes)) {
+            return listed.tools.clone();
+        }
+        let definitions = registry.definitions(gate.surroundings()).await;
+        let caller = self.caller();
+        let is_shown =
+            |name: &str| gate.policy().shows(name, &caller.agents, caller.profile.as_deref());
+        let shown = definitions.specs.iter().filter(|spec| is_shown(&spec.name));
+        let tools = Arc::new(shown.map(|spec| definition::tool(spec, is_structured)).collect());
+        *self.listed() = Some(Listed { changes, at: Instant::now(), tools: Arc::clone(&tools) });
+        tools
+    }
+
+    fn listed(&self) -> MutexGuard<'_, Option<Listed>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells a client of the earlier era what has changed, as long as it is there.
+    fn tell_changes(&self, peer: rmcp::service::Peer<RoleServer>) {
+        let mut tools = self.place.gate_now().registry().subscribe();
+        let mut resources = self.shared.changes.subscribe();
+        let (alive, watched) = (self.alive.clone(), self.watched.clone());
+        tokio::spawn(async move {
+            loop {
+                let sent = tokio::select! {
+                    () = alive.cancelled() => return,
+                    Ok(()) = tools.changed() => peer.notify_tool_list_changed().await,
+                    Ok(uri) = resources.recv() => {
+                        let is_watched =
+                            watched.lock().unwrap_or_else(PoisonError::into_inner).contains(&uri);
+                        if !is_watched {
+                            continue;
+                        }
+                        peer.notify_resource_updated(rmcp::model::ResourceUpdatedNotificationParam::new(uri)).await
+                    }
+                    else => return,
+                };
+                if sent.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+/// An error of ours, as the protocol says it.
+fn refused(error: &ToolError) -> ErrorData {
+    let message = format!("{}; {}", error.message(), error.next_step());
+    let data = Some(json!({"kind": error.kind(), "hint": error.next_step()}));
+    match error.kind() {
+        ErrorKind::NotFound => ErrorData::resource_not_found(message, data),
+        ErrorKind::Internal => ErrorData::internal_error(message, data),
+        _ => ErrorData::invalid_params(message, data),
+    }
+}
+
+impl ServerHandler for Connection {
+    fn get_info(&self) -> ServerConfig {
+        let shared = &self.shared;
+        let mut capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .enable_logging()
+            .build();
+        if let Some(resources) = &shared.resources {
+            let resources = json!({"subscribe": resources.are_watched()});
+            capabilities.resources = serde_json::from_value(resources).ok();
+            capabilities.completions = Some(Default::default());
+        }
+        if shared.prompts.is_some() {
+            capabilities.prompts = Some(Default::default());
+            capabilities.completions = Some(Default::default());
+        }
+        let mut implementation = Implementation::new(&shared.name, &shared.version);
+        implementation.title.clone_from(&shared.title);
+        let mut info = ServerConfig::new(capabilities).with_server_info(implementation);
+        info.instructions.clone_from(&shared.instructions);
+        info
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
+        let tools = self.tools(&gate, self.is_structured(&context)).await;
+        Ok(ListToolsResult::with_all_items(tools.to_vec()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        let gate = self.place.gate_now();
+        let tool = gate.registry().ready(name)?;
+        Some(definition::tool(tool.spec(), false))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        call::call(self, request, context).await
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let Some(resources) = &self.shared.resources else {
+            return Ok(ListResourcesResult::default());
+        };
+        let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
+        let client = Client(self.link(&context, Rounds::default()));
+        let listed = resources.list(&gate, &client).await.map_err(|error| refused(&error))?;
+        Ok(ListResourcesResult::with_all_items(listed))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let Some(resources) = &self.shared.resources else {
+            return Ok(ListResourceTemplatesResult::default());
+        };
+        let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
+        Ok(ListResourceTemplatesResult::with_all_items(resources.templates(&gate)))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
+        let ReadResourceRequestParams { uri, input_responses, request_state, .. } = request;
+        let Some(resources) = &self.shared.resources else {
+            return Err(ErrorData::resource_not_found(format!("there is no resource {uri}"), None));
+        };
+        let subject = || Subject::of("resources/read", &uri, &Value::Null);
+        let round =
+            call::Round::of(self, &context, subject, request_state.as_deref(), input_responses)?;
+        let client = Client(self.link(&context, round.rounds.clone()));
+        let read = resources.read(&uri, &gate, &client).await;
+        if let Some(questions) = round.unanswered(self, &client.0, None, Default::default())? {
+            return Ok(questions.into());
+        }
+        let contents = read.map_err(|error| refused(&error))?;
+        Ok(ReadResourceResult::new(contents).into())
+    }
+
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let prompts = self.shared.prompts.as_ref().map(|prompts| prompts.list());
+        Ok(ListPromptsResult::with_all_items(prompts.unwrap_or_default()))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let GetPromptRequestParams { name, arguments, input_responses, request_state, .. } =
+            request;
+        let Some(prompts) = &self.shared.prompts else {
+            return Err(ErrorData::invalid_params(format!("there is no prompt `{name}`"), None));
+        };
+        let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
+        let arguments = arguments.unwrap_or_default();
+        let subject = || Subject::of("prompts/get", &name, &Value::Object(arguments.clone()));
+        let round =
+            call::Round::of(self, &context, subject, request_state.as_deref(), input_responses)?;
+        let client = Client(self.link(&context, round.rounds.clone()));
+        let got = prompts.get(&name, &arguments, &gate, &client).await;
+        if let Some(questions) = round.unanswered(self, &client.0, None, Default::default())? {
+            return Ok(questions.into());
+        }
+        match got {
+            Ok(prompt) => Ok(prompt.into()),
+            Err(error) => {
+                let mut refusal = refused(&error);
+                // Only resources have a code of their own for what is not there.
+                if error.kind() == ErrorKind::NotFound {
+                    refusal.code = rmcp::model::ErrorCode::INVALID_PARAMS;
+                }
+                Err(refusal)
+            }
+        }
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let argument = &request.argument;
+        let values = match (&request.r#ref, &self.shared.resources, &self.shared.prompts) {
+            (Reference::Resource(template), Some(resources), _) => {
+                let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
+                let client = Client(self.link(&context, Rounds::default()));
+                resources
+                    .complete(&template.uri, &argument.name, &argument.value, &gate, &client)
+                    .await
+            }
+            (Reference::Prompt(prompt), _, Some(prompts)) => {
+                prompts.complete(&prompt.name, &argument.name, &argument.value).await
+            }
+            _ => Vec::new(),
+        };
+        let has_more = values.len() > CompletionInfo::MAX_VALUES;
+        let total = u32::try_from(values.len()).ok();
+        let shown = values.into_iter().take(CompletionInfo::MAX_VALUES).collect();
+        let info = CompletionInfo::with_pagination(shown, total, has_more);
+        info.map(CompleteResult::new).map_err(|error| ErrorData::internal_error(error, None))
+    }
+
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.level);
+        Ok(())
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let can =
+            |uri: &str| self.shared.resources.as_ref().is_some_and(|all| all.can_be_watched(uri));
+        if !can(&request.uri) {
+            let message = format!("{} cannot be watched", request.uri);
+            return Err(ErrorData::resource_not_found(message, None));
+        }
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        if !watched.contains(&request.uri) {
+            watched.push(request.uri);
+        }
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        watched.retain(|uri| *uri != request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        let mut accepted = requested.clone();
+        accepted.prompts_list_changed = None;
+        accepted.resources_list_changed = None;
+        if let Some(uris) = &mut accepted.resource_subscriptions {
+            let resources = self.shared.resources.as_ref();
+            uris.retain(|uri| resources.is_some_and(|all| all.can_be_watched(uri)));
+        }
+        Some(accepted)
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let mut tools = self.place.gate_now().registry().subscribe();
+        let mut resources = self.shared.changes.subscribe();
+        let sink = context.sink();
+        loop {
+            // What was not asked for is refused by the sink itself; only a closed one ends this.
+            tokio::select! {
+                () = context.cancelled() => return Ok(()),
+                Ok(()) = tools.changed() => { let _ = sink.notify_tool_list_changed().await; }
+                Ok(uri) = resources.recv() => { let _ = sink.notify_resource_updated(uri).await; }
+                else => return Ok(()),
+            }
+        }
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let info = context.peer.peer_info();
+        if info.is_some_and(|info| info.capabilities.roots.is_some()) {
+            self.place.ask(&context.peer).await;
+        }
+        self.tell_changes(context.peer);
+    }
+
+    async fn on_roots_list_changed(&self, context: NotificationContext<RoleServer>) {
+        self.place.ask(&context.peer).await;
+        // Descriptions speak of the workspace, so the list is another one now.
+        *self.listed() = None;
+        let _ = context.peer.notify_tool_list_changed().await;
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = request.method;
+        if METHODS.contains(&method.as_str()) {
+            let message = format!("the parameters of `{method}` are not as the protocol has them");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let message = format!("there is no method `{method}`");
+        Err(ErrorData::new(rmcp::model::ErrorCode::METHOD_NOT_FOUND, message, None))
+    }
+}

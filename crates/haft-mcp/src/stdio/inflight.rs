@@ -1,0 +1,61 @@
+//! The calls that are being made, by the ids that the client gave them. Whoever takes a call out may answer it; so nothing
+//! is answered twice, and what was called off is not answered at all.
+
+use std::{
+    collections::HashMap,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use rmcp::model::RequestId;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Default)]
+pub(super) struct Inflight {
+    calls: Mutex<HashMap<RequestId, CancellationToken>>,
+    /// Somebody waits for the last one to end.
+    left: Condvar,
+}
+
+impl Inflight {
+    /// None when a call of this id is being made.
+    pub(super) fn enter(&self, id: &RequestId) -> Option<CancellationToken> {
+        let mut calls = self.calls();
+        if calls.contains_key(id) {
+            return None;
+        }
+        let token = CancellationToken::new();
+        calls.insert(id.clone(), token.clone());
+        Some(token)
+    }
+
+    /// Whether the call is still to be answered; it is not any more after this.
+    pub(super) fn leave(&self, id: &RequestId) -> bool {
+        let call = self.calls().remove(id);
+        self.left.notify_all();
+        call.is_some()
+    }
+
+    /// Calls it off. False when there is no such call.
+    pub(super) fn call_off(&self, id: &RequestId) -> bool {
+        let call = self.calls().remove(id);
+        call.inspect(CancellationToken::cancel).is_some()
+    }
+
+    pub(super) fn call_off_all(&self) {
+        self.calls().drain().for_each(|(_, call)| call.cancel());
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.calls().len()
+    }
+
+    /// Waits until nothing is being made, but not longer than this.
+    pub(super) fn wait(&self, most: Duration) {
+        drop(self.left.wait_timeout_while(self.calls(), most, |calls| !calls.is_empty()));
+    }
+
+    fn calls(&self) -> MutexGuard<'_, HashMap<RequestId, CancellationToken>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,137 @@
+//! What goes to the client. Whoever finds the pipe free writes itself; otherwise a thread of its own does, so that a
+//! client that does not read holds up nobody but itself.
+
+use std::{
+    collections::VecDeque,
+    io,
+    os::fd::BorrowedFd,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+use rustix::io::Errno;
+use tokio_util::sync::CancellationToken;
+
+pub(super) struct Outbox {
+    fd: BorrowedFd<'static>,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Called off when the client does not listen any more.
+    pub(super) gone: CancellationToken,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Vec<u8>>,
+    is_writing: bool,
+    has_writer: bool,
+}
+
+impl Outbox {
+    pub(super) fn new(fd: BorrowedFd<'static>) -> Arc<Self> {
+        Arc::new(Self {
+            fd,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            gone: CancellationToken::new(),
+        })
+    }
+
+    /// Sends whole messages, each with its newline, on this thread if the pipe is free. May wait for the client to read.
+    pub(super) fn send_here(self: &Arc<Self>, messages: &[u8]) {
+        if messages.is_empty() {
+            return;
+        }
+        let mut state = self.state();
+        if state.is_writing || !state.waiting.is_empty() {
+            drop(state);
+            return self.send(messages.to_vec());
+        }
+        state.is_writing = true;
+        drop(state);
+        self.write(messages);
+        self.state().is_writing = false;
+        self.changed.notify_all();
+    }
+
+    /// The same without waiting.
+    pub(super) fn send(self: &Arc<Self>, messages: Vec<u8>) {
+        let mut state = self.state();
+        state.waiting.push_back(messages);
+        if !state.has_writer {
+            state.has_writer = true;
+            let outbox = self.clone();
+            let thread = thread::Builder::new().name("haft-mcp-write".to_owned());
+            if thread.spawn(move || outbox.write_all()).is_err() {
+                // Without another thread it is this one that waits.
+                state.has_writer = false;
+                drop(state);
+                self.write_waiting();
+                return;
+            }
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Waits until everything is written, or nobody reads any more.
+    pub(super) fn finish(&self) {
+        let state = self.state();
+        let is_busy = |state: &mut State| {
+            !self.gone.is_cancelled() && (state.is_writing || !state.waiting.is_empty())
+        };
+        drop(self.changed.wait_while(state, is_busy));
+    }
+
+    fn write_all(&self) {
+        loop {
+            let state = self.state();
+            let is_idle = |state: &mut State| state.is_writing || state.waiting.is_empty();
+            drop(self.changed.wait_while(state, is_idle));
+            self.write_waiting();
+        }
+    }
+
+    fn write_waiting(&self) {
+        loop {
+            let mut state = self.state();
+            if state.is_writing {
+                return;
+            }
+            let Some(messages) = state.waiting.pop_front() else { return };
+            state.is_writing = true;
+            drop(state);
+            self.write(&messages);
+            self.state().is_writing = false;
+            self.changed.notify_all();
+        }
+    }
+
+    fn write(&self, mut rest: &[u8]) {
+        while !rest.is_empty() && !self.gone.is_cancelled() {
+            match rustix::io::write(self.fd, rest) {
+                Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    let mut polled =
+                        [rustix::event::PollFd::new(&self.fd, rustix::event::PollFlags::OUT)];
+                    let _ = rustix::event::poll(&mut polled, None);
+                }
+                Err(_) => self.gone.cancel(),
+            }
+        }
+    }
+
+    /// Whether the other end was closed.
+    pub(super) fn is_closed(&self) -> io::Result<bool> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+        let mut polled = [PollFd::new(&self.fd, PollFlags::empty())];
+        poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+        Ok(polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,153 @@
+//! Messages out of a pipe: one a line, of bounded length. A line that is too long is passed over to its end, and told.
+
+use std::{io, os::fd::BorrowedFd};
+
+use rustix::io::Errno;
+
+/// The largest message. A `write` of the largest file that tools take fits.
+pub(super) const LONGEST: usize = 32 << 20;
+const CHUNK: usize = 64 << 10;
+
+/// What came next.
+pub(super) enum Next {
+    Line(Vec<u8>),
+    TooLong,
+    End,
+}
+
+pub(super) struct Pipe {
+    fd: BorrowedFd<'static>,
+    buffer: Vec<u8>,
+    /// Where the next line begins, and up to where no newline was found.
+    start: usize,
+    looked: usize,
+    /// The rest of a line that is too long has still to be passed over.
+    is_skipping: bool,
+}
+
+impl Pipe {
+    pub(super) fn new(fd: BorrowedFd<'static>) -> Self {
+        Self { fd, buffer: Vec::new(), start: 0, looked: 0, is_skipping: false }
+    }
+
+    /// Whether the next message is here already, so that getting it does not wait.
+    pub(super) fn is_ready(&mut self) -> bool {
+        self.newline().is_some()
+    }
+
+    /// Waits for the next message that is not blank.
+    pub(super) fn next(&mut self) -> io::Result<Next> {
+        loop {
+            while let Some(end) = self.newline() {
+                let line = self.buffer.get(self.start..end).unwrap_or_default();
+                let line = line.trim_ascii().to_vec();
+                self.start = end + 1;
+                self.looked = self.start;
+                if std::mem::take(&mut self.is_skipping) {
+                    return Ok(Next::TooLong);
+                }
+                if !line.is_empty() {
+                    return Ok(Next::Line(line));
+                }
+            }
+            if self.buffer.len() - self.start > LONGEST {
+                self.is_skipping = true;
+                self.start = self.buffer.len();
+            }
+            if !self.fill()? {
+                return Ok(self.last());
+            }
+        }
+    }
+
+    fn newline(&mut self) -> Option<usize> {
+        let rest = self.buffer.get(self.looked..).unwrap_or_default();
+        let found = memchr::memchr(b'\n', rest).map(|at| self.looked + at);
+        self.looked = found.unwrap_or(self.buffer.len());
+        found
+    }
+
+    /// A last message may lack its newline.
+    fn last(&mut self) -> Next {
+        let line = self.buffer.split_off(self.start).trim_ascii().to_vec();
+        self.buffer.clear();
+        (self.start, self.looked) = (0, 0);
+        if line.is_empty() || self.is_skipping { Next::End } else { Next::Line(line) }
+    }
+
+    /// False at the end of the input.
+    fn fill(&mut self) -> io::Result<bool> {
+        if self.start == self.buffer.len() {
+            self.buffer.clear();
+            // What one long message took is given back.
+            self.buffer.shrink_to(4 * CHUNK);
+            (self.start, self.looked) = (0, 0);
+        } else if self.start > CHUNK {
+            self.buffer.drain(..self.start);
+            self.looked -= self.start;
+            self.start = 0;
+        }
+        let old = self.buffer.len();
+        self.buffer.resize(old + CHUNK.max(old / 2), 0);
+        let read = loop {
+            match rustix::io::read(self.fd, self.buffer.get_mut(old..).unwrap_or_default()) {
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => wait_for(self.fd)?,
+                other => break other,
+            }
+        };
+        self.buffer.truncate(old + *read.as_ref().unwrap_or(&0));
+        Ok(read? > 0)
+    }
+}
+
+/// Somebody gave us a pipe that does not wait; then we do.
+fn wait_for(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let mut polled = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::IN)];
+    rustix::event::poll(&mut polled, None)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, io::Write, os::fd::AsFd};
+
+    use super::*;
+
+    /// What is read when these pieces arrive one after the other.
+    fn read(pieces: &[&[u8]]) -> Vec<String> {
+        let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        let reader: &'static File = Box::leak(Box::new(File::from(reader)));
+        let pieces: Vec<Vec<u8>> = pieces.iter().map(|piece| piece.to_vec()).collect();
+        let writing = std::thread::spawn(move || {
+            let mut writer = File::from(writer);
+            pieces.iter().for_each(|piece| writer.write_all(piece).expect("somebody reads"));
+        });
+        let mut pipe = Pipe::new(reader.as_fd());
+        let mut lines = Vec::new();
+        loop {
+            match pipe.next().expect("it is readable") {
+                Next::Line(line) => lines.push(String::from_utf8_lossy(&line).into_owned()),
+                Next::TooLong => lines.push("<too long>".to_owned()),
+                Next::End => break,
+            }
+        }
+        writing.join().expect("all was written");
+        lines
+    }
+
+    #[test]
+    fn lines_are_messages_however_they_are_split() {
+        assert_eq!(read(&[b"a\nb\n"]), ["a", "b"]);
+        assert_eq!(read(&[b"a", b"b\r\n\n  \nc", b"d"]), ["ab", "cd"]);
+        assert_eq!(read(&[]), [""; 0]);
+        assert_eq!(read(&[b"\n\n"]), [""; 0]);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_passed_over_whole() {
+        let long = vec![b'x'; LONGEST + CHUNK];
+        assert_eq!(read(&[b"a\n", &long, &long, b"\nb\n"]), ["a", "<too long>", "b"]);
+        assert_eq!(read(&[b"a\n", &long]), ["a"]);
+    }
+}

@@ -1,0 +1,112 @@
+//! The part of the conversation that rmcp leads: the handshake, and whatever is not a tool call. To it this is a transport.
+
+use std::{
+    convert::Infallible,
+    sync::{Arc, OnceLock},
+};
+
+use rmcp::{
+    RoleServer,
+    model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage},
+    serve_server,
+    service::{Peer, RxJsonRpcMessage, TxJsonRpcMessage},
+    transport::Transport,
+};
+use tokio::sync::{Mutex, mpsc, watch};
+
+use super::{message, outbox::Outbox};
+use crate::connection::Connection;
+
+/// Messages that wait for rmcp. Beyond that the pipe waits, and with it the client.
+const MOST_WAITING: usize = 256;
+
+/// Our end.
+pub(super) struct Relay {
+    sender: mpsc::Sender<ClientJsonRpcMessage>,
+    /// The client, once it has introduced itself.
+    pub(super) peer: Arc<OnceLock<Peer<RoleServer>>>,
+    /// Requests that rmcp has not answered yet.
+    open: watch::Sender<usize>,
+}
+
+impl Relay {
+    /// Starts the conversation. Needs a runtime around it.
+    pub(super) fn start(connection: Arc<Connection>, outbox: Arc<Outbox>) -> Self {
+        let (sender, receiver) = mpsc::channel(MOST_WAITING);
+        let peer = Arc::new(OnceLock::new());
+        let open = watch::Sender::new(0);
+        let end = End { receiver: Arc::new(Mutex::new(receiver)), outbox, open: open.clone() };
+        tokio::spawn(converse(connection, end, peer.clone()));
+        Self { sender, peer, open }
+    }
+
+    /// Hands a message over; waits when rmcp is far behind.
+    pub(super) fn send(&self, message: ClientJsonRpcMessage) {
+        if is_answered(&message) {
+            self.open.send_modify(|open| *open += 1);
+        }
+        // It only fails when the conversation is over.
+        let _ = self.sender.blocking_send(message);
+    }
+
+    /// Waits until every request is answered.
+    pub(super) async fn finish(&self) {
+        let _ = self.open.subscribe().wait_for(|open| *open == 0).await;
+    }
+}
+
+/// A subscription ends with the conversation, not before.
+fn is_answered(message: &ClientJsonRpcMessage) -> bool {
+    match message {
+        ClientJsonRpcMessage::Request(request) => {
+            !matches!(request.request, ClientRequest::SubscriptionsListenRequest(_))
+        }
+        _ => false,
+    }
+}
+
+async fn converse(connection: Arc<Connection>, end: End, peer: Arc<OnceLock<Peer<RoleServer>>>) {
+    loop {
+        match serve_server(connection.clone(), end.clone()).await {
+            Ok(running) => {
+                let _ = peer.set(running.peer().clone());
+                let _ = running.waiting().await;
+                return;
+            }
+            // A handshake that failed was answered with the reason; the client may try again.
+            Err(_) if !end.receiver.lock().await.is_closed() => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// rmcp's end.
+#[derive(Clone)]
+struct End {
+    receiver: Arc<Mutex<mpsc::Receiver<ClientJsonRpcMessage>>>,
+    outbox: Arc<Outbox>,
+    open: watch::Sender<usize>,
+}
+
+impl Transport<RoleServer> for End {
+    type Error = Infallible;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.outbox.send(message::line(&item));
+        if matches!(item, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)) {
+            self.open.send_modify(|open| *open = open.saturating_sub(1));
+        }
+        std::future::ready(Ok(()))
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        self.receiver.lock().await.recv().await
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}

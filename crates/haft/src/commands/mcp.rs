@@ -1,0 +1,276 @@
+//! `haft mcp`: the tools for a client that speaks the Model Context Protocol.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use haft_core::{CancellationToken, Gate, Redactor, Registry, ToolError, files::Disk};
+use haft_mcp::{Http, HttpError, Server, Structured};
+use tokio::{
+    runtime::Builder,
+    signal::unix::{SignalKind, signal},
+};
+
+use super::{Bench, no_threads, open_workspace};
+use crate::{
+    config::Settings,
+    environment::Environment,
+    globals::Globals,
+    stop::Stop,
+    terminal::{Label, Terminal},
+};
+
+/// The profile of clients that ask for none: few tools, because each costs their model's attention.
+const PROFILE: &str = "mcp";
+
+const INSTRUCTIONS: &str = "Files and commands of one workspace, through one gate. Paths are relative to the workspace. \
+    Every result names the next step when something is wrong; a refused call says what would allow it.";
+
+pub(super) fn command() -> Command {
+    Command::new("mcp")
+        .about("Serve the tools to an MCP client: over stdin and stdout, or over HTTP")
+        .long_about(
+            "Serve the tools to an MCP client: over standard input and output, or over HTTP.\n\n\
+             Without --workspace and --root the client's own roots are worked in, or else the folder that haft was \
+             started in. What needs a yes is asked through the client where it can ask (elicitation); where it cannot, \
+             --approve and the rules decide, and a refusal says what would allow the call.\n\n\
+             `haft init CLIENT` writes this command into a client's configuration.",
+        )
+        .arg(
+            Arg::new("root")
+                .long("root")
+                .value_name("DIR")
+                .action(ArgAction::Append)
+                .value_parser(value_parser!(PathBuf))
+                .conflicts_with("workspace")
+                .help("A folder to work in; the first is the workspace, further ones are @NAME"),
+        )
+        .arg(
+            Arg::new("http")
+                .long("http")
+                .value_name("ADDRESS")
+                .value_parser(value_parser!(SocketAddr))
+                .help("Serve over HTTP at this address, such as 127.0.0.1:8765 (port 0: any)"),
+        )
+        .arg(
+            Arg::new("token-file")
+                .long("token-file")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .requires("http")
+                .help("Clients must bring the token in this file [default: $HAFT_TOKEN; none on loopback]"),
+        )
+        .arg(
+            Arg::new("host")
+                .long("host")
+                .value_name("NAME")
+                .action(ArgAction::Append)
+                .requires("http")
+                .help("A further host name that clients may reach this server by"),
+        )
+        .arg(
+            Arg::new("structured")
+                .long("structured")
+                .value_name("WHEN")
+                .default_value("auto")
+                .value_parser(["auto", "always", "never"])
+                .help("Send typed data besides the text; auto: not to clients that then drop the text"),
+        )
+}
+
+impl Bench<'_> {
+    /// `haft mcp`
+    pub(super) fn mcp(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+        let over_http = matches.get_one::<SocketAddr>("http").copied();
+        let mut globals = Globals::of(matches);
+        let roots: Vec<PathBuf> = matches.get_many("root").into_iter().flatten().cloned().collect();
+        let is_placed = globals.workspace.is_some() || !roots.is_empty();
+        if let Some(first) = roots.first() {
+            globals.workspace = Some(first.clone());
+        }
+        let desk = Desk {
+            environment: self.environment.clone(),
+            terminal: self.terminal.clone(),
+            registry: self.registry.clone(),
+            globals,
+            // Over HTTP several callers share the threads, so none may keep one to itself.
+            starts_in_place: over_http.is_none(),
+        };
+        let (gate, profile) = desk.gate(None, roots.get(1..).unwrap_or_default())?;
+        let mut server = Server::builder(gate)
+            .named("haft", env!("CARGO_PKG_VERSION"))
+            .title("haft")
+            .instructions(INSTRUCTIONS)
+            .profile(Some(profile))
+            .agent(desk.globals.agent.clone())
+            .structured(structured(matches))
+            .workspace_files()
+            .orientation();
+        if !is_placed {
+            server = server.by_roots(move |roots| {
+                let (first, others) =
+                    roots.split_first().ok_or_else(|| ToolError::input("no roots"))?;
+                Ok(desk.gate(Some(first), others)?.0)
+            });
+        }
+        match over_http {
+            None => server.build().stdio().map_err(no_threads)?,
+            Some(address) => self.serve_http(&server.build(), address, matches)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn serve_http(
+        &self,
+        server: &Server,
+        address: SocketAddr,
+        matches: &ArgMatches,
+    ) -> Result<(), ToolError> {
+        let token = match matches.get_one::<PathBuf>("token-file") {
+            Some(file) => Some(token_in(file)?),
+            None => self.environment.token.clone(),
+        };
+        let is_open = token.is_none();
+        let mut http = Http::at(address).token(token);
+        for host in matches.get_many::<String>("host").into_iter().flatten() {
+            http = http.host(host);
+        }
+        let runtime = Builder::new_multi_thread().enable_all().build().map_err(no_threads)?;
+        let stopped = CancellationToken::new();
+        runtime.block_on(async {
+            let listening = server.listen(http).await.map_err(not_listening)?;
+            let url = listening.url().map_err(no_threads)?;
+            self.terminal.tell(Label::Note, &format!("serving MCP at {url}"));
+            if is_open {
+                let message = "no token: every program on this machine can call these tools; \
+                               set $HAFT_TOKEN or --token-file to change that";
+                self.terminal.tell(Label::Warning, message);
+            }
+            let stop = stopped.clone();
+            tokio::spawn(async move {
+                told_to_stop().await;
+                stop.cancel();
+            });
+            listening.serve(stopped).await;
+            Ok(())
+        })
+    }
+}
+
+async fn told_to_stop() {
+    match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
+        (Ok(mut interrupt), Ok(mut terminate)) => {
+            tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+        }
+        // A signal that cannot be caught keeps its usual meaning.
+        _ => std::future::pending().await,
+    }
+}
+
+/// Makes gates: one at the start, and one for each place that a client says it works in.
+struct Desk {
+    environment: Environment,
+    terminal: Arc<Terminal>,
+    registry: Registry,
+    globals: Globals,
+    starts_in_place: bool,
+}
+
+impl Desk {
+    /// A gate, and the profile that its clients have.
+    fn gate(
+        &self,
+        workspace: Option<&PathBuf>,
+        further: &[PathBuf],
+    ) -> Result<(Gate, String), ToolError> {
+        let mut globals = self.globals.clone();
+        if workspace.is_some() {
+            globals.workspace = workspace.cloned();
+        }
+        let mut settings = Settings::load(&globals, &self.environment)?;
+        if settings.has_rules {
+            for warning in settings.policy.warnings(&self.registry.names()) {
+                self.terminal.tell(Label::Warning, &warning);
+            }
+        }
+        if globals.workspace.is_some() {
+            settings.directory.clone_from(&settings.workspace);
+        }
+        add_roots(&mut settings, further)?;
+        let profile = settings.profile.clone().unwrap_or_else(|| PROFILE.to_owned());
+        let workspace = open_workspace(&mut settings, &self.terminal)?;
+        let mut gate = Gate::builder(self.registry.clone())
+            .surroundings(settings.surroundings())
+            .paths(workspace.clone())
+            .service::<dyn Disk>(workspace)
+            .policy(settings.policy)
+            .limits(settings.limits)
+            .redactor(Redactor::new(self.environment.secrets.iter().cloned()));
+        if self.starts_in_place {
+            gate = gate.start_in_place();
+        }
+        Ok((gate.build(), profile))
+    }
+}
+
+/// Each is called by its own name; a second one of the same name gets a number.
+fn add_roots(settings: &mut Settings, folders: &[PathBuf]) -> Result<(), ToolError> {
+    for folder in folders {
+        let folder = folder.canonicalize().map_err(|error| {
+            ToolError::input(format!("the root {} cannot be opened: {error}", folder.display()))
+                .hint("name a folder that is there")
+        })?;
+        if folder == settings.workspace || settings.roots.iter().any(|(_, known)| *known == folder)
+        {
+            continue;
+        }
+        let name = name_of(&folder);
+        let is_taken = |name: &str| settings.roots.iter().any(|(taken, _)| taken == name);
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let name = std::iter::once(name.clone()).chain(numbered).find(|name| !is_taken(name));
+        settings.roots.push((name.unwrap_or_default(), folder));
+    }
+    Ok(())
+}
+
+fn name_of(folder: &Path) -> String {
+    let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+    let plain = |letter: char| {
+        if letter.is_alphanumeric() || "-_.".contains(letter) { letter } else { '-' }
+    };
+    name.filter(|name| !name.is_empty())
+        .map_or_else(|| "root".to_owned(), |name| name.chars().map(plain).collect())
+}
+
+fn structured(matches: &ArgMatches) -> Structured {
+    match matches.get_one::<String>("structured").map(String::as_str) {
+        Some("always") => Structured::Always,
+        Some("never") => Structured::Never,
+        _ => Structured::Auto,
+    }
+}
+
+fn token_in(file: &Path) -> Result<String, ToolError> {
+    let refuse = |problem: String| {
+        ToolError::input(format!("the token file {}: {problem}", file.display()))
+            .hint("put one line with at least 16 characters into it")
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| refuse(error.to_string()))?;
+    let token = text.trim();
+    if token.len() < 16 || token.contains(char::is_whitespace) {
+        return Err(refuse("holds no usable token".to_owned()));
+    }
+    Ok(token.to_owned())
+}
+
+fn not_listening(error: HttpError) -> ToolError {
+    let hint = match &error {
+        HttpError::NoToken(_) => "set $HAFT_TOKEN or --token-file, or serve at 127.0.0.1",
+        _ => "choose another port, or 0 for any",
+    };
+    ToolError::unavailable(error.to_string()).hint(hint)
+}
