@@ -4,13 +4,23 @@
 use std::{ffi::OsString, path::PathBuf};
 
 /// What the process was started with, besides its arguments.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Environment {
     /// Where the person stands; none when that directory is gone.
     pub(crate) directory: Option<PathBuf>,
     pub(crate) home: Option<PathBuf>,
     /// `$XDG_CONFIG_HOME`, or `.config` in the home.
     pub(crate) config_home: Option<PathBuf>,
+    /// `$XDG_STATE_HOME`, or `.local/state` in the home.
+    pub(crate) state_home: Option<PathBuf>,
+    /// `$PATH`: where programs are looked for.
+    pub(crate) search_path: Option<OsString>,
+    /// `$CODEX_HOME`: where Codex keeps its configuration, if not in the home.
+    pub(crate) codex_home: Option<PathBuf>,
+    /// `$CLAUDE_CONFIG_DIR`: the same for Claude Code.
+    pub(crate) claude_home: Option<PathBuf>,
+    /// `$HAFT_TOKEN`: what clients over HTTP have to bring.
+    pub(crate) token: Option<String>,
     /// `$HAFT_ADMIN_CONFIG`: one more admin file.
     pub(crate) admin_config: Option<PathBuf>,
     pub(crate) user: Option<String>,
@@ -41,19 +51,32 @@ pub(crate) fn arguments() -> Vec<OsString> {
     std::env::args_os().skip(1).collect()
 }
 
+/// The file that this program was started from.
+pub(crate) fn program() -> Option<PathBuf> {
+    // A file that was replaced meanwhile is told as `… (deleted)`.
+    std::env::current_exe().ok().filter(|program| program.is_file())
+}
+
 impl Environment {
     pub(crate) fn read() -> Self {
         let home = variable("HOME").map(PathBuf::from);
         // The specification has relative paths ignored here.
-        let config_home = variable("XDG_CONFIG_HOME").map(PathBuf::from);
-        let config_home = config_home.filter(|path| path.is_absolute());
+        let folder = |name: &str| {
+            variable(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute())
+        };
+        let in_home = |path: &str| home.as_ref().map(|home| home.join(path));
         let is_dumb = variable("TERM").is_some_and(|terminal| terminal == "dumb");
         let wants_no_colours = is_dumb || variable("NO_COLOR").is_some();
         Self {
             directory: std::env::current_dir().ok(),
-            config_home: config_home.or_else(|| home.as_ref().map(|home| home.join(".config"))),
+            config_home: folder("XDG_CONFIG_HOME").or_else(|| in_home(".config")),
+            state_home: folder("XDG_STATE_HOME").or_else(|| in_home(".local/state")),
+            search_path: variable("PATH"),
+            codex_home: folder("CODEX_HOME"),
+            claude_home: folder("CLAUDE_CONFIG_DIR"),
             home,
             admin_config: variable("HAFT_ADMIN_CONFIG").map(PathBuf::from),
+            token: variable("HAFT_TOKEN").and_then(|token| token.into_string().ok()),
             user: variable("USER").and_then(|name| name.into_string().ok()),
             secrets: secrets(),
             colours: if wants_no_colours { Colours::Unwanted } else { Colours::Welcome },

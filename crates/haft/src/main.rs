@@ -7,6 +7,7 @@ mod commands;
 mod config;
 mod environment;
 mod globals;
+mod init;
 mod manual;
 mod progress;
 mod prompt;
