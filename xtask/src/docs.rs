@@ -20,6 +20,10 @@ struct Page {
 const PAGES: &[Page] = &[
     Page { path: "docs/haft.1", arguments: &["man"] },
     Page { path: "docs/tools.md", arguments: &["tools", "--format", "markdown"] },
+    Page { path: "docs/cli.md", arguments: &["reference", "cli"] },
+    Page { path: "docs/config.md", arguments: &["reference", "config"] },
+    Page { path: "docs/schemas/config.schema.json", arguments: &["reference", "config-schema"] },
+    Page { path: "docs/schemas/outcome.schema.json", arguments: &["reference", "outcome-schema"] },
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq)]

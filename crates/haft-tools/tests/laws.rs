@@ -115,6 +115,23 @@ fn a_minimal_input_fits_the_schema_and_decodes() {
     }
 }
 
+/// Reference pages and models show them, so they must be calls that the gate would let through.
+#[test]
+fn every_tool_has_an_example_that_fits_its_schema_and_decodes() {
+    for tool in tools() {
+        let schema = tool.spec().input.as_value();
+        let examples = schema["examples"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let how = "put #[schemars(example = json!({…}))] on its input";
+        assert!(!examples.is_empty(), "{} has no example: {how}", tool.name());
+        for example in examples {
+            let violations = tool.spec().input.violations(example);
+            assert!(violations.is_empty(), "{}: {violations:?} for {example}", tool.name());
+            let judged = tool.access(example);
+            assert!(judged.is_ok(), "{}: {:?} for {example}", tool.name(), judged.err());
+        }
+    }
+}
+
 fn minimal_object(schema: &Value) -> Value {
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let fields = required.map(|name| (name.to_owned(), minimal(&schema["properties"][name])));

@@ -4,6 +4,7 @@
 mod init;
 mod listing;
 mod mcp;
+mod pages;
 
 use std::{ffi::OsString, io, path::PathBuf, process::ExitCode, sync::Arc};
 
@@ -47,6 +48,9 @@ pub(crate) fn run(
         }
         Some("mcp") => bench.mcp(&parse(root(options).subcommand(mcp::command()), arguments)?),
         Some("init") => bench.init(&parse(root(options).subcommand(init::command()), arguments)?),
+        Some("reference") => {
+            bench.reference(&parse(root(options).subcommand(pages::command()), arguments)?)
+        }
         Some("bench") => bench.bench(&parse(root(options).subcommand(bench_command()), arguments)?),
         None | Some("completions" | "man" | "help") => bench.about_all(arguments),
         Some(word) => match bench.find(word) {
@@ -343,7 +347,7 @@ fn bench_command() -> Command {
 }
 
 /// The commands that are no tools.
-fn own_commands() -> [Command; 7] {
+fn own_commands() -> [Command; 8] {
     [
         call_command(),
         listing::command(),
@@ -354,6 +358,7 @@ fn own_commands() -> [Command; 7] {
             Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell)),
         ),
         Command::new("man").about("Print the manual page"),
+        pages::command(),
     ]
 }
 

@@ -2,6 +2,7 @@
 //! holds, the person's comes next, and a project, whose file came with the code, may only narrow.
 
 mod file;
+pub(crate) mod keys;
 mod workspace;
 
 use std::{

@@ -1,11 +1,19 @@
-//! The reference page of all tools, made from their specs. It says the same on every machine: what depends on the
-//! place stands as `<workspace>`.
+//! The reference pages, made from what haft itself is made from: tools, commands, the table of config keys, types. They
+//! say the same on every machine: what depends on the place stands as `<workspace>`.
+
+mod cli;
+mod config;
+mod errors;
+mod examples;
+mod schemas;
+mod tools;
 
 use std::fmt::Write;
 
-use haft_core::{ErrorKind, Surroundings, ToolSpec};
+use clap::Command;
+use haft_core::{ErrorKind, Surroundings};
 
-use crate::tool_command::ToolCommand;
+pub(crate) use self::tools::page;
 
 /// What descriptions speak of where no place is meant.
 pub(crate) fn anywhere() -> Surroundings {
@@ -16,21 +24,46 @@ pub(crate) fn anywhere() -> Surroundings {
     }
 }
 
-/// The page, in Markdown. `taken` are the options that every command has.
-pub(crate) fn page(specs: &[ToolSpec], taken: &[&str]) -> String {
-    let mut page =
-        "# Tools\n\nMade from the tools themselves by `haft tools --format markdown`.\n".to_owned();
-    for group in groups(specs) {
-        put(&mut page, format_args!("\n## {group}\n"));
-        for spec in specs.iter().filter(|spec| spec.group == group) {
-            section(&mut page, spec, taken);
+/// A page that is not about tools; those are listed by `haft tools`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Page {
+    Cli,
+    Config,
+    ConfigSchema,
+    OutcomeSchema,
+}
+
+impl Page {
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Cli, Self::Config, Self::ConfigSchema, Self::OutcomeSchema];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Cli => "cli",
+            Self::Config => "config",
+            Self::ConfigSchema => "config-schema",
+            Self::OutcomeSchema => "outcome-schema",
         }
     }
-    page.push_str("\n## Exit codes\n\n| code | outcome |\n|---|---|\n");
-    for (code, kinds) in exit_codes() {
-        put(&mut page, format_args!("| {code} | {kinds} |\n"));
+
+    pub(crate) fn about(self) -> &'static str {
+        match self {
+            Self::Cli => "the commands and their options",
+            Self::Config => "the keys of config files",
+            Self::ConfigSchema => "the JSON Schema of config files, for editors",
+            Self::OutcomeSchema => "the JSON Schema of what --json prints",
+        }
     }
-    page
+
+    /// The page. `root` has the options of every command and below it the commands that are no tools.
+    pub(crate) fn text(self, root: Command) -> String {
+        match self {
+            Self::Cli => cli::page(root),
+            Self::Config => config::page(),
+            Self::ConfigSchema => schemas::config(),
+            Self::OutcomeSchema => schemas::outcome(),
+        }
+    }
 }
 
 /// Each exit code with the kinds of failure it stands for.
@@ -46,57 +79,21 @@ pub(crate) fn exit_codes() -> Vec<(u8, String)> {
     [(0, "success".to_owned())].into_iter().chain(failures).collect()
 }
 
-/// In the order in which they first come.
-fn groups(specs: &[ToolSpec]) -> Vec<&str> {
-    let mut groups: Vec<&str> = Vec::new();
-    for spec in specs {
-        if !groups.contains(&&*spec.group) {
-            groups.push(&spec.group);
-        }
-    }
-    groups
-}
-
-fn section(page: &mut String, spec: &ToolSpec, taken: &[&str]) {
-    let command = ToolCommand::of(&spec.input, taken);
-    put(page, format_args!("\n### `{}`: {}\n\n{}\n", spec.name, spec.title, spec.description));
-    put(
+fn put_exit_codes(page: &mut String) {
+    page.push_str("\n## Exit codes\n\n");
+    put_table(
         page,
-        format_args!("\n- effect: {}{}\n- needs: {}\n", spec.effect, traits(spec), needs(spec)),
+        &["code", "outcome"],
+        exit_codes().into_iter().map(|(code, kinds)| vec![code.to_string(), kinds]),
     );
-    put(page, format_args!("- command: `{}`\n", command.usage(&spec.name)));
-    let parameters = command.parameters(&spec.input);
-    if parameters.is_empty() {
-        return;
-    }
-    page.push_str("\n| parameter | type | default | description |\n|---|---|---|---|\n");
-    for parameter in parameters {
-        let row = [
-            format!("`{}`", parameter.name),
-            parameter.kind,
-            parameter.presence,
-            parameter.description,
-        ];
-        put(page, format_args!("| {} |\n", row.map(|cell| in_table(&cell)).join(" | ")));
-    }
 }
 
-fn traits(spec: &ToolSpec) -> String {
-    let traits = [
-        (spec.idempotent, "idempotent"),
-        (spec.open_world, "reaches the outside world"),
-        (spec.terminal, "ends the turn"),
-    ];
-    let words = traits.iter().filter(|(holds, _)| *holds).map(|(_, word)| format!(", {word}"));
-    words.collect()
-}
-
-fn needs(spec: &ToolSpec) -> String {
-    let needs = spec.needs.iter().filter(|need| need.power != haft_core::Power::Free);
-    let words: Vec<String> = needs
-        .map(|need| format!("{}{}", need.power, if need.optional { " (optional)" } else { "" }))
-        .collect();
-    if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
+fn put_table(page: &mut String, heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
+    put(page, format_args!("| {} |\n|{}\n", heads.join(" | "), "---|".repeat(heads.len())));
+    for row in rows {
+        let cells: Vec<String> = row.iter().map(|cell| in_table(cell)).collect();
+        put(page, format_args!("| {} |\n", cells.join(" | ")));
+    }
 }
 
 fn in_table(cell: &str) -> String {

@@ -6,10 +6,12 @@ use haft_core::{Access, Output, ToolError, WriteFiles, brief};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 /// What to delete.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = json!({ "path": "target/tmp", "recursive": true }))]
 pub struct Delete {
     /// A file, link or directory, relative to the workspace.
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]

@@ -6,6 +6,7 @@ use haft_core::{Access, ErrorKind, Output, ReadFiles, ToolError, WriteFiles};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::document::{Changed, Document, change_one, count};
 use crate::text::replace::{Mismatch, Replaced, replace};
@@ -13,6 +14,7 @@ use crate::text::replace::{Mismatch, Replaced, replace};
 /// What to replace.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = json!({ "path": "src/main.rs", "old_string": "let retries = 3;", "new_string": "let retries = 5;" }))]
 pub struct Edit {
     /// The file, relative to the workspace.
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]

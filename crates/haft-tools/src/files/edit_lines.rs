@@ -6,6 +6,7 @@ use haft_core::{Access, Output, ReadFiles, ToolError, WriteFiles};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::document::{Changed, Document, change_one};
 use crate::text::line_patches::{self, LinePatch};
@@ -13,6 +14,11 @@ use crate::text::line_patches::{self, LinePatch};
 /// Which lines to change.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = json!({
+    "path": "src/main.rs",
+    "patches": [{ "start_line": 12, "end_line": 13, "content": "    run()?;" }],
+    "expected_version": "cce31fe5b90eb6e0f"
+}))]
 pub struct EditLines {
     /// The file, relative to the workspace.
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]

@@ -10,6 +10,7 @@ use haft_core::{
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::{
     document::count,
@@ -22,6 +23,7 @@ const MOST: usize = 1_000;
 /// Which files.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = json!({ "pattern": "*.rs", "path": "src" }))]
 pub struct Glob {
     /// A glob such as `*.rs` or `src/**/*.{ts,tsx}`.
     #[schemars(length(min = 1, max = 4096), extend("x-aliases" = ["glob", "glob_pattern", "query"]))]

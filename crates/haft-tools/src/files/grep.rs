@@ -10,6 +10,7 @@ use haft_core::{
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::{
     document::count,
@@ -24,6 +25,7 @@ const LINE_CHARS: usize = 500;
 /// What to search for, and where.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = json!({ "pattern": "fn main", "path": "src", "include": "*.rs", "context": 2 }))]
 pub struct Grep {
     /// A regular expression, or plain text when literal is set.
     #[schemars(length(min = 1, max = 10_000), extend("x-aliases" = ["query", "regex", "search"]))]

@@ -9,6 +9,7 @@ use haft_core::{
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::document::count;
 
@@ -20,6 +21,7 @@ const MOST: usize = 2_000;
 /// Which tree.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = json!({ "path": "src", "depth": 1 }))]
 pub struct List {
     /// The directory, relative to the workspace; the workspace itself when left out.
     #[serde(default = "workspace")]

@@ -6,10 +6,12 @@ use haft_core::{Access, Output, ToolError, WriteFiles, brief};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 /// Which directory to make.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = json!({ "path": "docs/images" }))]
 pub struct MakeDirectory {
     /// The directory, relative to the workspace; those above it are made as well.
     #[schemars(extend("x-aliases" = ["directory", "dir", "folder"]))]

@@ -16,9 +16,18 @@ pub(crate) enum Media {
     Pdf,
 }
 
+/// Where the sniffer looks for `%PDF`.
+const PDF_SIGN_WITHIN: usize = 2048;
+
 impl Media {
     /// What the first bytes say.
     pub(crate) fn sniff(head: &[u8]) -> Option<Self> {
+        // Nearly every file is a text: none of the five begins like one, and a PDF has its sign further down at most.
+        let begins_like = head.first().is_some_and(|first| [0x89, 0xff, b'G', b'R'].contains(first));
+        let may_be_pdf = memchr::memchr(b'%', head.get(..PDF_SIGN_WITHIN).unwrap_or(head)).is_some();
+        if !begins_like && !may_be_pdf {
+            return None;
+        }
         let mime = infer::get(head)?.mime_type();
         match mime {
             // Three letters are enough for the sniffer, but a text may well begin with them.

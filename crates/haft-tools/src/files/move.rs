@@ -6,10 +6,12 @@ use haft_core::{Access, Output, ToolError, WriteFiles, brief};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 /// What to move where.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = json!({ "from": "src/old.rs", "to": "src/new.rs" }))]
 pub struct Move {
     /// What to move: a file, link or directory, relative to the workspace.
     #[schemars(extend("x-aliases" = ["source", "path", "old_path", "src"]))]

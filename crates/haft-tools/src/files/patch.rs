@@ -9,6 +9,7 @@ use haft_core::{
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::document::{Document, count, encode, preview};
 use crate::text::{
@@ -20,6 +21,7 @@ use crate::text::{
 /// What to apply.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = json!({ "patch": "*** Begin Patch\n*** Update File: src/main.rs\n@@ fn main() {\n-    run();\n+    run()?;\n*** End Patch" }))]
 pub struct Patch {
     /// The patch: an envelope from `*** Begin Patch` to `*** End Patch`, or a unified diff.
     #[schemars(length(min = 1), extend("x-aliases" = ["patchText", "patch_text", "input", "diff"]))]

@@ -13,6 +13,7 @@ use haft_core::{
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::{
     document::count,
@@ -30,6 +31,7 @@ const MOST_BYTES: usize = (50 << 10) - 500;
 /// What to read.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = json!({ "path": "src/main.rs", "offset": 10, "limit": 20 }))]
 pub struct Read {
     /// A file or directory, relative to the workspace.
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename", "file"]))]
@@ -180,11 +182,32 @@ impl FileText {
             self.body = window.lines.join("\n");
             return;
         }
-        let width = next.saturating_sub(1).to_string().len();
-        let numbered = |(number, line): (u64, &String)| format!("{number:>width$}\t{line}");
-        let lines: Vec<String> = (first..).zip(&window.lines).map(numbered).collect();
-        self.body = lines.join("\n");
+        self.body = numbered(first, &window.lines);
     }
+}
+
+/// Every line after its number and a tab. By hand, because formatting each would be half the time of a small read.
+fn numbered(first: u64, lines: &[String]) -> String {
+    let last = (first + lines.len() as u64).saturating_sub(1);
+    let width = last.to_string().len();
+    let bytes: usize = lines.iter().map(|line| line.len() + width + 2).sum();
+    let mut body = String::with_capacity(bytes);
+    let mut number = Vec::with_capacity(width);
+    for (value, line) in (first..).zip(lines) {
+        number.clear();
+        let mut rest = value;
+        while rest > 0 || number.is_empty() {
+            number.push(char::from(b'0' + (rest % 10) as u8));
+            rest /= 10;
+        }
+        body.extend(std::iter::repeat_n(' ', width.saturating_sub(number.len())));
+        body.extend(number.iter().rev());
+        body.push('\t');
+        body.push_str(line);
+        body.push('\n');
+    }
+    body.pop();
+    body
 }
 
 /// Reads a file or directory.
@@ -207,6 +230,9 @@ pub async fn read(input: Read, files: ReadFiles, cancel: Cancel) -> Result<FileT
     head.truncate(filled);
     if let Some(media) = Media::sniff(&head) {
         return lengthy(move || look(&*file, media, wanted, &cancel)).await;
+    }
+    if file.facts().size == head.len() as u64 {
+        return read_text(&*file, &head, wanted);
     }
     if file.facts().size <= LARGEST_HASHED {
         return brief(|| read_small(&*file, wanted));
@@ -239,10 +265,14 @@ fn brief_read(file: &dyn OpenFile, buffer: &mut [u8]) -> Result<usize, ToolError
 }
 
 fn read_small(file: &dyn OpenFile, wanted: Wanted) -> Result<FileText, ToolError> {
-    let bytes = file.read_whole()?;
-    let Some(text) = Text::decode(&bytes) else { return Err(binary(file, &bytes)) };
+    read_text(file, &file.read_whole()?, wanted)
+}
+
+/// The whole file is here.
+fn read_text(file: &dyn OpenFile, bytes: &[u8], wanted: Wanted) -> Result<FileText, ToolError> {
+    let Some(text) = Text::decode(bytes) else { return Err(binary(file, bytes)) };
     let mut answer = about(file, text.form, wanted);
-    answer.version = Some(Version::of_content(&bytes).to_string());
+    answer.version = Some(Version::of_content(bytes).to_string());
     let found = window::of_text(&text.text, wanted);
     check_offset(file, wanted.first, &found)?;
     answer.fill(wanted.first, &found);

@@ -11,6 +11,7 @@ use haft_macros::tool;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::media;
 use crate::text::encoding::{Form, SAMPLE, Text};
@@ -18,6 +19,7 @@ use crate::text::encoding::{Form, SAMPLE, Text};
 /// What to look at.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = json!({ "path": "Cargo.toml" }))]
 pub struct Stat {
     /// A file, directory or link, relative to the workspace.
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]

@@ -9,6 +9,7 @@ use haft_core::{
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::document::{Document, change_one, check_version, count, encode, preview};
 use crate::text::encoding::Form;
@@ -16,6 +17,7 @@ use crate::text::encoding::Form;
 /// What to write.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = json!({ "path": "notes/today.md", "content": "Call Ada.\n" }))]
 pub struct Write {
     /// The file, relative to the workspace. Missing directories are made.
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]

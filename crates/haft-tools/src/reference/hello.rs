@@ -4,12 +4,14 @@ use haft_core::{Output, Progress, ToolError};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 const MOST_TIMES: u32 = 100;
 
 /// Whom to greet and how.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = json!({ "name": "Ada", "language": "german", "times": 2 }))]
 pub struct Hello {
     /// Who is greeted.
     #[schemars(length(min = 1, max = 200))]

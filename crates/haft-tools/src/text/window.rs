@@ -50,12 +50,18 @@ pub(crate) fn of_text(text: &str, wanted: Wanted) -> Window {
     let mut window = Window::default();
     let mut total: u64 = 0;
     let mut is_full = false;
-    for line in text.split_inclusive('\n') {
+    let mut begin = 0;
+    let ends = memchr_iter(b'\n', text.as_bytes());
+    for end in ends.chain([text.len()].into_iter().filter(|_| !text.is_empty())) {
+        if begin == text.len() {
+            break;
+        }
         total += 1;
         if total >= wanted.first && !is_full {
-            let line = line.strip_suffix('\n').unwrap_or(line);
+            let line = text.get(begin..end).expect("between two newlines are whole characters");
             is_full = !window.take(line.strip_suffix('\r').unwrap_or(line), false, wanted);
         }
+        begin = end + 1;
     }
     window.has_more = is_full || wanted.first + (window.lines.len() as u64) <= total;
     window.total = Some(total);
@@ -163,7 +169,9 @@ fn collect(
 impl Window {
     /// Takes a line if there is room for it.
     fn take(&mut self, line: &str, is_cut: bool, wanted: Wanted) -> bool {
-        let (shown, is_long) = match line.char_indices().nth(LINE_CHARS) {
+        // So few bytes are at most as many characters.
+        let cut = if line.len() <= LINE_CHARS { None } else { line.char_indices().nth(LINE_CHARS) };
+        let (shown, is_long) = match cut {
             Some((end, _)) => (line.get(..end).unwrap_or(line), true),
             None => (line, is_cut),
         };
@@ -310,7 +318,7 @@ mod tests {
     }
 
     fn wanted(first: u64, lines: usize) -> Wanted {
-        Wanted { first, lines, bytes: 50_000, margin: 0 }
+        Wanted { first, lines, bytes: 50_000, margin: 0, is_plain: false }
     }
 
     fn window(file: &Memory, wanted: Wanted, indexes: &LineIndexes) -> Window {
@@ -344,7 +352,7 @@ mod tests {
 
     #[test]
     fn bytes_are_bounded_but_one_line_is_always_there() {
-        let wanted = Wanted { first: 1, lines: 10, bytes: 5, margin: 0 };
+        let wanted = Wanted { first: 1, lines: 10, bytes: 5, margin: 0, is_plain: false };
         let found = of_text("0123456789\nab\n", wanted);
         assert_eq!((found.lines.len(), found.has_more, found.total), (1, true, Some(2)));
     }
@@ -358,7 +366,7 @@ mod tests {
             bytes in 1_usize..20,
             margin in 0_usize..4,
         ) {
-            let wanted = Wanted { first, lines, bytes, margin };
+            let wanted = Wanted { first, lines, bytes, margin, is_plain: false };
             let all: Vec<&str> = text.split_inclusive('\n').collect();
             let total = all.len() as u64;
             let whole = of_text(&text, wanted);

@@ -13,8 +13,10 @@ use haft_core::{
 };
 use toml::{
     Spanned,
-    de::{DeTable, DeValue},
+    de::{DeString, DeTable, DeValue},
 };
+
+use super::keys::{self, Table};
 
 const ACTIONS: [Action; 3] = [Action::Allow, Action::Ask, Action::Deny];
 
@@ -71,12 +73,28 @@ pub(super) enum Limit {
 }
 
 impl Limit {
-    const ALL: [(&'static str, Self); 4] = [
+    pub(super) const ALL: [(&'static str, Self); 4] = [
         ("input_bytes", Self::InputBytes),
         ("content_bytes", Self::ContentBytes),
         ("content_lines", Self::ContentLines),
         ("approval_wait_secs", Self::ApprovalWait),
     ];
+
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, limit)| limit)
+    }
+
+    /// What it is now.
+    pub(super) fn of(self, limits: &Limits) -> usize {
+        match self {
+            Self::InputBytes => limits.input_bytes,
+            Self::ContentBytes => limits.content_bytes,
+            Self::ContentLines => limits.content_lines,
+            Self::ApprovalWait => {
+                usize::try_from(limits.approval_wait.as_secs()).unwrap_or(usize::MAX)
+            }
+        }
+    }
 
     pub(super) fn set(self, limits: &mut Limits, value: usize) {
         match self {
@@ -88,14 +106,7 @@ impl Limit {
     }
 
     pub(super) fn lower(self, limits: &mut Limits, value: usize) {
-        let present = match self {
-            Self::InputBytes => limits.input_bytes,
-            Self::ContentBytes => limits.content_bytes,
-            Self::ContentLines => limits.content_lines,
-            Self::ApprovalWait => {
-                usize::try_from(limits.approval_wait.as_secs()).unwrap_or(usize::MAX)
-            }
-        };
+        let present = self.of(limits);
         self.set(limits, value.min(present));
     }
 }
@@ -192,10 +203,7 @@ struct Section<'a> {
 
 impl<'a> Section<'a> {
     fn file(&self) -> Result<File, ToolError> {
-        self.check_keys(&[
-            "approve", "allow", "ask", "deny", "trust", "profile", "secrets", "profiles", "agents",
-            "limits", "roots",
-        ])?;
+        self.check_keys(&keys::ROOT)?;
         let place = self.reader.place;
         let mut file = File::empty(place.kind, Path::new(&*place.file));
         file.layer.mode = self.mode()?;
@@ -231,7 +239,7 @@ impl<'a> Section<'a> {
     }
 
     fn agent(&self, name: &str) -> Result<AgentRules, ToolError> {
-        self.check_keys(&["profile", "approve", "allow", "ask", "deny"])?;
+        self.check_keys(&keys::AGENTS)?;
         Ok(AgentRules {
             agent: name.to_owned(),
             mode: self.mode()?,
@@ -241,13 +249,12 @@ impl<'a> Section<'a> {
     }
 
     fn profile(&self, name: &str, at: usize) -> Result<(String, Profile), ToolError> {
-        self.check_keys(&["tools"])?;
+        self.check_keys(&keys::PROFILES)?;
         let tools = self.texts("tools")?.into_iter().map(|(_, glob)| glob);
         Ok((name.to_owned(), Profile::new(tools, self.reader.source(at))))
     }
 
     fn trust(&self) -> Result<Vec<PathBuf>, ToolError> {
-        self.only_for("trust", &[LayerKind::User])?;
         let folder = |(at, folder): (usize, &str)| {
             let path = PathBuf::from(self.reader.path(at, folder)?);
             if path.is_absolute() {
@@ -261,7 +268,6 @@ impl<'a> Section<'a> {
     }
 
     fn roots(&self) -> Result<Vec<(String, PathBuf)>, ToolError> {
-        self.only_for("roots", &[LayerKind::User])?;
         let Some(table) = self.table("roots")? else { return Ok(Vec::new()) };
         let section = Section { path: "roots.", table, ..*self };
         let root = |(key, _): (&Spanned<_>, _)| {
@@ -286,8 +292,7 @@ impl<'a> Section<'a> {
     fn secrets(&self, file: &mut File) -> Result<(), ToolError> {
         let Some(table) = self.table("secrets")? else { return Ok(()) };
         let section = Section { path: "secrets.", table, ..*self };
-        section.check_keys(&["paths", "except"])?;
-        section.only_for("except", &[LayerKind::User, LayerKind::Admin])?;
+        section.check_keys(&keys::SECRETS)?;
         for (at, glob) in section.texts("paths")? {
             let glob = self.reader.glob(at, glob)?;
             file.secrets.push(SecretPath { glob, source: self.reader.source(at) });
@@ -301,7 +306,7 @@ impl<'a> Section<'a> {
     fn limits(&self) -> Result<Vec<(Limit, usize)>, ToolError> {
         let Some(table) = self.table("limits")? else { return Ok(Vec::new()) };
         let section = Section { path: "limits.", table, ..*self };
-        section.check_keys(&Limit::ALL.map(|(name, _)| name))?;
+        section.check_keys(&keys::LIMITS)?;
         let mut limits = Vec::new();
         for (name, limit) in Limit::ALL {
             limits.extend(section.number(name)?.map(|value| (limit, value)));
@@ -325,11 +330,14 @@ impl<'a> Section<'a> {
         each.collect()
     }
 
-    fn check_keys(&self, known: &[&str]) -> Result<(), ToolError> {
-        let mut keys = self.table.iter().map(|(key, _)| key);
-        let Some(unknown) = keys.find(|key| !known.contains(&key.get_ref().as_ref())) else {
-            return Ok(());
+    /// # Errors
+    /// When a key is not one of the table's, or is there and the author of this file may not set it.
+    fn check_keys(&self, table: &Table) -> Result<(), ToolError> {
+        let written = || self.table.iter().map(|(key, _)| key);
+        let Some(unknown) = written().find(|key| table.key(key.get_ref()).is_none()) else {
+            return written().try_for_each(|key| self.check_author(key, table));
         };
+        let known = table.key_names();
         let near = did_you_mean(&nearest(unknown.get_ref(), known.iter().copied()));
         let hint =
             if near.is_empty() { format!("the keys here are {}", known.join(", ")) } else { near };
@@ -337,15 +345,19 @@ impl<'a> Section<'a> {
         Err(self.reader.fault(unknown.span().start, &problem, hint))
     }
 
-    fn only_for(&self, key: &str, kinds: &[LayerKind]) -> Result<(), ToolError> {
-        let found = self.table.get_key_value(key);
-        let Some((key, _)) = found.filter(|_| !kinds.contains(&self.reader.place.kind)) else {
+    fn check_author(
+        &self,
+        written: &Spanned<DeString<'_>>,
+        table: &Table,
+    ) -> Result<(), ToolError> {
+        let key = table.key(written.get_ref());
+        let Some(key) = key.filter(|key| !key.whose.contains(&self.reader.place.kind)) else {
             return Ok(());
         };
         let whose =
-            if kinds.len() == 1 { "your own config" } else { "your own or an admin's config" };
-        let problem = format!("`{}{}` counts only in {whose}", self.path, key.get_ref());
-        Err(self.reader.fault(key.span().start, &problem, "move it there, or take it out"))
+            if key.whose.len() == 1 { "your own config" } else { "your own or an admin's config" };
+        let problem = format!("`{}{}` counts only in {whose}", self.path, key.name);
+        Err(self.reader.fault(written.span().start, &problem, "move it there, or take it out"))
     }
 
     fn text(&self, key: &str) -> Result<Option<(usize, &'a str)>, ToolError> {

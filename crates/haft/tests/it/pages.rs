@@ -68,6 +68,7 @@ fn the_reference_page_is_the_same_everywhere() {
 
     - effect: read, idempotent
     - needs: nothing
+    - ends in: what [any call](#errors) can end in; after 10 s in `timeout`
     - command: `haft hello <NAME> [--language <LANGUAGE>] [--times <TIMES>] [--shout]`
 
     | parameter | type | default | description |
@@ -76,6 +77,11 @@ fn the_reference_page_is_the_same_everywhere() {
     | `language` | `english`, `french`, `german`, `spanish` | `english` | The language of the greeting. |
     | `times` | integer | `1` | How often the greeting is said. [1 to 100] |
     | `shout` | boolean |  | In capital letters. |
+
+    ```sh
+    haft hello Ada --language german --times 2
+    haft call hello '{\"name\":\"Ada\",\"language\":\"german\",\"times\":2}'
+    ```
     ");
     assert!(page.contains("| 124 | timeout |"), "{page}");
 }
@@ -103,4 +109,172 @@ fn the_manual_knows_every_tool_and_no_date() {
     }
     let title = page.lines().find(|line| line.starts_with(".TH")).expect("a title line");
     assert_eq!(title, format!(".TH haft 1  \"haft {}\" ", env!("CARGO_PKG_VERSION")));
+}
+
+/// The part of a page below this heading.
+#[track_caller]
+fn section<'a>(page: &'a str, heading: &str) -> &'a str {
+    let (_, rest) = page.split_once(heading).unwrap_or_else(|| panic!("no {heading} in {page}"));
+    rest.split_once("\n##").map_or(rest, |(section, _)| section)
+}
+
+#[test]
+fn an_example_does_what_its_page_says() {
+    let house = House::new();
+    let page = house.run(&["tools", "--format", "markdown"]).out;
+    let examples = section(&page, "### `hello`");
+    let lines = examples.split("```sh\n").nth(1).and_then(|rest| rest.split("\n```").next());
+    let lines: Vec<&str> = lines.expect("a block").lines().collect();
+    assert_eq!(lines.len(), 2);
+    for line in lines {
+        let mut shell = Command::new("sh");
+        let line = line.replacen("haft", env!("CARGO_BIN_EXE_haft"), 1);
+        let output = shell.args(["-c", &line]).env("HOME", house.path("home")).output();
+        let output = output.expect("a shell");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "Hallo, Ada!\nHallo, Ada!\n", "{line}");
+    }
+}
+
+#[test]
+fn what_a_tool_really_ends_in_is_on_its_page() {
+    let house = House::new();
+    let page = house.run(&["tools", "--format", "markdown"]).out;
+    let project = house.path("project");
+    std::fs::write(project.join("a.txt"), "one\none\n").expect("written");
+    std::fs::write(project.join("b.bin"), b"\x7fELF\0\0\x01").expect("written");
+    std::fs::create_dir_all(project.join("full/of")).expect("a folder");
+    for (tool, input, kind, field) in [
+        ("read", r#"{"path": "none.txt"}"#, "not_found", ""),
+        ("read", r#"{"path": "b.bin"}"#, "unsupported", ""),
+        ("read", r#"{"path": "../x"}"#, "denied", ""),
+        ("list", r#"{"path": "a.txt"}"#, "input", ""),
+        ("glob", r#"{"pattern": "["}"#, "input", "pattern"),
+        ("grep", r#"{"pattern": "("}"#, "input", "pattern"),
+        (
+            "edit",
+            r#"{"path": "a.txt", "old_string": "two", "new_string": "2"}"#,
+            "not_found",
+            "old_string",
+        ),
+        (
+            "edit",
+            r#"{"path": "a.txt", "old_string": "one", "new_string": "1"}"#,
+            "conflict",
+            "old_string",
+        ),
+        (
+            "write",
+            r#"{"path": "a.txt", "content": "", "on_conflict": "error"}"#,
+            "conflict",
+            "on_conflict",
+        ),
+        ("move", r#"{"from": "a.txt", "to": "b.bin"}"#, "conflict", "on_conflict"),
+        ("delete", r#"{"path": "full"}"#, "conflict", "recursive"),
+        ("patch", r#"{"patch": "nothing of the sort"}"#, "input", "patch"),
+        (
+            "edit_lines",
+            r#"{"path": "a.txt", "expected_version": "c0000000000000000", "patches": [{"start_line": 1, "end_line": 1, "content": ""}]}"#,
+            "conflict",
+            "expected_version",
+        ),
+    ] {
+        let ran = house.run(&["call", tool, input, "--json", "--approve", "all"]);
+        assert_eq!(ran.json()["error"]["kind"], kind, "{tool}: {ran:?}");
+        let section = section(&page, &format!("### `{tool}`"));
+        let own = section.lines().filter(|line| line.starts_with(&format!("| `{kind}` |")));
+        let n_told = own.filter(|line| line.contains(&format!("`{field}`"))).count();
+        assert_eq!(n_told, usize::from(!field.is_empty()), "{tool}, {kind}, {field}: {section}");
+        let ends = section.lines().find(|line| line.starts_with("- ends in:")).expect("a line");
+        assert!(ends.contains(&format!("`{kind}`")), "{tool} ends in {kind}: {ends}");
+    }
+}
+
+#[test]
+fn the_page_of_the_command_line_knows_every_command_and_option() {
+    let house = House::new();
+    let page = house.run(&["reference", "cli"]).out;
+    let help = house.run(&["--help"]).out;
+    let (_, commands) = help.split_once("Commands:").expect("a list");
+    let tools: Vec<&str> = catalogue::all().map(Tool::name).collect();
+    let names = commands.lines().skip(1).take_while(|line| line.starts_with("  "));
+    let names = names
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next());
+    let own: Vec<&str> = names.filter(|name| !tools.contains(name) && *name != "help").collect();
+    assert!(own.len() >= 8, "{own:?}");
+    for name in own {
+        let section = section(&page, &format!("## `haft {name}`"));
+        let help = house.run(&[name, "--help"]).out;
+        let (help, _) = help.split_once("Options of every command").expect("they come last");
+        let options = help.split(|c: char| c.is_whitespace() || c == '[' || c == ']');
+        for option in options.filter(|word| word.starts_with("--") && *word != "--help") {
+            let option = option.trim_end_matches([',', '.', ';', ':']);
+            let is_known = section.contains(option) || page.contains(&format!("| `{option}"));
+            assert!(is_known, "{option} of {name}");
+        }
+    }
+    for line in ["| `--approve MODE` |", "| 124 | timeout |", "| `.haft/config.toml` |"] {
+        assert!(page.contains(line), "{line} in {page}");
+    }
+}
+
+#[test]
+fn the_example_of_the_config_page_is_a_config() {
+    let house = House::new();
+    let page = house.run(&["reference", "config"]).out;
+    let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let example = example.expect("a block");
+    let schema: serde_json::Value =
+        serde_json::from_str(&house.run(&["reference", "config-schema"]).out).expect("JSON");
+    let validator = jsonschema::draft202012::new(&schema).expect("a schema");
+    let check = |text: &str| {
+        let value: serde_json::Value = toml::from_str(text).expect("TOML");
+        validator.iter_errors(&value).map(|error| error.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(check(example), Vec::<String>::new());
+    for wrong in [
+        "alow = []",
+        "approve = \"most\"",
+        "[limits]\ncontent_lines = -1",
+        "[roots]\n\"a b\" = \"/\"",
+    ] {
+        assert!(!check(wrong).is_empty(), "the schema takes {wrong}");
+    }
+    let ran = house.user_config(example).run(&["hello", "Ada"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Hello, Ada!"), "{ran:?}");
+}
+
+#[test]
+fn what_json_prints_fits_its_schema() {
+    let house = House::new();
+    let schema: serde_json::Value =
+        serde_json::from_str(&house.run(&["reference", "outcome-schema"]).out).expect("JSON");
+    let validator = jsonschema::draft202012::new(&schema).expect("a schema");
+    std::fs::write(house.path("project/a.txt"), "one\n").expect("written");
+    for arguments in [
+        &["hello", "Ada", "--json"][..],
+        &["read", "a.txt", "--json"],
+        &["read", "none.txt", "--json"],
+        &["call", "Hello", r#"{"name": "Ada",}"#, "--json"],
+        &["no-such-tool", "--json"],
+        &["hello", "--no-such-option", "--json"],
+        &["--approve", "none", "hello", "Ada", "--json"],
+    ] {
+        let outcome = house.run_without_terminal(arguments).json();
+        let faults: Vec<String> =
+            validator.iter_errors(&outcome).map(|error| error.to_string()).collect();
+        assert_eq!(faults, Vec::<String>::new(), "{arguments:?}: {outcome}");
+    }
+    assert!(!validator.is_valid(&serde_json::json!({"tool": "hello"})));
+}
+
+#[test]
+fn reference_pages_are_the_same_everywhere() {
+    for page in ["cli", "config", "config-schema", "outcome-schema"] {
+        let here = House::new().run(&["reference", page]);
+        assert_eq!(here.code, 0, "{here:?}");
+        let there = House::new().user_config("this is not TOML").run(&["reference", page]);
+        assert_eq!(here.out, there.out, "{page}");
+        assert!(!here.out.contains("<house>") && !here.out.is_empty());
+    }
 }

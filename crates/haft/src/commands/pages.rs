@@ -1,0 +1,34 @@
+//! `haft reference PAGE`: the pages about haft that are made from haft. They are the same on every machine.
+
+use std::process::ExitCode;
+
+use clap::{
+    Arg, ArgMatches, Command,
+    builder::{PossibleValue, PossibleValuesParser},
+};
+
+use super::{Bench, own_commands, root};
+use crate::{globals, reference::Page, stop::Stop};
+
+pub(super) fn command() -> Command {
+    let pages = Page::ALL.map(|page| PossibleValue::new(page.name()).help(page.about()));
+    Command::new("reference").about("Print a reference page or a schema").arg(
+        Arg::new("page")
+            .value_name("PAGE")
+            .required(true)
+            .value_parser(PossibleValuesParser::new(pages))
+            .help("Which page; that of the tools is `haft tools --format markdown`"),
+    )
+}
+
+impl Bench<'_> {
+    /// `haft reference PAGE`
+    pub(super) fn reference(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+        let name = matches.get_one::<String>("page").map_or("", String::as_str);
+        for page in Page::ALL.into_iter().filter(|page| page.name() == name) {
+            let commands = root(globals::options()).subcommands(own_commands());
+            self.terminal.print(&page.text(commands))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

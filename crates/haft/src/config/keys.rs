@@ -1,0 +1,296 @@
+//! Every key that a config file may have: what the parser accepts, who may set it, and what the reference page and the
+//! schema say of it. One table, so that none of them can say something else.
+
+use haft_core::{Limits, Policy, policy::LayerKind};
+
+use super::file::Limit;
+
+const EVERYBODY: &[LayerKind] = &[LayerKind::Admin, LayerKind::User, LayerKind::Project];
+const OWNERS: &[LayerKind] = &[LayerKind::User, LayerKind::Admin];
+const THE_PERSON: &[LayerKind] = &[LayerKind::User];
+
+/// One key.
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) sort: Sort,
+    /// Whose files may have it.
+    pub(crate) whose: &'static [LayerKind],
+    pub(crate) meaning: &'static str,
+    /// The value as it could be written, in TOML.
+    pub(crate) example: &'static str,
+}
+
+/// What a key's value is.
+#[derive(Clone, Copy)]
+pub(crate) enum Sort {
+    Mode,
+    Text,
+    /// Rules such as `write(src/**)`.
+    Rules,
+    /// Globs on paths or tool names.
+    Globs,
+    /// Absolute paths.
+    Folders,
+    Folder,
+    Limit,
+    /// A table of its own, or one for each name.
+    Table(&'static Table),
+}
+
+/// A table of the file.
+pub(crate) struct Table {
+    /// As it is written in a header, `agents.NAME`; empty for the root.
+    pub(crate) header: &'static str,
+    pub(crate) meaning: &'static str,
+    pub(crate) names: Names,
+    pub(crate) keys: &'static [Key],
+}
+
+/// What the keys of a table are called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// As they are listed.
+    Listed,
+    /// As the author likes; the one that is listed stands for all.
+    Free,
+}
+
+impl Table {
+    pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
+        self.keys.iter().find(|key| key.name == name)
+    }
+
+    pub(super) fn key_names(&self) -> Vec<&'static str> {
+        self.keys.iter().map(|key| key.name).collect()
+    }
+}
+
+impl Key {
+    /// What holds when nobody sets it, as it would be written.
+    pub(crate) fn default(&self, table: &Table) -> Option<String> {
+        match self.sort {
+            Sort::Mode if table.header.is_empty() => {
+                Some(format!("\"{}\"", Policy::default().mode_for(None).name()))
+            }
+            Sort::Limit => {
+                Limit::named(self.name).map(|limit| limit.of(&Limits::default()).to_string())
+            }
+            _ => None,
+        }
+    }
+}
+
+const fn key(
+    name: &'static str,
+    sort: Sort,
+    whose: &'static [LayerKind],
+    meaning: &'static str,
+    example: &'static str,
+) -> Key {
+    Key { name, sort, whose, meaning, example }
+}
+
+const APPROVE: Key = key(
+    "approve",
+    Sort::Mode,
+    EVERYBODY,
+    "How much runs unasked where no rule speaks. An admin's or a project's word can only make it stricter.",
+    "\"contained\"",
+);
+const PROFILE: Key = key(
+    "profile",
+    Sort::Text,
+    EVERYBODY,
+    "The set of tools to choose from. An admin's choice holds against `--profile`.",
+    "\"developer\"",
+);
+const ALLOW: Key = key(
+    "allow",
+    Sort::Rules,
+    EVERYBODY,
+    "What runs unasked. A project's counts only when you list its folder under `trust`.",
+    "[\"read\", \"write(src/**)\"]",
+);
+const ASK: Key =
+    key("ask", Sort::Rules, EVERYBODY, "What is asked for, whatever the mode.", "[\"delete\"]");
+const DENY: Key = key(
+    "deny",
+    Sort::Rules,
+    EVERYBODY,
+    "What never runs. Nothing outvotes it.",
+    "[\"write(.github/**)\"]",
+);
+
+/// The whole file.
+pub(crate) const ROOT: Table = Table {
+    header: "",
+    meaning: "Keys outside any table come first in a file.",
+    names: Names::Listed,
+    keys: &[
+        APPROVE,
+        ALLOW,
+        ASK,
+        DENY,
+        key(
+            "trust",
+            Sort::Folders,
+            THE_PERSON,
+            "Project folders whose `allow` rules count. Whole paths; `~/` is your home.",
+            "[\"~/projects/mine\"]",
+        ),
+        PROFILE,
+        key("secrets", Sort::Table(&SECRETS), EVERYBODY, "Paths that nobody reads or writes.", ""),
+        key("profiles", Sort::Table(&PROFILES), EVERYBODY, "Sets of tools, by name.", ""),
+        key("agents", Sort::Table(&AGENTS), EVERYBODY, "Rules for single agents, by name.", ""),
+        key("limits", Sort::Table(&LIMITS), EVERYBODY, "Sizes and times.", ""),
+        key("roots", Sort::Table(&ROOTS), THE_PERSON, "Further folders to work in, by name.", ""),
+    ],
+};
+
+pub(crate) const SECRETS: Table = Table {
+    header: "secrets",
+    meaning: "Paths that nobody reads or writes, besides those that haft knows by itself. What an admin hides stays hidden.",
+    names: Names::Listed,
+    keys: &[
+        key("paths", Sort::Globs, EVERYBODY, "Globs on further secret paths.", "[\"vault/**\"]"),
+        key(
+            "except",
+            Sort::Globs,
+            OWNERS,
+            "Globs on paths that are no secret after all.",
+            "[\".env.example\"]",
+        ),
+    ],
+};
+
+pub(crate) const PROFILES: Table = Table {
+    header: "profiles.NAME",
+    meaning: "A set of tools. Yours may replace a built-in one, an admin's replaces both, a project's must have a new name.",
+    names: Names::Listed,
+    keys: &[key(
+        "tools",
+        Sort::Globs,
+        EVERYBODY,
+        "Globs on tool names; with `!` in front, those that are not in it.",
+        "[\"*\", \"!delete\"]",
+    )],
+};
+
+pub(crate) const AGENTS: Table = Table {
+    header: "agents.NAME",
+    meaning: "What one agent may do. It can only be narrower than what holds for everybody.",
+    names: Names::Listed,
+    keys: &[PROFILE, APPROVE, ALLOW, ASK, DENY],
+};
+
+pub(crate) const LIMITS: Table = Table {
+    header: "limits",
+    meaning: "Sizes and times. You set them; an admin and a project may only lower them.",
+    names: Names::Listed,
+    keys: &[
+        key(
+            "input_bytes",
+            Sort::Limit,
+            EVERYBODY,
+            "The longest input of a call, in bytes.",
+            "1000000",
+        ),
+        key(
+            "content_bytes",
+            Sort::Limit,
+            EVERYBODY,
+            "The longest text that a model is shown, in bytes.",
+            "51200",
+        ),
+        key(
+            "content_lines",
+            Sort::Limit,
+            EVERYBODY,
+            "The most lines that a model is shown.",
+            "1000",
+        ),
+        key(
+            "approval_wait_secs",
+            Sort::Limit,
+            EVERYBODY,
+            "How long a question waits for an answer, in seconds.",
+            "300",
+        ),
+    ],
+};
+
+pub(crate) const ROOTS: Table = Table {
+    header: "roots",
+    meaning: "Folders outside the workspace that file tools may work in. The files of `docs` are called `@docs/…`.",
+    names: Names::Free,
+    keys: &[key(
+        "docs",
+        Sort::Folder,
+        THE_PERSON,
+        "The folder. A whole path; `~/` is your home. The name may have letters, digits, `-`, `_` and `.`.",
+        "\"~/docs\"",
+    )],
+};
+
+/// In the order of the reference page.
+pub(crate) const TABLES: [&Table; 6] = [&ROOT, &SECRETS, &PROFILES, &AGENTS, &LIMITS, &ROOTS];
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{
+        super::file::{Place, parse},
+        *,
+    };
+
+    /// A file that sets one key as its example does.
+    fn written(table: &Table, key: &Key) -> String {
+        let header = table.header.replace("NAME", "x");
+        let header = if header.is_empty() { header } else { format!("[{header}]\n") };
+        format!("{header}{} = {}\n", key.name, key.example)
+    }
+
+    #[test]
+    fn every_example_is_taken_from_whom_the_table_names_and_from_nobody_else() {
+        let home = Path::new("/home/ada");
+        for table in TABLES {
+            for key in table.keys.iter().filter(|key| !key.example.is_empty()) {
+                let text = written(table, key);
+                for kind in EVERYBODY {
+                    let read = parse(&text, &Place::new(*kind, Path::new("f.toml"), Some(home)));
+                    let may = key.whose.contains(kind);
+                    assert_eq!(read.is_ok(), may, "{kind:?}: {text}{:?}", read.err());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_of_another_sort_is_refused() {
+        for table in TABLES {
+            for key in table.keys {
+                let other = match key.sort {
+                    Sort::Limit | Sort::Table(_) => "\"text\"",
+                    _ => "7",
+                };
+                let key = Key { example: other, ..*key };
+                let place = Place::new(LayerKind::User, Path::new("f.toml"), None);
+                let error = parse(&written(table, &key), &place).err();
+                let told = error.map(|error| error.to_string()).unwrap_or_default();
+                assert!(told.contains("expected"), "{}: {told}", key.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_limit_has_a_key_and_a_default() {
+        let with_default =
+            LIMITS.keys.iter().filter(|key| key.default(&LIMITS).is_some()).map(|key| key.name);
+        assert!(with_default.eq(Limit::ALL.iter().map(|(name, _)| *name)));
+        assert_eq!(
+            ROOT.key("approve").and_then(|key| key.default(&ROOT)).as_deref(),
+            Some("\"contained\"")
+        );
+    }
+}

@@ -1,0 +1,101 @@
+//! The examples of a tool's schema as lines for a shell. Each is parsed again by the command that it is for, so that no
+//! page shows a line that does not say what the JSON says.
+
+use clap::{Arg, ArgAction, Command};
+use haft_core::{ToolError, ToolSpec};
+use serde_json::Value;
+
+use crate::tool_command::ToolCommand;
+
+/// Each example as a command line and as JSON.
+pub(super) fn lines(spec: &ToolSpec, form: &ToolCommand) -> Vec<String> {
+    let examples = spec.input.as_value().get("examples").and_then(Value::as_array);
+    let examples = examples.into_iter().flatten();
+    examples
+        .flat_map(|input| [typed(spec, form, input), Some(called(spec, input))])
+        .flatten()
+        .collect()
+}
+
+fn called(spec: &ToolSpec, input: &Value) -> String {
+    format!("haft call {} {}", spec.name, quoted(&input.to_string()))
+}
+
+/// None when the command cannot say it.
+fn typed(spec: &ToolSpec, form: &ToolCommand, input: &Value) -> Option<String> {
+    let mut command = form.command(spec, "");
+    command.build();
+    let words = words(&command, input);
+    let typed = [spec.name.to_string()].into_iter().chain(words.iter().cloned());
+    let matches = command.try_get_matches_from(typed).ok()?;
+    let nothing = || Err(ToolError::input("an example reads no standard input"));
+    let says_the_same = form.input(&matches, nothing).is_ok_and(|said| said == *input);
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    says_the_same.then(|| format!("haft {} {}", spec.name, words.join(" ")))
+}
+
+fn words(command: &Command, input: &Value) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut said = Vec::new();
+    let positional = command.get_positionals();
+    let options = command.get_arguments().filter(|arg| !arg.is_positional());
+    for arg in positional.chain(options) {
+        // See `Field::id`: whatever stands before it, the property's name is the last part.
+        let Some((_, field)) = arg.get_id().as_str().split_once("input.") else { continue };
+        let Some(value) = input.get(field).filter(|_| !said.contains(&field)) else { continue };
+        said.push(field);
+        words.extend(spoken(arg, value));
+    }
+    words
+}
+
+fn spoken(arg: &Arg, value: &Value) -> Vec<String> {
+    let flag = arg.get_long().map(|long| format!("--{long}"));
+    if matches!(arg.get_action(), ArgAction::SetTrue) {
+        return flag.filter(|_| *value == Value::Bool(true)).into_iter().collect();
+    }
+    let values = match value {
+        Value::Array(items) if matches!(arg.get_action(), ArgAction::Append) => items.clone(),
+        one => vec![one.clone()],
+    };
+    let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    values.iter().flat_map(|value| flag.clone().into_iter().chain([word(value)])).collect()
+}
+
+/// As a shell reads it back.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@%+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_read_them_otherwise() {
+        for (word, expected) in [
+            ("src/main.rs", "src/main.rs"),
+            ("*.rs", "'*.rs'"),
+            ("it's", r"'it'\''s'"),
+            ("", "''"),
+            ("ä", "'ä'"),
+        ] {
+            assert_eq!(quoted(word), expected);
+        }
+    }
+
+    #[test]
+    fn every_example_of_the_catalogue_can_be_typed() {
+        for tool in haft_tools::all() {
+            let spec = haft_core::Tool::spec(tool);
+            let form = ToolCommand::of(&spec.input, &["workspace", "json"]);
+            let lines = lines(spec, &form);
+            assert!(lines.len() >= 2 && lines.len().is_multiple_of(2), "{}: {lines:?}", spec.name);
+        }
+    }
+}
