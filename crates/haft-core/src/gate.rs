@@ -30,7 +30,7 @@ use crate::{
     approval::no_such_request,
     call::{CancelSignal, Services},
     clock::now_ms,
-    ids::new_id,
+    ids::new_call_id,
     policy::Action,
     queue::PathQueue,
 };
@@ -296,7 +296,7 @@ impl Inner {
         let CallRequest { tool, input, context } = request;
         let call_id: Arc<str> = match &context.call_id {
             Some(id) => id.as_str().into(),
-            None => new_id("call").into(),
+            None => new_call_id().into(),
         };
         let info = CallInfo {
             session: context.session.clone(),

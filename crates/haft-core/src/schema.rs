@@ -417,6 +417,30 @@ mod tests {
     }
 
     #[test]
+    fn what_the_content_says_is_left_out_beside_it() {
+        #[derive(JsonSchema)]
+        #[expect(dead_code, reason = "only its schema is looked at")]
+        struct Found {
+            #[schemars(extend("x-in-content" = true))]
+            paths: Vec<String>,
+            total: usize,
+        }
+        let schema = Schema::of_output::<Found>();
+        assert_eq!(
+            schema.as_value()["required"],
+            json!(["total"]),
+            "nobody may rely on the others"
+        );
+        assert!(schema.as_value()["properties"]["paths"].get(IN_CONTENT).is_none());
+        let beside = schema.beside_content();
+        assert!(beside["properties"].get("paths").is_none(), "{beside}");
+        assert_eq!(beside["properties"]["total"]["type"], "integer");
+        let mut data = json!({"paths": ["a"], "total": 1});
+        schema.without_content(&mut data);
+        assert_eq!(data, json!({"total": 1}));
+    }
+
+    #[test]
     fn a_union_is_explained_by_its_closest_branch() {
         let schema = Schema::from_value(json!({
             "type": "object",

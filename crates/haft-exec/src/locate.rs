@@ -41,29 +41,39 @@ pub(crate) enum LastLink {
 /// # Errors
 /// Of kind `input` when it is no path at all or a circle of links.
 pub(crate) fn locate(roots: &[Root], path: &Path, last: LastLink) -> Result<Place, ToolError> {
+    look_for(roots, path, last).map(|(place, _)| place)
+}
+
+/// The same, and what was seen there if that did not take a second look.
+pub(crate) fn look_for(
+    roots: &[Root],
+    path: &Path,
+    last: LastLink,
+) -> Result<(Place, Option<FileType>), ToolError> {
     check(path)?;
     let ahead = VecDeque::new();
     let mut walk = Walk { roots, last, root: 0, done: PathBuf::new(), ahead, links: 0 };
     match start(roots, path) {
         Ok((root, below)) => {
             if let Some(plain) = plain_names(&below)
-                && is_free_of_links(&roots[root], &plain, last)
+                && let Look::Plain(seen) = look(&roots[root], &plain, last)
             {
-                return Ok(Place::Inside { root, path: plain });
+                return Ok((Place::Inside { root, path: plain }, seen));
             }
             walk.root = root;
             walk.ahead.extend(below.components().filter_map(Part::of));
         }
         Err(elsewhere) => {
             if let Some(outside) = walk.enter(&elsewhere) {
-                return Ok(Place::Outside(outside));
+                return Ok((Place::Outside(outside), None));
             }
         }
     }
-    walk.follow().ok_or_else(|| {
+    let place = walk.follow().ok_or_else(|| {
         ToolError::input(format!("`{}` is a circle of links", path.display()))
             .hint("name the file itself")
-    })
+    })?;
+    Ok((place, None))
 }
 
 fn check(path: &Path) -> Result<(), ToolError> {
@@ -125,17 +135,27 @@ fn plain_names(path: &Path) -> Option<PathBuf> {
 }
 
 /// One question to the kernel, which is all that most paths need. A missing name ends the path: there is no link after it.
-fn is_free_of_links(root: &Root, path: &Path, last: LastLink) -> bool {
+fn look(root: &Root, path: &Path, last: LastLink) -> Look {
     if path.as_os_str().is_empty() {
-        return true;
+        return Look::Plain(None);
     }
     match root.open_at(path, OFlags::PATH) {
-        Ok(_) if last == LastLink::Keep => true,
-        Ok(handle) => !is_link(&handle),
-        Err(Errno::LOOP) => false,
+        Ok(_) if last == LastLink::Keep => Look::Plain(None),
+        Ok(handle) => match fs::fstat(handle).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+            Ok(kind) if kind.is_symlink() => Look::Links,
+            seen => Look::Plain(seen.ok()),
+        },
+        Err(Errno::LOOP) => Look::Links,
         // Missing, closed to us, a mount: whatever it is, opening it will say so.
-        Err(_) => true,
+        Err(_) => Look::Plain(None),
     }
+}
+
+/// What one question to the kernel tells of a path.
+enum Look {
+    /// No links in it; what is there, if that was seen.
+    Plain(Option<FileType>),
+    Links,
 }
 
 fn is_link(handle: &impl std::os::fd::AsFd) -> bool {

@@ -15,11 +15,14 @@ use haft_core::{
         SearchFiles, Searched, Stop, Tree, WalkTree, Warrant,
     },
 };
-use rustix::{fs::OFlags, io::Errno};
+use rustix::{
+    fs::{FileType, OFlags},
+    io::Errno,
+};
 
 use crate::{
     change, entries, facts, find, grep,
-    locate::{LastLink, Place, locate},
+    locate::{LastLink, Place, locate, look_for},
     near,
     open_file::Handle,
     root::Root,
@@ -48,6 +51,8 @@ pub(crate) struct Spot<'a> {
     pub(crate) path: PathBuf,
     /// How it is called in messages and answers.
     pub(crate) shown: PathBuf,
+    /// What was there when the path was looked up, if that was seen.
+    pub(crate) seen: Option<FileType>,
 }
 
 impl Workspace {
@@ -92,15 +97,15 @@ impl Workspace {
         last: LastLink,
         warrant: &Warrant,
     ) -> Result<Spot<'_>, ToolError> {
-        match locate(&self.roots, path, last)? {
-            Place::Inside { root, path } => {
+        match look_for(&self.roots, path, last)? {
+            (Place::Inside { root, path }, seen) => {
                 let root = &self.roots[root];
                 let shown = root.shown(&path);
                 warrant.check(&shown)?;
                 let path = if path.as_os_str().is_empty() { PathBuf::from(".") } else { path };
-                Ok(Spot { root, path, shown })
+                Ok(Spot { root, path, shown, seen })
             }
-            Place::Outside(real) => Err(self.outside(path, &real)),
+            (Place::Outside(real), _) => Err(self.outside(path, &real)),
         }
     }
 
@@ -199,18 +204,19 @@ impl Disk for Workspace {
     fn open(&self, path: &Path, warrant: &Warrant) -> Result<Opened, ToolError> {
         let handle = self.at(path, LastLink::Follow, warrant, |spot| {
             // First without opening: a device may act, and a pipe wait, when it is opened.
-            let facts = facts::of(&spot.root.open_at(&spot.path, OFlags::PATH)?, &spot.shown)?;
-            match facts.kind {
-                FileKind::File => {
-                    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-                    let handle = spot.root.open_at(&spot.path, flags)?;
-                    let facts = facts::of(&handle, &spot.shown)?;
-                    Ok((Some(handle), facts))
+            if spot.seen.is_none_or(|seen| !seen.is_file()) {
+                let facts = facts::of(&spot.root.open_at(&spot.path, OFlags::PATH)?, &spot.shown)?;
+                match facts.kind {
+                    FileKind::File => {}
+                    // It was none when the path was looked up.
+                    FileKind::Link => return Err(Errno::LOOP),
+                    _ => return Ok((None, facts)),
                 }
-                // It was none when the path was looked up.
-                FileKind::Link => Err(Errno::LOOP),
-                _ => Ok((None, facts)),
             }
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+            let handle = spot.root.open_at(&spot.path, flags)?;
+            let facts = facts::of(&handle, &spot.shown)?;
+            Ok((Some(handle), facts))
         })?;
         opened(handle)
     }

@@ -106,7 +106,7 @@ async fn run(
     context: &RequestContext<RoleServer>,
     link: &Link,
 ) -> Result<Answer, ToolError> {
-    if link.capabilities.elicitation.is_none() {
+    if !link.fills_in_forms() {
         // Nobody can be asked: the mode decides, and a refusal says how to allow it.
         return Ok(Answer::Done(Box::new(gate.call(request).await)));
     }
@@ -151,6 +151,11 @@ async fn answer(
     };
     if let Some(questions) = round.unanswered(connection, link, None, InputRequests::new())? {
         return Ok(questions.into());
+    }
+    if outcome.error.is_some()
+        && let Some(refusal) = link.refusal()
+    {
+        return Err(refusal);
     }
     if let Some(error) = &outcome.error
         && error.kind == ErrorKind::NotFound

@@ -3,20 +3,23 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use haft_core::{Call, Capability, Need, Power, ToolError};
+use haft_core::{
+    Call, CancellationToken, Capability, Context, Gate, Need, Power, Schema, ToolError,
+};
 use rmcp::{
-    RoleServer,
+    ErrorData, RoleServer,
     model::{
         ClientCapabilities, ClientResult, CreateMessageRequest, CreateMessageRequestParams,
-        ElicitRequest, ElicitRequestParams, ElicitResult, InputRequest, InputRequests,
-        ListRootsRequest, LoggingLevel, LoggingMessageNotificationParam, ServerRequest,
+        ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, GetExtensions,
+        InputRequest, InputRequests, ListRootsRequest, LoggingLevel,
+        LoggingMessageNotificationParam, RequestId, ServerRequest,
     },
-    service::Peer,
+    service::{OriginatingRequestId, Peer},
 };
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::rounds::Rounds;
+use crate::{http::sessions::Answer, rounds::Rounds, server::Server};
 
 /// Which way of asking the client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,15 +36,51 @@ pub struct Client(pub(crate) Arc<Link>);
 
 pub(crate) struct Link {
     pub(crate) peer: Peer<RoleServer>,
+    /// The request that this is about.
+    pub(crate) request: RequestId,
+    /// Where its answer goes, if the client can come back for it.
+    pub(crate) answer: Option<Arc<Answer>>,
     pub(crate) era: Era,
     pub(crate) capabilities: Arc<ClientCapabilities>,
     /// The least severe message it wants to see; none when it wants none.
     pub(crate) log_level: Option<LoggingLevel>,
     /// Who calls, for code that calls tools on the client's behalf.
-    pub(crate) caller: haft_core::Context,
+    pub(crate) caller: Arc<Caller>,
+    pub(crate) cancel: CancellationToken,
     pub(crate) rounds: Mutex<Rounds>,
     /// What has to be answered before this can go on.
     pub(crate) wanted: Mutex<InputRequests>,
+    /// What the protocol itself says when the work fails for the client's sake.
+    pub(crate) refusal: Mutex<Option<ErrorData>>,
+}
+
+/// Who calls, as the gate is told of it. The same for all calls of a connection.
+pub(crate) struct Caller {
+    session: String,
+    pub(crate) agents: Vec<String>,
+    profile: Option<String>,
+}
+
+impl Caller {
+    pub(crate) fn new(server: &Server) -> Self {
+        Self {
+            session: format!("mcp-{}", uuid::Uuid::now_v7().simple()),
+            agents: vec![server.0.agent.clone().unwrap_or_else(|| "mcp".to_owned())],
+            profile: server.0.profile.clone(),
+        }
+    }
+
+    pub(crate) fn context(&self, cancel: CancellationToken) -> Context {
+        let mut context = Context::new(&*self.session);
+        context.agents.clone_from(&self.agents);
+        context.profile.clone_from(&self.profile);
+        context.cancel = cancel;
+        context
+    }
+
+    pub(crate) fn sees(&self, gate: &Gate, tool: &str) -> bool {
+        gate.policy().shows(tool, &self.agents, self.profile.as_deref())
+    }
 }
 
 impl Capability for Client {
@@ -67,18 +106,29 @@ impl Client {
         message: &str,
         form: Value,
     ) -> Result<ElicitResult, ToolError> {
-        if self.0.capabilities.elicitation.is_none() {
-            return Err(cannot("fill in forms", "elicitation"));
+        if !self.0.fills_in_forms() {
+            return Err(self.cannot("fill in forms", "elicitation"));
         }
-        let requested_schema = serde_json::from_value(form).map_err(|error| {
+        let not_a_form = |error: &dyn std::fmt::Display| {
             ToolError::internal(format!("the form `{key}` is not one that MCP knows: {error}"))
-        })?;
+        };
+        let fields = Schema::from_value(form.clone()).map_err(|error| not_a_form(&error))?;
+        let requested_schema = serde_json::from_value(form).map_err(|error| not_a_form(&error))?;
         let params = ElicitRequestParams::FormElicitationParams {
             meta: None,
             message: message.to_owned(),
             requested_schema,
         };
-        self.ask(key, InputRequest::Elicitation(ElicitRequest::new(params))).await
+        let question = InputRequest::Elicitation(ElicitRequest::new(params));
+        let answer: ElicitResult = self.ask(key, question).await?;
+        if answer.action == ElicitationAction::Accept {
+            let content = answer.content.clone().unwrap_or_else(|| json!({}));
+            let wrong = fields.violations(&content);
+            if !wrong.is_empty() {
+                return Err(self.senseless(key, &wrong.join("; ")));
+            }
+        }
+        Ok(answer)
     }
 
     /// Asks the client's model.
@@ -91,7 +141,7 @@ impl Client {
         params: CreateMessageRequestParams,
     ) -> Result<Value, ToolError> {
         if self.0.capabilities.sampling.is_none() {
-            return Err(cannot("ask its model", "sampling"));
+            return Err(self.cannot("ask its model", "sampling"));
         }
         self.ask(key, InputRequest::CreateMessage(CreateMessageRequest::new(params))).await
     }
@@ -102,7 +152,7 @@ impl Client {
     /// As for [`Client::elicit`].
     pub async fn roots(&self, key: &str) -> Result<Value, ToolError> {
         if self.0.capabilities.roots.is_none() {
-            return Err(cannot("say where it works", "roots"));
+            return Err(self.cannot("say where it works", "roots"));
         }
         self.ask(key, InputRequest::ListRoots(ListRootsRequest::default())).await
     }
@@ -132,6 +182,14 @@ impl Client {
         let _ = self.0.peer.notify_logging_message(message).await;
     }
 
+    /// Lets go of the connection that waits for the answer to this request; the client comes back for it. For work that
+    /// takes longer than connections last. Over HTTP up to 2025-11-25; elsewhere nothing happens.
+    pub fn hang_up(&self) {
+        if let Some(answer) = &self.0.answer {
+            answer.hang_up();
+        }
+    }
+
     async fn ask<T: DeserializeOwned>(
         &self,
         key: &str,
@@ -150,10 +208,23 @@ impl Client {
                 }
             },
         };
-        serde_json::from_value(answer).map_err(|error| {
-            ToolError::input(format!("the client's answer to `{key}` makes no sense: {error}"))
-                .hint("answer in the form that was asked for")
-        })
+        serde_json::from_value(answer).map_err(|error| self.senseless(key, &error.to_string()))
+    }
+
+    /// What the client was not asked because it did not say that it can answer.
+    fn cannot(&self, what: &str, capability: &str) -> ToolError {
+        let lacking = serde_json::from_value(json!({capability: {}})).unwrap_or_default();
+        self.0.refuse(ErrorData::missing_required_client_capability(lacking));
+        ToolError::unavailable(format!(
+            "this client cannot {what}: it does not announce `{capability}`"
+        ))
+        .hint("use a client that does, or do without")
+    }
+
+    fn senseless(&self, key: &str, problem: &str) -> ToolError {
+        let message = format!("the client's answer to `{key}` makes no sense: {problem}");
+        self.0.refuse(ErrorData::invalid_params(message.clone(), None));
+        ToolError::input(message).hint("answer in the form that was asked for")
     }
 
     fn rounds(&self) -> MutexGuard<'_, Rounds> {
@@ -166,14 +237,34 @@ impl Link {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether it can be asked by a form; one that opens addresses only cannot.
+    pub(crate) fn fills_in_forms(&self) -> bool {
+        let elicitation = self.capabilities.elicitation.as_ref();
+        elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
+    }
+
+    /// From 2026-07-28 these are errors of the protocol and not results; before, a model reads them like any failure.
+    fn refuse(&self, refusal: ErrorData) {
+        if self.era == Era::Stateless {
+            *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
+        }
+    }
+
+    /// How the protocol says that the work failed, if it failed for the client's sake.
+    pub(crate) fn refusal(&self) -> Option<ErrorData> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// Asks a client of the earlier era and waits for its answer.
     pub(crate) async fn request(&self, question: InputRequest) -> Result<Value, ToolError> {
-        let request = match question {
+        let mut request = match question {
             InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
             InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
             InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
             _ => return Err(ToolError::internal("a question that this version does not know")),
         };
+        // Over HTTP the question goes out where the answer to the request will; not every client opens a second stream.
+        request.extensions_mut().insert(OriginatingRequestId(self.request.clone()));
         let answer = self.peer.send_request(request).await.map_err(|error| {
             ToolError::unavailable(format!("the client did not answer: {error}"))
         })?;
@@ -185,13 +276,6 @@ impl Link {
         };
         answer.map_err(|error| ToolError::internal(format!("the client's answer: {error}")))
     }
-}
-
-fn cannot(what: &str, capability: &str) -> ToolError {
-    ToolError::unavailable(format!(
-        "this client cannot {what}: it does not announce `{capability}`"
-    ))
-    .hint("use a client that does, or do without")
 }
 
 /// The order of RFC 5424, least severe first.

@@ -25,7 +25,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     Client, call,
-    client::{Era, Link},
+    client::{Caller, Era, Link},
     definition,
     place::Place,
     rounds::{Rounds, Subject},
@@ -51,12 +51,16 @@ const METHODS: &[&str] = &[
     "tools/list",
 ];
 
+/// Those of them that ended with the handshake.
+const UNTIL_2026: &[&str] =
+    &["initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"];
+
 /// How old a list may be that is handed out again.
 const LIST_AGE: Duration = Duration::from_secs(600);
 
 pub(crate) struct Connection {
     pub(crate) shared: Arc<Shared>,
-    session: String,
+    caller: Arc<Caller>,
     place: Place,
     listed: Mutex<Option<Listed>>,
     log_level: Mutex<Option<LoggingLevel>>,
@@ -90,7 +94,7 @@ impl Connection {
         let alive = CancellationToken::new();
         Self {
             shared: server.0.clone(),
-            session: format!("mcp-{}", uuid::Uuid::now_v7().simple()),
+            caller: Arc::new(Caller::new(server)),
             place: Place::new(server.0.clone()),
             listed: Mutex::default(),
             log_level: Mutex::default(),
@@ -139,18 +143,8 @@ impl Connection {
         format!("the person at {}", client.as_deref().unwrap_or("the client"))
     }
 
-    /// The caller, as the gate is told of it.
-    fn caller(&self) -> Context {
-        let agent = self.shared.agent.as_deref().unwrap_or("mcp");
-        let mut caller = Context::new(&*self.session).agent(agent);
-        caller.profile.clone_from(&self.shared.profile);
-        caller
-    }
-
     pub(crate) fn context(&self, context: &RequestContext<RoleServer>) -> Context {
-        let mut caller = self.caller();
-        caller.cancel = context.ct.clone();
-        caller
+        self.caller.context(context.ct.clone())
     }
 
     pub(crate) fn link(&self, context: &RequestContext<RoleServer>, rounds: Rounds) -> Arc<Link> {
@@ -161,12 +155,16 @@ impl Connection {
         };
         Arc::new(Link {
             peer: context.peer.clone(),
+            request: context.id.clone(),
+            answer: context.extensions.get().cloned(),
             era,
             capabilities: self.capabilities(context),
             log_level,
-            caller: self.context(context),
+            caller: self.caller.clone(),
+            cancel: context.ct.clone(),
             rounds: Mutex::new(rounds),
             wanted: Mutex::default(),
+            refusal: Mutex::default(),
         })
     }
 
@@ -202,10 +200,7 @@ impl Connection {
             return listed.tools.clone();
         }
         let definitions = registry.definitions(gate.surroundings()).await;
-        let caller = self.caller();
-        let is_shown =
-            |name: &str| gate.policy().shows(name, &caller.agents, caller.profile.as_deref());
-        let shown = definitions.specs.iter().filter(|spec| is_shown(&spec.name));
+        let shown = definitions.specs.iter().filter(|spec| self.caller.sees(gate, &spec.name));
         let tools = Arc::new(shown.map(|spec| definition::tool(spec, is_structured)).collect());
         *self.listed() = Some(Listed { changes, at: Instant::now(), tools: Arc::clone(&tools) });
         tools
@@ -252,6 +247,11 @@ fn refused(error: &ToolError) -> ErrorData {
         ErrorKind::Internal => ErrorData::internal_error(message, data),
         _ => ErrorData::invalid_params(message, data),
     }
+}
+
+fn no_method(method: &str) -> ErrorData {
+    let message = format!("there is no method `{method}`");
+    ErrorData::new(rmcp::model::ErrorCode::METHOD_NOT_FOUND, message, None)
 }
 
 impl ServerHandler for Connection {
@@ -336,7 +336,9 @@ impl ServerHandler for Connection {
         let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
         let ReadResourceRequestParams { uri, input_responses, request_state, .. } = request;
         let Some(resources) = &self.shared.resources else {
-            return Err(ErrorData::resource_not_found(format!("there is no resource {uri}"), None));
+            let data = json!({"uri": uri});
+            let message = format!("there is no resource {uri}");
+            return Err(ErrorData::resource_not_found(message, Some(data)));
         };
         let subject = || Subject::of("resources/read", &uri, &Value::Null);
         let round =
@@ -346,7 +348,13 @@ impl ServerHandler for Connection {
         if let Some(questions) = round.unanswered(self, &client.0, None, Default::default())? {
             return Ok(questions.into());
         }
-        let contents = read.map_err(|error| refused(&error))?;
+        let contents = read.map_err(|error| {
+            let mut refusal = client.0.refusal().unwrap_or_else(|| refused(&error));
+            if let Some(Value::Object(data)) = &mut refusal.data {
+                data.insert("uri".to_owned(), uri.clone().into());
+            }
+            refusal
+        })?;
         Ok(ReadResourceResult::new(contents).into())
     }
 
@@ -382,7 +390,7 @@ impl ServerHandler for Connection {
         match got {
             Ok(prompt) => Ok(prompt.into()),
             Err(error) => {
-                let mut refusal = refused(&error);
+                let mut refusal = client.0.refusal().unwrap_or_else(|| refused(&error));
                 // Only resources have a code of their own for what is not there.
                 if error.kind() == ErrorKind::NotFound {
                     refusal.code = rmcp::model::ErrorCode::INVALID_PARAMS;
@@ -421,8 +429,11 @@ impl ServerHandler for Connection {
     async fn set_level(
         &self,
         request: SetLevelRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        if self.era(&context) == Era::Stateless {
+            return Err(no_method("logging/setLevel"));
+        }
         *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.level);
         Ok(())
     }
@@ -502,14 +513,14 @@ impl ServerHandler for Connection {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        let method = request.method;
-        if METHODS.contains(&method.as_str()) {
+        let method = request.method.as_str();
+        let is_over = self.era(&context) == Era::Stateless && UNTIL_2026.contains(&method);
+        if METHODS.contains(&method) && !is_over {
             let message = format!("the parameters of `{method}` are not as the protocol has them");
             return Err(ErrorData::invalid_params(message, None));
         }
-        let message = format!("there is no method `{method}`");
-        Err(ErrorData::new(rmcp::model::ErrorCode::METHOD_NOT_FOUND, message, None))
+        Err(no_method(method))
     }
 }

@@ -120,7 +120,9 @@ async fn read(uri: &str, gate: &Gate, client: &Client) -> Result<Vec<ResourceCon
 
 /// Calls a tool as the client would, and gives its error as ours.
 async fn ask(gate: &Gate, client: &Client, tool: &str, input: Value) -> Result<Outcome, ToolError> {
-    let outcome = gate.call(CallRequest::new(tool, input, client.0.caller.clone())).await;
+    let outcome = gate
+        .call(CallRequest::new(tool, input, client.0.caller.context(client.0.cancel.clone())))
+        .await;
     match &outcome.error {
         None => Ok(outcome),
         Some(error) => Err(ToolError::new(error.kind, &error.message).hint(&error.hint)),

@@ -1,6 +1,8 @@
 //! A server over streamable HTTP. rmcp speaks the protocol; here are the door and its guards: who may connect, how much
 //! they may send, and how long they may take.
 
+pub(crate) mod sessions;
+
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited, combinators::BoxBody};
@@ -12,12 +14,11 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rmcp::transport::streamable_http_server::{
-    StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
-};
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::{net::TcpListener, sync::Semaphore, time::timeout};
 use tokio_util::sync::CancellationToken;
 
+use self::sessions::Sessions;
 use crate::{connection::Connection, server::Server};
 
 /// Where the protocol is spoken.
@@ -97,8 +98,8 @@ pub struct Listening {
 }
 
 struct Door {
-    service: StreamableHttpService<Connection, LocalSessionManager>,
-    sessions: Arc<LocalSessionManager>,
+    service: StreamableHttpService<Connection, Sessions>,
+    sessions: Arc<Sessions>,
     token: Option<blake3::Hash>,
 }
 
@@ -114,8 +115,8 @@ impl Server {
         let listener = TcpListener::bind(http.address)
             .await
             .map_err(|error| HttpError::Listen(http.address, error))?;
-        let mut sessions = LocalSessionManager::default();
-        sessions.session_config.keep_alive = Some(SESSION_PATIENCE);
+        let mut sessions = Sessions::default();
+        sessions.local.session_config.keep_alive = Some(SESSION_PATIENCE);
         let sessions = Arc::new(sessions);
         let mut hosts = http.hosts;
         hosts.push(http.address.ip().to_string());
@@ -200,10 +201,16 @@ impl Door {
             return refusal(StatusCode::SERVICE_UNAVAILABLE, "too many sessions; try again later");
         }
         let (head, body) = request.into_parts();
-        match whole(body).await {
+        let is_end = head.method == Method::DELETE;
+        let mut answer = match whole(body).await {
             Ok(body) => self.service.handle(Request::from_parts(head, Full::new(body))).await,
             Err(refused) => *refused,
+        };
+        if is_end && answer.status() == StatusCode::ACCEPTED {
+            // The session is over by now, and the Python client takes "accepted" for a failure.
+            *answer.status_mut() = StatusCode::NO_CONTENT;
         }
+        answer
     }
 
     fn admits(&self, headers: &HeaderMap) -> bool {
@@ -220,7 +227,7 @@ impl Door {
     async fn would_be_too_many(&self, request: &Request<Incoming>) -> bool {
         request.method() == Method::POST
             && !request.headers().contains_key("mcp-session-id")
-            && self.sessions.sessions.read().await.len() >= MOST_SESSIONS
+            && self.sessions.local.sessions.read().await.len() >= MOST_SESSIONS
     }
 }
 
@@ -264,4 +271,52 @@ fn refusal(status: StatusCode, message: &str) -> Answer {
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_core::Registry;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpStream,
+        time::Instant,
+    };
+
+    use super::*;
+
+    /// What is answered to a request that is never finished, and after which time. The clock is tokio's own.
+    async fn unfinished(request: &str) -> (String, Duration) {
+        let gate = haft_core::Gate::builder(Registry::default()).build();
+        let http = Http::at(([127, 0, 0, 1], 0).into());
+        let listening = Server::builder(gate).build().listen(http).await.expect("a free port");
+        let address = listening.listener.local_addr().expect("it listens");
+        tokio::spawn(listening.serve(CancellationToken::new()));
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        stream.write_all(request.as_bytes()).await.expect("it is taken");
+        let begin = Instant::now();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("an answer, or the end");
+        (answer, begin.elapsed())
+    }
+
+    #[track_caller]
+    fn check_about(waited: Duration, patience: Duration) {
+        let late = waited.checked_sub(patience);
+        assert!(late.is_some_and(|late| late < Duration::from_secs(1)), "{waited:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_never_ends_is_hung_up_on() {
+        let (answer, waited) = unfinished("POST /mcp HTTP/1.1\r\nHost: localhost\r\n").await;
+        check_about(waited, HEAD_PATIENCE);
+        assert!(!answer.contains(" 200 "), "{answer}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_never_comes_is_not_waited_for() {
+        let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{";
+        let (answer, waited) = unfinished(head).await;
+        check_about(waited, BODY_PATIENCE);
+        assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    }
 }

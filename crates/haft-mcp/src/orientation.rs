@@ -42,12 +42,10 @@ async fn text(gate: &Gate, client: &Client) -> String {
     let agent = caller.agents.last().map(String::as_str);
     let mode = gate.policy().mode_for(agent);
     let definitions = gate.registry().definitions(gate.surroundings()).await;
-    let is_shown =
-        |name: &str| gate.policy().shows(name, &caller.agents, caller.profile.as_deref());
     let tools: Vec<String> = definitions
         .specs
         .iter()
-        .filter(|spec| is_shown(&spec.name))
+        .filter(|spec| caller.sees(gate, &spec.name))
         .map(|spec| format!("- `{}` ({}): {}", spec.name, spec.effect, spec.title))
         .collect();
     format!(

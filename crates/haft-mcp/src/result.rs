@@ -68,8 +68,9 @@ fn block(attachment: Attachment) -> ContentBlock {
 
 /// The bytes of a resource: as text where they are text.
 pub(crate) fn contents(uri: String, mime: String, data: String) -> ResourceContents {
+    let is_text = mime.starts_with("text/") || mime == "application/json";
     let text = || String::from_utf8(STANDARD.decode(&data).ok()?).ok();
-    match mime.starts_with("text/").then(text).flatten() {
+    match is_text.then(text).flatten() {
         Some(text) => ResourceContents::text(text, uri).with_mime_type(mime),
         None => ResourceContents::blob(data, uri).with_mime_type(mime),
     }

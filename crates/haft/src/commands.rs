@@ -40,13 +40,17 @@ pub(crate) fn run(
 ) -> Result<ExitCode, Stop> {
     let options = globals::options();
     let word = command_word(arguments, &options);
+    if word == Some("mcp") {
+        // Apart from the others: a server has a runtime of its own.
+        let matches = parse(root(options).subcommand(mcp::command()), arguments)?;
+        return mcp::run(environment, terminal, catalogue()?, &matches);
+    }
     let bench = Bench::new(environment, terminal)?;
     match word {
         Some("call") => bench.call(&parse(root(options).subcommand(call_command()), arguments)?),
         Some("tools") => {
             bench.tools(&parse(root(options).subcommand(listing::command()), arguments)?)
         }
-        Some("mcp") => bench.mcp(&parse(root(options).subcommand(mcp::command()), arguments)?),
         Some("init") => bench.init(&parse(root(options).subcommand(init::command()), arguments)?),
         Some("reference") => {
             bench.reference(&parse(root(options).subcommand(pages::command()), arguments)?)
@@ -70,10 +74,7 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn new(environment: &'a Environment, terminal: &'a Arc<Terminal>) -> Result<Self, ToolError> {
-        let registry = Registry::default();
-        registry
-            .register_all(haft_tools::all())
-            .map_err(|error| ToolError::internal(error.to_string()))?;
+        let registry = catalogue()?;
         let runtime = calls::runtime().map_err(no_threads)?;
         Ok(Self { environment, terminal, registry, runtime })
     }
@@ -272,6 +273,14 @@ fn open_workspace(
         }
     }
     Ok(Arc::new(workspace))
+}
+
+fn catalogue() -> Result<Registry, ToolError> {
+    let registry = Registry::default();
+    registry
+        .register_all(haft_tools::all())
+        .map_err(|error| ToolError::internal(error.to_string()))?;
+    Ok(registry)
 }
 
 fn no_threads(error: io::Error) -> ToolError {

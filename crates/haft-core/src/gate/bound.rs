@@ -107,7 +107,7 @@ fn cut<'a>(text: &'a str, limits: &Limits) -> Option<Cut<'a>> {
 }
 
 fn count_lines(text: &str) -> usize {
-    text.bytes().filter(|byte| *byte == b'\n').count() + 1
+    memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1
 }
 
 fn head_of(text: &str, most_bytes: usize, most_lines: usize) -> &str {

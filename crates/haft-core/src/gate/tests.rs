@@ -857,3 +857,112 @@ async fn an_unknown_approval_cannot_be_taken_up() {
     let error = approvals.take_up("ask_1").await.expect_err("unknown");
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }
+
+/// Tells whether it runs in a task of its own, before and after it has waited.
+fn where_am_i() -> Probe {
+    Probe::new("where", |_| async {
+        let has_own_task = || tokio::task::try_id().is_some();
+        let before = has_own_task();
+        tokio::task::yield_now().await;
+        Ok(Reply::text(format!("{before} {}", has_own_task())))
+    })
+}
+
+/// Polled by hand, as a server polls it that has no task for it.
+fn poll_once<T>(future: &mut std::pin::Pin<Box<impl Future<Output = T>>>) -> std::task::Poll<T> {
+    future.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+}
+
+#[test]
+fn a_call_that_need_not_wait_ends_where_it_began() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let _inside = runtime.enter();
+    let panics = Probe::new("panics", |_| async { panic!("on purpose") });
+    let gate = builder([echo(), panics, where_am_i()]).start_in_place().build();
+    let mut done = Box::pin(gate.call(call("echo", json!({"limit": 1}))));
+    let std::task::Poll::Ready(outcome) = poll_once(&mut done) else { panic!("it waited") };
+    assert_eq!(outcome.content, r#"{"limit":1}"#);
+    let mut broken = Box::pin(gate.call(call("panics", json!({}))));
+    let std::task::Poll::Ready(outcome) = poll_once(&mut broken) else { panic!("it waited") };
+    assert!(outcome.content.contains("`panics` panicked: on purpose"), "{}", outcome.content);
+    // What has to wait goes on in a task, where deadline and call-off find it.
+    let waits = runtime.block_on(gate.call(call("where", json!({}))));
+    assert_eq!(waits.content, "false true");
+}
+
+#[tokio::test]
+async fn without_leave_a_tool_begins_in_a_task_of_its_own() {
+    let gate = builder([where_am_i()]).build();
+    assert_eq!(gate.call(call("where", json!({}))).await.content, "true true");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_began_in_place_still_has_a_deadline() {
+    let waits = Probe::new("waits", |_| std::future::pending());
+    let gate = builder([waits]).start_in_place().build();
+    assert_eq!(kind(&gate.call(call("waits", json!({}))).await), ErrorKind::Timeout);
+}
+
+/// Keeps what it hears.
+#[derive(Default)]
+struct Ear(Mutex<Vec<f64>>);
+
+impl crate::Listener for Ear {
+    fn hear(&self, what: &Happening) {
+        if let Happening::Progress(step) = what {
+            self.0.lock().expect("not poisoned").push(step.done);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_caller_hears_the_progress_of_its_own_call_only() {
+    let steps = Probe::new("steps", |call| async move {
+        let done = call.raw_input()["limit"].as_f64().unwrap_or_default();
+        Progress::from_call(&call)?.step(done, None, "");
+        Ok(Reply::default())
+    });
+    let gate = builder([steps]).build();
+    let (first, second) = (Arc::new(Ear::default()), Arc::new(Ear::default()));
+    for (ear, limit) in [(&first, 1), (&second, 2)] {
+        let mut request = call("steps", json!({"limit": limit}));
+        request.context.services.insert::<dyn crate::Listener>(ear.clone());
+        assert!(gate.call(request).await.is_ok());
+    }
+    assert_eq!(*first.0.lock().expect("not poisoned"), [1.0]);
+    assert_eq!(*second.0.lock().expect("not poisoned"), [2.0]);
+}
+
+#[tokio::test]
+async fn what_a_caller_brings_goes_before_what_the_program_has() {
+    let names =
+        Probe::new("names", |call| async move { Ok(Reply::text(&*call.service::<str>()?)) });
+    let gate = builder([names]).service::<str>("program".into()).build();
+    assert_eq!(gate.call(call("names", json!({}))).await.content, "program");
+    let mut request = call("names", json!({}));
+    request.context.services.insert::<str>("caller".into());
+    assert_eq!(gate.call(request).await.content, "caller");
+}
+
+#[tokio::test]
+async fn data_that_only_repeats_the_content_goes_first_when_there_is_too_much() {
+    #[derive(serde::Serialize, schemars::JsonSchema)]
+    struct Found {
+        #[schemars(extend("x-in-content" = true))]
+        paths: Vec<String>,
+        total: usize,
+    }
+    let finds = Probe::new("finds", |_| async {
+        let data = json!({"paths": vec!["x".repeat(1000); 1000], "total": 1000});
+        Ok(Reply { data: Some(data), ..Reply::text("many") })
+    });
+    let finds = finds.with(|spec| spec.output = Some(Schema::of_output::<Found>()));
+    let gate = builder([finds]).build();
+    let outcome = gate.call(call("finds", json!({}))).await;
+    assert_eq!(outcome.data, Some(json!({"total": 1000})));
+    let id = outcome.metadata["data_output_id"].as_str().expect("the whole is kept");
+    let whole = gate.outputs().read(id).await.expect("readable");
+    assert!(whole.len() > 1_000_000, "{}", whole.len());
+}

@@ -165,7 +165,7 @@ pub(super) fn seat<'a>(
         };
         match open_above(&spot) {
             Ok((above, missing)) => {
-                let Spot { root, path, shown } = spot;
+                let Spot { root, path, shown, .. } = spot;
                 return Ok(Seat { root, path, shown, above, missing, name });
             }
             Err(Errno::LOOP | Errno::AGAIN | Errno::INTR) => {}

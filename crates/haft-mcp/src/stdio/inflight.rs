@@ -3,7 +3,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -15,6 +18,7 @@ pub(super) struct Inflight {
     calls: Mutex<HashMap<RequestId, CancellationToken>>,
     /// Somebody waits for the last one to end.
     left: Condvar,
+    is_awaited: AtomicBool,
 }
 
 impl Inflight {
@@ -32,7 +36,9 @@ impl Inflight {
     /// Whether the call is still to be answered; it is not any more after this.
     pub(super) fn leave(&self, id: &RequestId) -> bool {
         let call = self.calls().remove(id);
-        self.left.notify_all();
+        if self.is_awaited.load(Ordering::Acquire) {
+            self.left.notify_all();
+        }
         call.is_some()
     }
 
@@ -52,6 +58,7 @@ impl Inflight {
 
     /// Waits until nothing is being made, but not longer than this.
     pub(super) fn wait(&self, most: Duration) {
+        self.is_awaited.store(true, Ordering::Release);
         drop(self.left.wait_timeout_while(self.calls(), most, |calls| !calls.is_empty()));
     }
 

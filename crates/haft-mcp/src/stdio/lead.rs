@@ -188,6 +188,10 @@ impl Line {
                     Ok(request) => self.call(id, request, peer),
                     Err(error) => self.refuse(Some(&id), &error),
                 },
+                (Some("tools/list"), Some(peer)) => match serde_json::from_slice(line) {
+                    Ok(ClientJsonRpcMessage::Request(list)) => self.call(id, list.request, peer),
+                    _ => self.relay(line, Some(&id)),
+                },
                 _ => self.relay(line, Some(&id)),
             },
             Ok(Kind::Notification) if method == Some("notifications/cancelled") => {

@@ -9,7 +9,10 @@ use std::{
     thread,
 };
 
-use rustix::io::Errno;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
 use tokio_util::sync::CancellationToken;
 
 pub(super) struct Outbox {
@@ -25,6 +28,8 @@ struct State {
     waiting: VecDeque<Vec<u8>>,
     is_writing: bool,
     has_writer: bool,
+    /// Somebody waits until everything is written.
+    is_ending: bool,
 }
 
 impl Outbox {
@@ -50,14 +55,41 @@ impl Outbox {
         state.is_writing = true;
         drop(state);
         self.write(messages);
-        self.state().is_writing = false;
-        self.changed.notify_all();
+        let mut state = self.state();
+        state.is_writing = false;
+        // Waking a thread takes longer than most calls.
+        let is_awaited = !state.waiting.is_empty() || state.is_ending;
+        drop(state);
+        if is_awaited {
+            self.changed.notify_all();
+        }
     }
 
-    /// The same without waiting.
-    pub(super) fn send(self: &Arc<Self>, messages: Vec<u8>) {
+    /// The same without waiting: as much as the pipe takes at once, and the rest by another thread.
+    pub(super) fn send(self: &Arc<Self>, mut messages: Vec<u8>) {
         let mut state = self.state();
-        state.waiting.push_back(messages);
+        if state.is_writing || !state.waiting.is_empty() {
+            state.waiting.push_back(messages);
+            return self.have_written(state);
+        }
+        state.is_writing = true;
+        drop(state);
+        let written = self.write_while_free(&messages);
+        let mut state = self.state();
+        state.is_writing = false;
+        if written < messages.len() && !self.gone.is_cancelled() {
+            messages.drain(..written);
+            // Before whatever came meanwhile: its beginning is in the pipe already.
+            state.waiting.push_front(messages);
+        }
+        if state.waiting.is_empty() && !state.is_ending {
+            return;
+        }
+        self.have_written(state);
+    }
+
+    /// Sees to it that somebody writes what waits.
+    fn have_written(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         if !state.has_writer {
             state.has_writer = true;
             let outbox = self.clone();
@@ -76,7 +108,8 @@ impl Outbox {
 
     /// Waits until everything is written, or nobody reads any more.
     pub(super) fn finish(&self) {
-        let state = self.state();
+        let mut state = self.state();
+        state.is_ending = true;
         let is_busy = |state: &mut State| {
             !self.gone.is_cancelled() && (state.is_writing || !state.waiting.is_empty())
         };
@@ -107,15 +140,35 @@ impl Outbox {
         }
     }
 
+    /// How much was written without waiting.
+    fn write_while_free(&self, messages: &[u8]) -> usize {
+        // A pipe that is ready takes at least so much.
+        const AT_ONCE: usize = 4096;
+        let mut written = 0;
+        for piece in messages.chunks(AT_ONCE) {
+            if !self.is_free() {
+                break;
+            }
+            self.write(piece);
+            written += piece.len();
+        }
+        written
+    }
+
+    fn is_free(&self) -> bool {
+        let mut polled = [PollFd::new(&self.fd, PollFlags::OUT)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut polled, Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+
     fn write(&self, mut rest: &[u8]) {
         while !rest.is_empty() && !self.gone.is_cancelled() {
             match rustix::io::write(self.fd, rest) {
                 Ok(written) => rest = rest.get(written..).unwrap_or_default(),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
-                    let mut polled =
-                        [rustix::event::PollFd::new(&self.fd, rustix::event::PollFlags::OUT)];
-                    let _ = rustix::event::poll(&mut polled, None);
+                    let mut polled = [PollFd::new(&self.fd, PollFlags::OUT)];
+                    let _ = poll(&mut polled, None);
                 }
                 Err(_) => self.gone.cancel(),
             }
@@ -124,8 +177,6 @@ impl Outbox {
 
     /// Whether the other end was closed.
     pub(super) fn is_closed(&self) -> io::Result<bool> {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
         let mut polled = [PollFd::new(&self.fd, PollFlags::empty())];
         poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
         Ok(polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP))

@@ -2,7 +2,9 @@
 
 use std::{
     convert::Infallible,
-    sync::{Arc, OnceLock},
+    pin::Pin,
+    sync::{Arc, OnceLock, PoisonError},
+    task::{Context, Waker},
 };
 
 use rmcp::{
@@ -27,7 +29,12 @@ pub(super) struct Relay {
     pub(super) peer: Arc<OnceLock<Peer<RoleServer>>>,
     /// Requests that rmcp has not answered yet.
     open: watch::Sender<usize>,
+    /// Until the client has introduced itself, which is driven by the thread that reads: a switch to another one for every
+    /// message would be half the time that a client waits for its list of tools.
+    introduction: std::sync::Mutex<Option<Introduction>>,
 }
+
+type Introduction = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Relay {
     /// Starts the conversation. Needs a runtime around it.
@@ -36,8 +43,8 @@ impl Relay {
         let peer = Arc::new(OnceLock::new());
         let open = watch::Sender::new(0);
         let end = End { receiver: Arc::new(Mutex::new(receiver)), outbox, open: open.clone() };
-        tokio::spawn(converse(connection, end, peer.clone()));
-        Self { sender, peer, open }
+        let introduction: Introduction = Box::pin(converse(connection, end, peer.clone()));
+        Self { sender, peer, open, introduction: std::sync::Mutex::new(Some(introduction)) }
     }
 
     /// Hands a message over; waits when rmcp is far behind.
@@ -47,6 +54,12 @@ impl Relay {
         }
         // It only fails when the conversation is over.
         let _ = self.sender.blocking_send(message);
+        let mut introduction = self.introduction.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody has to wake it: it waits for messages only, and they come from here.
+        let mut context = Context::from_waker(Waker::noop());
+        if introduction.as_mut().is_some_and(|it| it.as_mut().poll(&mut context).is_ready()) {
+            *introduction = None;
+        }
     }
 
     /// Waits until every request is answered.
@@ -70,7 +83,8 @@ async fn converse(connection: Arc<Connection>, end: End, peer: Arc<OnceLock<Peer
         match serve_server(connection.clone(), end.clone()).await {
             Ok(running) => {
                 let _ = peer.set(running.peer().clone());
-                let _ = running.waiting().await;
+                // From here on rmcp goes its own way; nobody waits for its end.
+                tokio::spawn(running.waiting());
                 return;
             }
             // A handshake that failed was answered with the reason; the client may try again.

@@ -15,7 +15,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-use super::{Bench, no_threads, open_workspace};
+use super::{no_threads, open_workspace};
 use crate::{
     config::Settings,
     environment::Environment,
@@ -82,83 +82,87 @@ pub(super) fn command() -> Command {
         )
 }
 
-impl Bench<'_> {
-    /// `haft mcp`
-    pub(super) fn mcp(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
-        let over_http = matches.get_one::<SocketAddr>("http").copied();
-        let mut globals = Globals::of(matches);
-        let roots: Vec<PathBuf> = matches.get_many("root").into_iter().flatten().cloned().collect();
-        let is_placed = globals.workspace.is_some() || !roots.is_empty();
-        if let Some(first) = roots.first() {
-            globals.workspace = Some(first.clone());
-        }
-        let desk = Desk {
-            environment: self.environment.clone(),
-            terminal: self.terminal.clone(),
-            registry: self.registry.clone(),
-            globals,
-            // Over HTTP several callers share the threads, so none may keep one to itself.
-            starts_in_place: over_http.is_none(),
-        };
-        let (gate, profile) = desk.gate(None, roots.get(1..).unwrap_or_default())?;
-        let mut server = Server::builder(gate)
-            .named("haft", env!("CARGO_PKG_VERSION"))
-            .title("haft")
-            .instructions(INSTRUCTIONS)
-            .profile(Some(profile))
-            .agent(desk.globals.agent.clone())
-            .structured(structured(matches))
-            .workspace_files()
-            .orientation();
-        if !is_placed {
-            server = server.by_roots(move |roots| {
-                let (first, others) =
-                    roots.split_first().ok_or_else(|| ToolError::input("no roots"))?;
-                Ok(desk.gate(Some(first), others)?.0)
-            });
-        }
-        match over_http {
-            None => server.build().stdio().map_err(no_threads)?,
-            Some(address) => self.serve_http(&server.build(), address, matches)?,
-        }
-        Ok(ExitCode::SUCCESS)
+/// `haft mcp`
+pub(super) fn run(
+    environment: &Environment,
+    terminal: &Arc<Terminal>,
+    registry: Registry,
+    matches: &ArgMatches,
+) -> Result<ExitCode, Stop> {
+    let over_http = matches.get_one::<SocketAddr>("http").copied();
+    let mut globals = Globals::of(matches);
+    let roots: Vec<PathBuf> = matches.get_many("root").into_iter().flatten().cloned().collect();
+    let is_placed = globals.workspace.is_some() || !roots.is_empty();
+    if let Some(first) = roots.first() {
+        globals.workspace = Some(first.clone());
     }
+    let desk = Desk {
+        environment: environment.clone(),
+        terminal: terminal.clone(),
+        registry,
+        globals,
+        // Over HTTP several callers share the threads, so none may keep one to itself.
+        starts_in_place: over_http.is_none(),
+    };
+    let (gate, profile) = desk.gate(None, roots.get(1..).unwrap_or_default())?;
+    let mut server = Server::builder(gate)
+        .named("haft", env!("CARGO_PKG_VERSION"))
+        .title("haft")
+        .instructions(INSTRUCTIONS)
+        .profile(Some(profile))
+        .agent(desk.globals.agent.clone())
+        .structured(structured(matches))
+        .workspace_files()
+        .orientation();
+    if !is_placed {
+        server = server.by_roots(move |roots| {
+            let (first, others) =
+                roots.split_first().ok_or_else(|| ToolError::input("no roots"))?;
+            Ok(desk.gate(Some(first), others)?.0)
+        });
+    }
+    match over_http {
+        None => server.build().stdio().map_err(no_threads)?,
+        Some(address) => serve_http(environment, terminal, &server.build(), address, matches)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
 
-    fn serve_http(
-        &self,
-        server: &Server,
-        address: SocketAddr,
-        matches: &ArgMatches,
-    ) -> Result<(), ToolError> {
-        let token = match matches.get_one::<PathBuf>("token-file") {
-            Some(file) => Some(token_in(file)?),
-            None => self.environment.token.clone(),
-        };
-        let is_open = token.is_none();
-        let mut http = Http::at(address).token(token);
-        for host in matches.get_many::<String>("host").into_iter().flatten() {
-            http = http.host(host);
-        }
-        let runtime = Builder::new_multi_thread().enable_all().build().map_err(no_threads)?;
-        let stopped = CancellationToken::new();
-        runtime.block_on(async {
-            let listening = server.listen(http).await.map_err(not_listening)?;
-            let url = listening.url().map_err(no_threads)?;
-            self.terminal.tell(Label::Note, &format!("serving MCP at {url}"));
-            if is_open {
-                let message = "no token: every program on this machine can call these tools; \
-                               set $HAFT_TOKEN or --token-file to change that";
-                self.terminal.tell(Label::Warning, message);
-            }
-            let stop = stopped.clone();
-            tokio::spawn(async move {
-                told_to_stop().await;
-                stop.cancel();
-            });
-            listening.serve(stopped).await;
-            Ok(())
-        })
+fn serve_http(
+    environment: &Environment,
+    terminal: &Terminal,
+    server: &Server,
+    address: SocketAddr,
+    matches: &ArgMatches,
+) -> Result<(), ToolError> {
+    let token = match matches.get_one::<PathBuf>("token-file") {
+        Some(file) => Some(token_in(file)?),
+        None => environment.token.clone(),
+    };
+    let is_open = token.is_none();
+    let mut http = Http::at(address).token(token);
+    for host in matches.get_many::<String>("host").into_iter().flatten() {
+        http = http.host(host);
     }
+    let runtime = Builder::new_multi_thread().enable_all().build().map_err(no_threads)?;
+    let stopped = CancellationToken::new();
+    runtime.block_on(async {
+        let listening = server.listen(http).await.map_err(not_listening)?;
+        let url = listening.url().map_err(no_threads)?;
+        terminal.tell(Label::Note, &format!("serving MCP at {url}"));
+        if is_open {
+            let message = "no token: every program on this machine can call these tools; \
+                               set $HAFT_TOKEN or --token-file to change that";
+            terminal.tell(Label::Warning, message);
+        }
+        let stop = stopped.clone();
+        tokio::spawn(async move {
+            told_to_stop().await;
+            stop.cancel();
+        });
+        listening.serve(stopped).await;
+        Ok(())
+    })
 }
 
 async fn told_to_stop() {
