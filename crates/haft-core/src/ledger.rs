@@ -53,13 +53,34 @@ pub trait Ledger: Send + Sync {
 
 /// Entries in memory: the newest ones, gone with the process.
 pub struct MemoryLedger {
-    entries: Mutex<VecDeque<LedgerEntry>>,
+    entries: Mutex<Entries>,
     most: usize,
+    most_bytes: usize,
+}
+
+#[derive(Default)]
+struct Entries {
+    newest: VecDeque<LedgerEntry>,
+    /// What their inputs take, roughly: somebody may write large files for days.
+    bytes: usize,
 }
 
 impl Default for MemoryLedger {
     fn default() -> Self {
-        Self { entries: Mutex::default(), most: 10_000 }
+        Self { entries: Mutex::default(), most: 2_000, most_bytes: 4 << 20 }
+    }
+}
+
+/// About how much memory a value takes.
+fn weight(value: &Value) -> usize {
+    const EACH: usize = 32;
+    EACH + match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(members) => {
+            members.iter().map(|(key, value)| key.len() + weight(value)).sum()
+        }
+        _ => 0,
     }
 }
 
@@ -67,17 +88,58 @@ impl MemoryLedger {
     /// What is recorded, oldest first.
     pub fn entries(&self) -> Vec<LedgerEntry> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.iter().cloned().collect()
+        entries.newest.iter().cloned().collect()
     }
 }
 
 impl Ledger for MemoryLedger {
     fn record(&self, entry: LedgerEntry) -> BoxFuture<'_, Result<(), ToolError>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        if entries.len() == self.most {
-            entries.pop_front();
+        entries.bytes += weight(&entry.input);
+        entries.newest.push_back(entry);
+        while entries.newest.len() > self.most || entries.bytes > self.most_bytes {
+            let Some(oldest) = entries.newest.pop_front() else { break };
+            entries.bytes -= weight(&oldest.input);
         }
-        entries.push_back(entry);
         Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn entry(number: usize, content: &str) -> LedgerEntry {
+        LedgerEntry {
+            call_id: number.to_string(),
+            session: String::new(),
+            agents: Vec::new(),
+            parent: None,
+            tool: "write".to_owned(),
+            input: json!({"content": content}),
+            repairs: Vec::new(),
+            accesses: Vec::new(),
+            decision: None,
+            verdict: None,
+            error: None,
+            output_sha256: String::new(),
+            began_ms: 0,
+            ms: 0,
+        }
+    }
+
+    #[tokio::test]
+    async fn memory_keeps_the_newest_by_number_and_by_size() {
+        let ledger = MemoryLedger { most: 3, most_bytes: 10_000, ..MemoryLedger::default() };
+        for number in 0..5 {
+            ledger.record(entry(number, "x")).await.expect("recorded");
+        }
+        let ids = || ledger.entries().into_iter().map(|entry| entry.call_id).collect::<Vec<_>>();
+        assert_eq!(ids(), ["2", "3", "4"]);
+        ledger.record(entry(5, &"x".repeat(9_000))).await.expect("recorded");
+        ledger.record(entry(6, &"x".repeat(9_000))).await.expect("recorded");
+        assert_eq!(ids(), ["6"], "the large ones do not add up");
     }
 }

@@ -13,7 +13,7 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-use crate::client::Link;
+use crate::{client::Link, quirks::Quirks};
 
 /// The name of the question.
 pub(crate) const KEY: &str = "approval";
@@ -27,6 +27,7 @@ pub(crate) async fn decide(
     link: &Link,
     by: &str,
     request: &Arc<ApprovalRequest>,
+    question: InputRequest,
     cancel: &CancellationToken,
 ) -> Result<(), ToolError> {
     let lapse = request.expires_ms.saturating_sub(request.created_ms);
@@ -35,13 +36,11 @@ pub(crate) async fn decide(
         _ = gate.approvals().settled(&request.id) => return Ok(()),
         () = lapse => (ApprovalState::Expired, None),
         () = cancel.cancelled() => (ApprovalState::Cancelled, None),
-        answer = link.request(question(request)) => {
-            let verdict = match answer {
-                Ok(answer) => verdict(request, by, &answer),
-                Err(error) => Verdict::deny(by, "mcp", Some(error.message().to_owned())),
-            };
-            (state_of(&verdict), Some(verdict))
-        }
+        answer = link.request(question) => match answer {
+            Ok(answer) => decision(request, by, &answer),
+            // It could not ask after all, which is nobody's no.
+            Err(_) => (ApprovalState::Cancelled, None),
+        },
     };
     settle(gate, request, state, verdict).await
 }
@@ -57,8 +56,8 @@ pub(crate) async fn decided(
     if record.state != ApprovalState::Pending {
         return Ok(());
     }
-    let verdict = verdict(&record.request, by, answer);
-    settle(gate, &record.request, state_of(&verdict), Some(verdict)).await
+    let (state, verdict) = decision(&record.request, by, answer);
+    settle(gate, &record.request, state, verdict).await
 }
 
 async fn settle(
@@ -74,19 +73,30 @@ async fn settle(
     }
 }
 
-fn state_of(verdict: &Verdict) -> ApprovalState {
-    if verdict.approved { ApprovalState::Approved } else { ApprovalState::Denied }
+/// What an answer comes to. A question that was put away unanswered is no decision: clients without a person in front of
+/// them do that.
+fn decision(
+    request: &ApprovalRequest,
+    by: &str,
+    answer: &Value,
+) -> (ApprovalState, Option<Verdict>) {
+    if answer.get("action").and_then(Value::as_str) == Some("cancel") {
+        return (ApprovalState::Cancelled, None);
+    }
+    let verdict = verdict(request, by, answer);
+    let state = if verdict.approved { ApprovalState::Approved } else { ApprovalState::Denied };
+    (state, Some(verdict))
 }
 
-pub(crate) fn questions(request: &ApprovalRequest) -> InputRequests {
-    InputRequests::from([(KEY.to_owned(), question(request))])
+pub(crate) fn questions(request: &ApprovalRequest, client: Quirks) -> InputRequests {
+    InputRequests::from([(KEY.to_owned(), question(request, client))])
 }
 
-fn question(request: &ApprovalRequest) -> InputRequest {
+pub(crate) fn question(request: &ApprovalRequest, client: Quirks) -> InputRequest {
     let params = ElicitRequestParams::FormElicitationParams {
         meta: None,
         message: words(request),
-        requested_schema: serde_json::from_value(form(request))
+        requested_schema: serde_json::from_value(form(request, client))
             .expect("the form has the shape that the protocol allows"),
     };
     InputRequest::Elicitation(ElicitRequest::new(params))
@@ -104,10 +114,11 @@ fn words(request: &ApprovalRequest) -> String {
     let (shown, rest) = text.split_at(end);
     let cut =
         if rest.is_empty() { String::new() } else { format!("\n[{} more bytes]", rest.len()) };
-    format!("{}\n({reason})\n\n{what}:\n{shown}{cut}", confirmation.message)
+    // What would be done stands first: some clients show two lines.
+    format!("{}\n{what}:\n{shown}{cut}\n\n({reason})", confirmation.message)
 }
 
-fn form(request: &ApprovalRequest) -> Value {
+fn form(request: &ApprovalRequest, client: Quirks) -> Value {
     let mut choices = vec![("once".to_owned(), "Yes, this once".to_owned())];
     for (number, rule) in request.suggestions.iter().take(2).enumerate() {
         choices.push((
@@ -117,7 +128,7 @@ fn form(request: &ApprovalRequest) -> Value {
     }
     choices.push(("no".to_owned(), "No".to_owned()));
     let (values, titles): (Vec<String>, Vec<String>) = choices.into_iter().unzip();
-    json!({
+    let mut form = json!({
         "type": "object",
         "properties": {
             "decision": {
@@ -126,14 +137,17 @@ fn form(request: &ApprovalRequest) -> Value {
                 "enum": values,
                 "enumNames": titles,
             },
-            "note": {
-                "type": "string",
-                "title": "Words for the model",
-                "description": "With a no: what to do instead",
-            },
         },
         "required": ["decision"],
-    })
+    });
+    if !client.fills_every_field {
+        form["properties"]["note"] = json!({
+            "type": "string",
+            "title": "Words for the model",
+            "description": "With a no: what to do instead",
+        });
+    }
+    form
 }
 
 fn verdict(request: &ApprovalRequest, by: &str, answer: &Value) -> Verdict {

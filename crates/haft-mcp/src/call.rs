@@ -28,7 +28,10 @@ pub(crate) async fn call(
         Ok(gate) => gate,
         Err(error) => return Ok(result::of(Outcome::failed(&params.name, &error), None).into()),
     };
-    let arguments = Value::Object(params.arguments.take().unwrap_or_default());
+    let quirks = connection.quirks(&context);
+    let mut arguments = params.arguments.take().unwrap_or_default();
+    quirks.clean(&mut arguments, |field| has_field(&gate, &params.name, field));
+    let arguments = Value::Object(arguments);
     let round = Round::open(connection, &context, &params, &arguments)?;
     let link = connection.link(&context, round.rounds.clone());
     let mut call = connection.context(&context);
@@ -39,7 +42,8 @@ pub(crate) async fn call(
         (steps, token)
     });
     let request = CallRequest::new(params.name, arguments, call);
-    let work = run(connection, &gate, request, &context, &link);
+    // Boxed here and below: it stands in two places, and what is rarely needed would be copied with every call.
+    let work = Box::pin(run(connection, &gate, request, &context, &link));
     let end = match steps {
         Some((steps, token)) => steps.tell(&context.peer, token, work).await,
         None => work.await,
@@ -99,6 +103,11 @@ impl Round {
     }
 }
 
+fn has_field(gate: &Gate, tool: &str, field: &str) -> bool {
+    let tool = gate.registry().ready(tool);
+    tool.is_some_and(|tool| tool.spec().input.properties().any(|(name, _)| name == field))
+}
+
 async fn run(
     connection: &Connection,
     gate: &Gate,
@@ -115,9 +124,10 @@ async fn run(
     let asked = match earlier.approval {
         Some(id) => {
             if let Some(answer) = earlier.answers.get(approval::KEY) {
-                approval::decided(gate, &connection.person(context), &id, answer).await?;
+                let person = connection.person(context);
+                Box::pin(approval::decided(gate, &person, &id, answer)).await?;
             }
-            return gate.resume(&id, caller).await;
+            return Box::pin(gate.resume(&id, caller)).await;
         }
         None => match gate.submit(request).await {
             Answer::Pending(asked) => asked,
@@ -127,8 +137,10 @@ async fn run(
     if link.era == Era::Stateless {
         return Ok(Answer::Pending(asked));
     }
-    approval::decide(gate, link, &connection.person(context), &asked, &caller.cancel).await?;
-    gate.resume(&asked.id, caller).await
+    let question = approval::question(&asked, connection.quirks(context));
+    let person = connection.person(context);
+    Box::pin(approval::decide(gate, link, &person, &asked, question, &caller.cancel)).await?;
+    Box::pin(gate.resume(&asked.id, caller)).await
 }
 
 async fn answer(
@@ -142,7 +154,7 @@ async fn answer(
     let outcome = match end {
         Ok(Answer::Done(outcome)) => *outcome,
         Ok(Answer::Pending(asked)) => {
-            let questions = approval::questions(&asked);
+            let questions = approval::questions(&asked, connection.quirks(context));
             let asked = round.unanswered(connection, link, Some(asked.id.clone()), questions)?;
             let asked = asked.ok_or_else(|| ErrorData::internal_error("nobody was asked", None))?;
             return Ok(asked.into());
@@ -166,5 +178,9 @@ async fn answer(
         return Err(ErrorData::invalid_params(message, serde_json::to_value(error).ok()));
     }
     let schema = connection.data_schema(context, gate, &outcome.tool).await;
-    Ok(result::of(outcome, schema.as_ref()).into())
+    let mut result = result::of(outcome, schema.as_ref());
+    if result.is_error == Some(true) && connection.quirks(context).shows_meta {
+        result.meta = None;
+    }
+    Ok(result.into())
 }

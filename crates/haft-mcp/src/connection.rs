@@ -28,6 +28,7 @@ use crate::{
     client::{Caller, Era, Link},
     definition,
     place::Place,
+    quirks::Quirks,
     rounds::{Rounds, Subject},
     server::{Server, Shared},
 };
@@ -68,7 +69,7 @@ pub(crate) struct Connection {
     watched: Arc<Mutex<Vec<String>>>,
     /// Of a client that introduced itself once and for all.
     capabilities: OnceLock<Arc<ClientCapabilities>>,
-    structured: OnceLock<bool>,
+    quirks: OnceLock<Quirks>,
     /// Called off when the connection is gone.
     alive: CancellationToken,
     _end: DropGuard,
@@ -100,7 +101,7 @@ impl Connection {
             log_level: Mutex::default(),
             watched: Arc::default(),
             capabilities: OnceLock::new(),
-            structured: OnceLock::new(),
+            quirks: OnceLock::new(),
             _end: alive.clone().drop_guard(),
             alive,
         }
@@ -168,16 +169,19 @@ impl Connection {
         })
     }
 
-    fn is_structured(&self, context: &RequestContext<RoleServer>) -> bool {
-        let suits = || {
-            let client = context.client_info().map(|client| client.name).unwrap_or_default();
-            self.shared.structured.suits(&client)
-        };
+    pub(crate) fn quirks(&self, context: &RequestContext<RoleServer>) -> Quirks {
+        let find =
+            || Quirks::of(&context.client_info().map(|client| client.name).unwrap_or_default());
+        // Who introduces itself with every request may be another one each time.
         if context.meta.protocol_version().is_some() {
-            suits()
+            find()
         } else {
-            *self.structured.get_or_init(suits)
+            *self.quirks.get_or_init(find)
         }
+    }
+
+    fn is_structured(&self, context: &RequestContext<RoleServer>) -> bool {
+        self.shared.structured.suits(self.quirks(context))
     }
 
     /// The schema of a tool's data, if this client is sent any.
@@ -254,6 +258,7 @@ fn no_method(method: &str) -> ErrorData {
     ErrorData::new(rmcp::model::ErrorCode::METHOD_NOT_FOUND, message, None)
 }
 
+/// Every answer is boxed: rmcp keeps room for the largest in each of its requests, and would copy it at every step.
 impl ServerHandler for Connection {
     fn get_info(&self) -> ServerConfig {
         let shared = &self.shared;
@@ -283,9 +288,12 @@ impl ServerHandler for Connection {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
-        let tools = self.tools(&gate, self.is_structured(&context)).await;
-        Ok(ListToolsResult::with_all_items(tools.to_vec()))
+        Box::pin(async move {
+            let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
+            let tools = self.tools(&gate, self.is_structured(&context)).await;
+            Ok(ListToolsResult::with_all_items(tools.to_vec()))
+        })
+        .await
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -299,7 +307,7 @@ impl ServerHandler for Connection {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        call::call(self, request, context).await
+        Box::pin(call::call(self, request, context)).await
     }
 
     async fn list_resources(
@@ -307,13 +315,16 @@ impl ServerHandler for Connection {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let Some(resources) = &self.shared.resources else {
-            return Ok(ListResourcesResult::default());
-        };
-        let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
-        let client = Client(self.link(&context, Rounds::default()));
-        let listed = resources.list(&gate, &client).await.map_err(|error| refused(&error))?;
-        Ok(ListResourcesResult::with_all_items(listed))
+        Box::pin(async move {
+            let Some(resources) = &self.shared.resources else {
+                return Ok(ListResourcesResult::default());
+            };
+            let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
+            let client = Client(self.link(&context, Rounds::default()));
+            let listed = resources.list(&gate, &client).await.map_err(|error| refused(&error))?;
+            Ok(ListResourcesResult::with_all_items(listed))
+        })
+        .await
     }
 
     async fn list_resource_templates(
@@ -333,29 +344,37 @@ impl ServerHandler for Connection {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
-        let ReadResourceRequestParams { uri, input_responses, request_state, .. } = request;
-        let Some(resources) = &self.shared.resources else {
-            let data = json!({"uri": uri});
-            let message = format!("there is no resource {uri}");
-            return Err(ErrorData::resource_not_found(message, Some(data)));
-        };
-        let subject = || Subject::of("resources/read", &uri, &Value::Null);
-        let round =
-            call::Round::of(self, &context, subject, request_state.as_deref(), input_responses)?;
-        let client = Client(self.link(&context, round.rounds.clone()));
-        let read = resources.read(&uri, &gate, &client).await;
-        if let Some(questions) = round.unanswered(self, &client.0, None, Default::default())? {
-            return Ok(questions.into());
-        }
-        let contents = read.map_err(|error| {
-            let mut refusal = client.0.refusal().unwrap_or_else(|| refused(&error));
-            if let Some(Value::Object(data)) = &mut refusal.data {
-                data.insert("uri".to_owned(), uri.clone().into());
+        Box::pin(async move {
+            let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
+            let ReadResourceRequestParams { uri, input_responses, request_state, .. } = request;
+            let Some(resources) = &self.shared.resources else {
+                let data = json!({"uri": uri});
+                let message = format!("there is no resource {uri}");
+                return Err(ErrorData::resource_not_found(message, Some(data)));
+            };
+            let subject = || Subject::of("resources/read", &uri, &Value::Null);
+            let round = call::Round::of(
+                self,
+                &context,
+                subject,
+                request_state.as_deref(),
+                input_responses,
+            )?;
+            let client = Client(self.link(&context, round.rounds.clone()));
+            let read = resources.read(&uri, &gate, &client).await;
+            if let Some(questions) = round.unanswered(self, &client.0, None, Default::default())? {
+                return Ok(questions.into());
             }
-            refusal
-        })?;
-        Ok(ReadResourceResult::new(contents).into())
+            let contents = read.map_err(|error| {
+                let mut refusal = client.0.refusal().unwrap_or_else(|| refused(&error));
+                if let Some(Value::Object(data)) = &mut refusal.data {
+                    data.insert("uri".to_owned(), uri.clone().into());
+                }
+                refusal
+            })?;
+            Ok(ReadResourceResult::new(contents).into())
+        })
+        .await
     }
 
     async fn list_prompts(
@@ -372,32 +391,43 @@ impl ServerHandler for Connection {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let GetPromptRequestParams { name, arguments, input_responses, request_state, .. } =
-            request;
-        let Some(prompts) = &self.shared.prompts else {
-            return Err(ErrorData::invalid_params(format!("there is no prompt `{name}`"), None));
-        };
-        let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
-        let arguments = arguments.unwrap_or_default();
-        let subject = || Subject::of("prompts/get", &name, &Value::Object(arguments.clone()));
-        let round =
-            call::Round::of(self, &context, subject, request_state.as_deref(), input_responses)?;
-        let client = Client(self.link(&context, round.rounds.clone()));
-        let got = prompts.get(&name, &arguments, &gate, &client).await;
-        if let Some(questions) = round.unanswered(self, &client.0, None, Default::default())? {
-            return Ok(questions.into());
-        }
-        match got {
-            Ok(prompt) => Ok(prompt.into()),
-            Err(error) => {
-                let mut refusal = client.0.refusal().unwrap_or_else(|| refused(&error));
-                // Only resources have a code of their own for what is not there.
-                if error.kind() == ErrorKind::NotFound {
-                    refusal.code = rmcp::model::ErrorCode::INVALID_PARAMS;
-                }
-                Err(refusal)
+        Box::pin(async move {
+            let GetPromptRequestParams { name, arguments, input_responses, request_state, .. } =
+                request;
+            let Some(prompts) = &self.shared.prompts else {
+                return Err(ErrorData::invalid_params(
+                    format!("there is no prompt `{name}`"),
+                    None,
+                ));
+            };
+            let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
+            let arguments = arguments.unwrap_or_default();
+            let subject = || Subject::of("prompts/get", &name, &Value::Object(arguments.clone()));
+            let round = call::Round::of(
+                self,
+                &context,
+                subject,
+                request_state.as_deref(),
+                input_responses,
+            )?;
+            let client = Client(self.link(&context, round.rounds.clone()));
+            let got = prompts.get(&name, &arguments, &gate, &client).await;
+            if let Some(questions) = round.unanswered(self, &client.0, None, Default::default())? {
+                return Ok(questions.into());
             }
-        }
+            match got {
+                Ok(prompt) => Ok(prompt.into()),
+                Err(error) => {
+                    let mut refusal = client.0.refusal().unwrap_or_else(|| refused(&error));
+                    // Only resources have a code of their own for what is not there.
+                    if error.kind() == ErrorKind::NotFound {
+                        refusal.code = rmcp::model::ErrorCode::INVALID_PARAMS;
+                    }
+                    Err(refusal)
+                }
+            }
+        })
+        .await
     }
 
     async fn complete(
@@ -405,25 +435,28 @@ impl ServerHandler for Connection {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let argument = &request.argument;
-        let values = match (&request.r#ref, &self.shared.resources, &self.shared.prompts) {
-            (Reference::Resource(template), Some(resources), _) => {
-                let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
-                let client = Client(self.link(&context, Rounds::default()));
-                resources
-                    .complete(&template.uri, &argument.name, &argument.value, &gate, &client)
-                    .await
-            }
-            (Reference::Prompt(prompt), _, Some(prompts)) => {
-                prompts.complete(&prompt.name, &argument.name, &argument.value).await
-            }
-            _ => Vec::new(),
-        };
-        let has_more = values.len() > CompletionInfo::MAX_VALUES;
-        let total = u32::try_from(values.len()).ok();
-        let shown = values.into_iter().take(CompletionInfo::MAX_VALUES).collect();
-        let info = CompletionInfo::with_pagination(shown, total, has_more);
-        info.map(CompleteResult::new).map_err(|error| ErrorData::internal_error(error, None))
+        Box::pin(async move {
+            let argument = &request.argument;
+            let values = match (&request.r#ref, &self.shared.resources, &self.shared.prompts) {
+                (Reference::Resource(template), Some(resources), _) => {
+                    let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
+                    let client = Client(self.link(&context, Rounds::default()));
+                    resources
+                        .complete(&template.uri, &argument.name, &argument.value, &gate, &client)
+                        .await
+                }
+                (Reference::Prompt(prompt), _, Some(prompts)) => {
+                    prompts.complete(&prompt.name, &argument.name, &argument.value).await
+                }
+                _ => Vec::new(),
+            };
+            let has_more = values.len() > CompletionInfo::MAX_VALUES;
+            let total = u32::try_from(values.len()).ok();
+            let shown = values.into_iter().take(CompletionInfo::MAX_VALUES).collect();
+            let info = CompletionInfo::with_pagination(shown, total, has_more);
+            info.map(CompleteResult::new).map_err(|error| ErrorData::internal_error(error, None))
+        })
+        .await
     }
 
     async fn set_level(
@@ -481,18 +514,21 @@ impl ServerHandler for Connection {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut tools = self.place.gate_now().registry().subscribe();
-        let mut resources = self.shared.changes.subscribe();
-        let sink = context.sink();
-        loop {
-            // What was not asked for is refused by the sink itself; only a closed one ends this.
-            tokio::select! {
-                () = context.cancelled() => return Ok(()),
-                Ok(()) = tools.changed() => { let _ = sink.notify_tool_list_changed().await; }
-                Ok(uri) = resources.recv() => { let _ = sink.notify_resource_updated(uri).await; }
-                else => return Ok(()),
+        Box::pin(async move {
+            let mut tools = self.place.gate_now().registry().subscribe();
+            let mut resources = self.shared.changes.subscribe();
+            let sink = context.sink();
+            loop {
+                // What was not asked for is refused by the sink itself; only a closed one ends this.
+                tokio::select! {
+                    () = context.cancelled() => return Ok(()),
+                    Ok(()) = tools.changed() => { let _ = sink.notify_tool_list_changed().await; }
+                    Ok(uri) = resources.recv() => { let _ = sink.notify_resource_updated(uri).await; }
+                    else => return Ok(()),
+                }
             }
-        }
+        })
+        .await
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {

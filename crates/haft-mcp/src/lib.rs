@@ -21,6 +21,7 @@ mod offers;
 mod orientation;
 mod place;
 mod progress;
+mod quirks;
 mod result;
 mod rounds;
 mod server;

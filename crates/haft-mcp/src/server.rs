@@ -6,6 +6,7 @@ use haft_core::{Gate, ToolError};
 
 use crate::{
     offers::{Prompts, Resources},
+    quirks::Quirks,
     rounds::Seal,
 };
 
@@ -46,18 +47,15 @@ pub enum Structured {
 }
 
 impl Structured {
-    /// Whether a client of this name gets it.
-    pub(crate) fn suits(self, client: &str) -> bool {
+    /// Whether such a client gets it.
+    pub(crate) fn suits(self, client: Quirks) -> bool {
         match self {
             Self::Always => true,
             Self::Never => false,
-            Self::Auto => !READS_DATA_ONLY.iter().any(|name| client.starts_with(name)),
+            Self::Auto => !client.reads_data_only,
         }
     }
 }
-
-/// These hand their model the structured content and drop the text, which is where our results are.
-const READS_DATA_ONLY: &[&str] = &["claude-code", "codex"];
 
 impl Server {
     /// A server for the tools behind this gate.

@@ -3,6 +3,7 @@
 //! what a small call costs. A call that has to wait moves to the runtime; a call that blocks the thread is left to it while
 //! another thread takes over the pipe.
 
+mod escape;
 mod inflight;
 mod lead;
 mod message;
@@ -11,7 +12,11 @@ mod pipe;
 mod relay;
 mod watch;
 
-use std::{io, sync::Arc};
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd},
+    sync::{Arc, OnceLock},
+};
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -24,6 +29,13 @@ impl Server {
     /// # Errors
     /// When the process cannot be given the threads it needs.
     pub fn stdio(&self) -> io::Result<()> {
+        static INPUT: OnceLock<io::Stdin> = OnceLock::new();
+        static OUTPUT: OnceLock<io::Stdout> = OnceLock::new();
+        self.over(INPUT.get_or_init(io::stdin).as_fd(), OUTPUT.get_or_init(io::stdout).as_fd())
+    }
+
+    /// The same at any two ends.
+    fn over(&self, input: BorrowedFd<'static>, output: BorrowedFd<'static>) -> io::Result<()> {
         let runtime: &'static Runtime = Box::leak(Box::new(
             Builder::new_multi_thread()
                 .worker_threads(2)
@@ -32,7 +44,10 @@ impl Server {
                 .build()?,
         ));
         let _inside = runtime.enter();
-        let line = Line::new(Arc::new(Connection::new(self)), runtime.handle().clone());
-        line.serve()
+        let connection = Arc::new(Connection::new(self));
+        Line::new(connection, runtime.handle().clone(), input, output).serve()
     }
 }
+
+#[cfg(test)]
+mod tests;

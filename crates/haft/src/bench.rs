@@ -3,6 +3,7 @@
 
 mod corpus;
 mod floors;
+mod pipe;
 
 use std::{
     fs, io,
@@ -21,7 +22,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use self::corpus::{COMMON, Corpus, FEW, MARKER, RARE, REGEX};
+use self::{
+    corpus::{COMMON, Corpus, FEW, MARKER, RARE, REGEX},
+    pipe::Pipe,
+};
 
 /// How much to measure and how thoroughly.
 pub(crate) struct Extent {
@@ -59,8 +63,22 @@ pub(crate) struct Row {
 #[derive(Debug, Serialize)]
 pub(crate) struct Table {
     pub(crate) rows: Vec<Row>,
-    /// How much the process grew while it read from the middle of a large file, in bytes.
-    pub(crate) read_growth: u64,
+    /// What was held in memory.
+    pub(crate) memory: Vec<Held>,
+}
+
+/// How much memory something took.
+#[derive(Debug, Serialize)]
+pub(crate) struct Held {
+    pub(crate) what: &'static str,
+    pub(crate) bytes: u64,
+    /// What it should not exceed.
+    pub(crate) goal_bytes: u64,
+    pub(crate) is_reached: bool,
+}
+
+const fn megabytes(count: u64) -> u64 {
+    count * 1_000_000
 }
 
 /// Measures everything below a folder that is made for it and removed again. `tell` hears what is going on.
@@ -72,18 +90,19 @@ pub(crate) fn run(
     extent: Extent,
     registry: &Registry,
     runtime: &'static Runtime,
+    program: Option<&Path>,
     tell: &dyn Fn(&str),
 ) -> Result<Table, ToolError> {
     let folder = Folder::make(folder).map_err(|error| unusable(folder, &error))?;
     tell("making files to work on");
     let corpus = Corpus::make(&folder.0, extent.files).map_err(|e| unusable(&folder.0, &e))?;
-    let mut bench = Bench { corpus, extent, registry, runtime, tell, rows: Vec::new() };
-    let measured = bench.measure_all();
-    let read_growth = measured.map_err(|error| match error {
+    let (rows, memory) = (Vec::new(), Vec::new());
+    let mut bench = Bench { corpus, extent, registry, runtime, program, tell, rows, memory };
+    bench.measure_all().map_err(|error| match error {
         Failure::Tool(error) => *error,
         Failure::Io(error) => unusable(&folder.0, &error),
     })?;
-    Ok(Table { rows: bench.rows, read_growth })
+    Ok(Table { rows: bench.rows, memory: bench.memory })
 }
 
 fn unusable(folder: &Path, error: &io::Error) -> ToolError {
@@ -127,8 +146,11 @@ struct Bench<'a> {
     extent: Extent,
     registry: &'a Registry,
     runtime: &'static Runtime,
+    /// This program, to be started anew.
+    program: Option<&'a Path>,
     tell: &'a dyn Fn(&str),
     rows: Vec<Row>,
+    memory: Vec<Held>,
 }
 
 /// What a row is about and what it should reach.
@@ -166,18 +188,84 @@ struct Rival {
 }
 
 impl Bench<'_> {
-    fn measure_all(&mut self) -> Result<u64, Failure> {
-        let read_growth = self.reading()?;
+    fn measure_all(&mut self) -> Result<(), Failure> {
+        if let Some(program) = self.program {
+            self.starting(program)?;
+            self.serving(program)?;
+        }
+        self.passing()?;
+        self.reading()?;
         self.writing()?;
         self.editing()?;
         self.listing()?;
         for rival in rivals() {
             self.beside(&rival)?;
         }
-        Ok(read_growth)
+        Ok(())
     }
 
-    fn reading(&mut self) -> Result<u64, Failure> {
+    fn starting(&mut self, program: &Path) -> Result<(), Failure> {
+        let name = program.to_string_lossy().into_owned();
+        let folder = self.corpus.folder.clone();
+        for (what, arguments, goal) in [
+            ("start, haft --version", &["--version"][..], 2.0),
+            ("start, haft hello Ada", &["hello", "Ada"], 3.0),
+        ] {
+            self.quick(
+                ratio(what, "starting `true`", goal),
+                &mut || Ok(floors::program(&name, arguments, &folder)?),
+                Some(&mut || Ok(floors::program("true", &[], &folder)?)),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Over MCP, against a program that only sends back what it is sent.
+    fn serving(&mut self, program: &Path) -> Result<(), Failure> {
+        let folder = self.corpus.folder.clone();
+        self.quick(
+            ratio("mcp, from start to the list of tools", "a program that echoes (cat)", 2.0),
+            &mut || Ok(Pipe::haft(program, &folder)?.introduce()?),
+            Some(&mut || Ok(Pipe::echo()?.introduce()?)),
+        )?;
+        let (mut server, mut echo) = (Pipe::haft(program, &folder)?, Pipe::echo()?);
+        server.introduce()?;
+        self.hold("haft mcp, when it has told its tools", server.memory(), megabytes(8));
+        let read = json!({"name": "read", "arguments": {"path": "small.txt"}});
+        self.quick(
+            ratio("mcp, read 2 KB", "the same message echoed (cat)", 3.0),
+            &mut || Ok(server.ask("tools/call", &read)?),
+            Some(&mut || Ok(echo.ask("tools/call", &read)?)),
+        )?;
+        let many = 50 * pipe::IN_FLIGHT;
+        self.slow(
+            ratio("mcp, read 2 KB, 64 at once (3,200)", "the same messages echoed (cat)", 6.0),
+            &mut || Ok(server.ask_many(many, "tools/call", &read)?),
+            Some(&mut || Ok(echo.ask_many(many, "tools/call", &read)?)),
+        )?;
+        for (tool, arguments) in heavy() {
+            server.ask("tools/call", &json!({"name": tool, "arguments": arguments}))?;
+        }
+        self.hold("haft mcp, after all of this and a search", server.memory(), megabytes(26));
+        Ok(())
+    }
+
+    /// Through the gate and nothing else.
+    fn passing(&mut self) -> Result<(), Failure> {
+        let gate = self.desk().open()?;
+        let goal = Goal::Microseconds(20.0);
+        let aim = Aim { what: "gate, a call that does nothing", against: "20 microseconds", goal };
+        self.quick(aim, &mut || gate.call("hello", &json!({"name": "Ada"})), None)
+    }
+
+    fn hold(&mut self, what: &'static str, bytes: u64, goal_bytes: u64) {
+        if what.contains(&self.extent.only) {
+            let is_reached = bytes <= goal_bytes;
+            self.memory.push(Held { what, bytes, goal_bytes, is_reached });
+        }
+    }
+
+    fn reading(&mut self) -> Result<(), Failure> {
         let middle = self.corpus.log_lines / 2;
         let input = json!({"path": "big.log", "offset": middle, "limit": 200});
         let desk = self.desk();
@@ -189,13 +277,12 @@ impl Bench<'_> {
             &mut || desk.open()?.call("read", &input),
             Some(&mut || Ok(floors::count_lines(&log, middle)?)),
         )?;
-        let growth = memory().saturating_sub(before);
+        self.hold("reading amid 200 MB", memory().saturating_sub(before), megabytes(8));
         let gate = desk.open()?;
         gate.call("read", &input)?;
         let goal = Goal::Microseconds(1_000.0);
         let again = Aim { what: "read, the same lines again", against: "a millisecond", goal };
-        self.quick(again, &mut || gate.call("read", &input), None)?;
-        Ok(growth)
+        self.quick(again, &mut || gate.call("read", &input), None)
     }
 
     fn writing(&mut self) -> Result<(), Failure> {
@@ -428,9 +515,23 @@ fn median(mut times: Vec<Duration>) -> f64 {
     times.get(times.len() / 2).map_or(0.0, Duration::as_secs_f64) * 1e6
 }
 
-/// The memory that is this process's own just now, in bytes.
+/// What a session does besides reading.
+fn heavy() -> [(&'static str, Value); 4] {
+    [
+        ("read", json!({"path": "big.log", "offset": 1_000_000, "limit": 200})),
+        ("list", json!({"path": "dir1000", "limit": 2000, "depth": 1})),
+        ("glob", json!({"path": "tree", "pattern": "*.rs", "limit": 1000})),
+        ("grep", json!({"path": "tree", "pattern": RARE, "literal": true})),
+    ]
+}
+
+/// The memory that this process holds just now, in bytes.
 fn memory() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    memory_of("self")
+}
+
+fn memory_of(process: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kilobytes.unwrap_or(0) * 1024
@@ -462,7 +563,12 @@ impl Table {
                 row.against
             ));
         }
-        lines.push(format!("memory gained while reading: {:.1} MB", self.read_growth as f64 / 1e6));
+        lines.push(String::new());
+        for Held { what, bytes, goal_bytes, is_reached } in &self.memory {
+            let verdict = if *is_reached { "" } else { "  above" };
+            let (held, goal) = (*bytes as f64 / 1e6, *goal_bytes as f64 / 1e6);
+            lines.push(format!("memory, {what:<42} {held:>6.1} MB {goal:>6.1} MB{verdict}"));
+        }
         lines.join("\n")
     }
 }

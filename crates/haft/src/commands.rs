@@ -21,7 +21,7 @@ use crate::{
     bench::{self, Extent},
     calls::{self, Attendant, Watching},
     config::Settings,
-    environment::Environment,
+    environment::{self, Environment},
     globals::{self, Format, Globals, Run, command_word},
     manual,
     prompt::TerminalPrompt,
@@ -206,7 +206,9 @@ impl<'a> Bench<'a> {
         let folder = matches.get_one::<PathBuf>("dir").cloned();
         let folder = folder.unwrap_or_else(|| settings.workspace.join(".haft"));
         let tell = |what: &str| self.terminal.draw_status(what);
-        let table = bench::run(&folder, extent, &self.registry, self.runtime, &tell);
+        let program = environment::program();
+        let program = program.as_deref();
+        let table = bench::run(&folder, extent, &self.registry, self.runtime, program, &tell);
         self.terminal.end_status();
         match globals.format {
             Format::Json => report::json(self.terminal, &table?)?,

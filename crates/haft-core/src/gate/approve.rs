@@ -192,16 +192,23 @@ fn refusal(flight: &Flight, record: &ApprovalRecord, state: ApprovalState) -> To
                 ErrorKind::ApprovalDenied,
                 format!("{by} said no to this call of `{tool}`{said}"),
             );
-            if note.is_some() { error.hint("do what they said instead") } else { error }
+            match note {
+                Some(_) => error.hint("do what they said instead"),
+                None => error.hint(format!(
+                    "do not repeat the call; a person who wants it to run can {}",
+                    flight.decision().change
+                )),
+            }
         }
         ApprovalState::Expired => ToolError::new(
             ErrorKind::ApprovalExpired,
             format!("nobody decided about this call of `{tool}` in time, so it did not run"),
         ),
-        _ => ToolError::new(
+        _ if flight.cancel.token.is_cancelled() => ToolError::new(
             ErrorKind::Cancelled,
             format!("this call of `{tool}` was called off before anybody decided"),
         ),
+        _ => unavailable(flight, "and nobody answered"),
     }
 }
 

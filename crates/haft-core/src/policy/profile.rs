@@ -87,6 +87,7 @@ impl Default for Profiles {
             "read",
             "write",
             "edit",
+            "edit_lines",
             "patch",
             "list",
             "glob",

@@ -1,13 +1,8 @@
 //! What a secret looks like when nobody told us: keys with known beginnings, and random values under telling names.
 
-use std::{
-    borrow::Cow,
-    ops::Range,
-    sync::{
-        OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+mod clues;
+
+use std::{borrow::Cow, ops::Range, sync::LazyLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
@@ -116,23 +111,8 @@ const OTHER_CLUES: &[(&str, Clue)] = &[
     ("[secret:", Clue::Marker),
 ];
 
-/// The same for every redactor, so one per process.
-static SEARCH: OnceLock<(AhoCorasick, Vec<Clue>)> = OnceLock::new();
-/// Six times as fast and ten times as long to build: for a process that has looked through this much.
-static FAST_SEARCH: OnceLock<(AhoCorasick, Vec<Clue>)> = OnceLock::new();
-const WORTH_BUILDING: usize = 64 << 10;
-
-fn search(text: &str) -> &'static (AhoCorasick, Vec<Clue>) {
-    static LOOKED_THROUGH: AtomicUsize = AtomicUsize::new(0);
-    if let Some(fast) = FAST_SEARCH.get() {
-        return fast;
-    }
-    if LOOKED_THROUGH.fetch_add(text.len(), Ordering::Relaxed) > WORTH_BUILDING {
-        return FAST_SEARCH.get_or_init(|| build_search(AhoCorasickKind::DFA));
-    }
-    // Half the time to build of the default, and as fast on real text.
-    SEARCH.get_or_init(|| build_search(AhoCorasickKind::ContiguousNFA))
-}
+/// The same for every redactor, so one per process; built when the first clue is met.
+static SEARCH: LazyLock<(AhoCorasick, Vec<Clue>)> = LazyLock::new(build_search);
 
 fn patterns() -> impl Iterator<Item = (&'static str, Clue)> {
     let shapes = SHAPES.iter().map(|shape| (shape.prefix, Clue::Shape(shape)));
@@ -140,35 +120,17 @@ fn patterns() -> impl Iterator<Item = (&'static str, Clue)> {
     shapes.chain(names).chain(OTHER_CLUES.iter().copied())
 }
 
-fn build_search(kind: AhoCorasickKind) -> (AhoCorasick, Vec<Clue>) {
+fn build_search() -> (AhoCorasick, Vec<Clue>) {
     let (patterns, clues): (Vec<_>, Vec<_>) = patterns().unzip();
     let automaton = AhoCorasick::builder()
         .match_kind(MatchKind::LeftmostLongest)
         // For the names; prefixes are compared exactly afterwards.
         .ascii_case_insensitive(true)
-        .kind(Some(kind))
+        // Half the time to build of the default, and as fast on real text.
+        .kind(Some(AhoCorasickKind::ContiguousNFA))
         .build(patterns)
         .expect("the tables above are small");
     (automaton, clues)
-}
-
-/// Building the automaton takes longer than a short command may take in all, so the first short texts of a process
-/// are looked through by hand. Whoever has more to say is better served by the automaton.
-fn is_early_and_clean(text: &str) -> bool {
-    const SHORT: usize = 512;
-    const EARLY: usize = 32;
-    static N_TEXTS: AtomicUsize = AtomicUsize::new(0);
-    if SEARCH.get().is_some()
-        || text.len() > SHORT
-        || N_TEXTS.fetch_add(1, Ordering::Relaxed) >= EARLY
-    {
-        return false;
-    }
-    let has = |pattern: &str| {
-        let mut windows = text.as_bytes().windows(pattern.len());
-        windows.any(|window| window.eq_ignore_ascii_case(pattern.as_bytes()))
-    };
-    !patterns().any(|(pattern, _)| has(pattern))
 }
 
 /// Keys are longer than this, and everything else that is found has a sign between its parts. Answers full of file
@@ -181,10 +143,10 @@ fn is_short_and_plain(text: &str) -> bool {
 
 /// The text without what has the shape of a secret.
 pub(super) fn replace(text: &str) -> Cow<'_, str> {
-    if is_short_and_plain(text) || is_early_and_clean(text) {
+    if is_short_and_plain(text) || !clues::are_in(text) {
         return Cow::Borrowed(text);
     }
-    let (automaton, clues) = search(text);
+    let (automaton, clues) = &*SEARCH;
     let mut scan = Scan { bytes: text.as_bytes(), last_runs: Default::default(), replaced_to: 0 };
     let mut rewrite = Rewrite::new(text);
     // A clue may point ahead, from `://` to the password, with a key in between, as the user.

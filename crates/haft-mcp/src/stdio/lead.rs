@@ -5,7 +5,7 @@ use std::{
     borrow::Cow,
     future::Future,
     io,
-    os::fd::AsFd,
+    os::fd::BorrowedFd,
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -72,12 +72,15 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn new(connection: Arc<Connection>, runtime: Handle) -> Arc<Self> {
-        static INPUT: OnceLock<io::Stdin> = OnceLock::new();
-        static OUTPUT: OnceLock<io::Stdout> = OnceLock::new();
-        let outbox = Outbox::new(OUTPUT.get_or_init(io::stdout).as_fd());
+    pub(super) fn new(
+        connection: Arc<Connection>,
+        runtime: Handle,
+        input: BorrowedFd<'static>,
+        output: BorrowedFd<'static>,
+    ) -> Arc<Self> {
+        let outbox = Outbox::new(output);
         Arc::new(Self {
-            pipe: Mutex::new(Pipe::new(INPUT.get_or_init(io::stdin).as_fd())),
+            pipe: Mutex::new(Pipe::new(input)),
             relay: Relay::start(connection.clone(), outbox.clone()),
             connection,
             runtime,

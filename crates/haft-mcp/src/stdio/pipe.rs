@@ -7,6 +7,7 @@ use rustix::io::Errno;
 /// The largest message. A `write` of the largest file that tools take fits.
 pub(super) const LONGEST: usize = 32 << 20;
 const CHUNK: usize = 64 << 10;
+const MOST_KEPT: usize = 4 * CHUNK;
 
 /// What came next.
 pub(super) enum Next {
@@ -17,17 +18,19 @@ pub(super) enum Next {
 
 pub(super) struct Pipe {
     fd: BorrowedFd<'static>,
+    /// Always initialised to its end: clearing it before every read would cost more than the read.
     buffer: Vec<u8>,
-    /// Where the next line begins, and up to where no newline was found.
+    /// Where the next line begins, up to where no newline was found, and where what was read ends.
     start: usize,
     looked: usize,
+    end: usize,
     /// The rest of a line that is too long has still to be passed over.
     is_skipping: bool,
 }
 
 impl Pipe {
     pub(super) fn new(fd: BorrowedFd<'static>) -> Self {
-        Self { fd, buffer: Vec::new(), start: 0, looked: 0, is_skipping: false }
+        Self { fd, buffer: Vec::new(), start: 0, looked: 0, end: 0, is_skipping: false }
     }
 
     /// Whether the next message is here already, so that getting it does not wait.
@@ -50,9 +53,9 @@ impl Pipe {
                     return Ok(Next::Line(line));
                 }
             }
-            if self.buffer.len() - self.start > LONGEST {
+            if self.end - self.start > LONGEST {
                 self.is_skipping = true;
-                self.start = self.buffer.len();
+                self.start = self.end;
             }
             if !self.fill()? {
                 return Ok(self.last());
@@ -61,43 +64,52 @@ impl Pipe {
     }
 
     fn newline(&mut self) -> Option<usize> {
-        let rest = self.buffer.get(self.looked..).unwrap_or_default();
+        let rest = self.buffer.get(self.looked..self.end).unwrap_or_default();
         let found = memchr::memchr(b'\n', rest).map(|at| self.looked + at);
-        self.looked = found.unwrap_or(self.buffer.len());
+        self.looked = found.unwrap_or(self.end);
         found
     }
 
     /// A last message may lack its newline.
     fn last(&mut self) -> Next {
-        let line = self.buffer.split_off(self.start).trim_ascii().to_vec();
-        self.buffer.clear();
-        (self.start, self.looked) = (0, 0);
+        let line = self.buffer.get(self.start..self.end).unwrap_or_default();
+        let line = line.trim_ascii().to_vec();
+        (self.start, self.looked, self.end) = (0, 0, 0);
         if line.is_empty() || self.is_skipping { Next::End } else { Next::Line(line) }
     }
 
     /// False at the end of the input.
     fn fill(&mut self) -> io::Result<bool> {
-        if self.start == self.buffer.len() {
-            self.buffer.clear();
-            // What one long message took is given back.
-            self.buffer.shrink_to(4 * CHUNK);
-            (self.start, self.looked) = (0, 0);
-        } else if self.start > CHUNK {
-            self.buffer.drain(..self.start);
-            self.looked -= self.start;
-            self.start = 0;
-        }
-        let old = self.buffer.len();
-        self.buffer.resize(old + CHUNK.max(old / 2), 0);
+        self.make_room();
         let read = loop {
-            match rustix::io::read(self.fd, self.buffer.get_mut(old..).unwrap_or_default()) {
+            match rustix::io::read(self.fd, self.buffer.get_mut(self.end..).unwrap_or_default()) {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => wait_for(self.fd)?,
-                other => break other,
+                other => break other?,
             }
         };
-        self.buffer.truncate(old + *read.as_ref().unwrap_or(&0));
-        Ok(read? > 0)
+        self.end += read;
+        Ok(read > 0)
+    }
+
+    fn make_room(&mut self) {
+        if self.start == self.end {
+            (self.start, self.looked, self.end) = (0, 0, 0);
+            if self.buffer.len() > MOST_KEPT {
+                // What one long message took is given back.
+                self.buffer = Vec::new();
+            }
+        } else if self.start > 0 && self.buffer.len() - self.end < CHUNK {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.looked -= self.start;
+            self.end -= self.start;
+            self.start = 0;
+        }
+        if self.buffer.len() - self.end < CHUNK {
+            // Twice as much each time, so that a long message is moved a few times only.
+            let room = (self.buffer.len() * 2).max(self.end + CHUNK);
+            self.buffer.resize(room, 0);
+        }
     }
 }
 

@@ -23,8 +23,10 @@ impl Media {
     /// What the first bytes say.
     pub(crate) fn sniff(head: &[u8]) -> Option<Self> {
         // Nearly every file is a text: none of the five begins like one, and a PDF has its sign further down at most.
-        let begins_like = head.first().is_some_and(|first| [0x89, 0xff, b'G', b'R'].contains(first));
-        let may_be_pdf = memchr::memchr(b'%', head.get(..PDF_SIGN_WITHIN).unwrap_or(head)).is_some();
+        let begins_like =
+            head.first().is_some_and(|first| [0x89, 0xff, b'G', b'R'].contains(first));
+        let may_be_pdf =
+            memchr::memchr(b'%', head.get(..PDF_SIGN_WITHIN).unwrap_or(head)).is_some();
         if !begins_like && !may_be_pdf {
             return None;
         }

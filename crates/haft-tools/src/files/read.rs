@@ -172,41 +172,43 @@ impl FileText {
     }
 
     fn fill(&mut self, first: u64, window: &Window) {
-        self.lines = window.lines.len();
-        self.first_line = if window.lines.is_empty() { 0 } else { first };
+        self.lines = window.count();
+        self.first_line = if window.count() == 0 { 0 } else { first };
         self.total_lines = window.total;
         self.cut_lines = window.cut;
-        let next = first + window.lines.len() as u64;
+        let next = first + window.count() as u64;
         self.next_offset = window.has_more.then_some(next);
         if self.is_plain {
-            self.body = window.lines.join("\n");
+            window.joined().clone_into(&mut self.body);
             return;
         }
-        self.body = numbered(first, &window.lines);
+        self.body = numbered(first, window);
     }
 }
 
 /// Every line after its number and a tab. By hand, because formatting each would be half the time of a small read.
-fn numbered(first: u64, lines: &[String]) -> String {
-    let last = (first + lines.len() as u64).saturating_sub(1);
+fn numbered(first: u64, window: &Window) -> String {
+    let last = (first + window.count() as u64).saturating_sub(1);
     let width = last.to_string().len();
-    let bytes: usize = lines.iter().map(|line| line.len() + width + 2).sum();
-    let mut body = String::with_capacity(bytes);
-    let mut number = Vec::with_capacity(width);
-    for (value, line) in (first..).zip(lines) {
-        number.clear();
+    let mut body = String::with_capacity(window.joined().len() + window.count() * (width + 1));
+    // The digits of the number, right-aligned.
+    let mut number = " ".repeat(width).into_bytes();
+    for (value, line) in (first..).zip(window.lines()) {
         let mut rest = value;
-        while rest > 0 || number.is_empty() {
-            number.push(char::from(b'0' + (rest % 10) as u8));
+        for digit in number.iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
             rest /= 10;
+            if rest == 0 {
+                break;
+            }
         }
-        body.extend(std::iter::repeat_n(' ', width.saturating_sub(number.len())));
-        body.extend(number.iter().rev());
+        if !body.is_empty() {
+            body.push('\n');
+        }
+        body.push_str(std::str::from_utf8(&number).expect("digits and spaces"));
         body.push('\t');
         body.push_str(line);
-        body.push('\n');
     }
-    body.pop();
     body
 }
 

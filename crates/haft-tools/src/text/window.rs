@@ -33,8 +33,10 @@ pub(crate) struct Wanted {
 /// Lines out of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Window {
-    /// Without their endings.
-    pub(crate) lines: Vec<String>,
+    /// Each with a newline, whatever ended it in the file. One text, because a file has many lines and memory is not
+    /// given out for nothing.
+    text: String,
+    count: usize,
     /// How many of them were cut.
     pub(crate) cut: usize,
     /// True when the file goes on after them.
@@ -63,7 +65,7 @@ pub(crate) fn of_text(text: &str, wanted: Wanted) -> Window {
         }
         begin = end + 1;
     }
-    window.has_more = is_full || wanted.first + (window.lines.len() as u64) <= total;
+    window.has_more = is_full || wanted.first + (window.count as u64) <= total;
     window.total = Some(total);
     window
 }
@@ -150,9 +152,9 @@ fn collect(
                 window.has_more = true;
                 return Ok(window);
             }
-            if window.lines.len() == wanted.lines {
+            if window.count == wanted.lines {
                 window.has_more = blocks.load()?;
-                let ended = passed + window.lines.len() as u64;
+                let ended = passed + window.count as u64;
                 window.total = (!window.has_more).then_some(ended);
                 return Ok(window);
             }
@@ -162,7 +164,7 @@ fn collect(
         window.has_more = true;
         return Ok(window);
     }
-    window.total = Some(passed + window.lines.len() as u64);
+    window.total = Some(passed + window.count as u64);
     Ok(window)
 }
 
@@ -176,15 +178,37 @@ impl Window {
             None => (line, is_cut),
         };
         let bytes = self.bytes + shown.len() + wanted.margin;
-        let is_full =
-            self.lines.len() == wanted.lines || (!self.lines.is_empty() && bytes > wanted.bytes);
+        let is_full = self.count == wanted.lines || (self.count > 0 && bytes > wanted.bytes);
         if is_full {
             return false;
         }
         self.cut += usize::from(is_long);
         self.bytes = bytes;
-        self.lines.push(shown.to_owned());
+        self.count += 1;
+        self.text.push_str(shown);
+        self.text.push('\n');
         true
+    }
+
+    /// How many lines there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The lines without their endings.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
+        let mut begin = 0;
+        memchr_iter(b'\n', self.text.as_bytes()).map(move |end| {
+            let line =
+                self.text.get(begin..end).expect("between two newlines are whole characters");
+            begin = end + 1;
+            line
+        })
+    }
+
+    /// All lines, with newlines between them.
+    pub(crate) fn joined(&self) -> &str {
+        self.text.strip_suffix('\n').unwrap_or(&self.text)
     }
 }
 
@@ -332,29 +356,29 @@ mod tests {
         let indexes = LineIndexes::default();
         for _ in 0..2 {
             let found = window(&file, wanted(250_000, 2), &indexes);
-            assert_eq!(found.lines, ["line 250000", "line 250001"]);
+            assert_eq!(found.lines().collect::<Vec<_>>(), ["line 250000", "line 250001"]);
             assert!(found.has_more && found.total.is_none());
         }
         assert!(indexes.seek(&file.facts, 249_999).0 >= 4 * LineIndexes::STEP);
         let end = window(&file, wanted(300_000, 5), &indexes);
-        assert_eq!((end.lines.len(), end.has_more, end.total), (1, false, Some(300_000)));
+        assert_eq!((end.count(), end.has_more, end.total), (1, false, Some(300_000)));
         let beyond = window(&file, wanted(300_001, 5), &indexes);
-        assert_eq!((beyond.lines.len(), beyond.total), (0, Some(300_000)));
+        assert_eq!((beyond.count(), beyond.total), (0, Some(300_000)));
     }
 
     #[test]
     fn a_line_of_any_length_is_cut_and_the_next_one_found() {
         let file = file(format!("{}\nnext\n", "\u{e9}".repeat(2_000_000)));
         let found = window(&file, wanted(1, 5), &LineIndexes::default());
-        assert_eq!(found.lines[0].chars().count(), LINE_CHARS);
-        assert_eq!((found.lines[1].as_str(), found.cut, found.total), ("next", 1, Some(2)));
+        assert_eq!(found.lines().next().map(|line| line.chars().count()), Some(LINE_CHARS));
+        assert_eq!((found.lines().nth(1), found.cut, found.total), (Some("next"), 1, Some(2)));
     }
 
     #[test]
     fn bytes_are_bounded_but_one_line_is_always_there() {
         let wanted = Wanted { first: 1, lines: 10, bytes: 5, margin: 0, is_plain: false };
         let found = of_text("0123456789\nab\n", wanted);
-        assert_eq!((found.lines.len(), found.has_more, found.total), (1, true, Some(2)));
+        assert_eq!((found.count(), found.has_more, found.total), (1, true, Some(2)));
     }
 
     proptest! {
@@ -372,16 +396,16 @@ mod tests {
             let whole = of_text(&text, wanted);
             let indexes = LineIndexes::default();
             let streamed = window(&file(text.as_bytes()), wanted, &indexes);
-            prop_assert_eq!(&whole.lines, &streamed.lines);
+            prop_assert_eq!(&whole.text, &streamed.text);
             prop_assert_eq!(whole.has_more, streamed.has_more);
             prop_assert_eq!(whole.total, Some(total));
             prop_assert!(streamed.total.is_none_or(|seen| seen == total));
             let skipped = usize::try_from(first - 1).expect("small");
-            for (line, expected) in whole.lines.iter().zip(all.iter().skip(skipped)) {
+            for (line, expected) in whole.lines().zip(all.iter().skip(skipped)) {
                 let expected = expected.strip_suffix('\n').unwrap_or(expected);
                 prop_assert_eq!(line, expected.strip_suffix('\r').unwrap_or(expected));
             }
-            let taken = whole.lines.len() as u64;
+            let taken = whole.count() as u64;
             prop_assert_eq!(whole.has_more, first <= total && first - 1 + taken < total);
         }
     }

@@ -55,6 +55,8 @@ impl Corpus {
         make_tree(&folder.join("tree"), files, &mut dice)?;
         make_full_directory(&folder.join("dir1000"))?;
         make_long_file(&folder.join("long.rs"), &mut dice)?;
+        let line = |number| format!("{number:02} a line of a small file, about fifty bytes long\n");
+        fs::write(folder.join("small.txt"), (0..38).map(line).collect::<String>())?;
         let log_lines = make_log(&folder.join("big.log"), &mut dice)?;
         Ok(Self { folder: folder.to_owned(), log_lines })
     }

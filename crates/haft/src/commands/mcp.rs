@@ -27,8 +27,9 @@ use crate::{
 /// The profile of clients that ask for none: few tools, because each costs their model's attention.
 const PROFILE: &str = "mcp";
 
-const INSTRUCTIONS: &str = "Files and commands of one workspace, through one gate. Paths are relative to the workspace. \
-    Every result names the next step when something is wrong; a refused call says what would allow it.";
+const INSTRUCTIONS: &str = "The files of one workspace, through one gate: `read`, `list`, `glob` and `grep` look, `write`, `edit`, \
+    `edit_lines` and `patch` change, `move` and `delete` do what they say. Paths are relative to the workspace. Every \
+    failure names the next step; a refused call says what would allow it.";
 
 pub(super) fn command() -> Command {
     Command::new("mcp")

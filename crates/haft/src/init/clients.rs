@@ -222,7 +222,7 @@ impl Client {
     pub(crate) fn next_step(self, scope: Scope) -> &'static str {
         match (self, scope) {
             (Self::Claude, Scope::Project) => {
-                "start `claude` in this project, agree to the server it found, and look at `/mcp`"
+                "start `claude` in this project, choose to use the server it found (not the answer it offers first), and look at `/mcp`"
             }
             (Self::Claude, Scope::User) => "start `claude` again and look at `/mcp`",
             (Self::Codex, Scope::Project) => {
