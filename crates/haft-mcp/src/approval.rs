@@ -88,15 +88,23 @@ fn decision(
     (state, Some(verdict))
 }
 
-pub(crate) fn questions(request: &ApprovalRequest, client: Quirks) -> InputRequests {
-    InputRequests::from([(KEY.to_owned(), question(request, client))])
+pub(crate) fn questions(request: &ApprovalRequest, asked: Asked) -> InputRequests {
+    InputRequests::from([(KEY.to_owned(), question(request, asked))])
 }
 
-pub(crate) fn question(request: &ApprovalRequest, client: Quirks) -> InputRequest {
+/// Whom a question is for.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) client: Quirks,
+    /// Whether a rule would last longer than this call.
+    pub(crate) remembers: bool,
+}
+
+pub(crate) fn question(request: &ApprovalRequest, asked: Asked) -> InputRequest {
     let params = ElicitRequestParams::FormElicitationParams {
         meta: None,
         message: words(request),
-        requested_schema: serde_json::from_value(form(request, client))
+        requested_schema: serde_json::from_value(form(request, asked))
             .expect("the form has the shape that the protocol allows"),
     };
     InputRequest::Elicitation(ElicitRequest::new(params))
@@ -118,9 +126,10 @@ fn words(request: &ApprovalRequest) -> String {
     format!("{}\n{what}:\n{shown}{cut}\n\n({reason})", confirmation.message)
 }
 
-fn form(request: &ApprovalRequest, client: Quirks) -> Value {
+fn form(request: &ApprovalRequest, asked: Asked) -> Value {
+    let offered = if asked.remembers { 2 } else { 0 };
     let mut choices = vec![("once".to_owned(), "Yes, this once".to_owned())];
-    for (number, rule) in request.suggestions.iter().take(2).enumerate() {
+    for (number, rule) in request.suggestions.iter().take(offered).enumerate() {
         choices.push((
             format!("session-{number}"),
             format!("Yes, and `{rule}` until this session ends"),
@@ -140,7 +149,7 @@ fn form(request: &ApprovalRequest, client: Quirks) -> Value {
         },
         "required": ["decision"],
     });
-    if !client.fills_every_field {
+    if !asked.client.fills_every_field {
         form["properties"]["note"] = json!({
             "type": "string",
             "title": "Words for the model",
@@ -173,5 +182,84 @@ fn verdict(request: &ApprovalRequest, by: &str, answer: &Value) -> Verdict {
             Verdict { remember: Some(remember), ..Verdict::approve(by, "mcp") }
         }
         None => Verdict::deny(by, "mcp", note),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> ApprovalRequest {
+        serde_json::from_value(json!({
+            "id": "ask_1",
+            "call_id": "call_1",
+            "session": "s",
+            "agents": [],
+            "profile": null,
+            "tool": "delete",
+            "title": "Delete",
+            "input": {"path": "a"},
+            "confirmation": {"required": true, "message": "Delete: write a", "type": "destructive"},
+            "accesses": [],
+            "preview": {"kind": "diff", "text": "-gone\n"},
+            "reason": "mode `safe` asks",
+            "suggestions": ["write(a)", "write(**)", "*"],
+            "created_ms": 0,
+            "expires_ms": 1,
+        }))
+        .expect("a request")
+    }
+
+    fn choices(client: &str, remembers: bool) -> (Vec<String>, bool) {
+        let form = form(&request(), Asked { client: Quirks::of(client), remembers });
+        let values = form["properties"]["decision"]["enum"].as_array().cloned().unwrap_or_default();
+        let values = values.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        (values, form["properties"].get("note").is_some())
+    }
+
+    #[test]
+    fn the_form_offers_what_this_client_can_use() {
+        let all = ["once", "session-0", "session-1", "no"].map(str::to_owned).to_vec();
+        assert_eq!(choices("some-client", true), (all.clone(), true));
+        assert_eq!(
+            choices("codex-mcp-client", true),
+            (all, false),
+            "an empty note blocks its form"
+        );
+        let once = ["once", "no"].map(str::to_owned).to_vec();
+        assert_eq!(
+            choices("some-client", false),
+            (once, true),
+            "nothing is promised that does not last"
+        );
+    }
+
+    #[test]
+    fn the_question_shows_the_change_before_the_reason() {
+        let words = words(&request());
+        assert_eq!(words, "Delete: write a\nThe change:\n-gone\n\n\n(mode `safe` asks)");
+    }
+
+    #[test]
+    fn only_a_clear_yes_is_one() {
+        let decide = |answer: Value| {
+            let (state, verdict) = decision(&request(), "Ada", &answer);
+            let rules = verdict.as_ref().and_then(|verdict| verdict.remember.clone());
+            (state, rules.map(|remember| remember.rules), verdict.and_then(|verdict| verdict.note))
+        };
+        let accept = |content: Value| decide(json!({"action": "accept", "content": content}));
+        let no = |note: Option<&str>| (ApprovalState::Denied, None, note.map(str::to_owned));
+        assert_eq!(accept(json!({"decision": "once"})), (ApprovalState::Approved, None, None));
+        let second = (ApprovalState::Approved, Some(vec!["write(**)".to_owned()]), None);
+        assert_eq!(accept(json!({"decision": "session-1"})), second);
+        assert_eq!(accept(json!({"decision": "no", "note": "keep it"})), no(Some("keep it")));
+        for unclear in
+            [json!({}), json!({"decision": "yes"}), json!({"decision": "session-9"}), json!(1)]
+        {
+            assert_eq!(accept(unclear), no(None));
+        }
+        assert_eq!(decide(json!({"action": "decline"})), no(None));
+        assert_eq!(decide(json!({"action": "cancel"})), (ApprovalState::Cancelled, None, None));
+        assert!(matches!(decide(json!("nonsense")), (ApprovalState::Denied, None, Some(_))));
     }
 }

@@ -137,7 +137,7 @@ async fn run(
     if link.era == Era::Stateless {
         return Ok(Answer::Pending(asked));
     }
-    let question = approval::question(&asked, connection.quirks(context));
+    let question = approval::question(&asked, connection.asked(context));
     let person = connection.person(context);
     Box::pin(approval::decide(gate, link, &person, &asked, question, &caller.cancel)).await?;
     Box::pin(gate.resume(&asked.id, caller)).await
@@ -154,7 +154,7 @@ async fn answer(
     let outcome = match end {
         Ok(Answer::Done(outcome)) => *outcome,
         Ok(Answer::Pending(asked)) => {
-            let questions = approval::questions(&asked, connection.quirks(context));
+            let questions = approval::questions(&asked, connection.asked(context));
             let asked = round.unanswered(connection, link, Some(asked.id.clone()), questions)?;
             let asked = asked.ok_or_else(|| ErrorData::internal_error("nobody was asked", None))?;
             return Ok(asked.into());

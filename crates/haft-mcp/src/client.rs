@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haft_core::{
-    Call, CancellationToken, Capability, Context, Gate, Need, Power, Schema, ToolError,
+    AgentView, Call, CancellationToken, Capability, Context, Gate, Need, Power, Schema, ToolError,
+    ToolSpec,
 };
 use rmcp::{
     ErrorData, RoleServer,
@@ -78,8 +79,14 @@ impl Caller {
         context
     }
 
-    pub(crate) fn sees(&self, gate: &Gate, tool: &str) -> bool {
-        gate.policy().shows(tool, &self.agents, self.profile.as_deref())
+    /// What it is shown.
+    pub(crate) async fn tools(&self, gate: &Gate) -> Vec<ToolSpec> {
+        let view = AgentView {
+            policy: gate.policy(),
+            agents: &self.agents,
+            profile: self.profile.as_deref(),
+        };
+        gate.registry().tools("mcp", &view, gate.surroundings()).await.specs
     }
 }
 

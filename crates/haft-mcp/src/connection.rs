@@ -24,7 +24,9 @@ use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
-    Client, call,
+    Client,
+    approval::Asked,
+    call,
     client::{Caller, Era, Link},
     definition,
     place::Place,
@@ -59,8 +61,18 @@ const UNTIL_2026: &[&str] =
 /// How old a list may be that is handed out again.
 const LIST_AGE: Duration = Duration::from_secs(600);
 
+/// How long a connection lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lasting {
+    /// As long as its client.
+    Long,
+    /// Over HTTP a client of the later era has a new one for every request.
+    MaybeOneRequest,
+}
+
 pub(crate) struct Connection {
     pub(crate) shared: Arc<Shared>,
+    lasting: Lasting,
     caller: Arc<Caller>,
     place: Place,
     listed: Mutex<Option<Listed>>,
@@ -91,10 +103,11 @@ impl Listed {
 }
 
 impl Connection {
-    pub(crate) fn new(server: &Server) -> Self {
+    pub(crate) fn new(server: &Server, lasting: Lasting) -> Self {
         let alive = CancellationToken::new();
         Self {
             shared: server.0.clone(),
+            lasting,
             caller: Arc::new(Caller::new(server)),
             place: Place::new(server.0.clone()),
             listed: Mutex::default(),
@@ -169,6 +182,12 @@ impl Connection {
         })
     }
 
+    /// Whom an approval is asked of.
+    pub(crate) fn asked(&self, context: &RequestContext<RoleServer>) -> Asked {
+        let remembers = self.lasting == Lasting::Long || self.era(context) == Era::Stateful;
+        Asked { client: self.quirks(context), remembers }
+    }
+
     pub(crate) fn quirks(&self, context: &RequestContext<RoleServer>) -> Quirks {
         let find =
             || Quirks::of(&context.client_info().map(|client| client.name).unwrap_or_default());
@@ -203,9 +222,9 @@ impl Connection {
         if let Some(listed) = self.listed().as_ref().filter(|listed| listed.is_fresh(changes)) {
             return listed.tools.clone();
         }
-        let definitions = registry.definitions(gate.surroundings()).await;
-        let shown = definitions.specs.iter().filter(|spec| self.caller.sees(gate, &spec.name));
-        let tools = Arc::new(shown.map(|spec| definition::tool(spec, is_structured)).collect());
+        let shown = self.caller.tools(gate).await;
+        let tools =
+            Arc::new(shown.iter().map(|spec| definition::tool(spec, is_structured)).collect());
         *self.listed() = Some(Listed { changes, at: Instant::now(), tools: Arc::clone(&tools) });
         tools
     }

@@ -19,7 +19,10 @@ use tokio::{net::TcpListener, sync::Semaphore, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::sessions::Sessions;
-use crate::{connection::Connection, server::Server};
+use crate::{
+    connection::{Connection, Lasting},
+    server::Server,
+};
 
 /// Where the protocol is spoken.
 const PATH: &str = "/mcp";
@@ -126,7 +129,7 @@ impl Server {
             .with_max_request_body_bytes(LARGEST_BODY);
         let server = self.clone();
         let service = StreamableHttpService::new(
-            move || Ok(Connection::new(&server)),
+            move || Ok(Connection::new(&server, Lasting::MaybeOneRequest)),
             sessions.clone(),
             config,
         );

@@ -41,11 +41,9 @@ async fn text(gate: &Gate, client: &Client) -> String {
     let caller = &client.0.caller;
     let agent = caller.agents.last().map(String::as_str);
     let mode = gate.policy().mode_for(agent);
-    let definitions = gate.registry().definitions(gate.surroundings()).await;
-    let tools: Vec<String> = definitions
-        .specs
+    let shown = caller.tools(gate).await;
+    let tools: Vec<String> = shown
         .iter()
-        .filter(|spec| caller.sees(gate, &spec.name))
         .map(|spec| format!("- `{}` ({}): {}", spec.name, spec.effect, spec.title))
         .collect();
     format!(

@@ -21,7 +21,10 @@ use std::{
 use tokio::runtime::{Builder, Runtime};
 
 use self::lead::Line;
-use crate::{connection::Connection, server::Server};
+use crate::{
+    connection::{Connection, Lasting},
+    server::Server,
+};
 
 impl Server {
     /// Serves the client at this process's standard input and output until it is gone. Blocks this thread.
@@ -44,7 +47,7 @@ impl Server {
                 .build()?,
         ));
         let _inside = runtime.enter();
-        let connection = Arc::new(Connection::new(self));
+        let connection = Arc::new(Connection::new(self, Lasting::Long));
         Line::new(connection, runtime.handle().clone(), input, output).serve()
     }
 }

@@ -155,6 +155,10 @@ impl Sessions {
         mut events: mpsc::Receiver<ServerSseMessage>,
     ) -> Arc<Answer> {
         let answer = Arc::new(Answer::default());
+        // The first event is here already. Without its id a client that is hung up on could not come back.
+        while let Ok(event) = events.try_recv() {
+            answer.send(event);
+        }
         self.answers().entry(id.clone()).or_default().kept.insert(number, answer.clone());
         let (answers, id, kept) = (self.answers.clone(), id.clone(), answer.clone());
         let with_session = move |then: &dyn Fn(&mut Answers)| {
@@ -324,6 +328,16 @@ mod tests {
         answer.end();
         assert_eq!(ids(reader).await, ["0/0"]);
         assert_eq!(ids(answer.read(Some("0/0"))).await, ["1/0"]);
+    }
+
+    #[tokio::test]
+    async fn whoever_is_hung_up_on_at_once_knows_where_to_come_back_to() {
+        let (send, events) = mpsc::channel(1);
+        send.send(event(0)).await.expect("there is room");
+        let answer = Sessions::default().keep(&"session".into(), 0, events);
+        let reader = answer.read(None);
+        answer.hang_up();
+        assert_eq!(ids(reader).await, ["0/0"]);
     }
 
     #[tokio::test]

@@ -1,0 +1,81 @@
+//! The official Inspector, as it is used from a command line.
+
+use serde_json::Value;
+
+use super::{Served, node, run, text};
+use crate::house::House;
+
+/// How the Inspector reaches haft.
+enum Way<'a> {
+    Stdio(&'a House),
+    Http(&'a House, &'a Served),
+}
+
+/// Its exit code and what it printed.
+#[track_caller]
+fn inspect(way: &Way<'_>, arguments: &[&str]) -> (i32, Value) {
+    // Below its launcher, which looks for the whole application with its web server.
+    let mut inspector = node("inspector/clients/cli/build/index.js");
+    match way {
+        Way::Stdio(house) => {
+            let project = house.path("project").display().to_string();
+            inspector.args([env!("CARGO_BIN_EXE_haft"), "mcp", "--workspace", &project]);
+            inspector.env("HOME", house.path("home"));
+        }
+        Way::Http(house, served) => {
+            inspector.arg(&served.url).env("HOME", house.path("home"));
+        }
+    }
+    inspector.args(["--format", "json", "--quiet"]).args(arguments);
+    let output = run(inspector);
+    let printed = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| Value::Null);
+    let code = output.status.code().unwrap_or_else(|| panic!("{}", text(&output.stderr)));
+    (code, printed)
+}
+
+#[track_caller]
+fn check(way: &Way<'_>) {
+    let inspect = |arguments: &[&str]| inspect(way, &[&["--method"], arguments].concat());
+    let (code, listed) = inspect(&["tools/list"]);
+    let tools = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}"));
+    let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
+    assert_eq!(code, 0, "{listed}");
+    assert!(names.contains(&"read") && names.contains(&"grep"), "{names:?}");
+
+    for era in ["legacy", "modern"] {
+        let read = ["tools/call", "--tool-name", "read", "--tool-arg", "path=a.txt"];
+        let (code, read) = inspect(&[&read[..], &["--protocol-era", era]].concat());
+        assert_eq!((code, &read["result"]["structuredContent"]["total_lines"]), (0, &2.into()));
+        assert!(read["result"]["content"][0]["text"].to_string().contains("second line"), "{read}");
+    }
+
+    // 5 is how the Inspector says that a tool reports failure.
+    let (code, failed) =
+        inspect(&["tools/call", "--tool-name", "read", "--tool-arg", "path=nothing.txt"]);
+    assert_eq!((code, &failed["result"]["isError"]), (5, &Value::Bool(true)), "{failed}");
+
+    let (code, resources) = inspect(&["resources/list"]);
+    assert_eq!((code, &resources["result"]["resources"][0]["name"]), (0, &"a.txt".into()));
+    let (code, prompts) = inspect(&["prompts/list"]);
+    assert_eq!((code, &prompts["result"]["prompts"][0]["name"]), (0, &"orientation".into()));
+}
+
+fn house() -> House {
+    let house = House::new();
+    std::fs::write(house.path("project/a.txt"), "first line\nsecond line\n").expect("written");
+    house
+}
+
+#[test]
+fn the_inspector_reaches_haft_over_stdio() {
+    let house = house();
+    check(&Way::Stdio(&house));
+}
+
+#[test]
+fn the_inspector_reaches_haft_over_http() {
+    let house = house();
+    let project = house.path("project").display().to_string();
+    let served = Served::haft(&house, &["--workspace", &project]);
+    check(&Way::Http(&house, &served));
+}

@@ -1,0 +1,105 @@
+//! The official Python client. What it does and asserts is in `client.py`; here are the servers it is sent to.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::{Served, example, haft, run, text, tool};
+use crate::house::House;
+
+const BOTH: &[&str] = &["legacy", "auto"];
+
+/// `eras` as the client calls them; `auto` is 2026-07-28 with a server that speaks it.
+#[track_caller]
+fn check(play: &str, eras: &[&str], server: &Value, house: &House) {
+    let folder = house.path("project");
+    let wanted = json!({"play": play, "eras": eras, "server": server, "folder": folder});
+    let mut client = Command::new(tool("python/bin/python"));
+    client.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/mcp_peers/client.py"));
+    client.arg(wanted.to_string());
+    let output = run(client);
+    let said = text(&output.stdout);
+    let went_well = eras.iter().all(|era| said.contains(&format!("{play} {era}: ok")));
+    assert!(output.status.success() && went_well, "{said}\n{}", text(&output.stderr));
+}
+
+/// For the client to start: `haft mcp` as the house has it.
+fn command(house: &House, arguments: &[&str]) -> Value {
+    let command = haft(house, arguments);
+    let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+    let environment: serde_json::Map<String, Value> = command
+        .get_envs()
+        .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value?.to_str()?.into())))
+        .collect();
+    json!({
+        "command": command.get_program().to_string_lossy(),
+        "args": words,
+        "cwd": command.get_current_dir(),
+        "env": environment,
+    })
+}
+
+fn url(served: &Served) -> Value {
+    json!({"url": served.url})
+}
+
+/// The project of the house, with every tool and nothing to ask about.
+fn everything(house: &House) -> Vec<String> {
+    let project = house.path("project").display().to_string();
+    ["--workspace", &project, "--profile", "developer", "--approve", "all"]
+        .map(str::to_owned)
+        .into()
+}
+
+#[test]
+fn the_python_client_uses_everything_over_stdio() {
+    let house = House::new();
+    let arguments = everything(&house);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    check("tools", BOTH, &command(&house, &arguments), &house);
+}
+
+#[test]
+fn the_python_client_uses_everything_over_http() {
+    let house = House::new();
+    let arguments = everything(&house);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    check("tools", BOTH, &url(&Served::haft(&house, &arguments)), &house);
+}
+
+#[test]
+fn a_person_at_the_python_client_is_asked_over_stdio() {
+    let house = House::new();
+    check("approvals", BOTH, &command(&house, &[]), &house);
+}
+
+#[test]
+fn a_person_at_the_python_client_is_asked_over_http() {
+    let house = House::new();
+    check("approvals", BOTH, &url(&Served::haft(&house, &[])), &house);
+}
+
+/// Started where nothing of the project is; from 2026-07-28 on a server cannot ask for roots by itself.
+#[test]
+fn the_roots_of_the_python_client_are_worked_in() {
+    let house = House::new();
+    let elsewhere = house.path("home").display().to_string();
+    let mut over_stdio = command(&house, &[]);
+    over_stdio["cwd"] = elsewhere.clone().into();
+    check("roots", &["legacy"], &over_stdio, &house);
+
+    let mut server = haft(&house, &["--http", "127.0.0.1:0"]);
+    server.current_dir(elsewhere);
+    check("roots", &["legacy"], &url(&Served::start(server)), &house);
+}
+
+#[test]
+fn the_python_client_hears_is_asked_and_calls_off_over_stdio() {
+    let server = json!({"command": example(), "args": []});
+    check("example", BOTH, &server, &House::new());
+}
+
+#[test]
+fn the_python_client_hears_is_asked_and_calls_off_over_http() {
+    check("example", BOTH, &url(&Served::example()), &House::new());
+}

@@ -1,0 +1,192 @@
+//! Tools that ask the client in the middle of their work. They are written once for both eras of the protocol: an older
+//! client is asked and waited for; from 2026-07-28 the `?` ends the call, and the client makes it again with the answer.
+
+use haft::{
+    Call, Capability, Reply, ToolError,
+    mcp::{
+        Client,
+        model::{CreateMessageRequestParams, ElicitResult, SamplingMessage},
+    },
+    tool,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::tools::Fixture;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Prompt {
+    /// What the client's model is asked.
+    prompt: String,
+}
+
+#[tool(title = "Ask the model", static = SAMPLE)]
+pub(crate) async fn test_sampling(input: Prompt, client: Client) -> Result<Reply, ToolError> {
+    let answer = client.sample("answer", question(&input.prompt)).await?;
+    Ok(Reply::text(format!("LLM response: {}", text_of(&answer))))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Message {
+    /// What the person is shown above the form.
+    message: String,
+}
+
+#[tool(title = "Ask the person", static = ELICIT)]
+pub(crate) async fn test_elicitation(input: Message, client: Client) -> Result<Reply, ToolError> {
+    let form = json!({
+        "type": "object",
+        "properties": {
+            "username": {"type": "string", "description": "User's response"},
+            "email": {"type": "string", "description": "User's email address"},
+        },
+        "required": ["username", "email"],
+    });
+    let answer = client.elicit("person", &input.message, form).await?;
+    Ok(Reply::text(format!("User response: {}", words(&answer))))
+}
+
+pub(crate) fn all() -> Result<Vec<Fixture>, ToolError> {
+    // What is left of the long names that the suite gives to tools with several rounds.
+    let rounds = |name: &str| format!("test_input_required_result_{name}");
+    Ok(vec![
+        Fixture::new("test_elicitation_sep1034_defaults", "Shows a filled in form.", defaults)?,
+        Fixture::new("test_elicitation_sep1330_enums", "Shows every sort of choice.", choices)?,
+        Fixture::new(&rounds("elicitation"), "Asks for a name.", name)?,
+        Fixture::new("test_streaming_elicitation", "Asks for a name.", name)?,
+        Fixture::new(&rounds("sampling"), "Asks the model for a capital.", capital)?,
+        // A client that does not announce `sampling` is told so in the protocol's own words.
+        Fixture::new("test_missing_capability", "Cannot do without a model.", capital)?,
+        Fixture::new(&rounds("list_roots"), "Asks where the client works.", roots)?,
+        Fixture::new(&rounds("request_state"), "Remembers between its rounds.", confirmed)?,
+        Fixture::new(&rounds("tampered_state"), "Remembers what nobody can forge.", confirmed)?,
+        Fixture::new(&rounds("multiple_inputs"), "Asks three things at once.", three_at_once)?,
+        Fixture::new(&rounds("multi_round"), "Asks two things in turn.", one_after_the_other)?,
+        Fixture::new(&rounds("capabilities"), "Asks whoever can be asked.", whoever_can)?,
+    ])
+}
+
+async fn defaults(call: Call) -> Result<Reply, ToolError> {
+    let states = ["active", "inactive", "pending"];
+    let form = json!({
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "default": "John Doe"},
+            "age": {"type": "integer", "default": 30},
+            "score": {"type": "number", "default": 95.5},
+            "status": {"type": "string", "enum": states, "default": "active"},
+            "verified": {"type": "boolean", "default": true},
+        },
+        "required": [],
+    });
+    let answer = Client::from_call(&call)?.elicit("form", "Is this right?", form).await?;
+    Ok(Reply::text(format!("Elicitation completed: {}", words(&answer))))
+}
+
+async fn choices(call: Call) -> Result<Reply, ToolError> {
+    let options = json!(["option1", "option2", "option3"]);
+    let titled = json!([
+        {"const": "value1", "title": "First Option"},
+        {"const": "value2", "title": "Second Option"},
+        {"const": "value3", "title": "Third Option"},
+    ]);
+    let form = json!({
+        "type": "object",
+        "properties": {
+            "untitledSingle": {"type": "string", "enum": options},
+            "titledSingle": {"type": "string", "oneOf": titled},
+            "legacyEnum": {
+                "type": "string",
+                "enum": ["opt1", "opt2", "opt3"],
+                "enumNames": ["Option One", "Option Two", "Option Three"],
+            },
+            "untitledMulti": {"type": "array", "items": {"type": "string", "enum": options}},
+            "titledMulti": {"type": "array", "items": {"anyOf": titled}},
+        },
+        "required": [],
+    });
+    let answer = Client::from_call(&call)?.elicit("form", "Please choose", form).await?;
+    Ok(Reply::text(format!("Elicitation completed: {}", words(&answer))))
+}
+
+async fn name(call: Call) -> Result<Reply, ToolError> {
+    let client = Client::from_call(&call)?;
+    let answer = client.elicit("user_name", "What is your name?", field("name")).await?;
+    Ok(Reply::text(format!("Hello, {}!", value(&answer, "name"))))
+}
+
+async fn capital(call: Call) -> Result<Reply, ToolError> {
+    let question = question("What is the capital of France?");
+    let answer = Client::from_call(&call)?.sample("capital_question", question).await?;
+    Ok(Reply::text(text_of(&answer)))
+}
+
+async fn roots(call: Call) -> Result<Reply, ToolError> {
+    let roots = Client::from_call(&call)?.roots("client_roots").await?;
+    Ok(Reply::text(format!("the client works in {roots}")))
+}
+
+async fn three_at_once(call: Call) -> Result<Reply, ToolError> {
+    let client = Client::from_call(&call)?;
+    let name = client.elicit("user_name", "What is your name?", field("name")).await;
+    let greeting = client.sample("greeting", question("Generate a greeting")).await;
+    let roots = client.roots("client_roots").await;
+    // Only now: with a `?` after each question there would be a round for each.
+    let (name, greeting, roots) = (name?, greeting?, roots?);
+    Ok(Reply::text(format!("{} {} in {roots}", text_of(&greeting), value(&name, "name"))))
+}
+
+async fn one_after_the_other(call: Call) -> Result<Reply, ToolError> {
+    let client = Client::from_call(&call)?;
+    let name = client.elicit("step1", "Step 1: What is your name?", field("name")).await?;
+    let question = "Step 2: What is your favorite color?";
+    let colour = client.elicit("step2", question, field("color")).await?;
+    Ok(Reply::text(format!("{} likes {}", value(&name, "name"), value(&colour, "color"))))
+}
+
+async fn whoever_can(call: Call) -> Result<Reply, ToolError> {
+    let client = Client::from_call(&call)?;
+    if client.capabilities().elicitation.is_some() {
+        return name(call).await;
+    }
+    let greeting = client.sample("greeting", question("Generate a greeting")).await?;
+    Ok(Reply::text(text_of(&greeting)))
+}
+
+/// The client carries what is kept, signed by the server and bound to this call.
+async fn confirmed(call: Call) -> Result<Reply, ToolError> {
+    let client = Client::from_call(&call)?;
+    let rounds = client.kept::<usize>().unwrap_or_default();
+    client.keep(&(rounds + 1));
+    let form =
+        json!({"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]});
+    client.elicit("confirm", "Please confirm", form).await?;
+    Ok(Reply::text(format!("state-ok after {rounds} rounds")))
+}
+
+fn field(name: &str) -> Value {
+    json!({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]})
+}
+
+fn question(text: &str) -> CreateMessageRequestParams {
+    CreateMessageRequestParams::new(vec![SamplingMessage::user_text(text)], 100)
+}
+
+fn words(answer: &ElicitResult) -> String {
+    let content = answer.content.clone().unwrap_or_default();
+    format!("action={}, content={content}", json!(answer.action))
+}
+
+/// What was filled in; nothing when the person declined.
+fn value(answer: &ElicitResult, field: &str) -> String {
+    let content = answer.content.as_ref().and_then(|content| content.get(field));
+    content.and_then(Value::as_str).unwrap_or("nobody").to_owned()
+}
+
+/// The text of a model's answer.
+fn text_of(answer: &Value) -> String {
+    answer.pointer("/content/text").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
