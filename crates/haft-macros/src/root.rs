@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn who_does_not_depend_on_haft_is_told_to() {
         check(&[("half", FoundCrate::Itself)], "`#[tool]` needs haft: add `haft` to");
-        let error = find_with(|_| Err(Error::CargoManifestDirNotSet)).err().expect("not found");
+        let error = find_with(|_| Err(Error::CargoManifestDirNotSet)).expect_err("not found");
         assert!(error.contains("say where it is with `crate = some::path`"), "{error}");
     }
 }

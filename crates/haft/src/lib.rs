@@ -29,9 +29,13 @@
 // `#[tool]` writes `::haft` paths in crates that depend on this one, and so it does in this crate's own tests.
 extern crate self as haft;
 
+/// Tools, calls and results in the words of every model API.
+pub use haft_agent::formats;
 pub use haft_core::*;
 /// The files of a folder, for tools to work on.
 pub use haft_exec::Workspace;
 pub use haft_macros::tool;
+/// A registry as a server that speaks the Model Context Protocol.
+pub use haft_mcp as mcp;
 /// The tools haft comes with.
 pub use haft_tools as catalogue;

@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use clap::{Arg, ArgMatches, Command};
-use haft_core::{Policy, ToolError, ToolSpec};
+use clap::{Arg, ArgAction, ArgMatches, Command, builder::PossibleValuesParser};
+use haft_agent::formats::{Definition, Format, Options, definitions};
+use haft_core::{AgentView, Policy, ToolError, ToolSpec};
 
 use super::{Bench, taken};
 use crate::{
@@ -11,33 +12,105 @@ use crate::{
     globals::{self, Globals},
     reference, report,
     stop::Stop,
+    terminal::Label,
 };
 
 pub(super) fn command() -> Command {
-    let format = Arg::new("format").long("format").value_name("FORMAT").default_value("json");
-    Command::new("tools").about("List the tools with their schemas").arg(
-        format.value_parser(["json", "markdown"]).help("json, or markdown for a reference page"),
-    )
+    let models = Format::ALL.iter().map(|format| format.name());
+    let names: Vec<&str> = ["json", "markdown"].into_iter().chain(models).collect();
+    Command::new("tools")
+        .about("List the tools with their schemas")
+        .arg(
+            Arg::new("format")
+                .long("format")
+                .value_name("FORMAT")
+                .default_value("json")
+                .value_parser(PossibleValuesParser::new(names))
+                .help(
+                    "json, markdown for a reference page, or what a model API wants as its tools",
+                ),
+        )
+        .arg(
+            Arg::new("strict")
+                .long("strict")
+                .action(ArgAction::SetTrue)
+                .help("Have the API bind its model to the schemas, where both can"),
+        )
 }
 
 impl Bench<'_> {
     /// `haft tools`
     pub(super) fn tools(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);
-        if matches.get_one::<String>("format").is_some_and(|format| format == "markdown") {
-            // The page is the same for everybody: no file of this machine has a say in it.
-            let specs = self.specs(&reference::anywhere());
-            let shown = visible(specs, &Policy::default(), &globals, globals.profile.as_deref())?;
-            self.terminal.print(&reference::page(&shown, &taken(&globals::options())))?;
-        } else {
-            let settings = Settings::load(&globals, self.environment)?;
-            self.warn(&settings);
-            let specs = self.specs(&settings.surroundings());
-            let shown = visible(specs, &settings.policy, &globals, settings.profile.as_deref())?;
-            report::json(self.terminal, &shown)?;
+        let name = matches.get_one::<String>("format").map_or("json", String::as_str);
+        let format = name.parse::<Format>().ok();
+        let is_strict = matches.get_flag("strict");
+        if is_strict && !format.is_some_and(Format::knows_strict) {
+            return Err(not_strict(name).into());
+        }
+        match format {
+            Some(format) => self.tools_for(format, is_strict, &globals)?,
+            None if name == "markdown" => {
+                // The page is the same for everybody: no file of this machine has a say in it.
+                let (specs, profile) =
+                    (self.specs(&reference::anywhere()), globals.profile.as_deref());
+                let shown = visible(specs, &Policy::default(), &globals, profile)?;
+                self.terminal.print(&reference::page(&shown, &taken(&globals::options())))?;
+            }
+            None => {
+                let settings = Settings::load(&globals, self.environment)?;
+                self.warn(&settings);
+                let (specs, profile) =
+                    (self.specs(&settings.surroundings()), settings.profile.as_deref());
+                let shown = visible(specs, &settings.policy, &globals, profile)?;
+                report::json(self.terminal, &shown)?;
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
+
+    /// `haft tools --format anthropic`: what goes into a request as its tools. What the API is not told stands on
+    /// standard error.
+    fn tools_for(&self, format: Format, is_strict: bool, globals: &Globals) -> Result<(), Stop> {
+        let settings = Settings::load(globals, self.environment)?;
+        self.warn(&settings);
+        let specs = self.offered(format, &settings, globals)?;
+        let tools: Vec<Definition> = specs.iter().map(Definition::from).collect();
+        let options = if is_strict { Options::strict() } else { Options::default() };
+        let told = definitions(format, &tools, &options);
+        for note in &told.notes {
+            self.terminal.tell(Label::Warning, &note.to_string());
+        }
+        let text = serde_json::to_string_pretty(&told.tools).map_err(std::io::Error::from)?;
+        Ok(self.terminal.print(&text)?)
+    }
+
+    /// The tools that this caller is shown and that are meant for this provider.
+    fn offered(
+        &self,
+        format: Format,
+        settings: &Settings,
+        globals: &Globals,
+    ) -> Result<Vec<ToolSpec>, ToolError> {
+        let profile = settings.profile.as_deref();
+        if let Some(profile) = profile {
+            settings.policy.profiles.get(profile)?;
+        }
+        let agents: Vec<String> = globals.agent.iter().cloned().collect();
+        let view = AgentView { policy: &settings.policy, agents: &agents, profile };
+        let surroundings = settings.surroundings();
+        let offered = self.registry.tools(format.name(), &view, &surroundings);
+        let offered = self.runtime.block_on(offered);
+        offered.warnings.iter().for_each(|text| self.terminal.tell(Label::Warning, text));
+        Ok(offered.specs)
+    }
+}
+
+fn not_strict(name: &str) -> ToolError {
+    let known = Format::ALL.iter().filter(|format| format.knows_strict());
+    let known: Vec<&str> = known.map(|format| format.name()).collect();
+    ToolError::input(format!("the format {name} knows no --strict"))
+        .hint(format!("leave --strict out, or choose one of {}", known.join(", ")))
 }
 
 /// The tools that this caller is shown.

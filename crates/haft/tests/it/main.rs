@@ -3,9 +3,14 @@
 
 mod approvals;
 mod calls;
+mod equality;
 mod file_commands;
 mod files;
+mod formats;
 mod house;
+mod init;
+mod mcp_peers;
+mod mcp_stdio;
 mod pages;
 mod pipes;
 mod policy;

@@ -86,7 +86,7 @@ mod tests {
                     assert!(are_in(&format!("{before}{text}{after}")), "{text}");
                 }
             }
-            let short = &pattern[..pattern.len() - 1];
+            let short = pattern.split_at(pattern.len() - 1).0;
             let lower = short.to_lowercase();
             let has = |other: &&[u8]| {
                 let other = String::from_utf8_lossy(other).to_lowercase();

@@ -1,0 +1,289 @@
+//! A JSON Schema of any draft as one sort of tree: references followed, parts merged, every keyword in its place. The
+//! dialects of the providers are written from it; reading is in `read.rs`, merging in `merge.rs`.
+
+mod forget;
+mod merge;
+mod read;
+
+use indexmap::IndexMap;
+use serde_json::{Map, Value};
+
+pub(crate) use self::{
+    merge::{are_disjoint, as_object, intersect},
+    read::{read, too_large},
+};
+
+/// What a schema says about one value. Empty says nothing: anything goes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) title: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) default: Option<Value>,
+    /// `examples`, `deprecated`, `readOnly`, `writeOnly`: they bind nobody.
+    pub(crate) remarks: Map<String, Value>,
+    pub(crate) types: Option<Types>,
+    /// `enum`, and `const` as one of a single value.
+    pub(crate) values: Option<Vec<Value>>,
+    pub(crate) properties: IndexMap<String, Self>,
+    pub(crate) required: Vec<String>,
+    pub(crate) additional: Additional,
+    pub(crate) items: Option<Box<Self>>,
+    pub(crate) prefix: Vec<Self>,
+    pub(crate) unions: Vec<Union>,
+    /// Parts of an `allOf` that contradict or cannot be merged into the rest.
+    pub(crate) parts: Vec<Self>,
+    /// Keywords that bound a scalar, a list or an object by a number or a text: `minLength`, `pattern`.
+    pub(crate) limits: Map<String, Value>,
+    /// Keywords that few providers know: `not`, `if`, `patternProperties`.
+    pub(crate) further: IndexMap<String, Further>,
+}
+
+/// What may stand beside the declared properties.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Additional {
+    #[default]
+    Unsaid,
+    Open,
+    Closed,
+    Like(Box<Node>),
+}
+
+/// Alternatives: `oneOf` when exactly one may fit, `anyOf` otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Union {
+    pub(crate) is_exclusive: bool,
+    pub(crate) variants: Vec<Node>,
+}
+
+/// The value of a keyword that few providers know.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Further {
+    Plain(Value),
+    Schema(Box<Node>),
+    Schemas(IndexMap<String, Node>),
+}
+
+impl Node {
+    /// The schema that nothing fits.
+    pub(crate) fn nothing() -> Self {
+        let mut node = Self::default();
+        node.further.insert("not".to_owned(), Further::Schema(Box::default()));
+        node
+    }
+
+    pub(crate) fn of(types: Types) -> Self {
+        Self { types: Some(types), ..Self::default() }
+    }
+
+    pub(crate) fn is_nothing(&self) -> bool {
+        matches!(self.further.get("not"), Some(Further::Schema(all)) if **all == Self::default())
+    }
+
+    /// Whether only null fits.
+    pub(crate) fn is_null(&self) -> bool {
+        self.types == Some(Types::NULL)
+            || self.values.as_ref().is_some_and(|values| values.iter().all(Value::is_null))
+    }
+
+    /// Whether null fits, as far as types and values tell.
+    pub(crate) fn takes_null(&self) -> bool {
+        self.types.is_none_or(|types| types.contains(Types::NULL))
+            && self.values.as_ref().is_none_or(|values| values.contains(&Value::Null))
+            && self.unions.iter().all(|union| union.variants.iter().any(Self::takes_null))
+    }
+
+    /// The same without what is only told: title, description, default, remarks.
+    pub(crate) fn without_words(&self) -> Self {
+        Self { title: None, description: None, default: None, remarks: Map::new(), ..self.clone() }
+    }
+
+    /// Whether it restricts nothing.
+    pub(crate) fn is_open(&self) -> bool {
+        self.without_words() == Self::default()
+    }
+
+    /// Whether it is a list of values and nothing more.
+    pub(crate) fn is_literal(&self) -> bool {
+        let bare = Self { values: None, types: None, ..self.without_words() };
+        self.values.is_some() && bare == Self::default()
+    }
+
+    /// The types, said or evident from the other keywords. `None` when it may be anything.
+    pub(crate) fn evident_types(&self) -> Option<Types> {
+        if let Some(values) = &self.values {
+            return Some(values.iter().map(Types::of_value).fold(Types::default(), Types::or));
+        }
+        self.types.or_else(|| self.types_by_keywords())
+    }
+
+    fn types_by_keywords(&self) -> Option<Types> {
+        let has = |names: &[&str]| {
+            names
+                .iter()
+                .any(|name| self.limits.contains_key(*name) || self.further.contains_key(*name))
+        };
+        let object = ["minProperties", "maxProperties", "patternProperties", "propertyNames"];
+        let of_object = !self.properties.is_empty()
+            || !self.required.is_empty()
+            || self.additional != Additional::Unsaid
+            || has(&object);
+        let of_array = self.items.is_some()
+            || !self.prefix.is_empty()
+            || has(&["minItems", "maxItems", "uniqueItems", "contains"]);
+        if of_object {
+            Some(Types::OBJECT)
+        } else if of_array {
+            Some(Types::ARRAY)
+        } else if has(&["minLength", "maxLength", "pattern", "contentEncoding"]) {
+            Some(Types::STRING)
+        } else if has(&["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"])
+        {
+            Some(Types::NUMBER)
+        } else {
+            None
+        }
+    }
+
+    /// How many nodes there are, itself included. No deeper than what was read, so recursion is safe.
+    pub(crate) fn weight(&self) -> usize {
+        let like = match &self.additional {
+            Additional::Like(node) => node.weight(),
+            _ => 0,
+        };
+        let inner = self.properties.values().chain(&self.prefix).chain(&self.parts);
+        let inner = inner.chain(self.items.as_deref());
+        let inner = inner.chain(self.unions.iter().flat_map(|union| &union.variants));
+        let further: usize = self.further.values().map(Further::weight).sum();
+        1 + like + further + inner.map(Self::weight).sum::<usize>()
+    }
+}
+
+impl Further {
+    fn weight(&self) -> usize {
+        match self {
+            Self::Plain(_) => 1,
+            Self::Schema(node) => node.weight(),
+            Self::Schemas(nodes) => nodes.values().map(Node::weight).sum(),
+        }
+    }
+}
+
+/// A set of JSON types. A number is an integer or a fraction, so that sets can be cut exactly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Types(u8);
+
+impl Types {
+    pub(crate) const NULL: Self = Self(1);
+    pub(crate) const BOOLEAN: Self = Self(2);
+    pub(crate) const INTEGER: Self = Self(4);
+    pub(crate) const NUMBER: Self = Self(4 | 8);
+    pub(crate) const STRING: Self = Self(16);
+    pub(crate) const ARRAY: Self = Self(32);
+    pub(crate) const OBJECT: Self = Self(64);
+    pub(crate) const ALL: Self = Self(127);
+
+    const NAMES: [(Self, &str); 7] = [
+        (Self::STRING, "string"),
+        (Self::NUMBER, "number"),
+        (Self::INTEGER, "integer"),
+        (Self::BOOLEAN, "boolean"),
+        (Self::ARRAY, "array"),
+        (Self::OBJECT, "object"),
+        (Self::NULL, "null"),
+    ];
+
+    /// By its name in any case, and by what other languages call it.
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        let name = name.to_ascii_lowercase();
+        let known = Self::NAMES.iter().find(|(_, known)| *known == name);
+        known.map(|(types, _)| *types).or(match name.as_str() {
+            "str" | "text" => Some(Self::STRING),
+            "int" | "int32" | "int64" | "long" => Some(Self::INTEGER),
+            "float" | "double" | "decimal" => Some(Self::NUMBER),
+            "bool" => Some(Self::BOOLEAN),
+            "list" | "tuple" => Some(Self::ARRAY),
+            "dict" | "map" | "record" => Some(Self::OBJECT),
+            "none" | "nil" => Some(Self::NULL),
+            "any" => Some(Self::ALL),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn of_value(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::NULL,
+            Value::Bool(_) => Self::BOOLEAN,
+            Value::Number(number) => {
+                // 3.0 is an integer in JSON Schema.
+                let is_whole = number.as_f64().is_some_and(|number| number.fract() == 0.0);
+                if number.is_f64() && !is_whole { Self(8) } else { Self::INTEGER }
+            }
+            Value::String(_) => Self::STRING,
+            Value::Array(_) => Self::ARRAY,
+            Value::Object(_) => Self::OBJECT,
+        }
+    }
+
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    pub(crate) fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Each type for itself, number and integer as one.
+    pub(crate) fn each(self) -> Vec<Self> {
+        self.names().into_iter().filter_map(Self::of_name).collect()
+    }
+
+    pub(crate) fn names(self) -> Vec<&'static str> {
+        let mut names = Vec::new();
+        let mut rest = self;
+        for (types, name) in Self::NAMES {
+            // A fraction alone has no name; the set of numbers is the smallest that has one.
+            let is_there = rest.contains(types) || (types == Self::NUMBER && rest.0 & 8 != 0);
+            if is_there {
+                names.push(name);
+                rest = rest.without(types);
+            }
+        }
+        names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_types_names_numbers_once() {
+        assert_eq!(Types::NUMBER.or(Types::NULL).names(), ["number", "null"]);
+        assert_eq!(Types::NUMBER.and(Types::INTEGER).names(), ["integer"]);
+        assert_eq!(Types::of_value(&Value::from(1.5)).names(), ["number"]);
+        assert_eq!(Types::of_value(&Value::from(3.0)).names(), ["integer"]);
+        assert_eq!(Types::ALL.each().len(), 6);
+    }
+
+    #[test]
+    fn types_are_known_by_the_names_that_servers_use() {
+        for (name, types) in
+            [("Object", Types::OBJECT), ("STRING", Types::STRING), ("int", Types::INTEGER)]
+        {
+            assert_eq!(Types::of_name(name), Some(types), "{name}");
+        }
+        assert_eq!(Types::of_name("file"), None);
+    }
+}
