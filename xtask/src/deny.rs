@@ -62,6 +62,9 @@ struct Named {
     #[serde(rename = "crate")]
     spec: String,
     reason: String,
+    /// These may build on it all the same; whoever else does is named.
+    #[serde(default)]
+    wrappers: Vec<String>,
 }
 
 impl Named {
@@ -123,7 +126,11 @@ fn bad_source(package: &Package) -> Option<String> {
 fn banned(deny: &[Named], package: &Package, metadata: &Metadata) -> Option<String> {
     let ban = deny.iter().find(|ban| ban.matches(package))?;
     let users = metadata.users_of(&package.id);
-    Some(format!("{} {}: banned ({}), used by {users}", package.name, package.version, ban.reason))
+    let is_wrapper = |user: &&str| ban.wrappers.iter().any(|wrapper| wrapper == user);
+    let users: Vec<&str> = users.split(", ").filter(|user| !is_wrapper(user)).collect();
+    let Package { name, version, .. } = package;
+    let told = format!("{name} {version}: banned ({}), used by {}", ban.reason, users.join(", "));
+    (!users.is_empty()).then_some(told)
 }
 
 fn duplicates(skip: &[Named], metadata: &Metadata) -> Vec<String> {
@@ -233,6 +240,22 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_banned_crate_may_be_used_by_its_wrappers_only() {
+        let packages = json!([
+            package("haft", "0.1.0"),
+            package("sdk", "1.0.0"),
+            package("openssl", "0.10.1")
+        ]);
+        let mut rules = rules("");
+        rules.bans.deny[0].wrappers = vec!["sdk".to_owned()];
+        let edges = [("haft", "sdk@1.0.0", None), ("sdk@1.0.0", "openssl@0.10.1", None)];
+        assert!(findings(&rules, &fabricate(packages.clone(), &edges)).is_empty());
+        let both = [edges[0], edges[1], ("haft", "openssl@0.10.1", None)];
+        let found = findings(&rules, &fabricate(packages, &both));
+        assert_eq!(found, ["openssl 0.10.1: banned (we are on rustls), used by haft"]);
+    }
+
     /// haft builds on syn 3, its helper on syn 2, its tests on syn 1.
     fn three_syns() -> Metadata {
         let packages = json!([
@@ -275,7 +298,11 @@ mod tests {
 
     #[test]
     fn a_version_matches_by_whole_parts() {
-        let named = |spec: &str| Named { spec: spec.to_owned(), reason: String::new() };
+        let named = |spec: &str| Named {
+            spec: spec.to_owned(),
+            reason: String::new(),
+            wrappers: Vec::new(),
+        };
         let version = |text: &str| serde_json::from_value::<Package>(package("syn", text)).unwrap();
         assert!(
             named("syn:2").matches(&version("2.0.119")) && named("syn").matches(&version("3.0.0"))
