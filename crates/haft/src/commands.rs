@@ -42,8 +42,10 @@ pub(crate) fn run(
     let word = command_word(arguments, &options);
     if word == Some("mcp") {
         // Apart from the others: a server has a runtime of its own.
+        let registry = catalogue()?;
+        mcp::prepare(&registry);
         let matches = parse(root(options).subcommand(mcp::command()), arguments)?;
-        return mcp::run(environment, terminal, catalogue()?, &matches);
+        return mcp::run(environment, terminal, registry, &matches);
     }
     let bench = Bench::new(environment, terminal)?;
     match word {

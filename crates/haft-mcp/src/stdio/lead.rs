@@ -6,6 +6,7 @@ use std::{
     future::Future,
     io,
     os::fd::BorrowedFd,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -45,7 +46,7 @@ const MOST_IN_FLIGHT: usize = 16_384;
 /// Answers that are collected while the next message is here already.
 const BATCH: usize = 64 << 10;
 /// How long calls may still take when the client has closed its end but reads on.
-const LAST_WAIT: Duration = Duration::from_secs(10);
+pub(super) const LAST_WAIT: Duration = Duration::from_secs(10);
 /// How long called-off work may take to be gone.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -98,9 +99,9 @@ impl Line {
 
     /// Leads until the client is gone.
     pub(super) fn serve(self: Arc<Self>) -> io::Result<()> {
-        self.lead(0);
+        // Not on this thread: a tool that never lets go of it would keep the process when the conversation is over.
+        self.have_led(0)?;
         let (over, ended) = &self.over;
-        // Another thread may have taken the lead; the process lasts as long as the conversation.
         drop(ended.wait_while(locked(over), |over| !*over));
         self.wind_up();
         Ok(())
@@ -180,8 +181,10 @@ impl Line {
     /// One message.
     fn take(self: &Arc<Self>, line: &[u8]) {
         let head: Head<'_> = match serde_json::from_slice(line) {
-            Ok(head) => head,
-            Err(error) => return self.refuse(None, &unreadable(line, &error)),
+            // serde would also take a list of as many parts for a message.
+            Ok(head) if line.starts_with(b"{") => head,
+            Ok(_) => return self.refuse(None, &unreadable(line, "it is a list")),
+            Err(error) => return self.refuse(None, &unreadable(line, &error.to_string())),
         };
         let method = head.method.as_deref();
         match head.kind() {
@@ -304,9 +307,20 @@ impl Line {
                 line.answer_later(&stuck, Ok(left_behind()));
             });
         }
+        let _ = self.have_led(leader);
+    }
+
+    fn have_led(self: &Arc<Self>, leader: u64) -> io::Result<()> {
         let line = self.clone();
         let thread = thread::Builder::new().name("haft-mcp-lead".to_owned());
-        let _ = thread.spawn(move || line.lead(leader));
+        let lead = move || {
+            // Nobody would hear the client any more, nor that it is gone.
+            if catch_unwind(AssertUnwindSafe(|| line.lead(leader))).is_err() {
+                line.inflight.call_off_all();
+                line.end();
+            }
+        };
+        thread.spawn(lead).map(drop)
     }
 }
 
@@ -332,13 +346,18 @@ fn cancelled(head: &Head<'_>) -> Option<RequestId> {
     params.request_id
 }
 
-fn unreadable(line: &[u8], error: &serde_json::Error) -> ErrorData {
-    match serde_json::from_slice::<IgnoredAny>(line) {
-        Ok(_) => ErrorData::invalid_request(
-            format!("a message is one JSON-RPC object (batches are not spoken here): {error}"),
+fn unreadable(line: &[u8], problem: &str) -> ErrorData {
+    // What is passed over is not looked at for being UTF-8, so that comes first.
+    let not_json = match std::str::from_utf8(line) {
+        Ok(text) => serde_json::from_str::<IgnoredAny>(text).err().map(|error| error.to_string()),
+        Err(error) => Some(error.to_string()),
+    };
+    match not_json {
+        None => ErrorData::invalid_request(
+            format!("a message is one JSON-RPC object (batches are not spoken here): {problem}"),
             None,
         ),
-        Err(error) => ErrorData::parse_error(format!("the line is not JSON: {error}"), None),
+        Some(problem) => ErrorData::parse_error(format!("the line is not JSON: {problem}"), None),
     }
 }
 

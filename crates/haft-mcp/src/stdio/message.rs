@@ -6,7 +6,7 @@ use rmcp::{
     ErrorData,
     model::{CallToolResult, RequestId, ServerResult},
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::escape;
@@ -14,7 +14,8 @@ use super::escape;
 /// The outer parts of a message.
 #[derive(Deserialize)]
 pub(super) struct Head<'a> {
-    #[serde(borrow)]
+    /// Also when it is null, which no id may be: such a request must not pass for a notification.
+    #[serde(borrow, default, deserialize_with = "given")]
     pub(super) id: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) method: Option<Cow<'a, str>>,
@@ -24,6 +25,12 @@ pub(super) struct Head<'a> {
     pub(super) result: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,
+}
+
+fn given<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// What a message is.

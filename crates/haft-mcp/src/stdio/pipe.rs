@@ -33,9 +33,18 @@ impl Pipe {
         Self { fd, buffer: Vec::new(), start: 0, looked: 0, end: 0, is_skipping: false }
     }
 
-    /// Whether the next message is here already, so that getting it does not wait.
+    /// Whether the next message is here already, so that getting it does not wait. A blank line is none: who took it for
+    /// one would keep an answer back until the client says more.
     pub(super) fn is_ready(&mut self) -> bool {
-        self.newline().is_some()
+        while let Some(end) = self.newline() {
+            let line = self.buffer.get(self.start..end).unwrap_or_default();
+            if self.is_skipping || !line.trim_ascii().is_empty() {
+                return true;
+            }
+            self.start = end + 1;
+            self.looked = self.start;
+        }
+        false
     }
 
     /// Waits for the next message that is not blank.
@@ -154,6 +163,20 @@ mod tests {
         assert_eq!(read(&[b"a", b"b\r\n\n  \nc", b"d"]), ["ab", "cd"]);
         assert_eq!(read(&[]), [""; 0]);
         assert_eq!(read(&[b"\n\n"]), [""; 0]);
+    }
+
+    #[test]
+    fn a_blank_line_is_not_taken_for_a_message_that_is_here() {
+        let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        let reader: &'static File = Box::leak(Box::new(File::from(reader)));
+        let mut pipe = Pipe::new(reader.as_fd());
+        let mut writer = File::from(writer);
+        for (text, is_ready) in [("a\n", false), ("a\n\n \r\n", false), ("a\n\nb\n", true)] {
+            writer.write_all(text.as_bytes()).expect("somebody reads");
+            assert!(matches!(pipe.next(), Ok(Next::Line(line)) if line == b"a"));
+            assert_eq!(pipe.is_ready(), is_ready, "{text:?}");
+        }
+        assert!(matches!(pipe.next(), Ok(Next::Line(line)) if line == b"b"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The part of the conversation that rmcp leads: the handshake, and whatever is not a tool call. To it this is a transport.
 
 use std::{
+    collections::HashSet,
     convert::Infallible,
     pin::Pin,
     sync::{Arc, OnceLock, PoisonError},
@@ -9,7 +10,7 @@ use std::{
 
 use rmcp::{
     RoleServer,
-    model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage},
+    model::{ClientJsonRpcMessage, ClientNotification, ClientRequest, JsonRpcMessage, RequestId},
     serve_server,
     service::{Peer, RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
@@ -28,7 +29,7 @@ pub(super) struct Relay {
     /// The client, once it has introduced itself.
     pub(super) peer: Arc<OnceLock<Peer<RoleServer>>>,
     /// Requests that rmcp has not answered yet.
-    open: watch::Sender<usize>,
+    open: watch::Sender<HashSet<RequestId>>,
     /// Until the client has introduced itself, which is driven by the thread that reads: a switch to another one for every
     /// message would be half the time that a client waits for its list of tools.
     introduction: std::sync::Mutex<Option<Introduction>>,
@@ -41,7 +42,7 @@ impl Relay {
     pub(super) fn start(connection: Arc<Connection>, outbox: Arc<Outbox>) -> Self {
         let (sender, receiver) = mpsc::channel(MOST_WAITING);
         let peer = Arc::new(OnceLock::new());
-        let open = watch::Sender::new(0);
+        let open = watch::Sender::new(HashSet::new());
         let end = End { receiver: Arc::new(Mutex::new(receiver)), outbox, open: open.clone() };
         let introduction: Introduction = Box::pin(converse(connection, end, peer.clone()));
         Self { sender, peer, open, introduction: std::sync::Mutex::new(Some(introduction)) }
@@ -49,9 +50,7 @@ impl Relay {
 
     /// Hands a message over; waits when rmcp is far behind.
     pub(super) fn send(&self, message: ClientJsonRpcMessage) {
-        if is_answered(&message) {
-            self.open.send_modify(|open| *open += 1);
-        }
+        self.count(&message);
         // It only fails when the conversation is over.
         let _ = self.sender.blocking_send(message);
         let mut introduction = self.introduction.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,17 +63,31 @@ impl Relay {
 
     /// Waits until every request is answered.
     pub(super) async fn finish(&self) {
-        let _ = self.open.subscribe().wait_for(|open| *open == 0).await;
+        let _ = self.open.subscribe().wait_for(HashSet::is_empty).await;
     }
-}
 
-/// A subscription ends with the conversation, not before.
-fn is_answered(message: &ClientJsonRpcMessage) -> bool {
-    match message {
-        ClientJsonRpcMessage::Request(request) => {
-            !matches!(request.request, ClientRequest::SubscriptionsListenRequest(_))
+    /// Requests that will be answered. A subscription ends with the conversation, not before; what is called off may end
+    /// without a word.
+    fn count(&self, message: &ClientJsonRpcMessage) {
+        match message {
+            ClientJsonRpcMessage::Request(request)
+                if !matches!(request.request, ClientRequest::SubscriptionsListenRequest(_)) =>
+            {
+                self.open.send_modify(|open| {
+                    open.insert(request.id.clone());
+                });
+            }
+            ClientJsonRpcMessage::Notification(told) => {
+                if let ClientNotification::CancelledNotification(told) = &told.notification
+                    && let Some(id) = &told.params.request_id
+                {
+                    self.open.send_modify(|open| {
+                        open.remove(id);
+                    });
+                }
+            }
+            _ => {}
         }
-        _ => false,
     }
 }
 
@@ -99,7 +112,7 @@ async fn converse(connection: Arc<Connection>, end: End, peer: Arc<OnceLock<Peer
 struct End {
     receiver: Arc<Mutex<mpsc::Receiver<ClientJsonRpcMessage>>>,
     outbox: Arc<Outbox>,
-    open: watch::Sender<usize>,
+    open: watch::Sender<HashSet<RequestId>>,
 }
 
 impl Transport<RoleServer> for End {
@@ -110,8 +123,15 @@ impl Transport<RoleServer> for End {
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         self.outbox.send(message::line(&item));
-        if matches!(item, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)) {
-            self.open.send_modify(|open| *open = open.saturating_sub(1));
+        let answered = match &item {
+            JsonRpcMessage::Response(answer) => Some(&answer.id),
+            JsonRpcMessage::Error(answer) => answer.id.as_ref(),
+            _ => None,
+        };
+        if let Some(id) = answered {
+            self.open.send_modify(|open| {
+                open.remove(id);
+            });
         }
         std::future::ready(Ok(()))
     }

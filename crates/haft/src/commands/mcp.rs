@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
+    thread,
 };
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -81,6 +82,24 @@ pub(super) fn command() -> Command {
                 .value_parser(["auto", "always", "never"])
                 .help("Send typed data besides the text; auto: not to clients that then drop the text"),
         )
+}
+
+/// Makes the schemas on another thread. They are most of what a client waits for when it asks for the tools, and it asks
+/// a millisecond after the start.
+pub(super) fn prepare(registry: &Registry) {
+    let registry = registry.clone();
+    // Without a thread they are made when they are asked for.
+    let _ = thread::Builder::new().name("haft-prepare".to_owned()).spawn(move || {
+        for name in registry.names() {
+            if let Some(tool) = registry.ready(&name) {
+                let spec = tool.spec();
+                spec.input.as_value();
+                if let Some(output) = &spec.output {
+                    output.as_value();
+                }
+            }
+        }
+    });
 }
 
 /// `haft mcp`

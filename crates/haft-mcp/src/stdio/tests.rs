@@ -1,0 +1,102 @@
+//! The loop at the pipe with tools that do what tests want: block their thread, wait, report steps, look whether they
+//! are dropped. One client writes lines by hand, the other is rmcp's own, in both eras of the protocol.
+
+mod blocked;
+mod by_hand;
+mod sdk;
+
+use std::{fs::File, os::fd::AsFd, sync::mpsc, thread, time::Duration};
+
+use haft_core::{
+    Access, BoxFuture, Call, Effect, Gate, Mode, Policy, Power, Registry, Reply, Schema, Tool,
+    ToolError, ToolSpec,
+    policy::{Layer, LayerKind},
+};
+use serde_json::{Value, json};
+
+use crate::Server;
+
+/// Far longer than anything here takes; only a test that fails waits for it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+type Act = dyn Fn(Call) -> BoxFuture<'static, Result<Reply, ToolError>> + Send + Sync;
+
+/// A tool that does what a test says.
+struct Acting {
+    spec: ToolSpec,
+    act: Box<Act>,
+}
+
+impl Acting {
+    fn new<F>(name: &str, act: impl Fn(Call) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Reply, ToolError>> + Send + 'static,
+    {
+        let schema = Schema::from_value(json!({"type": "object", "properties": {}}));
+        let spec =
+            ToolSpec::declared("a test", name, "Does what a test says.", schema.expect("a schema"));
+        Self { spec: spec.needs([Power::Free]), act: Box::new(move |call| Box::pin(act(call))) }
+    }
+
+    /// One that somebody is asked about.
+    fn destructive(mut self) -> Self {
+        self.spec.effect = Effect::Destructive;
+        self
+    }
+}
+
+impl Tool for Acting {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn access(&self, _input: &Value) -> Result<Vec<Access>, ToolError> {
+        Ok(Vec::new())
+    }
+
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, ToolError>> {
+        (self.act)(call)
+    }
+}
+
+/// Says what it is asked to say, at once.
+fn echo() -> Acting {
+    Acting::new("echo", |call| async move {
+        Ok(Reply::text(call.raw_input()["text"].as_str().unwrap_or("nothing")))
+    })
+}
+
+/// A gate as `haft mcp` has it, before these tools.
+fn gate(tools: impl IntoIterator<Item = Acting>) -> Gate {
+    let registry = Registry::default();
+    for tool in tools {
+        registry.register(tool).expect("every name once");
+    }
+    let mut layer = Layer::new(LayerKind::Session, "test");
+    layer.mode = Some(Mode::Contained);
+    Gate::builder(registry).policy(Policy::new([layer])).start_in_place().build()
+}
+
+/// The client's ends of two pipes, and word of the end of the server behind them.
+struct Ends {
+    input: File,
+    output: File,
+    over: mpsc::Receiver<()>,
+}
+
+/// Serves this gate at two pipes.
+fn serve(gate: Gate) -> Ends {
+    let (server_input, input) = rustix::pipe::pipe().expect("a pipe");
+    let (output, server_output) = rustix::pipe::pipe().expect("a pipe");
+    let (sender, over) = mpsc::channel();
+    let server = Server::builder(gate).build();
+    // They are never closed, as those of a process are not while it lives.
+    let (server_input, server_output): (&'static _, &'static _) =
+        (Box::leak(Box::new(server_input)), Box::leak(Box::new(server_output)));
+    thread::spawn(move || {
+        let served = server.over(server_input.as_fd(), server_output.as_fd());
+        served.expect("it has its threads");
+        let _ = sender.send(());
+    });
+    Ends { input: input.into(), output: output.into(), over }
+}

@@ -1,0 +1,342 @@
+//! The calls, and the workspace that each of them finds.
+
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use haft::{ErrorKind, Mode};
+use serde_json::{Value, json};
+
+use crate::house::House;
+
+pub(super) struct Call {
+    pub(super) tool: &'static str,
+    pub(super) input: Value,
+    /// How it ends: well, or with an error of this kind.
+    pub(super) ends: Option<ErrorKind>,
+    pub(super) typed: Typed,
+    /// How much runs unasked.
+    pub(super) mode: Mode,
+}
+
+/// What the call becomes as a command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Typed {
+    Same,
+    /// The parser of the command line refuses it first: only the kind is the same.
+    InItsWords,
+    /// It arrives as it was meant, so nothing is mended; everything else is the same.
+    Unmended,
+    /// A command line has no way to say it.
+    Unsayable,
+}
+
+impl Call {
+    fn typed(mut self, typed: Typed) -> Self {
+        self.typed = typed;
+        self
+    }
+
+    /// Where nothing has to be asked for.
+    fn unasked(mut self) -> Self {
+        self.mode = Mode::All;
+        self
+    }
+}
+
+fn works(tool: &'static str, input: Value) -> Call {
+    Call { tool, input, ends: None, typed: Typed::Same, mode: Mode::Contained }
+}
+
+fn fails(tool: &'static str, kind: ErrorKind, input: Value) -> Call {
+    Call { tool, input, ends: Some(kind), typed: Typed::Same, mode: Mode::Contained }
+}
+
+/// The tag of `src/main.rs`: the calls that name it are refused when it is another, so it cannot be wrong unseen.
+const MAIN_VERSION: &str = "c56f3453304b0153c";
+const OTHER_VERSION: &str = "c0000000000000000";
+const MAIN: &str = "fn main() {\n    println!(\"TODO: run\");\n}\n";
+
+/// One white pixel.
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89\0\0\0\x0aIDAT\
+    \x78\x9c\x63\0\x01\0\0\x05\0\x01\x0d\x0a\x2d\xb4\0\0\0\0IEND\xae\x42\x60\x82";
+
+/// A house whose project is the workspace of every call.
+pub(super) fn house() -> House {
+    let house = House::new();
+    let project = house.path("project");
+    let put = |path: &str, content: &[u8]| {
+        let path = project.join(path);
+        fs::create_dir_all(path.parent().expect("in the project")).expect("a folder");
+        fs::write(path, content).expect("written");
+    };
+    put("README.md", b"# Equal\n\nOne call, one outcome.\n");
+    put("src/main.rs", MAIN.as_bytes());
+    put("src/lib.rs", b"pub fn run() {}\n\n// TODO: walk\n");
+    put("notes/\u{fc}ber.md", "Gr\u{fc}\u{df}e, \u{4e16}\u{754c} \u{1f30d}\n".as_bytes());
+    put("empty.txt", b"");
+    put("bytes.bin", b"\0\x01\x02\xff");
+    put("picture.png", PNG);
+    put(".env", b"KEY=x\n");
+    // Put together here, so that nobody takes this file for a leak.
+    put("token.txt", format!("token: {}{}\n", "ghp_", "a1B2".repeat(9)).as_bytes());
+    let line = |number: usize| format!("{number:04} {}\n", "long ".repeat(28));
+    put("long.txt", (0..2_400).map(line).collect::<String>().as_bytes());
+    std::os::unix::fs::symlink("src/main.rs", project.join("link.rs")).expect("a link");
+    make_old(&project);
+    house
+}
+
+/// Everything gets the same age: `stat` tells it, and `glob` sorts by it.
+fn make_old(folder: &Path) {
+    let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let facts = path.symlink_metadata().expect("it is there");
+        if facts.is_dir() {
+            make_old(&path);
+        } else if facts.is_file() {
+            fs::File::open(&path).and_then(|file| file.set_modified(then)).expect("its own file");
+        }
+    }
+    fs::File::open(folder).and_then(|file| file.set_modified(then)).expect("its own folder");
+}
+
+/// All calls.
+pub(super) fn calls() -> Vec<Call> {
+    let groups = [reading(), finding(), looking(), writing(), editing(), arranging(), greeting()];
+    groups.into_iter().flatten().chain(nothing_of_that_name()).collect()
+}
+
+fn reading() -> Vec<Call> {
+    vec![
+        works("read", json!({"path": "README.md"})),
+        works("read", json!({"path": "src/main.rs", "offset": 2, "limit": 1})),
+        works("read", json!({"path": "notes/\u{fc}ber.md", "plain": true})),
+        works("read", json!({"path": "src"})),
+        works("read", json!({"path": "link.rs"})),
+        works("read", json!({"path": "empty.txt"})),
+        // A page is as much as a model is shown, and says where it goes on.
+        works("read", json!({"path": "long.txt"})),
+        works("read", json!({"path": "picture.png"})),
+        works("read", json!({"path": "token.txt"})),
+        works("read", json!({"path": "src/main.rs", "limit": "2"})).typed(Typed::Unmended),
+        works("read", json!({"file_path": "src/main.rs", "line": 2})).typed(Typed::Unsayable),
+        fails("read", ErrorKind::NotFound, json!({"path": 7, "offset": 1.0}))
+            .typed(Typed::Unsayable),
+        fails("read", ErrorKind::Input, json!({"path": "README.md", "limit": 0})),
+        fails("read", ErrorKind::Input, json!({"path": "README.md", "offset": 0, "limit": 5_000})),
+        fails("read", ErrorKind::Input, json!({"path": "README.md", "offset": 99})),
+        fails("read", ErrorKind::Input, json!({})).typed(Typed::InItsWords),
+        fails("read", ErrorKind::Input, json!({"path": "README.md", "ofset": 3}))
+            .typed(Typed::InItsWords),
+        fails("read", ErrorKind::Input, json!({"path": "README.md", "limit": "many"}))
+            .typed(Typed::InItsWords),
+        fails("read", ErrorKind::Input, json!({"path": ["README.md"]})).typed(Typed::Unsayable),
+        fails("read", ErrorKind::NotFound, json!({"path": "src/mian.rs"})),
+        fails("read", ErrorKind::NotFound, json!({"path": "\u{4e16}\u{754c}\u{202e}.txt"})),
+        fails("read", ErrorKind::Unsupported, json!({"path": "bytes.bin"})),
+        fails("read", ErrorKind::Denied, json!({"path": ".env"})),
+        fails("read", ErrorKind::Denied, json!({"path": "../outside.txt"})),
+        fails("read", ErrorKind::Denied, json!({"path": "/etc/passwd"})),
+    ]
+}
+
+fn finding() -> Vec<Call> {
+    vec![
+        works("grep", json!({"pattern": "TODO"})),
+        works(
+            "grep",
+            json!({"pattern": "todo", "case_insensitive": true, "path": "src", "context": 1}),
+        ),
+        works("grep", json!({"pattern": "(", "literal": true, "include": "*.rs"})),
+        works("grep", json!({"pattern": "\u{4e16}.", "max_results": 1})),
+        works("grep", json!({"pattern": "nowhere at all"})),
+        // Content that is cut, and data that is over its limit.
+        works("grep", json!({"pattern": "long", "max_results": 2_000})),
+        works("grep", json!({"query": "TODO", "glob": "*.rs", "max_results": "5"}))
+            .typed(Typed::Unsayable),
+        fails("grep", ErrorKind::Input, json!({"pattern": "TODO", "context": 21})),
+        fails("grep", ErrorKind::Input, json!({"pattern": ""})),
+        fails("grep", ErrorKind::Input, json!({"pattern": "a(b"})),
+        fails("grep", ErrorKind::NotFound, json!({"pattern": "x", "path": "nowhere"})),
+        fails("grep", ErrorKind::Denied, json!({"pattern": "KEY", "path": ".env"})),
+        works("glob", json!({"pattern": "**/*.rs"})),
+        works("glob", json!({"pattern": "*.md", "path": "notes", "limit": 1})),
+        works("glob", json!({"pattern": "*.none"})),
+        fails("glob", ErrorKind::Input, json!({"pattern": "*", "limit": 0})),
+        fails("glob", ErrorKind::Input, json!({"pattern": "a[", "ignored": true})),
+        fails("glob", ErrorKind::NotFound, json!({"pattern": "*", "path": "nowhere"})),
+        works("list", json!({})),
+        works("list", json!({"path": "src", "depth": 1})),
+        works("list", json!({"limit": 2, "ignored": true})),
+        fails("list", ErrorKind::Input, json!({"depth": 0})),
+        fails("list", ErrorKind::Input, json!({"path": "README.md"})),
+        fails("list", ErrorKind::NotFound, json!({"path": "nowhere"})),
+    ]
+}
+
+fn looking() -> Vec<Call> {
+    vec![
+        works("stat", json!({"path": "README.md"})),
+        works("stat", json!({"path": "src"})),
+        works("stat", json!({"path": "long.txt"})),
+        works("stat", json!({"path": "picture.png"})),
+        fails("stat", ErrorKind::Input, json!({"path": "README.md", "depth": 1}))
+            .typed(Typed::InItsWords),
+        fails("stat", ErrorKind::NotFound, json!({"path": "READ.md"})),
+        fails("stat", ErrorKind::Denied, json!({"path": ".env"})),
+    ]
+}
+
+fn writing() -> Vec<Call> {
+    vec![
+        works("write", json!({"path": "new/a.txt", "content": "one\ntwo\n"})),
+        works("write", json!({"path": "README.md", "content": "Gr\u{fc}\u{df}e \u{1f30d}"})),
+        works("write", json!({"path": "src/main.rs", "content": MAIN})),
+        works("write", json!({"path": "a.txt", "contents": "x"})).typed(Typed::Unsayable),
+        fails("write", ErrorKind::Input, json!({"path": "a.txt"})).typed(Typed::InItsWords),
+        fails("write", ErrorKind::Input, json!({"path": "a", "content": "", "on_conflict": "ask"}))
+            .typed(Typed::InItsWords),
+        fails(
+            "write",
+            ErrorKind::Conflict,
+            json!({"path": "README.md", "content": "", "on_conflict": "error"}),
+        ),
+        fails(
+            "write",
+            ErrorKind::Conflict,
+            json!({"path": "README.md", "content": "", "expected_version": OTHER_VERSION}),
+        ),
+        fails("write", ErrorKind::Input, json!({"path": "src", "content": "x"})),
+        fails("write", ErrorKind::Denied, json!({"path": ".env", "content": "KEY=y"})),
+        fails(
+            "write",
+            ErrorKind::ApprovalUnavailable,
+            json!({"path": ".git/hooks/pre-commit", "content": "x"}),
+        ),
+        works("make_directory", json!({"path": "one/two"})),
+        works("make_directory", json!({"path": "src"})),
+        fails("make_directory", ErrorKind::Input, json!({"path": "a", "mode": "0700"}))
+            .typed(Typed::InItsWords),
+        fails("make_directory", ErrorKind::Conflict, json!({"path": "README.md"})),
+        fails("make_directory", ErrorKind::Denied, json!({"path": "../a"})),
+    ]
+}
+
+fn editing() -> Vec<Call> {
+    let patch = |start: usize, end: usize| json!([{"start_line": start, "end_line": end, "content": "    run();"}]);
+    let update = |path: &str, old: &str| {
+        let text = format!(
+            "*** Begin Patch\n*** Update File: {path}\n@@\n-{old}\n+    run();\n*** End Patch\n"
+        );
+        json!({"patch": text})
+    };
+    vec![
+        works("edit", json!({"path": "src/main.rs", "old_string": "TODO", "new_string": "DONE"})),
+        works(
+            "edit",
+            json!({"path": "src/main.rs", "old_string": "n", "new_string": "\u{f1}", "replace_all": true}),
+        ),
+        works(
+            "edit",
+            json!({"path": "src/main.rs", "old_string": "println!(\u{201c}TODO: run\u{201d});", "new_string": "run();"}),
+        ),
+        fails(
+            "edit",
+            ErrorKind::Input,
+            json!({"path": "src/main.rs", "old_string": "", "new_string": "x"}),
+        ),
+        fails(
+            "edit",
+            ErrorKind::NotFound,
+            json!({"path": "src/main.rs", "old_string": "fn mian() {", "new_string": "x"}),
+        ),
+        fails(
+            "edit",
+            ErrorKind::Conflict,
+            json!({"path": "src/main.rs", "old_string": "n", "new_string": "x"}),
+        ),
+        fails(
+            "edit",
+            ErrorKind::Conflict,
+            json!({"path": "src/main.rs", "old_string": "n", "new_string": "x", "expected_version": OTHER_VERSION}),
+        ),
+        works(
+            "edit_lines",
+            json!({"path": "src/main.rs", "patches": patch(2, 2), "expected_version": MAIN_VERSION}),
+        ),
+        works(
+            "edit_lines",
+            json!({"path": "src/main.rs", "edits": patch(1, 0), "version": MAIN_VERSION}),
+        )
+        .typed(Typed::Unsayable),
+        fails(
+            "edit_lines",
+            ErrorKind::Input,
+            json!({"path": "src/main.rs", "patches": patch(0, 2), "expected_version": MAIN_VERSION}),
+        ),
+        fails(
+            "edit_lines",
+            ErrorKind::Input,
+            json!({"path": "src/main.rs", "patches": patch(7, 9), "expected_version": MAIN_VERSION}),
+        ),
+        fails(
+            "edit_lines",
+            ErrorKind::Conflict,
+            json!({"path": "src/main.rs", "patches": patch(2, 2), "expected_version": OTHER_VERSION}),
+        ),
+        works("patch", update("src/main.rs", "    println!(\"TODO: run\");")),
+        fails("patch", ErrorKind::Input, json!({"patch": "no patch"})),
+        fails("patch", ErrorKind::Input, json!({"patch": ""})),
+        fails("patch", ErrorKind::Input, update("src/main.rs", "    walk();")),
+        fails("patch", ErrorKind::NotFound, update("src/nowhere.rs", "    walk();")),
+    ]
+}
+
+fn arranging() -> Vec<Call> {
+    vec![
+        works("move", json!({"from": "README.md", "to": "docs/README.md"})),
+        works("move", json!({"from": "README.md", "to": "empty.txt", "on_conflict": "overwrite"})),
+        fails(
+            "move",
+            ErrorKind::Input,
+            json!({"from": "README.md", "to": "a", "on_conflict": "ask"}),
+        )
+        .typed(Typed::InItsWords),
+        fails("move", ErrorKind::NotFound, json!({"from": "nowhere", "to": "a"})),
+        fails("move", ErrorKind::Conflict, json!({"from": "README.md", "to": "src/lib.rs"})),
+        works("delete", json!({"path": "README.md"})).unasked(),
+        works("delete", json!({"path": "src", "recursive": true})).unasked(),
+        fails("delete", ErrorKind::Conflict, json!({"path": "src"})).unasked(),
+        fails("delete", ErrorKind::NotFound, json!({"path": "nowhere"})).unasked(),
+        fails("delete", ErrorKind::ApprovalUnavailable, json!({"path": "README.md"})),
+        fails("delete", ErrorKind::Input, json!({"path": "README.md", "force": true}))
+            .typed(Typed::InItsWords),
+        fails("delete", ErrorKind::Denied, json!({"path": "../project/../x"})),
+    ]
+}
+
+fn greeting() -> Vec<Call> {
+    vec![
+        works("hello", json!({"name": "Ada"})),
+        works(
+            "hello",
+            json!({"name": "\u{4e16}\u{754c}", "language": "german", "times": 3, "shout": true}),
+        ),
+        works("Hello", json!({"name": "Ada", "times": "2"})).typed(Typed::Unsayable),
+        fails("hello", ErrorKind::Input, json!({"name": "Ada", "times": 101})),
+        fails("hello", ErrorKind::Input, json!({"name": "Ada", "language": "klingon"}))
+            .typed(Typed::InItsWords),
+        fails("hello", ErrorKind::Input, json!({"name": "  "})),
+    ]
+}
+
+fn nothing_of_that_name() -> Vec<Call> {
+    vec![
+        fails("raed", ErrorKind::NotFound, json!({"path": "a"})).typed(Typed::InItsWords),
+        fails("frobnicate", ErrorKind::NotFound, json!({})).typed(Typed::InItsWords),
+    ]
+}

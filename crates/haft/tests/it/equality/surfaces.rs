@@ -1,0 +1,120 @@
+//! The ways to make a call, each in a workspace of its own and under the same rules: agent `mcp`, profile `developer`.
+
+mod http;
+
+use std::{process::Command, sync::Arc};
+
+use haft::{
+    CallRequest, Context, Gate, Policy, Registry, Surroundings, Workspace,
+    files::Disk,
+    policy::{Layer, LayerKind},
+};
+use serde_json::{Value, json};
+use tokio::runtime::Builder;
+
+use self::http::Http;
+use super::{
+    corpus::{self, Call},
+    heard::Heard,
+    typing,
+};
+use crate::{house::House, mcp_stdio::Client};
+
+/// A program that embeds haft, with the gate that the binary would build.
+pub(super) fn library(call: &Call) -> Heard {
+    let house = corpus::house();
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let mut context = Context::new("library");
+    context.agents = vec!["mcp".to_owned()];
+    context.profile = Some("developer".to_owned());
+    let request = CallRequest::new(call.tool, call.input.clone(), context);
+    let outcome = runtime.block_on(gate(&house, call).call(request));
+    Heard::of_outcome(&serde_json::to_value(outcome).expect("JSON"), &house)
+}
+
+fn gate(house: &House, call: &Call) -> Gate {
+    let registry = Registry::default();
+    registry.register_all(haft::catalogue::all()).expect("every name once");
+    let folder = house.path("project");
+    let workspace = Arc::new(Workspace::open(&folder).expect("it opens"));
+    let surroundings =
+        Surroundings { workspace: folder.clone(), directory: folder, ..Surroundings::default() };
+    let own_file = house.path("home/.config/haft/config.toml").display().to_string();
+    let mut session = Layer::new(LayerKind::Session, "the command line");
+    session.mode = Some(call.mode);
+    Gate::builder(registry)
+        .policy(Policy::new([Layer::new(LayerKind::User, &own_file), session]))
+        .surroundings(surroundings)
+        .paths(workspace.clone())
+        .service::<dyn Disk>(workspace)
+        .build()
+}
+
+/// `haft call NAME JSON`
+pub(super) fn haft_call(call: &Call) -> Heard {
+    printed(call, &["call".to_owned(), call.tool.to_owned(), call.input.to_string()])
+}
+
+/// `haft NAME …`
+pub(super) fn flags(call: &Call) -> Heard {
+    printed(call, &typing::words(call.tool, &call.input))
+}
+
+/// Where nobody can be asked: a terminal that the tests were started from would be.
+fn printed(call: &Call, words: &[String]) -> Heard {
+    let house = corpus::house();
+    let mut command = house.haft_without_terminal(&["--json"]);
+    command.args(["--agent", "mcp", "--profile", "developer"]).args(mode(call)).args(words);
+    let output = command.output().expect("haft runs");
+    let outcome: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {command:?}: {output:?}"));
+    Heard::of_outcome(&outcome, &house)
+}
+
+fn mode(call: &Call) -> [String; 2] {
+    ["--approve".to_owned(), call.mode.to_string()]
+}
+
+/// `haft mcp`
+pub(super) fn mcp_stdio(call: &Call) -> Heard {
+    let house = corpus::house();
+    let [approve, mode] = mode(call);
+    let mut client = Client::start(&house, &["--structured", "always", &approve, &mode]);
+    client.listen();
+    client.introduce(json!({}));
+    client.call(1, call.tool, call.input.clone());
+    let answer = client.next();
+    assert_eq!(answer["id"], 1, "{answer}");
+    Heard::of_answer(&answer, &house)
+}
+
+/// `haft mcp --http`
+pub(super) fn mcp_http(call: &Call) -> Heard {
+    let house = corpus::house();
+    let mut command = mcp(&house);
+    command.args(mode(call)).args(["--http", "127.0.0.1:0"]);
+    let mut http = Http::start(command);
+    let params = json!({"name": call.tool, "arguments": call.input});
+    Heard::of_answer(&http.request("tools/call", &params), &house)
+}
+
+/// What `tools/list` answers over HTTP.
+pub(super) fn listed_over_http(house: &House) -> Value {
+    let mut command = mcp(house);
+    command.args(["--http", "127.0.0.1:0"]);
+    Http::start(command).request("tools/list", &json!({}))
+}
+
+/// `haft mcp` as every client here has it.
+fn mcp(house: &House) -> Command {
+    let project = house.path("project").display().to_string();
+    house.haft(&[
+        "mcp",
+        "--workspace",
+        &project,
+        "--profile",
+        "developer",
+        "--structured",
+        "always",
+    ])
+}

@@ -1,0 +1,236 @@
+//! The other end of haft's pipe. It writes whatever bytes a test wants, reads only when it is told to, and waits for
+//! nothing longer than a bound.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
+    sync::mpsc::{self, Receiver},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::house::House;
+
+/// Far longer than anything here takes; only a test that fails waits for it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Client {
+    child: Option<Child>,
+    input: Option<ChildStdin>,
+    /// Until somebody listens.
+    output: Option<ChildStdout>,
+    lines: Option<Receiver<String>>,
+}
+
+impl Client {
+    /// A server for the project of a house, and nobody who listens to it yet.
+    pub(crate) fn deaf(house: &House) -> Self {
+        Self::start(house, &["--structured", "always"])
+    }
+
+    /// The same with further arguments.
+    pub(crate) fn start(house: &House, arguments: &[&str]) -> Self {
+        let project = house.path("project").display().to_string();
+        let mut command: Command =
+            house.haft(&["mcp", "--workspace", &project, "--profile", "developer"]);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("haft runs");
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        Self { child: Some(child), input, output, lines: None }
+    }
+
+    /// The same with somebody who listens.
+    pub(crate) fn new(house: &House) -> Self {
+        let mut client = Self::deaf(house);
+        client.listen();
+        client
+    }
+
+    /// One that has introduced itself and can do this.
+    #[track_caller]
+    pub(crate) fn introduced(house: &House, capabilities: Value) -> Self {
+        let mut client = Self::new(house);
+        client.introduce(capabilities);
+        client
+    }
+
+    /// From here on everything is read as it comes.
+    pub(crate) fn listen(&mut self) {
+        let output = self.output.take().expect("nobody listened before");
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        self.lines = Some(lines);
+    }
+
+    /// The handshake, which leaves nothing to be read.
+    #[track_caller]
+    pub(crate) fn introduce(&mut self, capabilities: Value) {
+        self.send(&initialize(0, "2025-11-25", capabilities));
+        let answer = self.next();
+        assert_eq!(answer["result"]["protocolVersion"], "2025-11-25", "{answer}");
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        let input = self.input.as_mut().expect("it was not closed");
+        input.write_all(bytes).expect("haft reads");
+        input.flush().expect("haft reads");
+    }
+
+    pub(crate) fn send(&mut self, message: &Value) {
+        self.write(format!("{message}\n").as_bytes());
+    }
+
+    pub(crate) fn call(&mut self, id: impl Into<Value>, tool: &str, arguments: Value) {
+        self.send(&call(id, tool, arguments));
+    }
+
+    /// The next message.
+    #[track_caller]
+    pub(crate) fn next(&mut self) -> Value {
+        let lines = self.lines.as_ref().expect("somebody listens");
+        let line = lines.recv_timeout(PATIENCE).expect("haft says something in time");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    /// What else was said until the end of the output.
+    #[track_caller]
+    pub(crate) fn rest(&mut self) -> Vec<Value> {
+        let lines = self.lines.take().expect("somebody listens");
+        let begin = Instant::now();
+        let mut rest = Vec::new();
+        loop {
+            match lines.recv_timeout(PATIENCE.saturating_sub(begin.elapsed())) {
+                Ok(line) => rest.push(serde_json::from_str(&line).expect("a message is JSON")),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return rest,
+                Err(mpsc::RecvTimeoutError::Timeout) => panic!("haft does not end"),
+            }
+        }
+    }
+
+    /// The code and the id of the refusal that comes next.
+    #[track_caller]
+    pub(crate) fn refusal(&mut self) -> (i64, Value) {
+        let answer = self.next();
+        let code = answer["error"]["code"].as_i64();
+        (code.unwrap_or_else(|| panic!("no refusal: {answer}")), answer["id"].clone())
+    }
+
+    /// Shows that the server lives: a call is answered, and nothing stood before its answer.
+    #[track_caller]
+    pub(crate) fn check_alive(&mut self) {
+        self.call("alive", "hello", json!({"name": "Ada"}));
+        let answer = self.next();
+        assert_eq!(answer["id"], "alive", "{answer}");
+        assert_eq!(answer["result"]["content"][0]["text"], "Hello, Ada!", "{answer}");
+    }
+
+    /// The pipe that answers come out of, while nobody listens.
+    pub(crate) fn output(&self) -> &ChildStdout {
+        self.output.as_ref().expect("nobody listens")
+    }
+
+    pub(crate) fn take_input(&mut self) -> ChildStdin {
+        self.input.take().expect("it was not closed")
+    }
+
+    pub(crate) fn give_input(&mut self, input: ChildStdin) {
+        self.input = Some(input);
+    }
+
+    /// Nothing more is sent.
+    pub(crate) fn close(&mut self) {
+        self.input = None;
+    }
+
+    /// Nothing more is sent, and nothing is read.
+    pub(crate) fn die(&mut self) {
+        (self.input, self.output, self.lines) = (None, None, None);
+    }
+
+    /// The most memory the server ever held, in megabytes.
+    pub(crate) fn peak_mb(&self) -> u64 {
+        let id = self.child.as_ref().expect("it runs").id();
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+        let kilobytes = line.trim().trim_end_matches("kB").trim();
+        kilobytes.parse::<u64>().expect("a number") / 1024
+    }
+
+    /// The processor time it has used, in ticks of the clock.
+    fn ticks(&self) -> u64 {
+        let id = self.child.as_ref().expect("it runs").id();
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).expect("it runs");
+        let (_, facts) = stat.rsplit_once(')').expect("the name stands in brackets");
+        // Of user and system, the 14th and 15th fact; the first two stand before the bracket closes.
+        let facts = facts.split_whitespace().skip(11).take(2);
+        facts.map(|ticks| ticks.parse::<u64>().expect("a number")).sum()
+    }
+
+    /// Waits until the process uses no time any more.
+    #[track_caller]
+    pub(crate) fn wait_until_idle(&self, most: Duration) {
+        let begin = Instant::now();
+        let mut last = (self.ticks(), Instant::now());
+        // A fifth of a second is twenty ticks of work.
+        while last.1.elapsed().as_millis() < 200 {
+            assert!(begin.elapsed() < most, "it does not stop working");
+            let now = self.ticks();
+            if now != last.0 {
+                last = (now, Instant::now());
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// Waits for the end of the process.
+    #[track_caller]
+    pub(crate) fn exit(&mut self) -> ExitStatus {
+        let mut child = self.child.take().expect("it runs");
+        let id = child.id().to_string();
+        let (sender, ended) = mpsc::channel();
+        thread::spawn(move || sender.send(child.wait()));
+        match ended.recv_timeout(PATIENCE) {
+            Ok(status) => status.expect("it can be waited for"),
+            Err(_) => {
+                let _ = Command::new("kill").args(["-KILL", &id]).status();
+                panic!("haft does not end");
+            }
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+pub(crate) fn initialize(id: impl Into<Value>, version: &str, capabilities: Value) -> Value {
+    json!({
+        "jsonrpc": "2.0", "id": id.into(), "method": "initialize",
+        "params": {
+            "protocolVersion": version,
+            "capabilities": capabilities,
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    })
+}
+
+pub(crate) fn call(id: impl Into<Value>, tool: &str, arguments: Value) -> Value {
+    json!({
+        "jsonrpc": "2.0", "id": id.into(), "method": "tools/call",
+        "params": {"name": tool, "arguments": arguments},
+    })
+}

@@ -1,0 +1,149 @@
+//! How it ends: calls that are called off, clients that have said all they had to say, and clients that are gone.
+
+use std::{
+    fs,
+    io::Write,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use super::client::{Client, call};
+use crate::house::House;
+
+/// Called-off work is gone in milliseconds; a search of that tree that nobody stops takes much longer than this.
+const STOPS: Duration = Duration::from_secs(20);
+
+/// A tree that takes a search a good while, even on a fast machine: four thousand names of one file, and a pattern that
+/// goes back and forth in every line of it.
+fn slow_house() -> House {
+    let house = House::new();
+    let text = format!("{}\n", "ab".repeat(200)).repeat(2_000);
+    let original = house.path("project/original.txt");
+    fs::write(&original, text).expect("written");
+    for folder in 0..8 {
+        let folder = house.path(&format!("project/{folder}"));
+        fs::create_dir(&folder).expect("a folder");
+        for file in 0..500 {
+            fs::hard_link(&original, folder.join(format!("{file}.txt"))).expect("another name");
+        }
+    }
+    house
+}
+
+fn slow_search() -> Value {
+    json!({"pattern": "(a|b)*(ab){20,40}(ba|ab){5,30}c"})
+}
+
+fn cancelled(id: impl Into<Value>) -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id.into()}})
+}
+
+#[test]
+fn a_call_that_waits_for_a_person_can_be_called_off() {
+    let house = House::new();
+    fs::write(house.path("project/doomed.txt"), "x").expect("written");
+    let mut client = Client::introduced(&house, json!({"elicitation": {}}));
+    client.call(1, "delete", json!({"path": "doomed.txt"}));
+    let question = client.next();
+    client.send(&cancelled(1));
+    // Whoever answers now is too late.
+    let yes = json!({"action": "accept", "content": {"decision": "once"}});
+    client.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": yes}));
+    client.call(2, "hello", json!({"name": "Ada"}));
+    client.close();
+    let rest = client.rest();
+    let ids: Vec<&Value> =
+        rest.iter().filter(|said| said.get("method").is_none()).map(|said| &said["id"]).collect();
+    assert_eq!(ids, [2], "{rest:?}");
+    assert!(client.exit().success());
+    assert!(house.path("project/doomed.txt").exists());
+}
+
+#[test]
+fn a_search_that_is_called_off_is_not_answered_and_stops() {
+    let house = slow_house();
+    let mut client = Client::introduced(&house, json!({}));
+    client.call(1, "grep", slow_search());
+    // A call after it is answered while it runs, and it runs when this is answered.
+    client.check_alive();
+    client.send(&cancelled(1));
+    client.check_alive();
+    client.wait_until_idle(STOPS);
+    client.close();
+    assert_eq!(client.rest(), [] as [Value; 0]);
+    assert!(client.exit().success());
+}
+
+#[test]
+fn who_has_said_everything_still_gets_its_answers() {
+    let house = slow_house();
+    fs::write(house.path("project/small.txt"), "small\n").expect("written");
+    let mut client = Client::introduced(&house, json!({}));
+    for id in 0..500 {
+        let tool = if id % 2 == 0 { "read" } else { "stat" };
+        client.call(id, tool, json!({"path": "small.txt"}));
+    }
+    // Ten files take long enough to be still searched when everything is said.
+    let mut search = slow_search();
+    search["path"] = "0".into();
+    search["include"] = "1?.txt".into();
+    client.call(500, "grep", search);
+    client.send(&json!({"jsonrpc": "2.0", "id": 501, "method": "resources/list"}));
+    // The last line needs no newline.
+    client.write(call(502, "hello", json!({"name": "Ada"})).to_string().as_bytes());
+    client.close();
+    let rest = client.rest();
+    let mut ids: Vec<u64> = rest.iter().filter_map(|answer| answer["id"].as_u64()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (0..=502).collect::<Vec<u64>>());
+    assert!(rest.iter().all(|answer| answer["result"].is_object()), "{rest:?}");
+    assert!(client.exit().success());
+}
+
+#[test]
+fn who_says_nothing_at_all_ends_it_at_once() {
+    let house = House::new();
+    let mut client = Client::new(&house);
+    client.close();
+    assert_eq!(client.rest(), [] as [Value; 0]);
+    assert!(client.exit().success());
+}
+
+#[test]
+fn a_long_search_does_not_outlive_a_client_that_is_gone() {
+    let house = slow_house();
+    let mut client = Client::introduced(&house, json!({}));
+    client.call(1, "grep", slow_search());
+    client.check_alive();
+    let begin = Instant::now();
+    client.die();
+    assert!(client.exit().success());
+    assert!(begin.elapsed() < STOPS, "{:?}", begin.elapsed());
+}
+
+#[test]
+fn a_client_that_dies_while_it_writes_leaves_nothing_half_written() {
+    let house = House::new();
+    let mut client = Client::introduced(&house, json!({}));
+    let content = "0123456789abcde\n".repeat(1 << 16);
+    for number in 0..8 {
+        let path = format!("{number}.txt");
+        client.call(number, "write", json!({"path": path, "content": content}));
+    }
+    // And the beginning of one more.
+    let last = call(8, "write", json!({"path": "8.txt", "content": content})).to_string();
+    let mut input = client.take_input();
+    input.write_all(&last.as_bytes()[..last.len() / 2]).expect("haft reads");
+    drop(input);
+    client.die();
+    assert!(client.exit().success());
+    for number in 0..8 {
+        let path = house.path(&format!("project/{number}.txt"));
+        let written = fs::read_to_string(path);
+        assert!(written.is_err() || written.is_ok_and(|text| text == content), "{number}.txt");
+    }
+    assert!(!house.path("project/8.txt").exists());
+    let unfinished = fs::read_dir(house.path("project/.haft/tmp")).map_or(0, Iterator::count);
+    assert_eq!(unfinished, 0);
+}
