@@ -21,6 +21,7 @@ use rmcp::{
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
@@ -79,6 +80,8 @@ pub(crate) struct Connection {
     log_level: Mutex<Option<LoggingLevel>>,
     /// What a client of the earlier era wants to be told about.
     watched: Arc<Mutex<Vec<String>>>,
+    /// Since the connection began: what changes before anybody listens is told when somebody does.
+    tool_changes: watch::Receiver<u64>,
     /// Of a client that introduced itself once and for all.
     capabilities: OnceLock<Arc<ClientCapabilities>>,
     quirks: OnceLock<Quirks>,
@@ -113,6 +116,7 @@ impl Connection {
             listed: Mutex::default(),
             log_level: Mutex::default(),
             watched: Arc::default(),
+            tool_changes: server.0.gate.registry().subscribe(),
             capabilities: OnceLock::new(),
             quirks: OnceLock::new(),
             _end: alive.clone().drop_guard(),
@@ -235,7 +239,7 @@ impl Connection {
 
     /// Tells a client of the earlier era what has changed, as long as it is there.
     fn tell_changes(&self, peer: rmcp::service::Peer<RoleServer>) {
-        let mut tools = self.place.gate_now().registry().subscribe();
+        let mut tools = self.tool_changes.clone();
         let mut resources = self.shared.changes.subscribe();
         let (alive, watched) = (self.alive.clone(), self.watched.clone());
         tokio::spawn(async move {
@@ -534,7 +538,7 @@ impl ServerHandler for Connection {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         Box::pin(async move {
-            let mut tools = self.place.gate_now().registry().subscribe();
+            let mut tools = self.tool_changes.clone();
             let mut resources = self.shared.changes.subscribe();
             let sink = context.sink();
             loop {

@@ -5,6 +5,7 @@ pub(crate) mod sessions;
 
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
+use haft_core::BoxFuture;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited, combinators::BoxBody};
 use hyper::{
     Method, Request, Response, StatusCode,
@@ -111,7 +112,11 @@ impl Server {
     ///
     /// # Errors
     /// When others could reach it and there is no token, or the address is taken.
-    pub async fn listen(&self, http: Http) -> Result<Listening, HttpError> {
+    pub fn listen(&self, http: Http) -> BoxFuture<'_, Result<Listening, HttpError>> {
+        Box::pin(self.bind(http))
+    }
+
+    async fn bind(&self, http: Http) -> Result<Listening, HttpError> {
         if !http.address.ip().is_loopback() && http.token.is_none() {
             return Err(HttpError::NoToken(http.address));
         }
@@ -147,8 +152,12 @@ impl Listening {
         Ok(format!("http://{}{PATH}", self.listener.local_addr()?))
     }
 
-    /// Answers until called off.
-    pub async fn serve(self, stop: CancellationToken) {
+    /// Answers until called off. Boxed, so that all of rmcp is compiled in this crate and not once more in whoever calls.
+    pub fn serve(self, stop: CancellationToken) -> BoxFuture<'static, ()> {
+        Box::pin(self.answer_all(stop))
+    }
+
+    async fn answer_all(self, stop: CancellationToken) {
         let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         loop {
             let accepted = tokio::select! {

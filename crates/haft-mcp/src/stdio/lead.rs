@@ -161,7 +161,7 @@ impl Line {
         let all = running.acquire_many(MOST_RUNNING);
         let _ = self.runtime.block_on(tokio::time::timeout(GRACE, all));
         if !is_gone {
-            self.outbox.finish();
+            self.outbox.finish(LAST_WAIT);
         }
     }
 
@@ -243,9 +243,11 @@ impl Line {
         context.meta = std::mem::take(request.get_meta_mut());
         context.extensions = std::mem::take(request.extensions_mut());
         let connection = self.connection.clone();
+        let own = id.clone();
         let work: Work = Box::pin(async move { connection.handle_request(request, context).await });
         self.make(id, work);
-        *locked(&self.current) = None;
+        // Another thread may lead by now, with a call of its own.
+        locked(&self.current).take_if(|current| *current == own);
     }
 
     /// As far as it goes without waiting; the rest on the runtime.
@@ -260,10 +262,9 @@ impl Line {
                 }
             }
             Poll::Pending => {
-                let line = self.clone();
+                let owed = Owed::new(self, id);
                 self.runtime.spawn(async move {
-                    let result = work.await;
-                    line.answer_later(&id, result);
+                    owed.pay(work.await);
                     drop(permit);
                 });
             }
@@ -271,11 +272,10 @@ impl Line {
     }
 
     fn line_up(self: &Arc<Self>, id: RequestId, work: Work) {
-        let line = self.clone();
+        let owed = Owed::new(self, id);
         self.runtime.spawn(async move {
-            let permit = line.running.clone().acquire_owned().await;
-            let result = work.await;
-            line.answer_later(&id, result);
+            let permit = owed.line.running.clone().acquire_owned().await;
+            owed.pay(work.await);
             drop(permit);
         });
     }
@@ -321,6 +321,33 @@ impl Line {
             }
         };
         thread.spawn(lead).map(drop)
+    }
+}
+
+/// An answer that somebody waits for. When the work breaks instead of ending, that is the answer.
+struct Owed {
+    line: Arc<Line>,
+    id: RequestId,
+    is_paid: bool,
+}
+
+impl Owed {
+    fn new(line: &Arc<Line>, id: RequestId) -> Self {
+        Self { line: line.clone(), id, is_paid: false }
+    }
+
+    fn pay(mut self, result: Result<ServerResult, ErrorData>) {
+        self.is_paid = true;
+        self.line.answer_later(&self.id, result);
+    }
+}
+
+impl Drop for Owed {
+    fn drop(&mut self) {
+        if !self.is_paid {
+            let error = ErrorData::internal_error("the call broke off", None);
+            self.line.answer_later(&self.id, Err(error));
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
     os::fd::BorrowedFd,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
+    time::Duration,
 };
 
 use rustix::{
@@ -106,14 +107,14 @@ impl Outbox {
         self.changed.notify_all();
     }
 
-    /// Waits until everything is written, or nobody reads any more.
-    pub(super) fn finish(&self) {
+    /// Waits until everything is written or nobody reads any more, but not longer than this.
+    pub(super) fn finish(&self, most: Duration) {
         let mut state = self.state();
         state.is_ending = true;
         let is_busy = |state: &mut State| {
             !self.gone.is_cancelled() && (state.is_writing || !state.waiting.is_empty())
         };
-        drop(self.changed.wait_while(state, is_busy));
+        drop(self.changed.wait_timeout_while(state, most, is_busy));
     }
 
     fn write_all(&self) {

@@ -214,32 +214,19 @@ fn a_new_tool_is_told_to_whoever_wants_to_know() {
         let registry = gate.registry().clone();
         let mut sdk = Sdk::at(gate, era, ElicitationAction::Decline).await;
         assert_eq!(sdk.client.list_all_tools().await.expect("a list").len(), 1);
-        // That somebody wants to know reaches the server without an answer, or is answered a moment before it looks: the
-        // tool comes and goes until it is told.
-        let come = || {
-            let late = Acting::new("late", |_call| async { Ok(Reply::text("here")) });
-            registry.unregister("late");
-            registry.register(late).expect("a new name");
-        };
+        let late = Acting::new("late", |_call| async { Ok(Reply::text("here")) });
         match era {
             Era::Handshake => {
-                while sdk.changed.try_recv().is_err() {
-                    come();
-                    tokio::task::yield_now().await;
-                }
+                registry.register(late).expect("a new name");
+                sdk.changed.recv().await.expect("it goes on");
             }
             Era::Stateless => {
                 let filter = SubscriptionFilter::builder().tools_list_changed().build();
                 let mut watching = sdk.client.listen(filter).await.expect("it is taken");
                 assert_eq!(watching.acknowledged().tools_list_changed, Some(true));
-                let told = loop {
-                    come();
-                    tokio::select! {
-                        biased;
-                        told = watching.next() => break told.expect("it goes on"),
-                        () = tokio::task::yield_now() => {}
-                    }
-                };
+                // Once and at once: rmcp has acknowledged, but whoever tells may not have begun to.
+                registry.register(late).expect("a new name");
+                let told = watching.next().await.expect("it goes on");
                 let is_change =
                     matches!(told, Some(ServerNotification::ToolListChangedNotification(_)));
                 assert!(is_change, "{told:?}");
