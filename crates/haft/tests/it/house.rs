@@ -5,6 +5,7 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
 
@@ -139,7 +140,10 @@ impl Screen {
         let settings = house.path("tmux.conf");
         std::fs::write(&settings, "set -g remain-on-exit on\nset -g default-terminal screen\n")
             .expect("written");
-        let screen = Self { socket: house.path("tmux.socket") };
+        // Each at a socket of its own: the server of an earlier screen may take a moment to go.
+        static SCREENS: AtomicUsize = AtomicUsize::new(0);
+        let number = SCREENS.fetch_add(1, Ordering::Relaxed);
+        let screen = Self { socket: house.path(&format!("tmux-{number}.socket")) };
         let mut command = screen.tmux(&[]);
         house.furnish(&mut command);
         command.arg("-f").arg(&settings).args(["new-session", "-d", "-x", "120", "-y", "40"]);
@@ -181,10 +185,16 @@ impl Screen {
     /// Waits until haft is over, and returns its exit code.
     #[track_caller]
     pub(crate) fn exit_code(&self) -> i32 {
-        let shown = self.wait_for("[exit ");
-        let (_, code) = shown.rsplit_once("[exit ").expect("it is shown");
-        let (code, _) = code.split_once(']').expect("the shell closes it");
-        code.parse().expect("a number")
+        let begin = Instant::now();
+        loop {
+            let shown = self.wait_for("[exit ");
+            let (_, code) = shown.rsplit_once("[exit ").expect("it is shown");
+            // The screen may have been looked at while the line was being written.
+            if let Some((code, _)) = code.split_once(']') {
+                return code.parse().expect("a number");
+            }
+            assert!(begin.elapsed() < PATIENCE, "half an exit code on the screen:\n{shown}");
+        }
     }
 
     /// Sends a signal to haft.
