@@ -226,6 +226,12 @@ pub trait ResolvePath: Send + Sync {
         self.resolve(path)
     }
 
+    /// As [`ResolvePath::resolve`], and whether a regular file was seen there on the way. Who opens it next need not look
+    /// again.
+    fn look(&self, path: &Path) -> (PathBuf, bool) {
+        (self.resolve(path), false)
+    }
+
     /// Whether files outside the workspace cannot be reached at all: then nobody is asked about them.
     fn is_confined(&self) -> bool {
         false

@@ -184,11 +184,21 @@ pub(crate) struct GrantsInner {
     pub(crate) tool: String,
     pub(crate) effect: Effect,
     pub(crate) accesses: Vec<Access>,
+    pub(crate) seen: Vec<SeenFile>,
     pub(crate) withheld: Vec<Power>,
     pub(crate) agents: Vec<String>,
     pub(crate) policy: Arc<Policy>,
     /// Whether a rule may close a path for reading, and for writing; found out when first asked.
     pub(crate) ruled: [OnceLock<bool>; 2],
+}
+
+/// A regular file that the gate came by when it resolved a path.
+#[derive(Clone, Debug)]
+pub(crate) struct SeenFile {
+    /// As the call names it.
+    pub(crate) named: PathBuf,
+    /// As rules are written for it.
+    pub(crate) real: PathBuf,
 }
 
 impl Grants {
@@ -199,6 +209,12 @@ impl Grants {
     /// Everything that was agreed to.
     pub fn accesses(&self) -> &[Access] {
         &self.0.accesses
+    }
+
+    /// Where a path of this call leads, if the gate saw a regular file there.
+    pub(crate) fn seen_file(&self, named: &Path) -> Option<&Path> {
+        let seen = self.0.seen.iter().find(|seen| seen.named == named)?;
+        Some(&seen.real)
     }
 
     /// Whether the call holds any of this power.
@@ -389,6 +405,7 @@ mod tests {
             tool: "grep".into(),
             effect: Effect::Read,
             accesses,
+            seen: Vec::new(),
             withheld: Vec::new(),
             agents: Vec::new(),
             policy: Arc::new(Policy::new([layer])),

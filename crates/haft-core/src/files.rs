@@ -195,6 +195,12 @@ impl Warrant {
         }
     }
 
+    /// Where a named path led when the gate looked, if it saw a regular file there. It may have changed since: whoever
+    /// opens it must be sure to open nothing else.
+    pub fn seen_file(&self, named: &Path) -> Option<&Path> {
+        self.grants.as_ref()?.seen_file(named)
+    }
+
     /// Whether rules or secrecy close a path, whether or not the call was granted it. What is closed is not even named.
     pub fn hides(&self, path: &Path) -> bool {
         self.grants.as_ref().is_some_and(|grants| grants.closes(&(self.kind)(path.to_owned())))

@@ -28,7 +28,7 @@ use crate::{
     Confirmation, Context, Decision, Events, Ledger, Outcome, Outputs, Policy, Power, Redactor,
     Registry, Reply, ResolvePath, SavedRules, Surroundings, Tool, ToolError, Verdict,
     approval::no_such_request,
-    call::{CancelSignal, Services},
+    call::{CancelSignal, SeenFile, Services},
     clock::now_ms,
     ids::new_call_id,
     policy::Action,
@@ -141,6 +141,7 @@ struct Flight {
     repairs: Vec<String>,
     /// From access.
     accesses: Vec<Access>,
+    seen: Vec<SeenFile>,
     /// From policy.
     decision: Option<Decision>,
     withheld: Vec<Power>,
@@ -318,6 +319,7 @@ impl Inner {
             input: Value::Null,
             repairs: Vec::new(),
             accesses: Vec::new(),
+            seen: Vec::new(),
             decision: None,
             withheld: Vec::new(),
             verdict: None,

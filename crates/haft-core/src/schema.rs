@@ -32,6 +32,8 @@ struct Inner {
     /// With our own keywords, which no surface shows.
     raw: Value,
     published: OnceLock<Value>,
+    announced: OnceLock<Arc<Map<String, Value>>>,
+    beside: OnceLock<Arc<Map<String, Value>>>,
     validator: OnceLock<Result<Validator, String>>,
 }
 
@@ -39,24 +41,22 @@ impl Schema {
     /// The schema of a type, as a reader of that type's JSON sees it.
     pub fn of<T: JsonSchema>() -> Self {
         let settings = SchemaSettings::draft2020_12().for_deserialize();
-        Self::generated::<T>(settings)
+        Self::from_raw(Self::generated::<T>(settings))
     }
 
     /// The schema of a type, as somebody who is handed its JSON sees it.
     pub fn of_output<T: JsonSchema>() -> Self {
         let settings = SchemaSettings::draft2020_12().for_serialize();
-        let schema = Self::generated::<T>(settings);
-        let repeated: Vec<String> = schema.repeated().map(str::to_owned).collect();
-        if repeated.is_empty() {
-            return schema;
+        let mut raw = Self::generated::<T>(settings);
+        let repeated: Vec<String> = repeated(&raw).map(str::to_owned).collect();
+        if let Some(required) = raw.get_mut("required").and_then(Value::as_array_mut) {
+            // They may be left out, so nobody may rely on them.
+            required.retain(|name| !repeated.iter().any(|repeated| name == repeated));
         }
-        // They may be left out, so nobody may rely on them.
-        let mut raw = schema.0.raw.clone();
-        drop_from(&mut raw, "required", |name| repeated.iter().any(|repeated| name == repeated));
         Self::from_raw(raw)
     }
 
-    fn generated<T: JsonSchema>(settings: SchemaSettings) -> Self {
+    fn generated<T: JsonSchema>(settings: SchemaSettings) -> Value {
         // Without `$ref` every provider can read the schema as it is; only recursive types keep theirs.
         let generator = settings.with(|s| s.inline_subschemas = true).into_generator();
         let mut raw = generator.into_root_schema_for::<T>().to_value();
@@ -67,7 +67,7 @@ impl Schema {
             root.entry("properties").or_insert_with(|| Value::Object(Map::new()));
         }
         drop_noise(&mut raw);
-        Self::from_raw(raw)
+        raw
     }
 
     /// A schema from elsewhere (an MCP server, a manifest). It must be a valid object schema.
@@ -92,44 +92,48 @@ impl Schema {
     }
 
     fn from_raw(raw: Value) -> Self {
-        Self(Arc::new(Inner { raw, published: OnceLock::new(), validator: OnceLock::new() }))
+        Self(Arc::new(Inner {
+            raw,
+            published: OnceLock::new(),
+            announced: OnceLock::new(),
+            beside: OnceLock::new(),
+            validator: OnceLock::new(),
+        }))
     }
 
     /// The schema as every surface shows it.
     pub fn as_value(&self) -> &Value {
-        self.0.published.get_or_init(|| {
-            let mut published = self.0.raw.clone();
-            drop_own_keywords(&mut published);
-            published
+        self.0.published.get_or_init(|| published(&self.0.raw))
+    }
+
+    /// The same to be shared with whoever announces it, which a server does before anything else.
+    pub fn announced(&self) -> &Arc<Map<String, Value>> {
+        self.0.announced.get_or_init(|| match published(&self.0.raw) {
+            Value::Object(schema) => Arc::new(schema),
+            _ => Arc::default(),
         })
     }
 
-    /// The schema of what is left when [`Schema::without_content`] has taken away what the content says.
-    pub fn beside_content(&self) -> Value {
-        let mut schema = self.0.raw.clone();
-        let repeated: Vec<String> = self.repeated().map(str::to_owned).collect();
-        if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-            properties.retain(|name, _| !repeated.contains(name));
-        }
-        drop_own_keywords(&mut schema);
-        schema
+    /// The schema of what is sent beside the content, without what [`Schema::without_content`] takes away.
+    pub fn beside_content(&self) -> &Arc<Map<String, Value>> {
+        self.0.beside.get_or_init(|| {
+            let Value::Object(mut schema) = published(&self.0.raw) else { return Arc::default() };
+            if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+                for repeated in repeated(&self.0.raw) {
+                    properties.shift_remove(repeated);
+                }
+            }
+            Arc::new(schema)
+        })
     }
 
     /// Takes away the properties of a value that only repeat what the content says.
     pub fn without_content(&self, value: &mut Value) {
         if let Some(object) = value.as_object_mut() {
-            for repeated in self.repeated() {
+            for repeated in repeated(&self.0.raw) {
                 object.shift_remove(repeated);
             }
         }
-    }
-
-    fn repeated(&self) -> impl Iterator<Item = &str> {
-        let properties = self.0.raw.get("properties").and_then(Value::as_object);
-        let marked = properties.into_iter().flatten();
-        marked
-            .filter(|(_, schema)| schema.get(IN_CONTENT) == Some(&Value::Bool(true)))
-            .map(|(name, _)| name.as_str())
     }
 
     /// The schema with the names that only the repair stage reads.
@@ -141,6 +145,11 @@ impl Schema {
     pub fn properties(&self) -> impl Iterator<Item = (&str, &Value)> {
         let properties = self.as_value().get("properties").and_then(Value::as_object);
         properties.into_iter().flatten().map(|(name, schema)| (name.as_str(), schema))
+    }
+
+    /// Whether the root object has a property of this name.
+    pub fn has_property(&self, name: &str) -> bool {
+        self.0.raw.get("properties").is_some_and(|all| all.get(name).is_some())
     }
 
     /// What a property of the root object may also be called.
@@ -188,43 +197,49 @@ impl Serialize for Schema {
     }
 }
 
+/// The properties that are marked as repeating the content.
+fn repeated(raw: &Value) -> impl Iterator<Item = &str> {
+    let properties = raw.get("properties").and_then(Value::as_object);
+    let marked = properties.into_iter().flatten();
+    marked
+        .filter(|(_, schema)| schema.get(IN_CONTENT) == Some(&Value::Bool(true)))
+        .map(|(name, _)| name.as_str())
+}
+
 /// Formats like `uint32` and `"default": null` say nothing to a model, cost tokens, and some providers refuse them.
 fn drop_noise(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
-            let is_number_format = |format: &Value| {
-                format.as_str().is_some_and(|name| {
-                    name.starts_with("uint") || name.starts_with("int") || name == "double"
-                })
-            };
-            if object.get("format").is_some_and(is_number_format) {
-                object.shift_remove("format");
-            }
-            if object.get("default").is_some_and(Value::is_null) {
-                object.shift_remove("default");
-            }
-            object.values_mut().for_each(drop_noise);
+            object.retain(|key, value| {
+                drop_noise(value);
+                match key.as_str() {
+                    "format" => !is_number_format(value),
+                    "default" => !value.is_null(),
+                    _ => true,
+                }
+            });
         }
         Value::Array(items) => items.iter_mut().for_each(drop_noise),
         _ => {}
     }
 }
 
-fn drop_from(schema: &mut Value, list: &str, goes: impl Fn(&Value) -> bool) {
-    if let Some(items) = schema.get_mut(list).and_then(Value::as_array_mut) {
-        items.retain(|item| !goes(item));
-    }
+fn is_number_format(format: &Value) -> bool {
+    let is_number =
+        |name: &str| name.starts_with("uint") || name.starts_with("int") || name == "double";
+    format.as_str().is_some_and(is_number)
 }
 
-fn drop_own_keywords(schema: &mut Value) {
-    match schema {
+/// A copy without our own keywords.
+fn published(raw: &Value) -> Value {
+    match raw {
         Value::Object(object) => {
-            object.shift_remove(ALIASES);
-            object.shift_remove(IN_CONTENT);
-            object.values_mut().for_each(drop_own_keywords);
+            let is_ours = |key: &str| key == ALIASES || key == IN_CONTENT;
+            let kept = object.iter().filter(|(key, _)| !is_ours(key));
+            Value::Object(kept.map(|(key, value)| (key.clone(), published(value))).collect())
         }
-        Value::Array(items) => items.iter_mut().for_each(drop_own_keywords),
-        _ => {}
+        Value::Array(items) => items.iter().map(published).collect(),
+        other => other.clone(),
     }
 }
 
@@ -414,6 +429,8 @@ mod tests {
         }
         let names: Vec<&str> = schema.properties().map(|(name, _)| name).collect();
         assert_eq!(names, ["path", "limit", "patches"], "in the order they were written");
+        assert_eq!(Value::Object((**schema.announced()).clone()), *schema.as_value());
+        assert!(schema.has_property("limit") && !schema.has_property("file"));
     }
 
     #[test]
@@ -433,7 +450,7 @@ mod tests {
         );
         assert!(schema.as_value()["properties"]["paths"].get(IN_CONTENT).is_none());
         let beside = schema.beside_content();
-        assert!(beside["properties"].get("paths").is_none(), "{beside}");
+        assert!(beside["properties"].get("paths").is_none(), "{beside:?}");
         assert_eq!(beside["properties"]["total"]["type"], "integer");
         let mut data = json!({"paths": ["a"], "total": 1});
         schema.without_content(&mut data);

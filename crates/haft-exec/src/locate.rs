@@ -101,7 +101,7 @@ fn check(path: &Path) -> Result<(), ToolError> {
 }
 
 /// The root a path starts at, and the rest; or the absolute path that starts at none.
-fn start(roots: &[Root], path: &Path) -> Result<(usize, PathBuf), PathBuf> {
+pub(crate) fn start(roots: &[Root], path: &Path) -> Result<(usize, PathBuf), PathBuf> {
     if path.has_root() {
         return below_a_root(roots, path).ok_or_else(|| path.to_owned());
     }

@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -22,7 +22,7 @@ use rustix::{
 
 use crate::{
     change, entries, facts, find, grep,
-    locate::{LastLink, Place, locate, look_for},
+    locate::{LastLink, Place, locate, look_for, start},
     near,
     open_file::Handle,
     root::Root,
@@ -107,6 +107,12 @@ impl Workspace {
             }
             (Place::Outside(real), _) => Err(self.outside(path, &real)),
         }
+    }
+
+    /// The place of a path as it is shown, which has no links and no dots.
+    fn known_spot(&self, shown: &Path) -> Option<Spot<'_>> {
+        let (root, path) = start(&self.roots, shown).ok()?;
+        Some(Spot { root: &self.roots[root], path, shown: shown.to_owned(), seen: None })
     }
 
     /// What is no path at all stays as it is: opening it will say what is wrong with it.
@@ -202,6 +208,15 @@ impl Workspace {
 
 impl Disk for Workspace {
     fn open(&self, path: &Path, warrant: &Warrant) -> Result<Opened, ToolError> {
+        if let Some(real) = warrant.seen_file(path)
+            && let Some(spot) = self.known_spot(real)
+        {
+            warrant.check(&spot.shown)?;
+            // Whatever has come in its place since, the long way tells.
+            if let Ok(opened @ (_, Facts { kind: FileKind::File, .. })) = read_at(&spot) {
+                return self::opened(opened);
+            }
+        }
         let handle = self.at(path, LastLink::Follow, warrant, |spot| {
             // First without opening: a device may act, and a pipe wait, when it is opened.
             if spot.seen.is_none_or(|seen| !seen.is_file()) {
@@ -213,10 +228,7 @@ impl Disk for Workspace {
                     _ => return Ok((None, facts)),
                 }
             }
-            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-            let handle = spot.root.open_at(&spot.path, flags)?;
-            let facts = facts::of(&handle, &spot.shown)?;
-            Ok((Some(handle), facts))
+            read_at(spot)
         })?;
         opened(handle)
     }
@@ -290,6 +302,14 @@ impl Disk for Workspace {
     }
 }
 
+/// Opens what is no link to be read, without waiting for anybody at the other end.
+fn read_at(spot: &Spot<'_>) -> Result<(Option<OwnedFd>, Facts), Errno> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let handle = spot.root.open_at(&spot.path, flags)?;
+    let facts = facts::of(&handle, &spot.shown)?;
+    Ok((Some(handle), facts))
+}
+
 /// A regular file or a directory; of everything else only the sort is told.
 pub(crate) fn opened((handle, facts): (Option<OwnedFd>, Facts)) -> Result<Opened, ToolError> {
     match (handle, facts.kind) {
@@ -305,6 +325,19 @@ pub(crate) fn not_regular(path: &Path, kind: FileKind) -> ToolError {
 }
 
 impl ResolvePath for Workspace {
+    fn look(&self, path: &Path) -> (PathBuf, bool) {
+        match look_for(&self.roots, path, LastLink::Follow) {
+            Ok((Place::Inside { root, path }, seen)) => {
+                let shown = self.roots[root].shown(&path);
+                // A folder of the workspace may be called as a root is shown; then the name alone does not tell.
+                let is_clear = root > 0 || !shown.as_os_str().as_bytes().starts_with(b"@");
+                (shown, is_clear && seen.is_some_and(FileType::is_file))
+            }
+            Ok((Place::Outside(path), _)) => (path, false),
+            Err(_) => (path.to_owned(), false),
+        }
+    }
+
     fn resolve(&self, path: &Path) -> PathBuf {
         self.real(path, LastLink::Follow)
     }

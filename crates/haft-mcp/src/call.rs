@@ -105,7 +105,7 @@ impl Round {
 
 fn has_field(gate: &Gate, tool: &str, field: &str) -> bool {
     let tool = gate.registry().ready(tool);
-    tool.is_some_and(|tool| tool.spec().input.properties().any(|(name, _)| name == field))
+    tool.is_some_and(|tool| tool.spec().input.has_property(field))
 }
 
 async fn run(

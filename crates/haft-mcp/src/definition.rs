@@ -1,19 +1,16 @@
 //! A tool as the protocol describes it, made from its spec.
 
-use std::sync::Arc;
-
 use haft_core::{Effect, ToolSpec};
-use rmcp::model::{JsonObject, Tool, ToolAnnotations};
-use serde_json::Value;
+use rmcp::model::{Tool, ToolAnnotations};
 
 /// `structured` says whether results carry typed data, and so whether its schema is announced.
 pub(crate) fn tool(spec: &ToolSpec, structured: bool) -> Tool {
-    let input = object(spec.input.as_value().clone());
+    let input = spec.input.announced().clone();
     let mut tool = Tool::new(spec.name.clone(), spec.description.clone(), input)
         .with_title(spec.title.as_ref())
         .with_annotations(annotations(spec));
     if structured && let Some(output) = &spec.output {
-        tool = tool.with_raw_output_schema(object(output.beside_content()));
+        tool = tool.with_raw_output_schema(output.beside_content().clone());
     }
     tool
 }
@@ -25,12 +22,4 @@ fn annotations(spec: &ToolSpec) -> ToolAnnotations {
         .destructive(matches!(spec.effect, Effect::Execute | Effect::Destructive))
         .idempotent(spec.idempotent)
         .open_world(spec.open_world)
-}
-
-fn object(schema: Value) -> Arc<JsonObject> {
-    match schema {
-        Value::Object(object) => Arc::new(object),
-        // `Schema` holds objects only.
-        _ => Arc::default(),
-    }
 }

@@ -9,6 +9,7 @@ mod environment;
 mod globals;
 mod init;
 mod manual;
+mod memory;
 mod progress;
 mod prompt;
 mod reference;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
             Err(error) => tell(Stop::Output(error), &arguments, &Environment::default()),
         };
     }
+    memory::share_one_heap();
     let environment = Environment::read();
     keep_quiet_about_tools(environment.backtraces);
     let terminal = Arc::new(Terminal::new(environment.colours));

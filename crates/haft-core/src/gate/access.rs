@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{Flight, Inner};
-use crate::{Access, Power, ToolError, access::is_inside};
+use crate::{Access, Power, ToolError, access::is_inside, call::SeenFile};
 
 pub(super) fn access(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError> {
     let tool = flight.tool();
@@ -19,7 +19,7 @@ pub(super) fn access(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError>
     let reaches_out = tool.spec().needs_power(Power::Shell);
     flight.accesses = Vec::with_capacity(accesses.len());
     for access in accesses {
-        let resolved = resolved(gate, &access, keeps_links);
+        let resolved = resolved(gate, &access, keeps_links, &mut flight.seen);
         if !reaches_out && gate.paths.is_confined() {
             check_inside(gate, &access, &resolved)?;
         }
@@ -30,10 +30,16 @@ pub(super) fn access(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError>
     Ok(())
 }
 
-fn resolved(gate: &Inner, access: &Access, keeps_links: bool) -> Access {
-    let resolve = |path: &Path| match keeps_links {
-        true => gate.paths.resolve_name(path),
-        false => gate.paths.resolve(path),
+fn resolved(gate: &Inner, access: &Access, keeps_links: bool, seen: &mut Vec<SeenFile>) -> Access {
+    let mut resolve = |path: &Path| {
+        if keeps_links {
+            return gate.paths.resolve_name(path);
+        }
+        let (real, is_file) = gate.paths.look(path);
+        if is_file {
+            seen.push(SeenFile { named: path.to_owned(), real: real.clone() });
+        }
+        real
     };
     match access {
         Access::Read(path) => Access::Read(resolve(path)),

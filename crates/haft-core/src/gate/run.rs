@@ -110,6 +110,7 @@ pub(super) fn call(gate: &Inner, own: &Gate, flight: &Flight, latest: Instant) -
         tool: spec.name.to_string(),
         effect: spec.effect,
         accesses: flight.accesses.clone(),
+        seen: flight.seen.clone(),
         withheld: flight.withheld.clone(),
         agents: flight.context.agents.clone(),
         policy: gate.policy.clone(),

@@ -293,3 +293,15 @@ fn a_root_that_cannot_be_listed_does_not_make_the_search_for_near_names_endless(
     let error = ReadFiles::unchecked(Arc::new(workspace)).facts(Path::new("x/y"));
     assert_eq!(error.expect_err("nothing is there").kind(), ErrorKind::NotFound);
 }
+
+#[test]
+fn a_folder_that_is_called_as_a_root_is_shown_is_never_taken_for_it() {
+    let place = Place::new();
+    fs::create_dir(place.root.join("@docs")).expect("new");
+    fs::write(place.root.join("@docs/a"), "of the workspace").expect("new");
+    let mut workspace = Workspace::open(&place.root).expect("a directory");
+    workspace.add_root("docs", &place.outside).expect("a directory");
+    let shown = PathBuf::from("@docs/a");
+    assert_eq!(workspace.look(Path::new("@docs/a")), (shown.clone(), true));
+    assert_eq!(workspace.look(Path::new("./@docs/a")), (shown, false));
+}

@@ -173,3 +173,36 @@ fn a_call_that_was_granted_one_path_has_that_path_only() {
     });
     assert_eq!(place.content("dir/new"), "z");
 }
+
+fn make_pipe(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).expect("new");
+}
+
+#[test]
+fn what_takes_the_place_of_a_file_that_the_gate_saw_is_judged_anew() {
+    type Swap = fn(&Path);
+    let swaps: [(Swap, ErrorKind); 3] = [
+        (|file| std::os::unix::fs::symlink("secret/one", file).expect("a link"), ErrorKind::Denied),
+        (make_pipe, ErrorKind::Unsupported),
+        (|_| (), ErrorKind::NotFound),
+    ];
+    for (swap, kind) in swaps {
+        let place = planted();
+        let file = place.root.join("plain");
+        with_rules(&place, vec![Access::Read("plain".into())], move |files, _| {
+            files.open(Path::new("plain")).expect("as the gate saw it");
+            std::fs::remove_file(&file).expect("it is there");
+            swap(&file);
+            assert_kind(files.open(Path::new("plain")), kind, "");
+        });
+    }
+    let place = planted();
+    let file = place.root.join("plain");
+    with_rules(&place, vec![Access::Read("plain".into())], move |files, _| {
+        std::fs::remove_file(&file).expect("it is there");
+        std::fs::create_dir(&file).expect("free");
+        let opened = files.open(Path::new("plain")).expect("a directory");
+        assert!(matches!(opened, haft_core::files::Opened::Directory(_)));
+    });
+}

@@ -93,9 +93,9 @@ pub(super) fn prepare(registry: &Registry) {
         for name in registry.names() {
             if let Some(tool) = registry.ready(&name) {
                 let spec = tool.spec();
-                spec.input.as_value();
+                spec.input.announced();
                 if let Some(output) = &spec.output {
-                    output.as_value();
+                    output.beside_content();
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Whether there is anything to look at. Most texts hold no clue, and an automaton would take most of the time of a small
-//! call to find that out; three table look-ups a byte do it in a third of that.
+//! call to find that out. Here sixteen places of a text are asked at a time whether two bytes begin a pattern, at one
+//! look-up each; only where one may is each place compared.
 
 use super::{NAMES, OTHER_CLUES, SHAPES};
 
@@ -44,22 +45,47 @@ static BYTES: [[u64; 256]; 3] = {
     tables
 };
 
+/// How many places are asked about before anybody hears the answer.
+const STRIDE: usize = 16;
+
+/// For the first byte of a pattern: which second bytes follow it in any. A bit stands for all bytes that end in the same
+/// five bits, among them a letter in both cases; what is taken for a beginning too often is compared.
+static PAIRS: [u32; 256] = {
+    let mut rows = [0; 256];
+    let mut at = 0;
+    while at < COUNT {
+        let (first, second) = (PATTERNS[at][0], PATTERNS[at][1]);
+        let bit = 1 << (second % 32);
+        rows[first.to_ascii_lowercase() as usize] |= bit;
+        rows[first.to_ascii_uppercase() as usize] |= bit;
+        at += 1;
+    }
+    rows
+};
+
 /// Whether any pattern is in the text.
 pub(super) fn are_in(text: &str) -> bool {
     let bytes = text.as_bytes();
-    let [first, second, third] = &BYTES;
-    // The patterns whose first byte, and whose first two bytes, were just read.
-    let (mut begun, mut going) = (0, 0);
-    for (at, byte) in bytes.iter().enumerate() {
-        let byte = usize::from(*byte);
-        let fits = going & third[byte];
-        going = begun & second[byte];
-        begun = first[byte];
-        if fits != 0 && is_at(bytes.get(at - 2..).unwrap_or_default(), fits) {
+    let mut at = 0;
+    while let Some(window) = bytes.get(at..).and_then(<[u8]>::first_chunk::<{ STRIDE + 1 }>) {
+        let mut seen = 0;
+        for place in 0..STRIDE {
+            seen |= PAIRS[usize::from(window[place])] >> (window[place + 1] % 32);
+        }
+        if seen & 1 != 0 && (at..at + STRIDE).any(|place| begins(bytes, place)) {
             return true;
         }
+        at += STRIDE;
     }
-    false
+    (at..bytes.len()).any(|place| begins(bytes, place))
+}
+
+/// Whether a pattern begins at this place.
+fn begins(bytes: &[u8], place: usize) -> bool {
+    let Some(rest @ [a, b, c, ..]) = bytes.get(place..) else { return false };
+    let [first, second, third] = &BYTES;
+    let fits = first[usize::from(*a)] & second[usize::from(*b)] & third[usize::from(*c)];
+    fits != 0 && is_at(rest, fits)
 }
 
 /// Whether one of these patterns begins here.
