@@ -33,9 +33,11 @@ pub(crate) async fn decide(
     let lapse = request.expires_ms.saturating_sub(request.created_ms);
     let lapse = tokio::time::sleep(std::time::Duration::from_millis(lapse));
     let (state, verdict) = tokio::select! {
+        // In this order: a yes that comes with the news that the call was called off is too late.
+        biased;
+        () = cancel.cancelled() => (ApprovalState::Cancelled, None),
         _ = gate.approvals().settled(&request.id) => return Ok(()),
         () = lapse => (ApprovalState::Expired, None),
-        () = cancel.cancelled() => (ApprovalState::Cancelled, None),
         answer = link.request(question) => match answer {
             Ok(answer) => decision(request, by, &answer),
             // It could not ask after all, which is nobody's no.

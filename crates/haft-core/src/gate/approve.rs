@@ -125,11 +125,13 @@ async fn wait(
     let mut settled = gate.approvals.settled(&request.id);
     loop {
         tokio::select! {
-            record = &mut settled => return record,
-            () = &mut lapse => return settle(gate, flight, request, ApprovalState::Expired, None).await,
+            // In this order: a yes that comes with the news that the call was called off is too late.
+            biased;
             () = flight.cancel.token.cancelled() => {
                 return settle(gate, flight, request, ApprovalState::Cancelled, None).await;
             }
+            record = &mut settled => return record,
+            () = &mut lapse => return settle(gate, flight, request, ApprovalState::Expired, None).await,
             Some(answer) = asking.join_next() => match answer {
                 Ok(Some(verdict)) => {
                     let state = if verdict.approved { ApprovalState::Approved } else { ApprovalState::Denied };

@@ -27,6 +27,10 @@ use crate::{
 const LAST_WAIT: Duration = Duration::from_millis(200);
 
 pub(super) async fn run(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result<Reply, ToolError> {
+    // Called off while somebody decided, or before it began: then it does not begin.
+    if flight.cancel.token.is_cancelled() {
+        return Err(called_off(flight));
+    }
     let deadline = deadline(flight);
     let latest = latest_end(flight, deadline);
     let place = line_up(gate, flight, latest).await?;

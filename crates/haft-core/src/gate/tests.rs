@@ -625,6 +625,35 @@ async fn calling_off_a_call_that_waits_for_a_decision_settles_the_request() {
 }
 
 #[tokio::test]
+async fn a_call_that_was_called_off_before_it_began_does_not_begin() {
+    let ran = Arc::default();
+    let off = |mut context: Context| {
+        context.cancel.cancel();
+        context.call_id = None;
+        context
+    };
+    let open = builder([writer(&ran)]).policy(Policy::new([user_layer(Mode::All, &[])]));
+    let gate = open.start_in_place().build();
+    let mut request = call("write", json!({"path": "a"}));
+    request.context = off(request.context);
+    assert_eq!(kind(&gate.call(request).await), ErrorKind::Cancelled);
+
+    // The same for a yes that came too late.
+    let asking = builder([writer(&ran)]).policy(Policy::new([user_layer(Mode::Safe, &[])]));
+    let gate = asking.start_in_place().build();
+    let Answer::Pending(asked) = gate.submit(call("write", json!({"path": "a"}))).await else {
+        panic!("it must be asked for");
+    };
+    let yes = Some(Verdict::approve("ada", "console"));
+    gate.approvals().settle(&asked.id, ApprovalState::Approved, yes).await.expect("pending");
+    let Ok(Answer::Done(outcome)) = gate.resume(&asked.id, off(Context::new("s1"))).await else {
+        panic!("it was decided");
+    };
+    assert_eq!(kind(&outcome), ErrorKind::Cancelled);
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
 async fn long_content_is_cut_once_and_kept_whole() {
     let long: String = (0..20_000).map(|n| format!("line {n}\n")).collect();
     let text = long.clone();
