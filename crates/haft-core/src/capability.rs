@@ -18,7 +18,7 @@ use crate::{
     message = "`{Self}` is not a capability",
     label = "a tool cannot be handed this",
     note = "every argument of a tool after the first is a capability, owned: `ReadFiles`, `WriteFiles`, \
-            `Progress`, `Cancel`, `CallInfo`, `Tools`, or a type of yours that implements `haft::Capability`"
+            `Shell`, `Net`, `Progress`, `Cancel`, `CallInfo`, `Tools`, or a type of yours that implements `haft::Capability`"
 )]
 pub trait Capability: Sized + Send + 'static {
     /// What it is power over.

@@ -8,6 +8,7 @@ mod change;
 mod facts;
 mod lines;
 mod search;
+mod survey;
 
 use std::{
     path::{Path, PathBuf},
@@ -22,6 +23,7 @@ pub use self::{
         FileMatches, FindFiles, FoundFile, FoundFiles, MatchLine, SearchFiles, Searched, Stop,
         Tree, TreeEntry, WalkTree,
     },
+    survey::{ChangedFile, FileChange, Stamp, Survey},
 };
 use crate::{Access, Call, Capability, ErrorKind, Grants, Need, Power, ToolError};
 
@@ -73,6 +75,12 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// When the directory cannot be opened.
     fn tree(&self, query: &WalkTree, warrant: &Warrant, stop: Stop<'_>) -> Result<Tree, ToolError>;
+
+    /// Every file there is, as it looks from outside, without what ignore files name and what the warrant hides.
+    ///
+    /// # Errors
+    /// When a root cannot be opened.
+    fn survey(&self, warrant: &Warrant, stop: Stop<'_>) -> Result<Survey, ToolError>;
 
     /// Changes some files, all or nothing. The paths are opened and held against other processes, `plan` says what is
     /// to become of them, and nothing is touched before all of it is ready. Missing directories are made.
@@ -184,6 +192,11 @@ pub struct Warrant {
 }
 
 impl Warrant {
+    /// Asks nobody, for what a call reaches by another right than to its files.
+    pub fn none() -> Self {
+        Self { grants: None, kind: Access::Read }
+    }
+
     /// Whether this may be opened.
     ///
     /// # Errors
@@ -329,6 +342,14 @@ impl WriteFiles {
     /// Changes whatever the disk reaches; for calling a tool's function directly.
     pub fn unchecked(disk: Arc<dyn Disk>) -> Self {
         Self { disk, warrant: Warrant { grants: None, kind: Access::Write } }
+    }
+
+    /// Every file there is, as it looks from outside.
+    ///
+    /// # Errors
+    /// As [`Disk::survey`].
+    pub fn survey(&self, stop: Stop<'_>) -> Result<Survey, ToolError> {
+        self.disk.survey(&self.warrant, stop)
     }
 
     /// Changes some files, all or nothing.

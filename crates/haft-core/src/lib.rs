@@ -16,6 +16,7 @@ mod blocking;
 mod call;
 mod capability;
 mod clock;
+pub mod commands;
 mod error;
 mod events;
 pub mod files;
@@ -46,6 +47,7 @@ pub use self::{
     blocking::{brief, lengthy},
     call::{Call, CallInfo, Context, Grants, Listener, Services},
     capability::{Cancel, Capability, Progress, Tools},
+    commands::{Net, Shell},
     error::{ErrorKind, ToolError},
     events::{Event, Events, Happening, Step, Subscription},
     files::{ReadFiles, WriteFiles},

@@ -1,4 +1,4 @@
-//! What acts for tools: today the files of a workspace. Everything that opens something on a tool's behalf is here, and
+//! What acts for tools: the files of a workspace, and programs. Everything that opens something on a tool's behalf is here, and
 //! nothing here knows what a tool is.
 
 mod change;
@@ -9,9 +9,14 @@ mod grep;
 mod locate;
 mod near;
 mod open_file;
+mod programs;
 mod root;
+mod survey;
 mod tree;
 mod walk;
 mod workspace;
 
-pub use self::workspace::Workspace;
+pub use self::{
+    programs::{Programs, Variables},
+    workspace::Workspace,
+};

@@ -12,7 +12,7 @@ use haft_core::{
     ErrorKind, ResolvePath, ToolError,
     files::{
         Disk, Facts, FileKind, FindFiles, FoundFiles, LineIndexes, Listing, Opened, Plan,
-        SearchFiles, Searched, Stop, Tree, WalkTree, Warrant,
+        SearchFiles, Searched, Stop, Survey, Tree, WalkTree, Warrant,
     },
 };
 use rustix::{
@@ -26,7 +26,7 @@ use crate::{
     near,
     open_file::Handle,
     root::Root,
-    tree,
+    survey, tree,
 };
 
 /// While somebody keeps swapping links under us, a path is looked up again this often.
@@ -113,6 +113,22 @@ impl Workspace {
     fn known_spot(&self, shown: &Path) -> Option<Spot<'_>> {
         let (root, path) = start(&self.roots, shown).ok()?;
         Some(Spot { root: &self.roots[root], path, shown: shown.to_owned(), seen: None })
+    }
+
+    /// A directory to start programs in: its handle, and its absolute path for those who need one.
+    ///
+    /// # Errors
+    /// As opening a file there.
+    pub(crate) fn directory(&self, path: &Path) -> Result<(OwnedFd, PathBuf), ToolError> {
+        let found = self.at(path, LastLink::Follow, &Warrant::none(), |spot| {
+            let handle = spot.root.open_at(&spot.path, OFlags::PATH)?;
+            let is_directory = facts::of(&handle, &spot.shown)?.kind == FileKind::Directory;
+            Ok(is_directory.then(|| (handle, spot.root.path.join(&spot.path))))
+        })?;
+        found.ok_or_else(|| {
+            ToolError::input(format!("`{}` is not a directory", path.display()))
+                .hint("name a directory to run the command in")
+        })
     }
 
     /// What is no path at all stays as it is: opening it will say what is wrong with it.
@@ -263,6 +279,10 @@ impl Disk for Workspace {
 
     fn tree(&self, query: &WalkTree, warrant: &Warrant, stop: Stop<'_>) -> Result<Tree, ToolError> {
         tree::tree(self, query, warrant, stop)
+    }
+
+    fn survey(&self, warrant: &Warrant, stop: Stop<'_>) -> Result<Survey, ToolError> {
+        survey::survey(self, warrant, stop)
     }
 
     fn change(

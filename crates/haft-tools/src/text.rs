@@ -6,4 +6,5 @@ pub(crate) mod encoding;
 pub(crate) mod line_patches;
 pub(crate) mod patch;
 pub(crate) mod replace;
+pub(crate) mod terminal;
 pub(crate) mod window;

@@ -12,9 +12,9 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
 use haft_core::{
     CallRequest, Context, Gate, Input, Outcome, Redactor, Registry, Tool, ToolError, ToolSpec,
-    did_you_mean, files::Disk, nearest,
+    commands::Executor, did_you_mean, files::Disk, nearest,
 };
-use haft_exec::Workspace;
+use haft_exec::{Programs, Workspace};
 use tokio::runtime::Runtime;
 
 use crate::{
@@ -177,10 +177,12 @@ impl<'a> Bench<'a> {
 
     fn gate(&self, mut settings: Settings, prompt: Arc<TerminalPrompt>) -> Result<Gate, ToolError> {
         let workspace = open_workspace(&mut settings, self.terminal)?;
+        let programs = programs(self.environment, workspace.clone());
         let gate = Gate::builder(self.registry.clone())
             .surroundings(settings.surroundings())
             .paths(workspace.clone())
             .service::<dyn Disk>(workspace)
+            .service(programs)
             .policy(settings.policy)
             .limits(settings.limits)
             .redactor(Redactor::new(self.environment.secrets.iter().cloned()))
@@ -277,6 +279,11 @@ fn open_workspace(
         }
     }
     Ok(Arc::new(workspace))
+}
+
+/// What runs commands.
+fn programs(environment: &Environment, workspace: Arc<Workspace>) -> Arc<dyn Executor> {
+    Arc::new(Programs::local(workspace, environment::all, &environment.temporary))
 }
 
 fn catalogue() -> Result<Registry, ToolError> {

@@ -24,6 +24,8 @@ pub(crate) struct Environment {
     /// `$HAFT_ADMIN_CONFIG`: one more admin file.
     pub(crate) admin_config: Option<PathBuf>,
     pub(crate) user: Option<String>,
+    /// `$TMPDIR`, or where the system keeps what is not for memory.
+    pub(crate) temporary: PathBuf,
     /// The variables that hold secrets, to be kept out of everything that is shown.
     pub(crate) secrets: Vec<(String, String)>,
     pub(crate) colours: Colours,
@@ -77,6 +79,7 @@ impl Environment {
             home,
             admin_config: variable("HAFT_ADMIN_CONFIG").map(PathBuf::from),
             token: variable("HAFT_TOKEN").and_then(|token| token.into_string().ok()),
+            temporary: folder("TMPDIR").unwrap_or_else(|| "/var/tmp".into()),
             user: variable("USER").and_then(|name| name.into_string().ok()),
             secrets: secrets(),
             colours: if wants_no_colours { Colours::Unwanted } else { Colours::Welcome },
@@ -86,6 +89,12 @@ impl Environment {
             },
         }
     }
+}
+
+/// All of them, for programs that are started; a few are handed on.
+#[expect(clippy::disallowed_methods, reason = "this is the door the environment enters by")]
+pub(crate) fn all() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().collect()
 }
 
 /// A variable that is set to something.

@@ -5,7 +5,9 @@
 //! ```no_run
 //! use std::{path::Path, sync::Arc};
 //!
-//! use haft::{CallRequest, Context, Gate, Registry, Workspace, files::Disk};
+//! use haft::{
+//!     CallRequest, Context, Gate, Programs, Registry, Workspace, commands::Executor, files::Disk,
+//! };
 //! use serde_json::json;
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -14,7 +16,13 @@
 //! let workspace = Arc::new(Workspace::open(Path::new("."))?);
 //! let gate = Gate::builder(registry)
 //!     .paths(workspace.clone())
-//!     .service::<dyn Disk>(workspace)
+//!     .service::<dyn Disk>(workspace.clone())
+//!     // Leave this out and `bash` says that there is nothing to run commands.
+//!     .service::<dyn Executor>(Arc::new(Programs::local(
+//!         workspace,
+//!         || std::env::vars_os().collect(),
+//!         Path::new("/var/tmp"),
+//!     )))
 //!     .build();
 //!
 //! let request = CallRequest::new("read", json!({"path": "Cargo.toml"}), Context::new("my-session"));
@@ -32,8 +40,8 @@ extern crate self as haft;
 /// Tools, calls and results in the words of every model API.
 pub use haft_agent::formats;
 pub use haft_core::*;
-/// The files of a folder, for tools to work on.
-pub use haft_exec::Workspace;
+/// The files of a folder, for tools to work on, and programs to run in it.
+pub use haft_exec::{Programs, Variables, Workspace};
 pub use haft_macros::tool;
 /// A registry as a server that speaks the Model Context Protocol.
 pub use haft_mcp as mcp;

@@ -5,6 +5,7 @@ mod many;
 mod names;
 mod near;
 mod place;
+mod programs;
 mod scope;
 mod sorts;
 mod sweep;

@@ -16,7 +16,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-use super::{no_threads, open_workspace};
+use super::{no_threads, open_workspace, programs};
 use crate::{
     config::Settings,
     environment::Environment,
@@ -230,7 +230,8 @@ impl Desk {
         let mut gate = Gate::builder(self.registry.clone())
             .surroundings(settings.surroundings())
             .paths(workspace.clone())
-            .service::<dyn Disk>(workspace)
+            .service::<dyn Disk>(workspace.clone())
+            .service(programs(&self.environment, workspace))
             .policy(settings.policy)
             .limits(settings.limits)
             .redactor(Redactor::new(self.environment.secrets.iter().cloned()));

@@ -14,3 +14,4 @@ mod mcp_stdio;
 mod pages;
 mod pipes;
 mod policy;
+mod shell;

@@ -106,8 +106,9 @@ fn make_old(folder: &Path) {
 
 /// All calls.
 pub(super) fn calls() -> Vec<Call> {
-    let groups = [reading(), finding(), looking(), writing(), editing(), arranging(), greeting()];
-    groups.into_iter().flatten().chain(nothing_of_that_name()).collect()
+    let files = [reading(), finding(), looking(), writing(), editing(), arranging()];
+    let groups = files.into_iter().chain([running(), greeting()]);
+    groups.flatten().chain(nothing_of_that_name()).collect()
 }
 
 fn reading() -> Vec<Call> {
@@ -316,6 +317,29 @@ fn arranging() -> Vec<Call> {
         fails("delete", ErrorKind::Input, json!({"path": "README.md", "force": true}))
             .typed(Typed::InItsWords),
         fails("delete", ErrorKind::Denied, json!({"path": "../project/../x"})),
+    ]
+}
+
+fn running() -> Vec<Call> {
+    vec![
+        works("bash", json!({"command": "echo one; echo two >&2"})).unasked(),
+        works("bash", json!({"command": "ls; exit 3", "workdir": "src", "description": "Look"}))
+            .unasked(),
+        works("bash", json!({"command": "kill -9 $$"})).unasked(),
+        works("bash", json!({"command": "printf '\\033[31mred\\033[0m\\377\\n'", "cwd": "src"}))
+            .typed(Typed::Unmended)
+            .unasked(),
+        fails("bash", ErrorKind::ApprovalUnavailable, json!({"command": "true"})),
+        fails("bash", ErrorKind::Timeout, json!({"command": "sleep 600", "timeout_ms": 1}))
+            .unasked(),
+        fails("bash", ErrorKind::NotFound, json!({"command": "true", "workdir": "srx"})).unasked(),
+        fails("bash", ErrorKind::Denied, json!({"command": "true", "workdir": "/"})).unasked(),
+        fails("bash", ErrorKind::Input, json!({"command": "true", "timeout_ms": 600_001})),
+        fails("bash", ErrorKind::Input, json!({"command": ""})),
+        works("process", json!({"action": "list"})),
+        fails("process", ErrorKind::NotFound, json!({"action": "poll", "id": "p9"})),
+        fails("process", ErrorKind::Input, json!({"action": "kill"})),
+        fails("process", ErrorKind::Input, json!({"action": "stop"})).typed(Typed::InItsWords),
     ]
 }
 

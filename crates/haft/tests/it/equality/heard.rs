@@ -175,6 +175,11 @@ fn settled(value: &Value, house: &House, output_id: Option<&str>) -> Value {
             *created = "<now>".into();
         }
     }
+    for pointer in ["/data/ms", "/structuredContent/ms"] {
+        if let Some(ms) = settled.pointer_mut(pointer).filter(|ms| ms.is_number()) {
+            *ms = "<time>".into();
+        }
+    }
     for pointer in ["/content", "/content/0/text"] {
         if let Some(Value::String(content)) = settled.pointer_mut(pointer) {
             let line = |line: &str| match line.strip_prefix("created ") {

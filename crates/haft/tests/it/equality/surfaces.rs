@@ -5,7 +5,8 @@ mod http;
 use std::{process::Command, sync::Arc};
 
 use haft::{
-    CallRequest, Context, Gate, Policy, Registry, Surroundings, Workspace,
+    CallRequest, Context, Gate, Policy, Programs, Registry, Surroundings, Variables, Workspace,
+    commands::Executor,
     files::Disk,
     policy::{Layer, LayerKind},
 };
@@ -32,6 +33,10 @@ pub(super) fn library(call: &Call) -> Heard {
     Heard::of_outcome(&serde_json::to_value(outcome).expect("JSON"), &house)
 }
 
+fn variables() -> Variables {
+    vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())]
+}
+
 fn gate(house: &House, call: &Call) -> Gate {
     let registry = Registry::default();
     registry.register_all(haft::catalogue::all()).expect("every name once");
@@ -46,7 +51,8 @@ fn gate(house: &House, call: &Call) -> Gate {
         .policy(Policy::new([Layer::new(LayerKind::User, &own_file), session]))
         .surroundings(surroundings)
         .paths(workspace.clone())
-        .service::<dyn Disk>(workspace)
+        .service::<dyn Disk>(workspace.clone())
+        .service::<dyn Executor>(Arc::new(Programs::local(workspace, variables, &house.path(""))))
         .build()
 }
 

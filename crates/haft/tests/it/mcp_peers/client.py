@@ -87,6 +87,8 @@ async def every_tool(client):
         ("stat", {"path": "a.txt"}),
         ("move", {"from": "made/new.txt", "to": "made/moved.txt"}),
         ("delete", {"path": "made", "recursive": True}),
+        ("bash", {"command": "echo done"}),
+        ("process", {"action": "list"}),
     ]
     version = None
     for name, arguments in calls:

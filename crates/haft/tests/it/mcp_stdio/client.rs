@@ -156,6 +156,13 @@ impl Client {
         (self.input, self.output, self.lines) = (None, None, None);
     }
 
+    /// The server is ended as hard as can be.
+    pub(crate) fn kill(&mut self) {
+        let mut child = self.child.take().expect("not waited for yet");
+        child.kill().expect("it runs");
+        child.wait().expect("it is ours");
+    }
+
     /// The most memory the server ever held, in megabytes.
     pub(crate) fn peak_mb(&self) -> u64 {
         let id = self.child.as_ref().expect("it runs").id();

@@ -1,0 +1,210 @@
+//! Programs: started, read, bounded and ended here, whatever stands around them.
+
+mod environment;
+mod family;
+pub(crate) mod fence;
+pub(crate) mod local;
+mod log;
+mod process;
+mod sockets;
+mod spawn;
+mod watched;
+
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    io,
+    path::Path,
+    sync::{
+        Arc, LazyLock, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use haft_core::{
+    ErrorKind, ToolError,
+    commands::{Executor, ExecutorPlace, Killed, Launch, Process, Program},
+};
+
+use self::{
+    family::Family,
+    fence::{Fence, Recipe, Site},
+    local::Local,
+    log::Log,
+    process::{Parts, Running},
+};
+use crate::Workspace;
+
+/// Longer texts are no commands any more; the kernel takes 128 KiB as one argument.
+const LONGEST_COMMAND: usize = 100 << 10;
+/// Of each session so many processes that are over are remembered.
+const MOST_OVER: usize = 32;
+/// Of each session so many may run at once.
+const MOST_RUNNING: usize = 64;
+/// How much of one output is kept on disk.
+const QUOTA: u64 = 256 << 20;
+
+/// The variables of a process.
+pub type Variables = Vec<(OsString, OsString)>;
+
+/// Runs programs in a workspace.
+pub struct Programs {
+    workspace: Arc<Workspace>,
+    fence: Box<dyn Fence>,
+    /// Ours, of which a little is handed on. Read when the first program is started.
+    environment: LazyLock<Variables, fn() -> Variables>,
+    /// Where outputs go that are too long for memory.
+    folder: Arc<Path>,
+    known: Mutex<HashMap<String, Vec<Arc<Running>>>>,
+    count: AtomicU64,
+    /// Tells our processes from those of another haft.
+    mark: String,
+}
+
+impl Programs {
+    /// Runs them as whoever runs this process. `environment` reads the one of this process; `folder` takes files without a
+    /// name, for outputs that are too long for memory.
+    pub fn local(workspace: Arc<Workspace>, environment: fn() -> Variables, folder: &Path) -> Self {
+        Self::behind(Box::new(Local), workspace, environment, folder)
+    }
+
+    pub(crate) fn behind(
+        fence: Box<dyn Fence>,
+        workspace: Arc<Workspace>,
+        environment: fn() -> Variables,
+        folder: &Path,
+    ) -> Self {
+        let nanos = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |since| since.as_nanos());
+        Self {
+            workspace,
+            fence,
+            environment: LazyLock::new(environment),
+            folder: folder.into(),
+            known: Mutex::default(),
+            count: AtomicU64::new(0),
+            mark: format!("{}-{nanos:x}", std::process::id()),
+        }
+    }
+
+    /// Ends everything a session has started.
+    pub fn end_session(&self, session: &str) {
+        let of_session = self.known().remove(session).unwrap_or_default();
+        of_session.iter().for_each(|process| process.kill_now(Killed::Cancelled));
+    }
+
+    fn site(&self, launch: &Launch, mark: &str) -> Result<Site, ToolError> {
+        let (directory, path) = self.workspace.directory(&launch.directory)?;
+        let mut environment = environment::of(&self.environment, &launch.environment, mark)?;
+        environment.push(("PWD".into(), path.clone().into()));
+        Ok(Site { workspace: self.workspace.clone(), directory, path, environment })
+    }
+
+    fn run(&self, launch: &Launch, id: String) -> Result<Arc<Running>, ToolError> {
+        let mark = format!("{}-{id}", self.mark);
+        let site = self.site(launch, &mark)?;
+        let recipe = self.fence.recipe(launch, &site)?;
+        let Recipe { is_whole, .. } = recipe;
+        let command = launch.program.to_string();
+        let born = spawn::start(recipe, site.directory, launch.input, launch.streams)
+            .map_err(|error| not_started(&command, &error))?;
+        let ends = &born.ends;
+        let pipes = [Some(&ends.out), ends.err.as_ref()];
+        let pipes = pipes.into_iter().flatten().filter_map(family::inode).collect();
+        let family = Family { leader: born.pid, mark, pipes };
+        let log = || Log::new(self.folder.clone(), QUOTA);
+        let parts =
+            Parts { id, command, family, is_whole, reads: launch.input, logs: (log(), log()) };
+        Running::adopt(parts, born).map_err(|error| {
+            ToolError::unavailable("the runtime cannot watch a process").caused_by(error)
+        })
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Vec<Arc<Running>>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Executor for Programs {
+    fn start(&self, launch: Launch) -> Result<Arc<dyn Process>, ToolError> {
+        check(&launch.program)?;
+        let running = {
+            let known = self.known();
+            let of_session = known.get(&launch.session);
+            of_session.map_or(0, |all| all.iter().filter(|process| !process.is_over()).count())
+        };
+        if running >= MOST_RUNNING {
+            let message = format!("{running} processes of this session are running");
+            return Err(ToolError::unavailable(message).hint("end some with `process` first"));
+        }
+        let id = format!("p{}", self.count.fetch_add(1, Ordering::Relaxed) + 1);
+        let process = haft_core::brief(|| self.run(&launch, id))?;
+        let mut known = self.known();
+        let of_session = known.entry(launch.session).or_default();
+        of_session.push(process.clone());
+        let mut over = of_session.iter().filter(|process| process.is_over()).count();
+        of_session.retain(|process| {
+            let goes = over > MOST_OVER && process.is_over();
+            over -= usize::from(goes);
+            !goes
+        });
+        Ok(process)
+    }
+
+    fn processes(&self, session: &str) -> Vec<Arc<dyn Process>> {
+        let known = self.known();
+        let of_session = known.get(session).into_iter().flatten();
+        of_session.map(|process| process.clone() as Arc<dyn Process>).collect()
+    }
+
+    fn place(&self) -> ExecutorPlace {
+        self.fence.place()
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        let all = std::mem::take(&mut *self.known());
+        all.values().flatten().for_each(|process| process.kill_now(Killed::Cancelled));
+    }
+}
+
+fn check(program: &Program) -> Result<(), ToolError> {
+    let parts: Vec<&str> = match program {
+        Program::Shell(text) => vec![text],
+        Program::Direct { name, arguments } => {
+            [name].into_iter().chain(arguments).map(String::as_str).collect()
+        }
+    };
+    if parts.iter().all(|part| part.trim().is_empty()) {
+        return Err(ToolError::input("the command is empty").hint("say what to run"));
+    }
+    if parts.iter().any(|part| part.contains('\0')) {
+        return Err(ToolError::input("the command contains a zero byte")
+            .hint("no program can be given one; leave it out, or write `\\0` for a program that reads that"));
+    }
+    let length = parts.iter().map(|part| part.len()).max().unwrap_or_default();
+    if length > LONGEST_COMMAND {
+        let message =
+            format!("the command has {length} bytes; at most {LONGEST_COMMAND} are taken");
+        return Err(ToolError::new(ErrorKind::TooLarge, message)
+            .hint("write it to a file and run the file"));
+    }
+    Ok(())
+}
+
+fn not_started(command: &str, error: &io::Error) -> ToolError {
+    let beginning: String = command.chars().take(80).collect();
+    let message = format!("`{beginning}` could not be started: {error}");
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            ToolError::not_found(message).hint("see whether it is installed")
+        }
+        io::ErrorKind::PermissionDenied => {
+            ToolError::denied(message).hint("see whether it may be executed")
+        }
+        _ => ToolError::unavailable(message)
+            .hint("the system may be out of processes, memory or descriptors; call again later"),
+    }
+}

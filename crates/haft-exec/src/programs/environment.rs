@@ -1,0 +1,191 @@
+//! The variables of a program: a few of ours, those that make programs ask nobody and page nothing, and what the launch
+//! adds. What could carry a secret, or make a program load or run something, is not among them.
+
+use std::ffi::{OsStr, OsString};
+
+use haft_core::ToolError;
+
+/// Of our own environment only these are handed on, and whatever begins with `LC_`.
+const HANDED_ON: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "GOPATH",
+    "GOROOT",
+    "JAVA_HOME",
+    "NVM_DIR",
+    "PYENV_ROOT",
+    "VIRTUAL_ENV",
+];
+
+/// Nobody sits in front of a program that we start: no pager, no editor, no question, no colours.
+const QUIET: &[(&str, &str)] = &[
+    ("TERM", "dumb"),
+    ("NO_COLOR", "1"),
+    ("PAGER", "cat"),
+    ("MANPAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_EDITOR", "true"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_ASKPASS", "true"),
+    ("SSH_ASKPASS", "true"),
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    ("PYTHONUNBUFFERED", "1"),
+];
+
+/// Variables by which one program is made to load or run another. A launch that sets one is refused: a command can set it
+/// for itself, where policy sees it.
+const DANGEROUS: &[&str] = &[
+    "BASH_ENV",
+    "ENV",
+    "PROMPT_COMMAND",
+    "PS4",
+    "SHELLOPTS",
+    "BASHOPTS",
+    "IFS",
+    "NODE_OPTIONS",
+    "PYTHONSTARTUP",
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "PERL5OPT",
+    "PERL5LIB",
+    "PERL5DB",
+    "RUBYOPT",
+    "RUBYLIB",
+    "JAVA_TOOL_OPTIONS",
+    "_JAVA_OPTIONS",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_EXEC_PATH",
+    "GIT_PROXY_COMMAND",
+    "EDITOR",
+    "VISUAL",
+    "BROWSER",
+    "LESSOPEN",
+    "LESSCLOSE",
+    "RUSTC_WRAPPER",
+    "CARGO_BUILD_RUSTC_WRAPPER",
+];
+const DANGEROUS_BEGINNINGS: &[&str] = &["LD_", "DYLD_", "BASH_FUNC_", "GIT_CONFIG", "npm_config_"];
+
+/// The name under which a program, and everything it starts, carries the mark of its launch.
+pub(crate) const MARK: &str = "HAFT_PROCESS";
+
+/// The whole environment of a program.
+///
+/// # Errors
+/// Of kind `denied` for a variable that would make programs load or run something.
+pub(crate) fn of(
+    ours: &[(OsString, OsString)],
+    added: &[(String, String)],
+    mark: &str,
+) -> Result<Vec<(OsString, OsString)>, ToolError> {
+    let mut all: Vec<(OsString, OsString)> =
+        ours.iter().filter(|(name, _)| is_handed_on(name)).cloned().collect();
+    for (name, value) in QUIET {
+        put(&mut all, name, value);
+    }
+    for (name, value) in added {
+        check(name, value)?;
+        put(&mut all, name, value);
+    }
+    put(&mut all, MARK, mark);
+    Ok(all)
+}
+
+fn is_handed_on(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| HANDED_ON.contains(&name) || name.starts_with("LC_"))
+}
+
+fn put(all: &mut Vec<(OsString, OsString)>, name: &str, value: &str) {
+    all.retain(|(known, _)| known != name);
+    all.push((name.into(), value.into()));
+}
+
+fn check(name: &str, value: &str) -> Result<(), ToolError> {
+    if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+        return Err(ToolError::input(format!("`{}` is no variable", name.escape_debug()))
+            .hint("give a name without `=` and a value, neither with a zero byte"));
+    }
+    let is_dangerous = DANGEROUS.contains(&name)
+        || DANGEROUS_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning));
+    if is_dangerous {
+        return Err(ToolError::denied(format!(
+            "the variable `{name}` makes programs load or run others"
+        ))
+        .hint("set it in the command itself, where it can be asked about"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_core::ErrorKind;
+
+    use super::*;
+
+    fn ours(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+        pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    fn value<'a>(all: &'a [(OsString, OsString)], name: &str) -> Option<&'a str> {
+        all.iter().find(|(known, _)| known == name).and_then(|(_, value)| value.to_str())
+    }
+
+    #[test]
+    fn only_what_is_listed_is_handed_on_and_nobody_is_asked_anything() {
+        let ours = ours(&[
+            ("PATH", "/bin"),
+            ("LC_ALL", "C"),
+            ("AWS_SECRET_ACCESS_KEY", "x"),
+            ("LD_PRELOAD", "x.so"),
+            ("PAGER", "less"),
+            ("GITHUB_TOKEN", "x"),
+        ]);
+        let all = of(&ours, &[("MINE".to_owned(), "1".to_owned())], "p1-x").expect("harmless");
+        for (name, expected) in [
+            ("PATH", Some("/bin")),
+            ("LC_ALL", Some("C")),
+            ("MINE", Some("1")),
+            ("PAGER", Some("cat")),
+            ("GIT_TERMINAL_PROMPT", Some("0")),
+            (MARK, Some("p1-x")),
+            ("AWS_SECRET_ACCESS_KEY", None),
+            ("LD_PRELOAD", None),
+            ("GITHUB_TOKEN", None),
+        ] {
+            assert_eq!(value(&all, name), expected, "{name}");
+        }
+        let names: std::collections::HashSet<_> = all.iter().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), all.len(), "none twice");
+    }
+
+    #[test]
+    fn variables_that_load_or_run_something_are_refused() {
+        for name in [
+            "LD_PRELOAD",
+            "BASH_ENV",
+            "NODE_OPTIONS",
+            "GIT_SSH_COMMAND",
+            "GIT_CONFIG_COUNT",
+            "BASH_FUNC_ls%%",
+        ] {
+            let error = of(&[], &[(name.to_owned(), "x".to_owned())], "m").expect_err(name);
+            assert_eq!(error.kind(), ErrorKind::Denied, "{name}");
+        }
+        for (name, value) in [("", "x"), ("A=B", "x"), ("A", "x\0y")] {
+            let error = of(&[], &[(name.to_owned(), value.to_owned())], "m").expect_err(name);
+            assert_eq!(error.kind(), ErrorKind::Input, "{name}");
+        }
+    }
+}

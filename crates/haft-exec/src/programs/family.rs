@@ -1,0 +1,167 @@
+//! Everything that a launch has started, however it tried to get away: children, groups and sessions of its own, orphans
+//! that others have taken in. Each carries the mark of its launch in its environment, is below one that does, or holds
+//! the launch's pipe. Who clears its environment, closes its pipes and leaves its parent gets away here; where that must
+//! not be, a fence with a PID namespace stands around it.
+
+use std::{
+    collections::{HashMap, HashSet},
+    ffi::OsStr,
+    fs,
+    os::{
+        fd::AsFd,
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::environment::MARK;
+
+/// What the members of a launch have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Family {
+    /// The first of them; the number of its group and session too.
+    pub(crate) leader: Pid,
+    /// The mark.
+    pub(crate) mark: String,
+    /// The inodes of our pipes, which only members hold at the other end.
+    pub(crate) pipes: Vec<u64>,
+}
+
+/// One line of the table of processes.
+struct Entry {
+    parent: i32,
+    group: i32,
+    session: i32,
+    is_zombie: bool,
+}
+
+/// Rounds of looking and killing: whoever forks faster than that is caught at the next.
+const MOST_ROUNDS: usize = 200;
+/// A process that does not die of this (it waits for a disk) is left to the system.
+const LONGEST: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(2);
+
+impl Family {
+    /// Those that live. The leader only while it does.
+    pub(crate) fn members(&self) -> Vec<Pid> {
+        let table = table();
+        let own = std::process::id().cast_signed();
+        let mut found: HashSet<i32> = table
+            .iter()
+            .filter(|(pid, entry)| **pid != own && !entry.is_zombie && self.is_marked(**pid, entry))
+            .map(|(pid, _)| *pid)
+            .collect();
+        // Whoever is below a member is one, whatever it has done to its environment.
+        loop {
+            let before = found.len();
+            let below = table.iter().filter(|(pid, entry)| {
+                !entry.is_zombie && **pid != own && found.contains(&entry.parent)
+            });
+            let below: Vec<i32> = below.map(|(pid, _)| *pid).collect();
+            found.extend(below);
+            if found.len() == before {
+                break;
+            }
+        }
+        found.into_iter().filter_map(Pid::from_raw).collect()
+    }
+
+    fn is_marked(&self, pid: i32, entry: &Entry) -> bool {
+        let leader = self.leader.as_raw_nonzero().get();
+        entry.group == leader
+            || entry.session == leader
+            || self.bears_mark(pid)
+            || self.holds_pipe(pid)
+    }
+
+    fn bears_mark(&self, pid: i32) -> bool {
+        let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
+        let wanted = format!("{MARK}={}", self.mark);
+        environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    }
+
+    fn holds_pipe(&self, pid: i32) -> bool {
+        let Ok(handles) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+        let mut targets = handles.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+        targets.any(|target| {
+            let target = target.into_os_string().into_vec();
+            self.pipes.iter().any(|inode| target == format!("pipe:[{inode}]").as_bytes())
+        })
+    }
+
+    /// Whether anybody is left, as far as one system call tells: the group of the leader.
+    pub(crate) fn has_group(&self) -> bool {
+        rustix::process::test_kill_process_group(self.leader).is_ok()
+    }
+
+    /// Ends all of them and returns when none is left, or when the system does not let one go. Blocks.
+    pub(crate) fn end(&self) {
+        let begun = Instant::now();
+        for _ in 0..MOST_ROUNDS {
+            let members = self.members();
+            if members.is_empty() || begun.elapsed() > LONGEST {
+                break;
+            }
+            // All stand still before the first one dies, or its fellows would take its place.
+            for signal in [Signal::STOP, Signal::KILL] {
+                for member in &members {
+                    // Gone in the meantime, or not ours to kill: the next round tells.
+                    let _ = kill_process(*member, signal);
+                }
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// The inode behind a descriptor.
+pub(crate) fn inode(handle: impl AsFd) -> Option<u64> {
+    rustix::fs::fstat(handle).ok().map(|stat| stat.st_ino)
+}
+
+fn table() -> HashMap<i32, Entry> {
+    let Ok(listing) = fs::read_dir("/proc") else { return HashMap::new() };
+    listing.flatten().filter_map(|entry| entry_of(&entry.file_name())).collect()
+}
+
+fn entry_of(name: &OsStr) -> Option<(i32, Entry)> {
+    let pid: i32 = name.to_str()?.parse().ok()?;
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    Some((pid, parsed(&stat)?))
+}
+
+/// `pid (name) state parent group session …`; the name may hold anything, so what counts is behind its last parenthesis.
+fn parsed(stat: &[u8]) -> Option<Entry> {
+    let behind = stat.iter().rposition(|byte| *byte == b')')?;
+    let rest = OsStr::from_bytes(stat.get(behind + 1..)?).to_str()?;
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?;
+    let mut number = || fields.next()?.parse().ok();
+    let (parent, group, session) = (number()?, number()?, number()?);
+    Some(Entry { parent, group, session, is_zombie: matches!(state, "Z" | "X" | "x") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_forge_the_fields_behind_it() {
+        let entry = parsed(b"12 (a) Z 1 1 1 (b) S 7 8 9 0").expect("a line");
+        assert_eq!((entry.parent, entry.group, entry.session, entry.is_zombie), (7, 8, 9, false));
+        assert!(parsed(b"12 (x) Z 1 2 3").expect("a line").is_zombie);
+        assert!(parsed(b"").is_none() && parsed(b"1 (x) S").is_none());
+    }
+
+    #[test]
+    fn we_are_in_the_table_and_in_no_family() {
+        let own = std::process::id().cast_signed();
+        assert!(table().contains_key(&own));
+        let leader = Pid::from_raw(i32::MAX).expect("not zero");
+        let family = Family { leader, mark: "nobody".to_owned(), pipes: vec![] };
+        assert!(family.members().is_empty() && !family.has_group());
+        family.end();
+    }
+}

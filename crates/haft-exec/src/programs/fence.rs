@@ -1,0 +1,76 @@
+//! What stands around a program. A fence turns a launch into a recipe: which command line really runs, with which
+//! variables, where, and behind which walls of the kernel. Starting, reading and ending it is the same for all.
+
+use std::{ffi::OsString, os::fd::OwnedFd, path::PathBuf, sync::Arc};
+
+use haft_core::{
+    ToolError,
+    commands::{ExecutorPlace, Launch},
+};
+
+use crate::Workspace;
+
+/// A way to keep programs in.
+pub(crate) trait Fence: Send + Sync {
+    /// Where programs run behind this fence.
+    fn place(&self) -> ExecutorPlace;
+
+    /// How a launch is really started.
+    ///
+    /// # Errors
+    /// Of kind `unavailable` when this machine cannot hold what the launch asks for; it is never held less.
+    fn recipe(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError>;
+
+    /// Ends what ending the started process does not end: whatever an engine elsewhere has started for it.
+    fn clean_up(&self, _recipe: &Recipe) {}
+}
+
+/// Where a launch happens on this machine.
+pub(crate) struct Site {
+    pub(crate) workspace: Arc<Workspace>,
+    /// The directory to start in: opened, checked, and its real absolute path.
+    pub(crate) directory: OwnedFd,
+    pub(crate) path: PathBuf,
+    /// The whole environment of the program, secrets removed.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+}
+
+impl Site {
+    /// Where the path of the program's environment has a program of this name.
+    pub(crate) fn find(&self, name: &str) -> Option<PathBuf> {
+        let (_, path) = self.environment.iter().find(|(variable, _)| variable == "PATH")?;
+        let is_program = |file: &PathBuf| {
+            rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok() && file.is_file()
+        };
+        if name.contains('/') {
+            return Some(self.path.join(name)).filter(is_program);
+        }
+        std::env::split_paths(path)
+            .filter(|folder| folder.is_absolute())
+            .map(|folder| folder.join(name))
+            .find(is_program)
+    }
+}
+
+/// What is started.
+pub(crate) struct Recipe {
+    /// The program, absolute, and its arguments.
+    pub(crate) command: Vec<OsString>,
+    /// All of it; nothing is inherited.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) walls: Walls,
+    /// The started process is the first of a PID namespace of its own: when it is gone, so is everything below it.
+    pub(crate) is_whole: bool,
+}
+
+/// What the child puts around itself, for good, between fork and exec. Made before the fork: nothing may be allocated
+/// between the two.
+#[derive(Default)]
+pub(crate) struct Walls {
+    /// A Landlock ruleset.
+    pub(crate) landlock: Option<OwnedFd>,
+    /// A seccomp program.
+    pub(crate) seccomp: Option<Arc<Vec<seccompiler::sock_filter>>>,
+    /// No program below may gain rights by being started (set-uid). Both walls need it.
+    pub(crate) no_new_privileges: bool,
+}

@@ -1,0 +1,241 @@
+//! What a program has said: its beginning and its end in memory, what lies between in a file without a name, up to a quota.
+
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use haft_core::{ToolError, commands::Piece};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+
+/// The beginning, and the end, that stay in memory.
+const IN_MEMORY: usize = 1 << 20;
+
+pub(crate) struct Log {
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    total: u64,
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    spill: Spill,
+    said: Instant,
+}
+
+/// Everything after the head, as far as it is kept.
+enum Spill {
+    /// Nothing yet; this is the folder it may be made in, and how much.
+    Unopened {
+        folder: Arc<Path>,
+        quota: u64,
+    },
+    Open {
+        file: File,
+        length: u64,
+        quota: u64,
+    },
+    /// The disk is full, or the quota: so much of it is there.
+    Closed {
+        file: Option<File>,
+        length: u64,
+    },
+}
+
+impl Log {
+    pub(crate) fn new(folder: Arc<Path>, quota: u64) -> Self {
+        let spill = Spill::Unopened { folder, quota };
+        let inner = Inner {
+            total: 0,
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            spill,
+            said: Instant::now(),
+        };
+        Self { inner: Mutex::new(inner) }
+    }
+
+    pub(crate) fn add(&self, bytes: &[u8]) {
+        let mut inner = self.inner();
+        inner.said = Instant::now();
+        inner.total += bytes.len() as u64;
+        let room = IN_MEMORY - inner.head.len();
+        let (first, rest) = bytes.split_at(room.min(bytes.len()));
+        inner.head.extend_from_slice(first);
+        if rest.is_empty() {
+            return;
+        }
+        inner.spill.add(rest);
+        // Of a long piece only the end stays.
+        let last = rest.get(rest.len().saturating_sub(IN_MEMORY)..).unwrap_or(rest);
+        let over = (inner.tail.len() + last.len()).saturating_sub(IN_MEMORY);
+        inner.tail.drain(..over);
+        inner.tail.extend(last);
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.inner().total
+    }
+
+    pub(crate) fn quiet(&self) -> Duration {
+        self.inner().said.elapsed()
+    }
+
+    /// Up to so many bytes from a place on; from the next place that is kept when that one is not.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub(crate) fn read(&self, from: u64, most: usize) -> Result<Piece, ToolError> {
+        let inner = self.inner();
+        let (total, head) = (inner.total, inner.head.len() as u64);
+        let from = from.min(total);
+        let (begin, bytes) = if from < head {
+            let begin = usize::try_from(from).unwrap_or(usize::MAX);
+            let end = begin.saturating_add(most).min(inner.head.len());
+            (from, inner.head.get(begin..end).unwrap_or_default().to_vec())
+        } else if from - head < inner.spill.length() {
+            (from, inner.spill.read(from - head, most)?)
+        } else {
+            let kept = total - inner.tail.len() as u64;
+            let begin = from.max(kept);
+            let skip = usize::try_from(begin - kept).unwrap_or(usize::MAX);
+            (begin, inner.tail.iter().skip(skip).take(most).copied().collect())
+        };
+        Ok(Piece { bytes, begin, total })
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Spill {
+    fn add(&mut self, bytes: &[u8]) {
+        if let Self::Unopened { folder, quota } = self {
+            *self = match unnamed_file(folder) {
+                Ok(file) => Self::Open { file, length: 0, quota: *quota },
+                Err(_) => Self::Closed { file: None, length: 0 },
+            };
+        }
+        let Self::Open { file, length, quota } = self else { return };
+        let room = usize::try_from(*quota - *length).unwrap_or(usize::MAX);
+        let kept = bytes.get(..room.min(bytes.len())).unwrap_or(bytes);
+        let is_written = file.write_all_at(kept, *length).is_ok();
+        if is_written {
+            *length += kept.len() as u64;
+        }
+        if !is_written || *length == *quota {
+            let length = *length;
+            let file = match std::mem::replace(self, Self::Closed { file: None, length }) {
+                Self::Open { file, .. } => Some(file),
+                _ => None,
+            };
+            *self = Self::Closed { file, length };
+        }
+    }
+
+    fn length(&self) -> u64 {
+        match self {
+            Self::Unopened { .. } => 0,
+            Self::Open { length, .. } | Self::Closed { length, .. } => *length,
+        }
+    }
+
+    fn read(&self, from: u64, most: usize) -> Result<Vec<u8>, ToolError> {
+        let (Self::Open { file, length, .. } | Self::Closed { file: Some(file), length }) = self
+        else {
+            return Ok(Vec::new());
+        };
+        let left = usize::try_from(length - from).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; most.min(left)];
+        file.read_exact_at(&mut bytes, from).map_err(|error| {
+            ToolError::unavailable("the output that was put on disk cannot be read")
+                .caused_by(error)
+        })?;
+        Ok(bytes)
+    }
+}
+
+/// Gone with us, however we end.
+fn unnamed_file(folder: &Path) -> io::Result<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(File::from(openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn nowhere() -> Arc<Path> {
+        Path::new("/nowhere/at/all").into()
+    }
+
+    #[track_caller]
+    fn check(log: &Log, from: u64, most: usize, begin: u64, bytes: &[u8]) {
+        let piece = log.read(from, most).expect("readable");
+        assert_eq!((piece.begin, piece.bytes.len()), (begin, bytes.len()));
+        assert!(piece.bytes == bytes, "other bytes");
+    }
+
+    fn pattern(length: usize) -> Vec<u8> {
+        (0..length).map(|at| (at % 251) as u8 ^ (at >> 10) as u8).collect()
+    }
+
+    #[test]
+    fn everything_is_kept_up_to_the_quota_and_the_end_always() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let whole = pattern(6 * IN_MEMORY + 123);
+        let log = Log::new(folder.path().into(), 2 * IN_MEMORY as u64);
+        for piece in whole.chunks(70_001) {
+            log.add(piece);
+        }
+        assert_eq!(log.total(), whole.len() as u64);
+        check(&log, 0, 100, 0, &whole[..100]);
+        check(
+            &log,
+            IN_MEMORY as u64 - 10,
+            100,
+            IN_MEMORY as u64 - 10,
+            &whole[IN_MEMORY - 10..IN_MEMORY],
+        );
+        let middle = 2 * IN_MEMORY;
+        check(&log, middle as u64, 5_000, middle as u64, &whole[middle..middle + 5_000]);
+        let (gone, tail) = (4 * IN_MEMORY, whole.len() - IN_MEMORY);
+        check(&log, gone as u64, 10, tail as u64, &whole[tail..tail + 10]);
+        check(&log, whole.len() as u64 - 5, 10, whole.len() as u64 - 5, &whole[whole.len() - 5..]);
+        check(&log, u64::MAX, 10, whole.len() as u64, &[]);
+    }
+
+    #[test]
+    fn without_a_file_the_beginning_and_the_end_are_left() {
+        let whole = pattern(4 * IN_MEMORY);
+        let log = Log::new(nowhere(), 1 << 30);
+        log.add(&whole);
+        check(&log, 5, 10, 5, &whole[5..15]);
+        let tail = 3 * IN_MEMORY;
+        check(&log, IN_MEMORY as u64, 10, tail as u64, &whole[tail..tail + 10]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_fits_reads_as_it_was_written(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..40), most in 1usize..500) {
+            let log = Log::new(nowhere(), 0);
+            let whole: Vec<u8> = pieces.concat();
+            pieces.iter().for_each(|piece| log.add(piece));
+            let mut read = Vec::new();
+            while read.len() < whole.len() {
+                let piece = log.read(read.len() as u64, most).expect("in memory");
+                prop_assert_eq!(piece.begin, read.len() as u64);
+                read.extend(piece.bytes);
+            }
+            prop_assert_eq!(read, whole);
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! A process from its start to its end: its output is read whatever it does, its end is noticed, and it can be ended with
+//! everything it has started.
+
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use haft_core::{
+    BoxFuture, ToolError,
+    commands::{Killed, Piece, Process, State, Status, Stdin, Stream},
+};
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, WaitId, WaitIdOptions, waitid},
+};
+use tokio::{
+    sync::watch::{Receiver, Sender},
+    time::timeout,
+};
+
+use super::{
+    family::Family,
+    log::Log,
+    sockets,
+    spawn::Born,
+    watched::{Watched, watch},
+};
+
+/// How much is read at a time.
+const PORTION: usize = 64 << 10;
+/// How long the output of a program that has ended is waited for: somebody else may hold the pipe for ever.
+const LEAKED_PIPE: Duration = Duration::from_millis(500);
+/// How long a process may still take after it was asked to end.
+const GRACE: Duration = Duration::from_millis(100);
+/// So long without a word is called silence.
+const SILENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Running {
+    id: String,
+    command: String,
+    family: Family,
+    /// Everything below the leader ends with it.
+    is_whole: bool,
+    handle: OwnedFd,
+    input: Mutex<Option<Arc<Watched>>>,
+    reads: Stdin,
+    out: Log,
+    err: Log,
+    begun: Instant,
+    end: Mutex<End>,
+    changes: Sender<u64>,
+    is_drained: AtomicBool,
+    is_forgotten: AtomicBool,
+}
+
+/// How it ended, as far as it has.
+#[derive(Clone, Copy, Default)]
+struct End {
+    /// Somebody ends it, and why.
+    killed: Option<Killed>,
+    exit: Option<Exit>,
+    /// The result is final: nothing more is read.
+    after: Option<Duration>,
+    left: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Exit {
+    Code(i32),
+    Signal(i32),
+}
+
+/// What a process is made from.
+pub(crate) struct Parts {
+    pub(crate) id: String,
+    pub(crate) command: String,
+    pub(crate) family: Family,
+    pub(crate) is_whole: bool,
+    pub(crate) reads: Stdin,
+    pub(crate) logs: (Log, Log),
+}
+
+impl Running {
+    /// Takes a process in. Needs a runtime, which reads and waits from here on.
+    ///
+    /// # Errors
+    /// When the runtime cannot watch its pipes.
+    pub(crate) fn adopt(parts: Parts, born: Born) -> io::Result<Arc<Self>> {
+        let Parts { id, command, family, is_whole, reads, logs: (out, err) } = parts;
+        let ends = born.ends;
+        let input = ends.input.map(watch).transpose()?.map(Arc::new);
+        let running = Arc::new(Self {
+            id,
+            command,
+            family,
+            is_whole,
+            handle: born.handle.try_clone()?,
+            input: Mutex::new(input),
+            reads,
+            out,
+            err,
+            begun: Instant::now(),
+            end: Mutex::default(),
+            changes: Sender::new(0),
+            is_drained: AtomicBool::new(false),
+            is_forgotten: AtomicBool::new(false),
+        });
+        let out = watch(ends.out)?;
+        let err = ends.err.map(watch).transpose()?;
+        let handle = watch(born.handle)?;
+        tokio::spawn(running.clone().attend(handle, out, err));
+        Ok(running)
+    }
+
+    /// Reads and waits until there is nothing left to read or to wait for.
+    async fn attend(self: Arc<Self>, handle: Watched, out: Watched, err: Option<Watched>) {
+        let drain = async {
+            let complaints = async {
+                if let Some(err) = &err {
+                    self.drain(err, &self.err).await;
+                }
+            };
+            tokio::join!(self.drain(&out, &self.out), complaints);
+            self.is_drained.store(true, Ordering::Release);
+        };
+        let mut drain = std::pin::pin!(drain);
+        tokio::select! {
+            () = &mut drain => self.note_exit(&handle).await,
+            () = self.note_exit(&handle) => {
+                let _ = timeout(LEAKED_PIPE, &mut drain).await;
+            }
+        }
+        self.finish();
+    }
+
+    async fn drain(&self, pipe: &Watched, log: &Log) {
+        let mut portion = vec![0; PORTION];
+        while let Ok(mut ready) = pipe.readable().await {
+            match rustix::io::read(pipe, &mut portion) {
+                Ok(0) => return,
+                Ok(read) => {
+                    log.add(portion.get(..read).unwrap_or_default());
+                    self.tell();
+                }
+                Err(Errno::AGAIN) => ready.clear_ready(),
+                Err(Errno::INTR) => {}
+                // A terminal ends with an error.
+                Err(_) => return,
+            }
+        }
+    }
+
+    async fn note_exit(&self, handle: &Watched) {
+        loop {
+            // It stays in the table until its family is gone: as long as its number is taken, its group is its own.
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+            match waitid(WaitId::PidFd(handle.as_fd()), options) {
+                Ok(Some(status)) => {
+                    let signal = status.terminating_signal().map(Exit::Signal);
+                    let code = Exit::Code(status.exit_status().unwrap_or(-1));
+                    self.end().exit = Some(signal.unwrap_or(code));
+                    return;
+                }
+                Ok(None) | Err(Errno::INTR) => {}
+                // Somebody else has waited for it: how it ended is lost, that it did is known.
+                Err(_) => {
+                    self.end().exit = Some(Exit::Code(-1));
+                    return;
+                }
+            }
+            match handle.readable().await {
+                Ok(mut ready) => ready.clear_ready(),
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn finish(&self) {
+        let is_clean = self.is_drained.load(Ordering::Acquire) && !self.family.has_group();
+        let left = if self.is_whole || is_clean { 0 } else { self.family.members().len() };
+        if left == 0 {
+            self.reap();
+        }
+        let mut end = self.end();
+        end.left = left;
+        end.after = Some(self.begun.elapsed());
+        drop(end);
+        *self.input() = None;
+        self.tell();
+    }
+
+    /// Lets the system forget it, and its number be given to another. Nobody is looked for by that number afterwards.
+    fn reap(&self) {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        if !matches!(waitid(WaitId::PidFd(self.handle.as_fd()), options), Ok(None)) {
+            self.is_forgotten.store(true, Ordering::Release);
+        }
+    }
+
+    fn members(&self) -> Vec<Pid> {
+        if self.is_forgotten.load(Ordering::Acquire) { Vec::new() } else { self.family.members() }
+    }
+
+    fn tell(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    fn end(&self) -> MutexGuard<'_, End> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn input(&self) -> MutexGuard<'_, Option<Arc<Watched>>> {
+        self.input.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.end().after.is_some()
+    }
+
+    /// At once, from anywhere, without waiting for it to be gone.
+    pub(crate) fn kill_now(&self, why: Killed) {
+        if self.is_forgotten.load(Ordering::Acquire) {
+            return;
+        }
+        self.end().killed.get_or_insert(why);
+        let _ = rustix::process::pidfd_send_signal(&self.handle, Signal::KILL);
+        if !self.is_whole {
+            self.family.end();
+        }
+    }
+
+    fn is_reading(&self) -> bool {
+        self.reads != Stdin::Closed
+            && self.members().iter().any(|member| {
+                let call =
+                    std::fs::read_to_string(format!("/proc/{}/syscall", member.as_raw_nonzero()));
+                // `read` is 0 on this machine, and so is standard input.
+                call.is_ok_and(|call| call.starts_with("0 0x0 "))
+            })
+    }
+
+    async fn ended_within(&self, most: Duration) -> bool {
+        let mut changes = self.changes.subscribe();
+        let ended = async {
+            while !self.is_over() {
+                if changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        timeout(most, ended).await.is_ok()
+    }
+}
+
+impl Process for Running {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn command(&self) -> &str {
+        &self.command
+    }
+
+    fn status(&self) -> Status {
+        let end = *self.end();
+        let quiet = self.out.quiet().min(self.err.quiet());
+        let state = match (end.after, end.killed, end.exit) {
+            (None, ..) if self.is_reading() => State::WaitingForInput,
+            (None, ..) if quiet > SILENCE => State::Silent,
+            (None, ..) => State::Running,
+            (_, Some(Killed::ByTimeout), _) => State::KilledByTimeout,
+            (_, Some(Killed::Cancelled), _) => State::Cancelled,
+            (_, Some(Killed::OnRequest), _) => State::Killed,
+            (_, None, Some(Exit::Signal(_))) => State::Signalled,
+            (_, None, _) => State::Exited,
+        };
+        let (exit_code, signal) = match end.exit {
+            Some(Exit::Code(code)) => (Some(code), None),
+            Some(Exit::Signal(signal)) => (None, Some(signal)),
+            None => (None, None),
+        };
+        Status {
+            state,
+            exit_code,
+            signal,
+            ms: millis(end.after.unwrap_or_else(|| self.begun.elapsed())),
+            quiet_ms: millis(quiet),
+            bytes: self.out.total() + self.err.total(),
+            left: end.left,
+        }
+    }
+
+    fn changes(&self) -> Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    fn output(&self, stream: Stream, from: u64, most: usize) -> Result<Piece, ToolError> {
+        match stream {
+            Stream::Out => self.out.read(from, most),
+            Stream::Err => self.err.read(from, most),
+        }
+    }
+
+    fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(async move {
+            let input = self.input().clone().ok_or_else(|| self.reads_nothing())?;
+            let mut left = bytes;
+            while !left.is_empty() {
+                let mut ready = input.writable().await.map_err(|_| self.reads_nothing())?;
+                match rustix::io::write(input.get_ref(), left) {
+                    Ok(written) => left = left.get(written..).unwrap_or_default(),
+                    Err(Errno::AGAIN) => ready.clear_ready(),
+                    Err(Errno::INTR) => {}
+                    Err(_) => return Err(self.reads_nothing()),
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn close_input(&self) -> Result<(), ToolError> {
+        match self.input().take() {
+            Some(_) => Ok(()),
+            None => Err(self.reads_nothing()),
+        }
+    }
+
+    fn kill(&self, why: Killed) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if self.is_forgotten.load(Ordering::Acquire) {
+                return;
+            }
+            if !self.is_over() {
+                self.end().killed.get_or_insert(why);
+                // Those who tidy up when they are asked to may do so.
+                let _ = rustix::process::kill_process_group(self.family.leader, Signal::TERM);
+                self.ended_within(GRACE).await;
+            }
+            let _ = rustix::process::pidfd_send_signal(&self.handle, Signal::KILL);
+            let (family, is_whole) = (self.family.clone(), self.is_whole);
+            let end = move || if is_whole { wait_for(&family) } else { family.end() };
+            let _ = tokio::task::spawn_blocking(end).await;
+            self.ended_within(LEAKED_PIPE + GRACE).await;
+            self.end().left = 0;
+            self.reap();
+        })
+    }
+
+    fn kill_soon(self: Arc<Self>, why: Killed) {
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => {
+                runtime.spawn(async move { self.kill(why).await });
+            }
+            Err(_) => self.kill_now(why),
+        }
+    }
+
+    fn listens(&self, port: u16) -> bool {
+        self.members().iter().any(|member| sockets::is_listening(*member, port))
+    }
+}
+
+impl Running {
+    fn reads_nothing(&self) -> ToolError {
+        let message = format!("process `{}` reads nothing (any more)", self.id);
+        ToolError::conflict(message)
+            .hint("start it with `background` and an open input, and write before it ends")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.reap();
+    }
+}
+
+/// The leader of a PID namespace was killed: the kernel ends the rest, and the leader with it.
+fn wait_for(family: &Family) {
+    let begun = Instant::now();
+    while family.has_group() && begun.elapsed() < LEAKED_PIPE {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

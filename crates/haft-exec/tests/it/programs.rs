@@ -1,0 +1,275 @@
+//! Programs, started for real: what they say, how they end, and that nothing of them is left.
+
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use haft_core::{
+    ErrorKind, Shell,
+    commands::{Executor, Killed, Process, Program, State, Status, Stdin, Stream, Streams},
+};
+use haft_exec::{Programs, Variables, Workspace};
+
+use crate::place::Place;
+
+/// Longer than any of this takes; only a test that fails waits for it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn executor(place: &Place) -> Arc<Programs> {
+    let workspace = Arc::new(Workspace::open(&place.root).expect("a directory"));
+    Arc::new(Programs::local(workspace, environment, &place.root))
+}
+
+fn environment() -> Variables {
+    let variables = [("PATH", "/usr/bin:/bin"), ("HOME", "/nonexistent"), ("API_TOKEN", "x")];
+    variables.map(|(name, value)| (name.into(), value.into())).into()
+}
+
+fn shell(text: &str) -> Program {
+    Program::Shell(text.to_owned())
+}
+
+async fn wait(process: &dyn Process, until: impl Fn(Status) -> bool) -> Status {
+    let mut changes = process.changes();
+    let reached = async {
+        loop {
+            changes.mark_unchanged();
+            let status = process.status();
+            if until(status) {
+                return status;
+            }
+            changes.changed().await.expect("the process tells");
+        }
+    };
+    tokio::time::timeout(PATIENCE, reached).await.expect("in time")
+}
+
+async fn over(process: &dyn Process) -> Status {
+    wait(process, |status| status.state.is_over()).await
+}
+
+fn said(process: &dyn Process, stream: Stream) -> String {
+    let piece = process.output(stream, 0, usize::MAX).expect("in memory");
+    String::from_utf8(piece.bytes).expect("text")
+}
+
+async fn run(place: &Place, text: &str) -> (Status, String) {
+    let programs = executor(place);
+    let power = Shell::unchecked(programs.clone());
+    let launch = power.launch(shell(text), Path::new("."));
+    let process = power.start(launch).expect("it starts");
+    (over(&*process).await, said(&*process, Stream::Out))
+}
+
+/// How many processes have this word in their command line.
+fn count(word: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").expect("a table").flatten();
+    let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| String::from_utf8_lossy(line).contains(word)).count()
+}
+
+#[tokio::test]
+async fn output_and_exit_code_are_the_programs() {
+    let place = Place::new();
+    let (status, text) = run(&place, "echo one; echo two >&2; exit 3").await;
+    assert_eq!((status.state, status.exit_code), (State::Exited, Some(3)));
+    assert_eq!((text.as_str(), status.left), ("one\ntwo\n", 0));
+    let (status, _) = run(&place, "kill -9 $$").await;
+    assert_eq!((status.state, status.signal), (State::Signalled, Some(9)));
+}
+
+#[tokio::test]
+async fn streams_come_apart_when_they_are_asked_to() {
+    let place = Place::new();
+    let power = Shell::unchecked(executor(&place));
+    let mut launch = power.launch(shell("echo one; echo two >&2"), Path::new("."));
+    launch.streams = Streams::Apart;
+    let process = power.start(launch).expect("it starts");
+    over(&*process).await;
+    assert_eq!(said(&*process, Stream::Out), "one\n");
+    assert_eq!(said(&*process, Stream::Err), "two\n");
+}
+
+#[tokio::test]
+async fn a_program_has_a_clean_environment_and_nothing_to_read() {
+    let place = Place::new();
+    let (status, text) = run(&place, "echo token=$API_TOKEN pager=$PAGER; cat; echo end").await;
+    assert_eq!(status.exit_code, Some(0));
+    assert_eq!(text, "token= pager=cat\nend\n");
+}
+
+#[tokio::test]
+async fn it_runs_where_it_is_told_to_and_nowhere_else() {
+    let place = Place::new();
+    place.file("sub/file", "x");
+    place.link("out", "/");
+    let power = Shell::unchecked(executor(&place));
+    let process = power.start(power.launch(shell("ls"), Path::new("sub"))).expect("it starts");
+    over(&*process).await;
+    assert_eq!(said(&*process, Stream::Out), "file\n");
+    for (directory, kind) in [
+        ("missing", ErrorKind::NotFound),
+        ("../..", ErrorKind::Denied),
+        ("/etc", ErrorKind::Denied),
+        ("out", ErrorKind::Denied),
+        ("sub/file", ErrorKind::Input),
+    ] {
+        let error = power.start(power.launch(shell("ls"), Path::new(directory))).err();
+        assert_eq!(error.map(|error| error.kind()), Some(kind), "{directory}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_is_refused_with_the_right_kind() {
+    let place = Place::new();
+    let power = Shell::unchecked(executor(&place));
+    let direct = |name: &str| Program::Direct { name: name.to_owned(), arguments: vec![] };
+    for (program, kind) in [
+        (shell(" "), ErrorKind::Input),
+        (shell("a\0b"), ErrorKind::Input),
+        (shell(&"x".repeat(1 << 20)), ErrorKind::TooLarge),
+        (direct("no-such-program"), ErrorKind::NotFound),
+    ] {
+        let error = power.start(power.launch(program, Path::new("."))).err();
+        assert_eq!(error.map(|error| error.kind()), Some(kind));
+    }
+}
+
+#[tokio::test]
+async fn killing_takes_everything_along() {
+    for escape in [
+        "sleep 4711.1 & sleep 4711.1",
+        "setsid sleep 4711.1 & sleep 4711.1",
+        "nohup sleep 4711.1 >/dev/null 2>&1 & sleep 4711.1",
+        "(setsid sh -c 'sleep 4711.1 & sleep 4711.1' >/dev/null 2>&1 </dev/null &) ; sleep 4711.1",
+        "env -i sleep 4711.1 & sleep 4711.1",
+        "trap '' TERM HUP INT; sleep 4711.1 & while :; do sleep 4711.1; done",
+    ] {
+        let word = format!("4711.{}", std::process::id());
+        let place = Place::new();
+        let power = Shell::unchecked(executor(&place));
+        let text = format!("{}; echo never", escape.replace("4711.1", &word));
+        let ready = format!("echo ready; {text}");
+        let process = power.start(power.launch(shell(&ready), Path::new("."))).expect("it starts");
+        wait(&*process, |status| status.bytes > 0).await;
+        process.kill(Killed::ByTimeout).await;
+        let status = process.status();
+        assert_eq!(status.state, State::KilledByTimeout, "{escape}");
+        assert_eq!(said(&*process, Stream::Out), "ready\n", "{escape}");
+        assert_eq!(count(&word), 0, "{escape}");
+    }
+}
+
+#[tokio::test]
+async fn who_holds_the_pipe_holds_up_nobody() {
+    let place = Place::new();
+    let word = format!("4712.{}", std::process::id());
+    let programs = executor(&place);
+    let power = Shell::unchecked(programs.clone());
+    let text = format!("sleep {word} & echo done");
+    let process = power.start(power.launch(shell(&text), Path::new("."))).expect("it starts");
+    let status = over(&*process).await;
+    assert_eq!((status.state, status.exit_code, status.left), (State::Exited, Some(0), 1));
+    assert_eq!(count(&word), 1, "what a command leaves runs on");
+    programs.end_session("direct");
+    assert_eq!(count(&word), 0, "but not longer than its session");
+}
+
+#[tokio::test]
+async fn a_process_ends_with_those_who_started_it() {
+    let place = Place::new();
+    let word = format!("4713.{}", std::process::id());
+    let programs = executor(&place);
+    let power = Shell::unchecked(programs.clone());
+    let text = format!("echo ready; sleep {word}");
+    let process = power.start(power.launch(shell(&text), Path::new("."))).expect("it starts");
+    wait(&*process, |status| status.bytes > 0).await;
+    drop((power, programs));
+    assert_eq!(count(&word), 0);
+    assert_eq!(over(&*process).await.state, State::Cancelled);
+}
+
+#[tokio::test]
+async fn an_endless_output_is_bounded_and_its_end_is_there() {
+    let place = Place::new();
+    let power = Shell::unchecked(executor(&place));
+    let text = "yes 0123456789abcde | head -c 64M; echo end";
+    let process = power.start(power.launch(shell(text), Path::new("."))).expect("it starts");
+    let status = over(&*process).await;
+    assert_eq!(status.bytes, (64 << 20) + 4);
+    let end = process.output(Stream::Out, status.bytes - 8, 100).expect("in memory");
+    assert_eq!(end.bytes, b"cde\nend\n");
+    let middle = process.output(Stream::Out, 32 << 20, 16).expect("on disk");
+    assert_eq!((middle.begin, &*middle.bytes), (32 << 20, &b"0123456789abcde\n"[..]));
+}
+
+#[tokio::test]
+async fn an_open_input_is_written_to_and_waited_for() {
+    let place = Place::new();
+    let power = Shell::unchecked(executor(&place));
+    let mut launch = power.launch(shell("read a; echo got $a; cat"), Path::new("."));
+    launch.input = Stdin::Open;
+    let process = power.start(launch).expect("it starts");
+    let begun = Instant::now();
+    while process.status().state != State::WaitingForInput && begun.elapsed() < PATIENCE {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(process.status().state, State::WaitingForInput);
+    process.write(b"one\ntwo\n").await.expect("it reads");
+    process.close_input().expect("open");
+    over(&*process).await;
+    assert_eq!(said(&*process, Stream::Out), "got one\ntwo\n");
+    let error = process.write(b"x").await.expect_err("it is over");
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+}
+
+#[tokio::test]
+async fn a_terminal_is_one() {
+    let place = Place::new();
+    let power = Shell::unchecked(executor(&place));
+    let mut launch = power
+        .launch(shell("test -t 0 && test -t 1 && stty size; read x; echo =$x="), Path::new("."));
+    launch.input = Stdin::Terminal { rows: 30, columns: 90 };
+    let process = power.start(launch).expect("it starts");
+    wait(&*process, |status| status.bytes > 0).await;
+    process.write(b"hi\r").await.expect("a terminal reads");
+    over(&*process).await;
+    let text = said(&*process, Stream::Out);
+    assert!(text.contains("30 90\r\n") && text.contains("=hi=\r\n"), "{text}");
+}
+
+#[tokio::test]
+async fn a_port_is_seen_when_somebody_listens_at_it() {
+    let place = Place::new();
+    let power = Shell::unchecked(executor(&place));
+    let text = "exec python3 -c 'import socket,sys
+s=socket.socket(); s.bind((\"127.0.0.1\",0)); s.listen(); print(s.getsockname()[1],flush=True); sys.stdin.read()'";
+    let mut launch = power.launch(shell(text), Path::new("."));
+    launch.input = Stdin::Open;
+    let process = power.start(launch).expect("it starts");
+    wait(&*process, |status| status.bytes > 0).await;
+    let port: u16 = said(&*process, Stream::Out).trim().parse().expect("a port");
+    assert!(process.listens(port));
+    process.kill(Killed::OnRequest).await;
+    assert!(!process.listens(port));
+    assert_eq!(process.status().state, State::Killed);
+}
+
+#[tokio::test]
+async fn a_session_sees_its_own_processes_only() {
+    let place = Place::new();
+    let programs = executor(&place);
+    let power = Shell::unchecked(programs.clone());
+    let process = power.start(power.launch(shell("true"), Path::new("."))).expect("it starts");
+    over(&*process).await;
+    assert_eq!(
+        power.process(process.id()).map(|it| it.id().to_owned()).ok().as_deref(),
+        Some(process.id())
+    );
+    assert!(programs.processes("another").is_empty());
+    let error = power.process("p99").err().expect("unknown");
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.next_step().contains(process.id()), "{error}");
+}

@@ -1,0 +1,288 @@
+//! `bash`: a command, to its end or to the background.
+
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use haft_core::{
+    Access, Cancel, ErrorKind, Net, Output, Power, Progress, Reply, Return, Shell, ToolError,
+    WriteFiles, brief,
+    commands::{Awaited, Killed, Process, Program, Stdin, Stream},
+    files::{ChangedFile, FileChange, Survey},
+    lengthy,
+};
+use haft_macros::tool;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::report::{self, Standing};
+use crate::text::terminal;
+
+const USUAL_TIMEOUT: u64 = 120_000;
+const LONGEST_TIMEOUT: u64 = 600_000;
+/// How large a piece of live output is at most.
+const LIVE: usize = 16 << 10;
+/// So many changed files are named.
+const MOST_CHANGED: usize = 100;
+/// And so many in the text.
+const NAMED: usize = 10;
+/// A few thousand files are looked at where we are; more take a thread of their own, and at most this long.
+const QUICK_SURVEY: Duration = Duration::from_millis(5);
+const LONGEST_SURVEY: Duration = Duration::from_millis(1_000);
+
+/// What to run.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = json!({ "command": "cargo test --quiet 2>&1 | tail -20", "timeout_ms": 300_000 }))]
+pub struct Bash {
+    /// A command line for bash.
+    #[schemars(length(min = 1), extend("x-aliases" = ["cmd", "script"]))]
+    pub command: String,
+    /// What it is for, in a few words.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// After so many milliseconds it is stopped, with all it has started. In the background only when it is given.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = LONGEST_TIMEOUT), extend("x-aliases" = ["timeout", "timeoutMs"]))]
+    pub timeout_ms: Option<u64>,
+    /// The directory to run in, relative to the workspace.
+    #[serde(default = "here")]
+    #[schemars(extend("x-aliases" = ["cwd", "working_dir", "workingDirectory", "directory"]))]
+    pub workdir: PathBuf,
+    /// Return at once and leave it running; `process` looks after it.
+    #[serde(default)]
+    pub background: bool,
+    /// After so many milliseconds return, and leave it running if it still does.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = LONGEST_TIMEOUT), extend("x-aliases" = ["yieldMs"]))]
+    pub yield_ms: Option<u64>,
+    /// It needs the network.
+    #[serde(default)]
+    pub network: bool,
+    /// It needs a terminal.
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["pty", "tty"]))]
+    pub terminal: bool,
+}
+
+fn here() -> PathBuf {
+    PathBuf::from(".")
+}
+
+/// How it went. What was written is the content of the answer.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Ran {
+    /// How the process stands.
+    #[serde(flatten)]
+    pub standing: Standing,
+    /// The files of the workspace that are not as they were before, whoever changed them; without those that ignore files
+    /// name.
+    pub changed: Vec<ChangedFile>,
+    /// How many more there are.
+    #[serde(skip_serializing_if = "report::is_zero")]
+    pub more_changed: usize,
+    /// False when the command still runs, or when there were too many files to look at in time.
+    pub changes_known: bool,
+    #[serde(skip)]
+    text: String,
+    #[serde(skip)]
+    title: String,
+}
+
+impl Output for Ran {
+    fn text(&self) -> String {
+        let words = self.standing.words();
+        let is_plain_success = self.standing.exit_code == Some(0)
+            && self.standing.left == 0
+            && self.changed.is_empty();
+        let words = words + &self.change_words();
+        match (self.text.trim_end(), is_plain_success) {
+            ("", true) => format!("[no output; {words}]"),
+            ("", false) => format!("[{words}]"),
+            (text, true) => text.to_owned(),
+            (text, false) => format!("{text}\n[{words}]"),
+        }
+    }
+
+    fn title(&self) -> Option<String> {
+        Some(self.title.clone())
+    }
+}
+
+impl Ran {
+    fn change_words(&self) -> String {
+        let named = self.changed.iter().take(NAMED).map(|changed| {
+            let sign = match changed.change {
+                FileChange::Created => '+',
+                FileChange::Modified => '~',
+                FileChange::Deleted => '-',
+            };
+            format!("{sign}{}", changed.path)
+        });
+        let named: Vec<String> = named.collect();
+        let more = self.changed.len() + self.more_changed - named.len();
+        match (named.is_empty(), more) {
+            (true, _) => String::new(),
+            (false, 0) => format!("; changed: {}", named.join(" ")),
+            (false, more) => format!("; changed: {} and {more} more", named.join(" ")),
+        }
+    }
+}
+
+/// Runs a command.
+#[tool(
+    deadline = "660s",
+    access = accesses,
+    variables(usual_timeout = USUAL_TIMEOUT, longest_timeout = LONGEST_TIMEOUT)
+)]
+pub async fn bash(
+    input: Bash,
+    shell: Shell,
+    files: WriteFiles,
+    _network: Option<Net>,
+    progress: Progress,
+    cancel: Cancel,
+) -> Result<Ran, ToolError> {
+    let mut launch = shell.launch(Program::Shell(input.command.clone()), &input.workdir);
+    launch.input = match (input.terminal, input.background || input.yield_ms.is_some()) {
+        (true, _) => Stdin::Terminal { rows: 24, columns: 120 },
+        (false, true) => Stdin::Open,
+        (false, false) => Stdin::Closed,
+    };
+    let before = survey(&files).await;
+    let process = shell.start(launch)?;
+    let awaited = Awaited::new(process.clone());
+    let timeout = Duration::from_millis(input.timeout_ms.unwrap_or(USUAL_TIMEOUT));
+    let patience = match input.background {
+        true => Some(Duration::ZERO),
+        false => input.yield_ms.map(Duration::from_millis),
+    };
+    let stopped = tokio::select! {
+        biased;
+        () = watch(&*process, &progress) => None,
+        () = cancel.cancelled() => Some(Killed::Cancelled),
+        () = after(patience) => {
+            awaited.release();
+            // A server has no end; only who says when it must be over means it.
+            if input.timeout_ms.is_some() {
+                limit(process.clone(), timeout);
+            }
+            return ran(&input, &*process, None);
+        }
+        () = tokio::time::sleep(timeout) => Some(Killed::ByTimeout),
+    };
+    if let Some(why) = stopped {
+        process.kill(why).await;
+    }
+    drop(awaited);
+    // Who calls off does not wait for more.
+    let after = if stopped == Some(Killed::Cancelled) { None } else { survey(&files).await };
+    let changes = after.zip(before).and_then(|(after, before)| after.changes_since(&before));
+    let ran = ran(&input, &*process, changes);
+    match stopped {
+        Some(why) => Err(stopped_error(&input, why, ran)),
+        None => ran,
+    }
+}
+
+/// Looked at before and after, for what the command has changed. None when there is not enough time for all files.
+async fn survey(files: &WriteFiles) -> Option<Survey> {
+    let within = |most: Duration| {
+        let begun = Instant::now();
+        move || begun.elapsed() > most
+    };
+    let quick = brief(|| files.survey(&within(QUICK_SURVEY)).ok())?;
+    if quick.is_complete {
+        return Some(quick);
+    }
+    let files = files.clone();
+    let thorough = lengthy(move || files.survey(&within(LONGEST_SURVEY))).await.ok()?;
+    thorough.is_complete.then_some(thorough)
+}
+
+fn accesses(input: &Bash) -> Vec<Access> {
+    let run = Access::Run(input.command.clone());
+    let network = input.network.then_some(Access::Any(Power::Net));
+    [run, Access::Any(Power::WriteFiles)].into_iter().chain(network).collect()
+}
+
+/// Hands on what is written until it is over.
+async fn watch(process: &dyn Process, progress: &Progress) {
+    let mut changes = process.changes();
+    let mut told = 0;
+    loop {
+        changes.mark_unchanged();
+        let is_over = process.status().state.is_over();
+        while let Ok(piece) = process.output(Stream::Out, told, LIVE) {
+            if piece.bytes.is_empty() {
+                break;
+            }
+            told = piece.begin + piece.bytes.len() as u64;
+            progress.output(&terminal::plain(&piece.bytes));
+        }
+        if is_over || changes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn after(patience: Option<Duration>) {
+    match patience {
+        Some(patience) => tokio::time::sleep(patience).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Nobody waits for it any more, but its time is still limited.
+fn limit(process: Arc<dyn Process>, timeout: Duration) {
+    tokio::spawn(async move {
+        let mut changes = process.changes();
+        let over =
+            async { while !process.status().state.is_over() && changes.changed().await.is_ok() {} };
+        if tokio::time::timeout(timeout, over).await.is_err() {
+            process.kill(Killed::ByTimeout).await;
+        }
+    });
+}
+
+fn ran(
+    input: &Bash,
+    process: &dyn Process,
+    changes: Option<Vec<ChangedFile>>,
+) -> Result<Ran, ToolError> {
+    let title = input.description.clone().unwrap_or_else(|| {
+        let first = input.command.lines().next().unwrap_or_default();
+        first.chars().take(80).collect()
+    });
+    let is_known = changes.is_some();
+    let mut changed = changes.unwrap_or_default();
+    let more_changed = changed.len().saturating_sub(MOST_CHANGED);
+    changed.truncate(MOST_CHANGED);
+    let standing = Standing::of(process);
+    let text = report::written(process)?;
+    Ok(Ran { standing, changed, more_changed, changes_known: is_known, text, title })
+}
+
+/// Half an output beats none.
+fn stopped_error(input: &Bash, why: Killed, ran: Result<Ran, ToolError>) -> ToolError {
+    let error = match why {
+        Killed::ByTimeout => ToolError::new(
+            ErrorKind::Timeout,
+            format!(
+                "the command was stopped after {} ms, with all it had started",
+                input.timeout_ms.unwrap_or(USUAL_TIMEOUT)
+            ),
+        )
+        .hint(format!(
+            "give it more time with timeout_ms (up to {LONGEST_TIMEOUT}), or run it with background=true"
+        )),
+        _ => ToolError::new(ErrorKind::Cancelled, "the command was called off, with all it had started"),
+    };
+    match ran.and_then(|ran| Ok::<_, ToolError>(ran).into_reply()) {
+        Ok(reply) => error.with_partial(reply),
+        Err(_) => error.with_partial(Reply::text("")),
+    }
+}

@@ -1,0 +1,225 @@
+//! `bash` and `process` as a client over stdio uses them: nothing holds it up, and nothing is left when it goes.
+
+use std::{fs, process::Command};
+
+use serde_json::{Value, json};
+
+use crate::{
+    house::House,
+    mcp_stdio::{Client, PATIENCE},
+};
+
+/// A client that nobody asks about anything.
+fn trusted(house: &House) -> Client {
+    let mut client = Client::start(house, &["--approve", "all", "--structured", "always"]);
+    client.listen();
+    client.introduce(json!({}));
+    client
+}
+
+/// What a call comes to; answers of others are passed over.
+fn answer(client: &mut Client, id: u64) -> Value {
+    loop {
+        let said = client.next();
+        if said["id"] == id {
+            return said["result"].clone();
+        }
+    }
+}
+
+fn ask(client: &mut Client, id: u64, tool: &str, arguments: Value) -> Value {
+    client.call(id, tool, arguments);
+    answer(client, id)
+}
+
+#[track_caller]
+fn text(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().expect("a text")
+}
+
+/// A word that only this test's commands have in their command line.
+fn word(number: u32) -> String {
+    format!("{number}.{}", std::process::id())
+}
+
+fn count(word: &str) -> usize {
+    let processes = fs::read_dir("/proc").expect("a table").flatten();
+    let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| String::from_utf8_lossy(line).contains(word)).count()
+}
+
+/// Until there are so many, which the system shows but does not tell.
+#[track_caller]
+fn wait_for_count(word: &str, wanted: usize) {
+    let begun = std::time::Instant::now();
+    while count(word) != wanted {
+        assert!(begun.elapsed() < PATIENCE, "{} of {word}, not {wanted}", count(word));
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_command_runs_and_its_end_is_told() {
+    let house = House::new();
+    let mut client = trusted(&house);
+    let result = ask(&mut client, 1, "bash", json!({"command": "echo hi; exit 3"}));
+    assert_eq!(text(&result), "hi\n[exit code 3]");
+    assert_eq!(result["structuredContent"]["state"], "exited");
+    assert_eq!(result["structuredContent"]["exit_code"], 3);
+    assert_eq!(result["isError"], false, "a command that fails is no failure of the tool");
+}
+
+#[test]
+fn what_a_command_has_changed_is_told_and_what_is_ignored_is_not() {
+    let house = House::new();
+    for file in ["kept", "changed", "gone", ".gitignore"] {
+        fs::write(house.path(&format!("project/{file}")), "built\n").expect("written");
+    }
+    fs::create_dir(house.path("project/.git")).expect("a folder");
+    let mut client = trusted(&house);
+    let command = "echo x >> changed; rm gone; mkdir -p new built; touch new/file built/x .git/x";
+    let result = ask(&mut client, 1, "bash", json!({"command": command}));
+    assert_eq!(text(&result), "[exit code 0; changed: ~changed -gone +new/file]");
+    let changed = json!([
+        {"path": "changed", "change": "modified"},
+        {"path": "gone", "change": "deleted"},
+        {"path": "new/file", "change": "created"},
+    ]);
+    assert_eq!(result["structuredContent"]["changed"], changed);
+    assert_eq!(result["structuredContent"]["changes_known"], true);
+    let nothing = ask(&mut client, 2, "bash", json!({"command": "cat changed"}));
+    assert_eq!(text(&nothing), "built\nx");
+}
+
+#[test]
+fn others_are_answered_while_a_command_runs_and_calling_it_off_ends_all_of_it() {
+    let word = word(5001);
+    let house = House::new();
+    let mut client = trusted(&house);
+    client.call(1, "bash", json!({"command": format!("setsid sleep {word} & sleep {word}")}));
+    wait_for_count(&format!("sleep\0{word}"), 2);
+    client.check_alive();
+    client.send(
+        &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}),
+    );
+    wait_for_count(&word, 0);
+    client.close();
+    let rest = client.rest();
+    assert!(rest.iter().all(|said| said["id"] != 1), "{rest:?}");
+    assert!(client.exit().success());
+}
+
+#[test]
+fn a_command_does_not_outlive_its_time_and_what_it_said_is_kept() {
+    let word = word(5002);
+    let house = House::new();
+    let mut client = trusted(&house);
+    let command = format!("echo before; (trap '' TERM; sleep {word}) & sleep {word}");
+    let result = ask(&mut client, 1, "bash", json!({"command": command, "timeout_ms": 300}));
+    assert_eq!(result["isError"], true);
+    assert!(text(&result).starts_with("before\n"), "{}", text(&result));
+    assert!(text(&result).contains("stopped after 300 ms"), "{}", text(&result));
+    assert_eq!(count(&word), 0);
+}
+
+#[test]
+fn nothing_is_left_when_the_client_goes_or_the_server_is_killed() {
+    for is_killed in [false, true] {
+        let word = word(5003 + u32::from(is_killed));
+        let house = House::new();
+        let mut client = trusted(&house);
+        let started = ask(
+            &mut client,
+            1,
+            "bash",
+            json!({"command": format!("exec sleep {word}"), "background": true}),
+        );
+        assert_eq!(started["structuredContent"]["state"], "running", "{started}");
+        wait_for_count(&word, 1);
+        if is_killed {
+            client.kill();
+        } else {
+            client.close();
+            assert!(client.exit().success());
+        }
+        wait_for_count(&word, 0);
+    }
+}
+
+#[test]
+fn a_process_in_the_background_is_waited_for_read_written_to_and_ended() {
+    let house = House::new();
+    let mut client = trusted(&house);
+    let command =
+        "echo ready; while read line; do echo \"got $line\"; touch made.$line; done; echo bye";
+    let started = ask(&mut client, 1, "bash", json!({"command": command, "background": true}));
+    let id = started["structuredContent"]["id"].as_str().expect("an id").to_owned();
+
+    let wait = |what: Value| {
+        let mut arguments = json!({"action": "wait", "id": id});
+        arguments
+            .as_object_mut()
+            .expect("an object")
+            .extend(what.as_object().expect("an object").clone());
+        arguments
+    };
+    let ready = ask(&mut client, 2, "process", wait(json!({"pattern": "^ready$"})));
+    assert_eq!(ready["structuredContent"]["reached"], true, "{ready}");
+    let next = ready["structuredContent"]["next"].clone();
+
+    ask(&mut client, 3, "process", json!({"action": "write", "id": id, "text": "one\n"}));
+    let made = ask(&mut client, 4, "process", wait(json!({"file": "made.one"})));
+    assert_eq!(made["structuredContent"]["reached"], true, "{made}");
+    let polled = ask(&mut client, 5, "process", json!({"action": "poll", "id": id, "from": next}));
+    assert!(text(&polled).starts_with("got one\n"), "{}", text(&polled));
+
+    let never = ask(&mut client, 6, "process", wait(json!({"pattern": "never", "timeout_ms": 50})));
+    assert_eq!(never["structuredContent"]["reached"], false);
+    ask(&mut client, 7, "process", json!({"action": "write", "id": id, "close": true}));
+    let ended = ask(&mut client, 8, "process", wait(json!({})));
+    assert_eq!(ended["structuredContent"]["reached"], true);
+    assert_eq!(ended["structuredContent"]["processes"][0]["exit_code"], 0);
+
+    let word = word(5005);
+    let again = json!({"command": format!("setsid sleep {word} & sleep {word}"), "yield_ms": 10});
+    let running = ask(&mut client, 9, "bash", again);
+    let id = running["structuredContent"]["id"].as_str().expect("an id").to_owned();
+    wait_for_count(&format!("sleep\0{word}"), 2);
+    let listed = ask(&mut client, 10, "process", json!({"action": "list"}));
+    assert_eq!(listed["structuredContent"]["processes"].as_array().map(Vec::len), Some(2));
+    let killed = ask(&mut client, 11, "process", json!({"action": "kill", "id": id}));
+    assert_eq!(killed["structuredContent"]["processes"][0]["state"], "killed");
+    assert_eq!(count(&word), 0);
+}
+
+#[test]
+fn what_is_written_to_a_shell_is_asked_for_like_a_command() {
+    let house = House::new().user_config("allow = [\"bash(cat)\"]\n");
+    let mut client = Client::start(&house, &["--structured", "always"]);
+    client.listen();
+    client.introduce(json!({}));
+    let started = ask(&mut client, 1, "bash", json!({"command": "cat", "background": true}));
+    let id = started["structuredContent"]["id"].clone();
+    let write = json!({"action": "write", "id": id, "text": "rm -rf x\n"});
+    let refused = ask(&mut client, 2, "process", write);
+    assert_eq!(refused["isError"], true);
+    assert!(text(&refused).contains("approval_unavailable"), "{}", text(&refused));
+    let polled = ask(&mut client, 3, "process", json!({"action": "poll", "id": id}));
+    assert_eq!(polled["isError"], false, "looking needs nobody's yes: {polled}");
+}
+
+#[test]
+fn a_long_output_is_cut_and_reading_on_is_possible() {
+    let house = House::new();
+    let mut client = trusted(&house);
+    let command = "seq 1 400000";
+    let result = ask(&mut client, 1, "bash", json!({"command": command}));
+    assert!(text(&result).len() < 60_000, "{} bytes", text(&result).len());
+    assert!(text(&result).starts_with("1\n2\n") && text(&result).contains("400000"));
+    let id = result["structuredContent"]["id"].clone();
+    let middle =
+        ask(&mut client, 2, "process", json!({"action": "poll", "id": id, "from": 1_500_000}));
+    let seq = Command::new("seq").args(["1", "400000"]).output().expect("seq runs").stdout;
+    let expected = String::from_utf8_lossy(&seq[1_500_000..1_500_100]).into_owned();
+    assert!(text(&middle).starts_with(&expected), "{:.200}", text(&middle));
+}
