@@ -17,6 +17,12 @@ const COMPONENTS: &[Component] = &[
     required("git", &["git", "--version"], "tests in real repositories", Install::Apt("git")),
     required("tmux", &["tmux", "-V"], "tests of prompts in a real terminal", Install::Apt("tmux")),
     required(
+        "bubblewrap",
+        &["bwrap", "--version"],
+        "tests of the sandbox",
+        Install::Apt("bubblewrap"),
+    ),
+    required(
         "the MCP conformance suite and Inspector",
         &[
             "sh",

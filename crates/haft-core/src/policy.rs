@@ -185,9 +185,38 @@ pub struct Policy {
     /// Paths that stay closed.
     pub secrets: Secrets,
     /// Whether commands run in a sandbox that was tried and works.
-    pub sandbox_works: bool,
+    pub sandbox: SandboxCheck,
     /// Where the directories that tools work in lie. The gate fills in the workspace.
     pub places: Places,
+}
+
+/// Finds out whether commands run in a sandbox that works. Trying takes longer than most calls, so nobody asks before a
+/// command is to be judged.
+#[derive(Clone)]
+pub struct SandboxCheck(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl SandboxCheck {
+    /// Asks this, each time; it should remember what it found.
+    pub fn new(works: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(works))
+    }
+
+    pub(crate) fn works(&self) -> bool {
+        (self.0)()
+    }
+}
+
+impl Default for SandboxCheck {
+    /// There is none.
+    fn default() -> Self {
+        Self::new(|| false)
+    }
+}
+
+impl fmt::Debug for SandboxCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SandboxCheck")
+    }
 }
 
 impl Default for Policy {
@@ -205,7 +234,7 @@ impl Policy {
             layers,
             profiles: Profiles::default(),
             secrets: Secrets::default(),
-            sandbox_works: false,
+            sandbox: SandboxCheck::default(),
             places: Places::default(),
         }
     }
@@ -311,7 +340,7 @@ impl Policy {
                 allows.iter().find(|rule| rule.touches(question.tool, access, &self.places))
             {
                 last_rule = Some(*rule);
-            } else if mode.verdict(access, question.effect, self.sandbox_works) == Action::Ask {
+            } else if mode.verdict(access, question.effect, &self.sandbox) == Action::Ask {
                 return (Action::Ask, Reason::Mode { mode, access: Some(access.clone()) });
             }
         }
@@ -452,7 +481,7 @@ impl Policy {
     fn least_mode(&self, question: &Question<'_>, agent: Option<&str>) -> Mode {
         let runs = |mode: &&Mode| {
             let allows =
-                |access| mode.verdict(access, question.effect, self.sandbox_works) == Action::Allow;
+                |access| mode.verdict(access, question.effect, &self.sandbox) == Action::Allow;
             mode.verdict_on_nothing(Effect::Read) == Action::Allow
                 && question.accesses.iter().all(allows)
                 && **mode > self.mode_for(agent)

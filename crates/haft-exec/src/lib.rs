@@ -11,12 +11,14 @@ mod near;
 mod open_file;
 mod programs;
 mod root;
+mod sandbox;
 mod survey;
 mod tree;
 mod walk;
 mod workspace;
 
 pub use self::{
-    programs::{Programs, Variables},
+    programs::{Around, Programs, Variables},
+    sandbox::{Verdict, verdicts},
     workspace::Workspace,
 };

@@ -16,7 +16,7 @@ use std::{
     io,
     path::Path,
     sync::{
-        Arc, LazyLock, Mutex, MutexGuard, PoisonError,
+        Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -33,7 +33,10 @@ use self::{
     log::Log,
     process::{Parts, Running},
 };
-use crate::Workspace;
+use crate::{
+    Workspace,
+    sandbox::{self, Wanted},
+};
 
 /// Longer texts are no commands any more; the kernel takes 128 KiB as one argument.
 const LONGEST_COMMAND: usize = 100 << 10;
@@ -44,13 +47,57 @@ const MOST_RUNNING: usize = 64;
 /// How much of one output is kept on disk.
 const QUOTA: u64 = 256 << 20;
 
+/// What stands around programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Around {
+    /// The strongest sandbox that works here, or nothing where none does.
+    #[default]
+    Auto,
+    /// The strongest sandbox; without one nothing runs.
+    Sandbox,
+    /// Walls of the kernel and no further program.
+    Landlock,
+    /// The program `bwrap`.
+    Bubblewrap,
+    /// Nothing.
+    Nothing,
+}
+
+impl Around {
+    /// Whether programs are really kept in. Found out by trying, once in the life of this process.
+    pub fn works(self) -> bool {
+        // Making a fence opens nothing; it only asks what works.
+        self.wanted().is_some_and(|wanted| sandbox::fence(wanted, Path::new("/var/tmp")).is_ok())
+    }
+
+    fn wanted(self) -> Option<Wanted> {
+        match self {
+            Self::Nothing => None,
+            Self::Auto | Self::Sandbox => Some(Wanted::Auto),
+            Self::Landlock => Some(Wanted::Landlock),
+            Self::Bubblewrap => Some(Wanted::Bubblewrap),
+        }
+    }
+
+    fn fence(self, folder: &Path) -> Result<Box<dyn Fence>, String> {
+        match self.wanted() {
+            Some(wanted) if self != Self::Auto || self.works() => {
+                sandbox::fence(wanted, folder).map_err(|error| error.message().to_owned())
+            }
+            _ => Ok(Box::new(Local)),
+        }
+    }
+}
+
 /// The variables of a process.
 pub type Variables = Vec<(OsString, OsString)>;
 
 /// Runs programs in a workspace.
 pub struct Programs {
     workspace: Arc<Workspace>,
-    fence: Box<dyn Fence>,
+    wanted: Around,
+    /// Chosen when the first program is started.
+    fence: OnceLock<Result<Box<dyn Fence>, String>>,
     /// Ours, of which a little is handed on. Read when the first program is started.
     environment: LazyLock<Variables, fn() -> Variables>,
     /// Where outputs go that are too long for memory.
@@ -63,13 +110,14 @@ pub struct Programs {
 
 impl Programs {
     /// Runs them as whoever runs this process. `environment` reads the one of this process; `folder` takes files without a
-    /// name, for outputs that are too long for memory.
+    /// name, for outputs that are too long for memory, and what programs keep for a while.
     pub fn local(workspace: Arc<Workspace>, environment: fn() -> Variables, folder: &Path) -> Self {
-        Self::behind(Box::new(Local), workspace, environment, folder)
+        Self::new(Around::Nothing, workspace, environment, folder)
     }
 
-    pub(crate) fn behind(
-        fence: Box<dyn Fence>,
+    /// The same with something around them.
+    pub fn new(
+        wanted: Around,
         workspace: Arc<Workspace>,
         environment: fn() -> Variables,
         folder: &Path,
@@ -79,7 +127,8 @@ impl Programs {
             .map_or(0, |since| since.as_nanos());
         Self {
             workspace,
-            fence,
+            wanted,
+            fence: OnceLock::new(),
             environment: LazyLock::new(environment),
             folder: folder.into(),
             known: Mutex::default(),
@@ -92,6 +141,20 @@ impl Programs {
     pub fn end_session(&self, session: &str) {
         let of_session = self.known().remove(session).unwrap_or_default();
         of_session.iter().for_each(|process| process.kill_now(Killed::Cancelled));
+        if let Some(Ok(fence)) = self.fence.get() {
+            fence.forget(session);
+        }
+    }
+
+    /// # Errors
+    /// Of kind `unavailable` when what is wanted cannot be had; nothing runs with less.
+    fn fence(&self) -> Result<&dyn Fence, ToolError> {
+        let chosen = self.fence.get_or_init(|| self.wanted.fence(&self.folder));
+        match chosen {
+            Ok(fence) => Ok(&**fence),
+            Err(reason) => Err(ToolError::unavailable(reason.as_str())
+                .hint("`haft doctor` says what this machine has and what to install")),
+        }
     }
 
     fn site(&self, launch: &Launch, mark: &str) -> Result<Site, ToolError> {
@@ -104,7 +167,7 @@ impl Programs {
     fn run(&self, launch: &Launch, id: String) -> Result<Arc<Running>, ToolError> {
         let mark = format!("{}-{id}", self.mark);
         let site = self.site(launch, &mark)?;
-        let recipe = self.fence.recipe(launch, &site)?;
+        let recipe = self.fence()?.recipe(launch, &site)?;
         let Recipe { is_whole, .. } = recipe;
         let command = launch.program.to_string();
         let born = spawn::start(recipe, site.directory, launch.input, launch.streams)
@@ -159,14 +222,14 @@ impl Executor for Programs {
     }
 
     fn place(&self) -> ExecutorPlace {
-        self.fence.place()
+        self.fence().map_or(ExecutorPlace::Sandbox, Fence::place)
     }
 }
 
 impl Drop for Programs {
     fn drop(&mut self) {
-        let all = std::mem::take(&mut *self.known());
-        all.values().flatten().for_each(|process| process.kill_now(Killed::Cancelled));
+        let sessions: Vec<String> = self.known().keys().cloned().collect();
+        sessions.iter().for_each(|session| self.end_session(session));
     }
 }
 

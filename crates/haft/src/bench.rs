@@ -1,6 +1,7 @@
 //! `haft bench`: is haft fast on this machine? Each row runs a tool through the gate and, in turn with it, the least that
 //! the same work needs by hand or the program people would use instead. Only the ratio counts: the machine may be busy.
 
+mod commands;
 mod corpus;
 mod floors;
 mod pipe;
@@ -14,10 +15,11 @@ use std::{
 
 use haft_core::{
     CallRequest, Context, Gate, Mode, Outcome, Policy, Registry, Surroundings, ToolError,
+    commands::Executor,
     files::Disk,
     policy::{Layer, LayerKind},
 };
-use haft_exec::Workspace;
+use haft_exec::{Programs, Workspace};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -26,6 +28,7 @@ use self::{
     corpus::{COMMON, Corpus, FEW, MARKER, RARE, REGEX},
     pipe::Pipe,
 };
+use crate::environment;
 
 /// How much to measure and how thoroughly.
 pub(crate) struct Extent {
@@ -198,6 +201,7 @@ impl Bench<'_> {
         self.writing()?;
         self.editing()?;
         self.listing()?;
+        self.running()?;
         for rival in rivals() {
             self.beside(&rival)?;
         }
@@ -456,6 +460,7 @@ impl Desk {
     /// With a workspace that knows nothing yet.
     fn open(&self) -> Result<Calls, Failure> {
         let workspace = Arc::new(Workspace::open(&self.folder)?);
+        let programs = Programs::local(workspace.clone(), environment::all, &self.folder);
         let mut layer = Layer::new(LayerKind::Session, "haft bench");
         layer.mode = Some(Mode::All);
         let surroundings = Surroundings {
@@ -466,7 +471,8 @@ impl Desk {
         let gate = Gate::builder(self.registry.clone())
             .surroundings(surroundings)
             .paths(workspace.clone())
-            .service::<dyn Disk>(workspace)
+            .service::<dyn Disk>(workspace.clone())
+            .service::<dyn Executor>(Arc::new(programs))
             .policy(Policy::new([layer]))
             .build();
         Ok(Calls { gate, runtime: self.runtime })

@@ -1,6 +1,7 @@
 //! The commands: every tool by its name, and the few that are about tools. A call builds the parser of one tool only;
 //! help, completions and the manual build them all.
 
+mod doctor;
 mod init;
 mod listing;
 mod mcp;
@@ -14,7 +15,7 @@ use haft_core::{
     CallRequest, Context, Gate, Input, Outcome, Redactor, Registry, Tool, ToolError, ToolSpec,
     commands::Executor, did_you_mean, files::Disk, nearest,
 };
-use haft_exec::{Programs, Workspace};
+use haft_exec::{Around, Programs, Workspace};
 use tokio::runtime::Runtime;
 
 use crate::{
@@ -56,6 +57,9 @@ pub(crate) fn run(
         Some("init") => bench.init(&parse(root(options).subcommand(init::command()), arguments)?),
         Some("reference") => {
             bench.reference(&parse(root(options).subcommand(pages::command()), arguments)?)
+        }
+        Some("doctor") => {
+            bench.doctor(&parse(root(options).subcommand(doctor::command()), arguments)?)
         }
         Some("bench") => bench.bench(&parse(root(options).subcommand(bench_command()), arguments)?),
         None | Some("completions" | "man" | "help") => bench.about_all(arguments),
@@ -177,7 +181,7 @@ impl<'a> Bench<'a> {
 
     fn gate(&self, mut settings: Settings, prompt: Arc<TerminalPrompt>) -> Result<Gate, ToolError> {
         let workspace = open_workspace(&mut settings, self.terminal)?;
-        let programs = programs(self.environment, workspace.clone());
+        let programs = programs(self.environment, settings.sandbox, workspace.clone());
         let gate = Gate::builder(self.registry.clone())
             .surroundings(settings.surroundings())
             .paths(workspace.clone())
@@ -197,6 +201,14 @@ impl<'a> Bench<'a> {
                 self.terminal.tell(Label::Warning, &warning);
             }
         }
+    }
+
+    /// `haft doctor`
+    fn doctor(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+        let globals = Globals::of(matches);
+        let mut settings = Settings::load(&globals, self.environment)?;
+        let workspace = open_workspace(&mut settings, self.terminal)?;
+        doctor::run(self.terminal, globals.format, &workspace, settings.sandbox)
     }
 
     /// `haft bench`
@@ -282,8 +294,12 @@ fn open_workspace(
 }
 
 /// What runs commands.
-fn programs(environment: &Environment, workspace: Arc<Workspace>) -> Arc<dyn Executor> {
-    Arc::new(Programs::local(workspace, environment::all, &environment.temporary))
+fn programs(
+    environment: &Environment,
+    around: Around,
+    workspace: Arc<Workspace>,
+) -> Arc<dyn Executor> {
+    Arc::new(Programs::new(around, workspace, environment::all, &environment.temporary))
 }
 
 fn catalogue() -> Result<Registry, ToolError> {
@@ -367,12 +383,13 @@ fn bench_command() -> Command {
 }
 
 /// The commands that are no tools.
-fn own_commands() -> [Command; 8] {
+fn own_commands() -> [Command; 9] {
     [
         call_command(),
         listing::command(),
         mcp::command(),
         init::command(),
+        doctor::command(),
         bench_command(),
         Command::new("completions").about("Print a completion script for your shell").arg(
             Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell)),

@@ -12,8 +12,9 @@ use std::{
 
 use haft_core::{
     Limits, Policy, Surroundings, ToolError,
-    policy::{Layer, LayerKind},
+    policy::{Layer, LayerKind, SandboxCheck},
 };
+use haft_exec::Around;
 
 use self::file::{File, Place};
 use crate::{environment::Environment, globals::Globals};
@@ -34,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) roots: Vec<(String, PathBuf)>,
     pub(crate) policy: Policy,
     pub(crate) limits: Limits,
+    /// What commands run in.
+    pub(crate) sandbox: Around,
     /// The profile in force.
     pub(crate) profile: Option<String>,
     /// Whether any file has rules, so that looking for idle ones makes sense.
@@ -121,7 +124,11 @@ impl Files {
         self.add_secrets(&mut policy);
         let limits = self.limits();
         let roots = self.user.roots.clone();
-        Ok(Settings { workspace, directory, roots, policy, limits, profile: None, has_rules })
+        let by_admin = self.admin.iter().find_map(|file| file.sandbox);
+        let sandbox = by_admin.or(self.user.sandbox).unwrap_or_default();
+        policy.sandbox = SandboxCheck::new(move || sandbox.works());
+        let profile = None;
+        Ok(Settings { workspace, directory, roots, policy, limits, sandbox, profile, has_rules })
     }
 
     fn trusts(&self, workspace: &Path) -> bool {

@@ -6,7 +6,7 @@
 //! use std::{path::Path, sync::Arc};
 //!
 //! use haft::{
-//!     CallRequest, Context, Gate, Programs, Registry, Workspace, commands::Executor, files::Disk,
+//!     Around, CallRequest, Context, Gate, Programs, Registry, Workspace, commands::Executor, files::Disk,
 //! };
 //! use serde_json::json;
 //!
@@ -18,7 +18,8 @@
 //!     .paths(workspace.clone())
 //!     .service::<dyn Disk>(workspace.clone())
 //!     // Leave this out and `bash` says that there is nothing to run commands.
-//!     .service::<dyn Executor>(Arc::new(Programs::local(
+//!     .service::<dyn Executor>(Arc::new(Programs::new(
+//!         Around::Sandbox,
 //!         workspace,
 //!         || std::env::vars_os().collect(),
 //!         Path::new("/var/tmp"),
@@ -41,7 +42,7 @@ extern crate self as haft;
 pub use haft_agent::formats;
 pub use haft_core::*;
 /// The files of a folder, for tools to work on, and programs to run in it.
-pub use haft_exec::{Programs, Variables, Workspace};
+pub use haft_exec::{Around, Programs, Variables, Workspace};
 pub use haft_macros::tool;
 /// A registry as a server that speaks the Model Context Protocol.
 pub use haft_mcp as mcp;

@@ -158,6 +158,11 @@ impl Terminal {
         if self.err.is_terminal { shown(text) } else { Cow::Borrowed(text) }
     }
 
+    /// A piece of a result that stands out.
+    pub(crate) fn result_toned(&self, tone: Tone, text: &str) -> String {
+        if self.out.takes_colours { in_tone(tone, text) } else { text.to_owned() }
+    }
+
     fn toned(&self, tone: Tone, text: &str) -> String {
         if self.err.takes_colours { in_tone(tone, text) } else { text.to_owned() }
     }

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use super::rule::Action;
+use super::{SandboxCheck, rule::Action};
 use crate::{Access, Effect, Power, access::is_inside};
 
 /// How much runs without asking. Ordered from strict to free.
@@ -46,8 +46,9 @@ impl Mode {
     }
 
     /// What this mode says to one access.
-    pub(crate) fn verdict(self, access: &Access, effect: Effect, sandbox_works: bool) -> Action {
-        let reach = reach_of(access, sandbox_works);
+    pub(crate) fn verdict(self, access: &Access, effect: Effect, sandbox: &SandboxCheck) -> Action {
+        // The others say the same with and without one, so that it need not be tried.
+        let reach = reach_of(access, || self == Self::Contained && sandbox.works());
         // What cannot be brought back is never the mode's to wave through, however near it is.
         let reach = if effect == Effect::Destructive { Reach::Beyond } else { reach };
         self.allows(reach)
@@ -98,12 +99,12 @@ enum Reach {
     Beyond,
 }
 
-fn reach_of(access: &Access, sandbox_works: bool) -> Reach {
+fn reach_of(access: &Access, sandbox_works: impl Fn() -> bool) -> Reach {
     match access {
         Access::Read(path) if is_inside(path) => Reach::Look,
         Access::Write(path) if is_inside(path) => Reach::Change,
         Access::Read(_) | Access::Write(_) | Access::Fetch(_) => Reach::Beyond,
-        Access::Run(_) | Access::Any(Power::Shell) if sandbox_works => Reach::Change,
+        Access::Run(_) | Access::Any(Power::Shell) if sandbox_works() => Reach::Change,
         Access::Run(_) => Reach::Beyond,
         Access::Any(power) => match power {
             // The calls that `Tools` leads to pass the gate themselves; the file powers are held to the workspace.
@@ -122,7 +123,9 @@ mod tests {
 
     /// The least mode in which an access runs unasked.
     fn least(access: Access) -> Mode {
-        let runs = |mode: &&Mode| mode.verdict(&access, Effect::Read, false) == Action::Allow;
+        let runs = |mode: &&Mode| {
+            mode.verdict(&access, Effect::Read, &SandboxCheck::default()) == Action::Allow
+        };
         *Mode::ALL.iter().find(runs).expect("`all` allows everything")
     }
 
@@ -142,15 +145,20 @@ mod tests {
     #[test]
     fn a_working_sandbox_contains_commands() {
         let run = Access::Run("ls".into());
-        assert_eq!(Mode::Contained.verdict(&run, Effect::Execute, true), Action::Allow);
-        assert_eq!(Mode::Safe.verdict(&run, Effect::Execute, true), Action::Ask);
+        let works = SandboxCheck::new(|| true);
+        assert_eq!(Mode::Contained.verdict(&run, Effect::Execute, &works), Action::Allow);
+        // Where it makes no difference it is not even tried.
+        let untried = SandboxCheck::new(|| panic!("tried"));
+        assert_eq!(Mode::Safe.verdict(&run, Effect::Execute, &untried), Action::Ask);
+        assert_eq!(Mode::All.verdict(&run, Effect::Execute, &untried), Action::Allow);
     }
 
     #[test]
     fn what_cannot_be_undone_is_asked_for_below_all() {
         let write = Access::Write("src".into());
-        assert_eq!(Mode::Contained.verdict(&write, Effect::Destructive, true), Action::Ask);
-        assert_eq!(Mode::All.verdict(&write, Effect::Destructive, true), Action::Allow);
+        let works = SandboxCheck::new(|| true);
+        assert_eq!(Mode::Contained.verdict(&write, Effect::Destructive, &works), Action::Ask);
+        assert_eq!(Mode::All.verdict(&write, Effect::Destructive, &works), Action::Allow);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use haft_core::{
     commands::{ExecutorPlace, Launch},
 };
 
-use crate::Workspace;
+use crate::{Workspace, sandbox::Mounts};
 
 /// A way to keep programs in.
 pub(crate) trait Fence: Send + Sync {
@@ -21,8 +21,8 @@ pub(crate) trait Fence: Send + Sync {
     /// Of kind `unavailable` when this machine cannot hold what the launch asks for; it is never held less.
     fn recipe(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError>;
 
-    /// Ends what ending the started process does not end: whatever an engine elsewhere has started for it.
-    fn clean_up(&self, _recipe: &Recipe) {}
+    /// A session has ended: what was kept for it goes.
+    fn forget(&self, _session: &str) {}
 }
 
 /// Where a launch happens on this machine.
@@ -73,4 +73,6 @@ pub(crate) struct Walls {
     pub(crate) seccomp: Option<Arc<Vec<seccompiler::sock_filter>>>,
     /// No program below may gain rights by being started (set-uid). Both walls need it.
     pub(crate) no_new_privileges: bool,
+    /// What it does about its mounts and rights, before all others. It changes directory by itself.
+    pub(crate) mounts: Option<Arc<Mounts>>,
 }

@@ -230,9 +230,7 @@ impl Running {
         }
         self.end().killed.get_or_insert(why);
         let _ = rustix::process::pidfd_send_signal(&self.handle, Signal::KILL);
-        if !self.is_whole {
-            self.family.end();
-        }
+        self.family.end();
     }
 
     fn is_reading(&self) -> bool {
@@ -343,9 +341,8 @@ impl Process for Running {
                 self.ended_within(GRACE).await;
             }
             let _ = rustix::process::pidfd_send_signal(&self.handle, Signal::KILL);
-            let (family, is_whole) = (self.family.clone(), self.is_whole);
-            let end = move || if is_whole { wait_for(&family) } else { family.end() };
-            let _ = tokio::task::spawn_blocking(end).await;
+            let family = self.family.clone();
+            let _ = tokio::task::spawn_blocking(move || family.end()).await;
             self.ended_within(LEAKED_PIPE + GRACE).await;
             self.end().left = 0;
             self.reap();
@@ -377,14 +374,6 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.reap();
-    }
-}
-
-/// The leader of a PID namespace was killed: the kernel ends the rest, and the leader with it.
-fn wait_for(family: &Family) {
-    let begun = Instant::now();
-    while family.has_group() && begun.elapsed() < LEAKED_PIPE {
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -168,6 +168,7 @@ fn settle(
     let landlock = walls.landlock.as_ref().map(OwnedFd::try_clone).transpose()?;
     let seccomp = walls.seccomp.clone();
     let no_new_privileges = walls.no_new_privileges;
+    let mounts = walls.mounts.clone();
     let parent = rustix::process::getpid();
     let before = move || {
         rustix::process::setsid()?;
@@ -181,6 +182,10 @@ fn settle(
             return Err(io::ErrorKind::Interrupted.into());
         }
         rustix::process::fchdir(&directory)?;
+        if let Some(mounts) = &mounts {
+            // Not before the handle was used, and nothing by handle after it: handles lead out.
+            mounts.raise(landlock.as_ref().map(std::os::fd::AsFd::as_fd))?;
+        }
         if no_new_privileges {
             rustix::thread::set_no_new_privs(true)?;
         }

@@ -1,4 +1,5 @@
-//! Programs, started for real: what they say, how they end, and that nothing of them is left.
+//! Programs, started for real: what they say, how they end, and that nothing of them is left. The same for everything that
+//! may stand around them.
 
 use std::{
     path::Path,
@@ -10,16 +11,16 @@ use haft_core::{
     ErrorKind, Shell,
     commands::{Executor, Killed, Process, Program, State, Status, Stdin, Stream, Streams},
 };
-use haft_exec::{Programs, Variables, Workspace};
+use haft_exec::{Around, Programs, Variables, Workspace};
 
 use crate::place::Place;
 
 /// Longer than any of this takes; only a test that fails waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn executor(place: &Place) -> Arc<Programs> {
+fn executor(around: Around, place: &Place) -> Arc<Programs> {
     let workspace = Arc::new(Workspace::open(&place.root).expect("a directory"));
-    Arc::new(Programs::local(workspace, environment, &place.root))
+    Arc::new(Programs::new(around, workspace, environment, &place.root))
 }
 
 fn environment() -> Variables {
@@ -55,8 +56,8 @@ fn said(process: &dyn Process, stream: Stream) -> String {
     String::from_utf8(piece.bytes).expect("text")
 }
 
-async fn run(place: &Place, text: &str) -> (Status, String) {
-    let programs = executor(place);
+async fn run(around: Around, place: &Place, text: &str) -> (Status, String) {
+    let programs = executor(around, place);
     let power = Shell::unchecked(programs.clone());
     let launch = power.launch(shell(text), Path::new("."));
     let process = power.start(launch).expect("it starts");
@@ -70,20 +71,23 @@ fn count(word: &str) -> usize {
     lines.filter(|line| String::from_utf8_lossy(line).contains(word)).count()
 }
 
-#[tokio::test]
-async fn output_and_exit_code_are_the_programs() {
+async fn output_and_exit_code_are_the_programs(around: Around) {
     let place = Place::new();
-    let (status, text) = run(&place, "echo one; echo two >&2; exit 3").await;
+    let (status, text) = run(around, &place, "echo one; echo two >&2; exit 3").await;
     assert_eq!((status.state, status.exit_code), (State::Exited, Some(3)));
     assert_eq!((text.as_str(), status.left), ("one\ntwo\n", 0));
-    let (status, _) = run(&place, "kill -9 $$").await;
-    assert_eq!((status.state, status.signal), (State::Signalled, Some(9)));
+    let (status, _) = run(around, &place, "kill -9 $$").await;
+    // What waits for it inside a namespace says it as shells do.
+    let (state, code, signal) = match around {
+        Around::Bubblewrap => (State::Exited, Some(137), None),
+        _ => (State::Signalled, None, Some(9)),
+    };
+    assert_eq!((status.state, status.exit_code, status.signal), (state, code, signal));
 }
 
-#[tokio::test]
-async fn streams_come_apart_when_they_are_asked_to() {
+async fn streams_come_apart_when_they_are_asked_to(around: Around) {
     let place = Place::new();
-    let power = Shell::unchecked(executor(&place));
+    let power = Shell::unchecked(executor(around, &place));
     let mut launch = power.launch(shell("echo one; echo two >&2"), Path::new("."));
     launch.streams = Streams::Apart;
     let process = power.start(launch).expect("it starts");
@@ -92,20 +96,19 @@ async fn streams_come_apart_when_they_are_asked_to() {
     assert_eq!(said(&*process, Stream::Err), "two\n");
 }
 
-#[tokio::test]
-async fn a_program_has_a_clean_environment_and_nothing_to_read() {
+async fn a_program_has_a_clean_environment_and_nothing_to_read(around: Around) {
     let place = Place::new();
-    let (status, text) = run(&place, "echo token=$API_TOKEN pager=$PAGER; cat; echo end").await;
+    let (status, text) =
+        run(around, &place, "echo token=$API_TOKEN pager=$PAGER; cat; echo end").await;
     assert_eq!(status.exit_code, Some(0));
     assert_eq!(text, "token= pager=cat\nend\n");
 }
 
-#[tokio::test]
-async fn it_runs_where_it_is_told_to_and_nowhere_else() {
+async fn it_runs_where_it_is_told_to_and_nowhere_else(around: Around) {
     let place = Place::new();
     place.file("sub/file", "x");
     place.link("out", "/");
-    let power = Shell::unchecked(executor(&place));
+    let power = Shell::unchecked(executor(around, &place));
     let process = power.start(power.launch(shell("ls"), Path::new("sub"))).expect("it starts");
     over(&*process).await;
     assert_eq!(said(&*process, Stream::Out), "file\n");
@@ -121,10 +124,9 @@ async fn it_runs_where_it_is_told_to_and_nowhere_else() {
     }
 }
 
-#[tokio::test]
-async fn what_cannot_be_started_is_refused_with_the_right_kind() {
+async fn what_cannot_be_started_is_refused_with_the_right_kind(around: Around) {
     let place = Place::new();
-    let power = Shell::unchecked(executor(&place));
+    let power = Shell::unchecked(executor(around, &place));
     let direct = |name: &str| Program::Direct { name: name.to_owned(), arguments: vec![] };
     for (program, kind) in [
         (shell(" "), ErrorKind::Input),
@@ -137,8 +139,7 @@ async fn what_cannot_be_started_is_refused_with_the_right_kind() {
     }
 }
 
-#[tokio::test]
-async fn killing_takes_everything_along() {
+async fn killing_takes_everything_along(around: Around) {
     for escape in [
         "sleep 4711.1 & sleep 4711.1",
         "setsid sleep 4711.1 & sleep 4711.1",
@@ -149,7 +150,7 @@ async fn killing_takes_everything_along() {
     ] {
         let word = format!("4711.{}", std::process::id());
         let place = Place::new();
-        let power = Shell::unchecked(executor(&place));
+        let power = Shell::unchecked(executor(around, &place));
         let text = format!("{}; echo never", escape.replace("4711.1", &word));
         let ready = format!("echo ready; {text}");
         let process = power.start(power.launch(shell(&ready), Path::new("."))).expect("it starts");
@@ -162,26 +163,26 @@ async fn killing_takes_everything_along() {
     }
 }
 
-#[tokio::test]
-async fn who_holds_the_pipe_holds_up_nobody() {
+async fn who_holds_the_pipe_holds_up_nobody(around: Around) {
     let place = Place::new();
     let word = format!("4712.{}", std::process::id());
-    let programs = executor(&place);
+    let programs = executor(around, &place);
     let power = Shell::unchecked(programs.clone());
     let text = format!("sleep {word} & echo done");
     let process = power.start(power.launch(shell(&text), Path::new("."))).expect("it starts");
     let status = over(&*process).await;
-    assert_eq!((status.state, status.exit_code, status.left), (State::Exited, Some(0), 1));
-    assert_eq!(count(&word), 1, "what a command leaves runs on");
+    // A namespace ends with its first process.
+    let left = usize::from(around != Around::Bubblewrap);
+    assert_eq!((status.state, status.exit_code, status.left), (State::Exited, Some(0), left));
+    assert_eq!(count(&word), left, "what a command leaves runs on");
     programs.end_session("direct");
     assert_eq!(count(&word), 0, "but not longer than its session");
 }
 
-#[tokio::test]
-async fn a_process_ends_with_those_who_started_it() {
+async fn a_process_ends_with_those_who_started_it(around: Around) {
     let place = Place::new();
     let word = format!("4713.{}", std::process::id());
-    let programs = executor(&place);
+    let programs = executor(around, &place);
     let power = Shell::unchecked(programs.clone());
     let text = format!("echo ready; sleep {word}");
     let process = power.start(power.launch(shell(&text), Path::new("."))).expect("it starts");
@@ -191,10 +192,9 @@ async fn a_process_ends_with_those_who_started_it() {
     assert_eq!(over(&*process).await.state, State::Cancelled);
 }
 
-#[tokio::test]
-async fn an_endless_output_is_bounded_and_its_end_is_there() {
+async fn an_endless_output_is_bounded_and_its_end_is_there(around: Around) {
     let place = Place::new();
-    let power = Shell::unchecked(executor(&place));
+    let power = Shell::unchecked(executor(around, &place));
     let text = "yes 0123456789abcde | head -c 64M; echo end";
     let process = power.start(power.launch(shell(text), Path::new("."))).expect("it starts");
     let status = over(&*process).await;
@@ -205,10 +205,9 @@ async fn an_endless_output_is_bounded_and_its_end_is_there() {
     assert_eq!((middle.begin, &*middle.bytes), (32 << 20, &b"0123456789abcde\n"[..]));
 }
 
-#[tokio::test]
-async fn an_open_input_is_written_to_and_waited_for() {
+async fn an_open_input_is_written_to_and_waited_for(around: Around) {
     let place = Place::new();
-    let power = Shell::unchecked(executor(&place));
+    let power = Shell::unchecked(executor(around, &place));
     let mut launch = power.launch(shell("read a; echo got $a; cat"), Path::new("."));
     launch.input = Stdin::Open;
     let process = power.start(launch).expect("it starts");
@@ -225,10 +224,9 @@ async fn an_open_input_is_written_to_and_waited_for() {
     assert_eq!(error.kind(), ErrorKind::Conflict);
 }
 
-#[tokio::test]
-async fn a_terminal_is_one() {
+async fn a_terminal_is_one(around: Around) {
     let place = Place::new();
-    let power = Shell::unchecked(executor(&place));
+    let power = Shell::unchecked(executor(around, &place));
     let mut launch = power
         .launch(shell("test -t 0 && test -t 1 && stty size; read x; echo =$x="), Path::new("."));
     launch.input = Stdin::Terminal { rows: 30, columns: 90 };
@@ -240,10 +238,9 @@ async fn a_terminal_is_one() {
     assert!(text.contains("30 90\r\n") && text.contains("=hi=\r\n"), "{text}");
 }
 
-#[tokio::test]
-async fn a_port_is_seen_when_somebody_listens_at_it() {
+async fn a_port_is_seen_when_somebody_listens_at_it(around: Around) {
     let place = Place::new();
-    let power = Shell::unchecked(executor(&place));
+    let power = Shell::unchecked(executor(around, &place));
     let text = "exec python3 -c 'import socket,sys
 s=socket.socket(); s.bind((\"127.0.0.1\",0)); s.listen(); print(s.getsockname()[1],flush=True); sys.stdin.read()'";
     let mut launch = power.launch(shell(text), Path::new("."));
@@ -257,10 +254,9 @@ s=socket.socket(); s.bind((\"127.0.0.1\",0)); s.listen(); print(s.getsockname()[
     assert_eq!(process.status().state, State::Killed);
 }
 
-#[tokio::test]
-async fn a_session_sees_its_own_processes_only() {
+async fn a_session_sees_its_own_processes_only(around: Around) {
     let place = Place::new();
-    let programs = executor(&place);
+    let programs = executor(around, &place);
     let power = Shell::unchecked(programs.clone());
     let process = power.start(power.launch(shell("true"), Path::new("."))).expect("it starts");
     over(&*process).await;
@@ -272,4 +268,83 @@ async fn a_session_sees_its_own_processes_only() {
     let error = power.process("p99").err().expect("unknown");
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.next_step().contains(process.id()), "{error}");
+}
+
+macro_rules! suites {
+    ($($suite:ident: $around:expr;)*) => { $(
+        mod $suite {
+            use haft_exec::Around;
+
+            #[tokio::test]
+            async fn output_and_exit_code_are_the_programs() {
+                super::output_and_exit_code_are_the_programs($around).await;
+            }
+
+            #[tokio::test]
+            async fn streams_come_apart_when_they_are_asked_to() {
+                super::streams_come_apart_when_they_are_asked_to($around).await;
+            }
+
+            #[tokio::test]
+            async fn a_program_has_a_clean_environment_and_nothing_to_read() {
+                super::a_program_has_a_clean_environment_and_nothing_to_read($around).await;
+            }
+
+            #[tokio::test]
+            async fn it_runs_where_it_is_told_to_and_nowhere_else() {
+                super::it_runs_where_it_is_told_to_and_nowhere_else($around).await;
+            }
+
+            #[tokio::test]
+            async fn what_cannot_be_started_is_refused_with_the_right_kind() {
+                super::what_cannot_be_started_is_refused_with_the_right_kind($around).await;
+            }
+
+            #[tokio::test]
+            async fn killing_takes_everything_along() {
+                super::killing_takes_everything_along($around).await;
+            }
+
+            #[tokio::test]
+            async fn who_holds_the_pipe_holds_up_nobody() {
+                super::who_holds_the_pipe_holds_up_nobody($around).await;
+            }
+
+            #[tokio::test]
+            async fn a_process_ends_with_those_who_started_it() {
+                super::a_process_ends_with_those_who_started_it($around).await;
+            }
+
+            #[tokio::test]
+            async fn an_endless_output_is_bounded_and_its_end_is_there() {
+                super::an_endless_output_is_bounded_and_its_end_is_there($around).await;
+            }
+
+            #[tokio::test]
+            async fn an_open_input_is_written_to_and_waited_for() {
+                super::an_open_input_is_written_to_and_waited_for($around).await;
+            }
+
+            #[tokio::test]
+            async fn a_terminal_is_one() {
+                super::a_terminal_is_one($around).await;
+            }
+
+            #[tokio::test]
+            async fn a_port_is_seen_when_somebody_listens_at_it() {
+                super::a_port_is_seen_when_somebody_listens_at_it($around).await;
+            }
+
+            #[tokio::test]
+            async fn a_session_sees_its_own_processes_only() {
+                super::a_session_sees_its_own_processes_only($around).await;
+            }
+        }
+    )* };
+}
+
+suites! {
+    local: Around::Nothing;
+    landlock: Around::Landlock;
+    bubblewrap: Around::Bubblewrap;
 }

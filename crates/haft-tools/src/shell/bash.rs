@@ -9,7 +9,7 @@ use std::{
 use haft_core::{
     Access, Cancel, ErrorKind, Net, Output, Power, Progress, Reply, Return, Shell, ToolError,
     WriteFiles, brief,
-    commands::{Awaited, Killed, Process, Program, Stdin, Stream},
+    commands::{Awaited, ExecutorPlace, Killed, Process, Program, Stdin, Stream},
     files::{ChangedFile, FileChange, Survey},
     lengthy,
 };
@@ -78,6 +78,8 @@ pub struct Ran {
     /// How the process stands.
     #[serde(flatten)]
     pub standing: Standing,
+    /// Where it ran.
+    pub place: ExecutorPlace,
     /// The files of the workspace that are not as they were before, whoever changed them; without those that ignore files
     /// name.
     pub changed: Vec<ChangedFile>,
@@ -90,6 +92,8 @@ pub struct Ran {
     text: String,
     #[serde(skip)]
     title: String,
+    #[serde(skip)]
+    has_network: bool,
 }
 
 impl Output for Ran {
@@ -98,7 +102,7 @@ impl Output for Ran {
         let is_plain_success = self.standing.exit_code == Some(0)
             && self.standing.left == 0
             && self.changed.is_empty();
-        let words = words + &self.change_words();
+        let words = words + &self.change_words() + self.fence_words();
         match (self.text.trim_end(), is_plain_success) {
             ("", true) => format!("[no output; {words}]"),
             ("", false) => format!("[{words}]"),
@@ -113,6 +117,20 @@ impl Output for Ran {
 }
 
 impl Ran {
+    /// Whoever sees a command fail should know what it could not do.
+    fn fence_words(&self) -> &'static str {
+        let has_failed = self.standing.exit_code.is_some_and(|code| code != 0);
+        match (self.place, self.has_network) {
+            (ExecutorPlace::Sandbox, false) if has_failed => {
+                "; it ran fenced in: it could change only the workspace and $TMPDIR, without network (network=true asks for it)"
+            }
+            (ExecutorPlace::Sandbox, true) if has_failed => {
+                "; it ran fenced in: it could change only the workspace and $TMPDIR"
+            }
+            _ => "",
+        }
+    }
+
     fn change_words(&self) -> String {
         let named = self.changed.iter().take(NAMED).map(|changed| {
             let sign = match changed.change {
@@ -154,6 +172,7 @@ pub async fn bash(
     };
     let before = survey(&files).await;
     let process = shell.start(launch)?;
+    let place = shell.place();
     let awaited = Awaited::new(process.clone());
     let timeout = Duration::from_millis(input.timeout_ms.unwrap_or(USUAL_TIMEOUT));
     let patience = match input.background {
@@ -170,7 +189,7 @@ pub async fn bash(
             if input.timeout_ms.is_some() {
                 limit(process.clone(), timeout);
             }
-            return ran(&input, &*process, None);
+            return ran(&input, place, &*process, None);
         }
         () = tokio::time::sleep(timeout) => Some(Killed::ByTimeout),
     };
@@ -181,7 +200,7 @@ pub async fn bash(
     // Who calls off does not wait for more.
     let after = if stopped == Some(Killed::Cancelled) { None } else { survey(&files).await };
     let changes = after.zip(before).and_then(|(after, before)| after.changes_since(&before));
-    let ran = ran(&input, &*process, changes);
+    let ran = ran(&input, place, &*process, changes);
     match stopped {
         Some(why) => Err(stopped_error(&input, why, ran)),
         None => ran,
@@ -250,6 +269,7 @@ fn limit(process: Arc<dyn Process>, timeout: Duration) {
 
 fn ran(
     input: &Bash,
+    place: ExecutorPlace,
     process: &dyn Process,
     changes: Option<Vec<ChangedFile>>,
 ) -> Result<Ran, ToolError> {
@@ -263,7 +283,16 @@ fn ran(
     changed.truncate(MOST_CHANGED);
     let standing = Standing::of(process);
     let text = report::written(process)?;
-    Ok(Ran { standing, changed, more_changed, changes_known: is_known, text, title })
+    Ok(Ran {
+        standing,
+        place,
+        changed,
+        more_changed,
+        changes_known: is_known,
+        text,
+        title,
+        has_network: input.network,
+    })
 }
 
 /// Half an output beats none.

@@ -11,6 +11,7 @@ use haft_core::{
     Limits, Mode, ToolError, did_you_mean, nearest,
     policy::{Action, AgentRules, Layer, LayerKind, Profile, Rule, SecretPath, Source},
 };
+use haft_exec::Around;
 use toml::{
     Spanned,
     de::{DeString, DeTable, DeValue},
@@ -33,6 +34,8 @@ pub(super) struct File {
     /// Folders outside the workspace that file tools may work in, by name.
     pub(super) roots: Vec<(String, PathBuf)>,
     pub(super) limits: Vec<(Limit, usize)>,
+    /// What commands run in.
+    pub(super) sandbox: Option<Around>,
 }
 
 impl File {
@@ -46,6 +49,7 @@ impl File {
             trust: Vec::new(),
             roots: Vec::new(),
             limits: Vec::new(),
+            sandbox: None,
         }
     }
 }
@@ -214,6 +218,7 @@ impl<'a> Section<'a> {
         file.trust = self.trust()?;
         file.roots = self.roots()?;
         file.limits = self.limits()?;
+        file.sandbox = self.sandbox()?;
         self.secrets(&mut file)?;
         Ok(file)
     }
@@ -226,6 +231,25 @@ impl<'a> Section<'a> {
             self.reader.fault(at, &format!("`{}approve`: {error}", self.path), hint)
         })?;
         Ok(Some(mode))
+    }
+
+    fn sandbox(&self) -> Result<Option<Around>, ToolError> {
+        let known = [
+            ("auto", Around::Auto),
+            ("required", Around::Sandbox),
+            ("landlock", Around::Landlock),
+            ("bubblewrap", Around::Bubblewrap),
+            ("off", Around::Nothing),
+        ];
+        let Some((at, text)) = self.text("sandbox")? else { return Ok(None) };
+        if let Some((_, around)) = known.iter().find(|(word, _)| *word == text) {
+            return Ok(Some(*around));
+        }
+        let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
+        let near = did_you_mean(&nearest(text, words.iter().copied()));
+        let problem = format!("`sandbox`: `{text}` is none of {}", words.join(", "));
+        let hint = if near.is_empty() { "choose one of them".to_owned() } else { near };
+        Err(self.reader.fault(at, &problem, hint))
     }
 
     fn rules(&self) -> Result<Vec<Rule>, ToolError> {

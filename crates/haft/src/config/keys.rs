@@ -33,6 +33,8 @@ pub(crate) enum Sort {
     Folders,
     Folder,
     Limit,
+    /// One of a few words.
+    Word(&'static [&'static str]),
     /// A table of its own, or one for each name.
     Table(&'static Table),
 }
@@ -75,6 +77,7 @@ impl Key {
             Sort::Limit => {
                 Limit::named(self.name).map(|limit| limit.of(&Limits::default()).to_string())
             }
+            Sort::Word(words) => words.first().map(|word| format!("\"{word}\"")),
             _ => None,
         }
     }
@@ -139,6 +142,14 @@ pub(crate) const ROOT: Table = Table {
             "[\"~/projects/mine\"]",
         ),
         PROFILE,
+        key(
+            "sandbox",
+            Sort::Word(&["auto", "required", "landlock", "bubblewrap", "off"]),
+            OWNERS,
+            "What commands run in. `auto`: the strongest that works here, or nothing, and then they are asked about; \
+             `required`: nothing runs without one. An admin's word holds.",
+            "\"required\"",
+        ),
         key("secrets", Sort::Table(&SECRETS), EVERYBODY, "Paths that nobody reads or writes.", ""),
         key("profiles", Sort::Table(&PROFILES), EVERYBODY, "Sets of tools, by name.", ""),
         key("agents", Sort::Table(&AGENTS), EVERYBODY, "Rules for single agents, by name.", ""),

@@ -58,6 +58,10 @@ fn sort(key: &Key) -> String {
         Sort::Folders => "a list of paths".to_owned(),
         Sort::Folder => "a path".to_owned(),
         Sort::Limit => "a whole number, 0 or more".to_owned(),
+        Sort::Word(words) => {
+            let words: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
+            words.join(", ")
+        }
         Sort::Table(table) => format!("a table: `[{}]`", table.header),
     }
 }

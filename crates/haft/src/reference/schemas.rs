@@ -68,6 +68,7 @@ fn of_key(key: &Key, table: &Table) -> Value {
         Sort::Rules | Sort::Globs | Sort::Folders => {
             json!({ "type": "array", "items": { "type": "string" } })
         }
+        Sort::Word(words) => json!({ "type": "string", "enum": words }),
         Sort::Limit => json!({ "type": "integer", "minimum": 0 }),
         // A table with NAME in its header is one for each name.
         Sort::Table(inner) if inner.header.ends_with("NAME") => {

@@ -5,7 +5,8 @@ mod http;
 use std::{process::Command, sync::Arc};
 
 use haft::{
-    CallRequest, Context, Gate, Policy, Programs, Registry, Surroundings, Variables, Workspace,
+    Around, CallRequest, Context, Gate, Policy, Programs, Registry, Surroundings, Variables,
+    Workspace,
     commands::Executor,
     files::Disk,
     policy::{Layer, LayerKind},
@@ -52,7 +53,12 @@ fn gate(house: &House, call: &Call) -> Gate {
         .surroundings(surroundings)
         .paths(workspace.clone())
         .service::<dyn Disk>(workspace.clone())
-        .service::<dyn Executor>(Arc::new(Programs::local(workspace, variables, &house.path(""))))
+        .service::<dyn Executor>(Arc::new(Programs::new(
+            Around::Auto,
+            workspace,
+            variables,
+            &house.path(""),
+        )))
         .build()
 }
 

@@ -1,0 +1,167 @@
+//! The fence that bubblewrap builds: processes of their own, an empty network when there is to be none, and the layout as
+//! mounts. The seccomp program and the scopes of Landlock go up before bubblewrap starts, so they leave it what it needs.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use haft_core::{
+    ToolError,
+    commands::{ExecutorPlace, Launch, Stdin},
+};
+
+use super::{
+    layout::{self, Access, Layout, Part},
+    rules,
+    scratch::{Scratch, Scratches},
+    syscalls::{self, Calls, Namespaces},
+};
+use crate::programs::{
+    fence::{Fence, Recipe, Site, Walls},
+    local,
+};
+
+pub(crate) struct Bubblewrap {
+    program: PathBuf,
+    scratches: Scratches,
+    /// Without it bubblewrap needs a user namespace.
+    is_root: bool,
+    has_scopes: bool,
+}
+
+/// Not the path of anybody's environment: what builds a wall must not come from who stands behind it.
+const PLACES: &[&str] =
+    &["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap"];
+
+/// Of root's rights those over files, so that it can work in folders of others.
+const KEPT_RIGHTS: &[&str] = &["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID"];
+
+/// What programs look for in `/sys`. All of it would be twenty mounts to make read-only, one by one.
+const OF_SYS: &[&str] = &["/sys/devices/system", "/sys/kernel/mm"];
+
+/// Where the program is, if it is installed.
+pub(crate) fn installed() -> Option<PathBuf> {
+    PLACES.iter().map(PathBuf::from).find(|path| path.is_file())
+}
+
+impl Bubblewrap {
+    /// # Errors
+    /// Of kind `unavailable` when it is not installed.
+    pub(crate) fn find(temporary: &Path) -> Result<Self, ToolError> {
+        let program = installed().ok_or_else(|| {
+            ToolError::unavailable("bubblewrap is not installed")
+                .hint("install the package `bubblewrap`")
+        })?;
+        Ok(Self {
+            program,
+            scratches: Scratches::in_directory(temporary),
+            is_root: rustix::process::geteuid().is_root(),
+            has_scopes: rules::version() >= rules::NEEDED,
+        })
+    }
+
+    fn walls(&self, launch: &Launch) -> Result<Walls, ToolError> {
+        let namespaces = if self.is_root { Namespaces::WithRights } else { Namespaces::WithUser };
+        // In a network of its own there are no abstract sockets of others; in the machine's only the scopes keep them away.
+        let unix = self.has_scopes || !launch.confinement.network;
+        let landlock = if self.has_scopes { Some(rules::scopes_only()?) } else { None };
+        let calls = Calls { internet: true, unix, namespaces, attributes: true };
+        Ok(Walls {
+            landlock,
+            seccomp: Some(syscalls::program(calls)?),
+            no_new_privileges: true,
+            mounts: None,
+        })
+    }
+
+    fn spaces(&self, launch: &Launch) -> Vec<OsString> {
+        let mut words = Words::default();
+        words.add([
+            "--die-with-parent",
+            "--unshare-pid",
+            "--unshare-ipc",
+            "--unshare-uts",
+            "--unshare-cgroup-try",
+        ]);
+        if !matches!(launch.input, Stdin::Terminal { .. }) {
+            words.add(["--new-session"]);
+        }
+        if !launch.confinement.network {
+            words.add(["--unshare-net"]);
+        }
+        words.add(["--cap-drop", "ALL"]);
+        if self.is_root {
+            KEPT_RIGHTS.iter().for_each(|right| words.add(["--cap-add", right]));
+        } else {
+            words.add(["--unshare-user", "--disable-userns"]);
+        }
+        words.0
+    }
+}
+
+impl Fence for Bubblewrap {
+    fn forget(&self, session: &str) {
+        self.scratches.forget(session);
+    }
+
+    fn place(&self) -> ExecutorPlace {
+        ExecutorPlace::Sandbox
+    }
+
+    fn recipe(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError> {
+        let scratch = self.scratches.of_session(&launch.session)?;
+        let layout = Layout::of(site, launch.confinement.writes, &scratch)?;
+        let mut words = Words(vec![self.program.clone().into()]);
+        words.0.extend(self.spaces(launch));
+        words.0.extend(places(&layout, &scratch));
+        words.add(["--chdir".into(), site.path.clone().into_os_string(), "--".into()]);
+        words.0.extend(local::command(&launch.program, site)?);
+        Ok(Recipe {
+            command: words.0,
+            environment: layout::environment(site, layout.tmp()),
+            walls: self.walls(launch)?,
+            is_whole: true,
+        })
+    }
+}
+
+fn places(layout: &Layout, scratch: &Scratch) -> Vec<OsString> {
+    let mut words = Words::default();
+    // Root needs no right but being the owner to change the machine by files of `/proc`.
+    words.add(["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]);
+    words.add(["--dir", "/run", "--dir", "/var"]);
+    for path in OF_SYS.iter().filter(|path| Path::new(path).exists()) {
+        words.add(["--ro-bind", path, path]);
+    }
+    for part in &layout.parts {
+        match part {
+            Part::Shown { path, access } => {
+                let how = if *access == Access::Write { "--bind" } else { "--ro-bind" };
+                words.bind(how, path, path);
+            }
+            // It makes one by itself.
+            Part::Private { at, .. } if at == Path::new(layout::SHARED_MEMORY) => {}
+            Part::Private { at, source } => words.bind("--bind", source, at),
+            Part::Hidden { path, is_directory } => {
+                words.bind("--ro-bind", &scratch.nothing(*is_directory), path)
+            }
+            Part::Link { at, to } => words.bind("--symlink", to, at),
+        }
+    }
+    words.add(["--remount-ro", "/"]);
+    words.0
+}
+
+#[derive(Default)]
+struct Words(Vec<OsString>);
+
+impl Words {
+    fn add<const N: usize>(&mut self, words: [impl Into<OsString>; N]) {
+        self.0.extend(words.map(Into::into));
+    }
+
+    fn bind(&mut self, how: &str, source: &Path, at: &Path) {
+        self.add([how.into(), source.as_os_str().to_owned(), at.as_os_str().to_owned()]);
+    }
+}

@@ -1,0 +1,194 @@
+//! The layout as a Landlock ruleset. Landlock only allows, and what it allows holds for everything below: around a secret
+//! its neighbours are allowed one by one.
+
+use std::{
+    fs, io,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
+
+use ::landlock::{
+    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, Scope, make_bitflags,
+};
+use haft_core::ToolError;
+use rustix::{
+    fs::{CWD, Mode, OFlags},
+    io::Errno,
+};
+
+use super::layout::{Access, Layout, Part};
+
+/// The first that keeps signals and abstract sockets in (Linux 6.12). With less a program could end what is outside.
+pub(crate) const NEEDED: i32 = 6;
+
+/// Rights on what is not there yet when the rules are made; the child adds them.
+pub(crate) const LISTING: u64 = AccessFs::ReadDir as u64;
+pub(crate) const USING_DEVICES: u64 = AccessFs::ReadFile as u64
+    | AccessFs::WriteFile as u64
+    | AccessFs::ReadDir as u64
+    | AccessFs::IoctlDev as u64;
+
+const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty", "ptmx"];
+
+/// Which version of Landlock the kernel has; none is 0.
+pub(crate) fn version() -> i32 {
+    const VERSION: u32 = 1;
+    #[expect(unsafe_code, reason = "the crate does not tell the version")]
+    // SAFETY: with this flag the call takes no memory and answers with a number.
+    let version = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0, VERSION)
+    };
+    i32::try_from(version).unwrap_or(0).max(0)
+}
+
+/// Whether what is hidden is covered by mounts, so that what is around it may be allowed as a whole. That is two hundred
+/// rules less, which take as long as starting a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Secrets {
+    Covered,
+    Bare,
+}
+
+/// # Errors
+/// Of kind `unavailable` when the kernel cannot hold all of it.
+pub(crate) fn of(layout: &Layout, secrets: Secrets) -> Result<OwnedFd, ToolError> {
+    let mut rules = ruleset(true)?;
+    let hidden: Vec<&Path> = layout.parts.iter().filter_map(hidden_path).collect();
+    let mut add = |path: &Path, access| add(&mut rules, path, access);
+    for part in &layout.parts {
+        let (path, access) = match part {
+            Part::Shown { path, access } => (path, rights(*access)),
+            Part::Private { source, .. } => (source, rights(Access::Write)),
+            Part::Link { .. } | Part::Hidden { .. } => continue,
+        };
+        if secrets == Secrets::Covered {
+            add(path, access)?;
+            continue;
+        }
+        for open in around(path, &hidden) {
+            add(&open, access)?;
+        }
+    }
+    for name in DEVICES {
+        add(
+            &Path::new("/dev").join(name),
+            make_bitflags!(AccessFs::{ReadFile | WriteFile | IoctlDev}),
+        )?;
+    }
+    if secrets == Secrets::Bare {
+        add(
+            Path::new("/dev/pts"),
+            make_bitflags!(AccessFs::{ReadFile | WriteFile | ReadDir | IoctlDev}),
+        )?;
+    }
+    for path in ["/proc", "/sys"] {
+        add(Path::new(path), make_bitflags!(AccessFs::{ReadFile | ReadDir}))?;
+    }
+    taken(rules)
+}
+
+/// A ruleset that lets a program do everything but signal and talk, by abstract sockets, to what is outside.
+///
+/// # Errors
+/// As [`of`].
+pub(crate) fn scopes_only() -> Result<OwnedFd, ToolError> {
+    taken(ruleset(false)?)
+}
+
+fn ruleset(with_files: bool) -> Result<RulesetCreated, ToolError> {
+    let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    let rules =
+        if with_files { rules.handle_access(AccessFs::from_all(ABI::V6)) } else { Ok(rules) };
+    rules
+        .and_then(|rules| rules.scope(Scope::from_all(ABI::V6)))
+        .and_then(Ruleset::create)
+        .map_err(unavailable)
+}
+
+fn taken(rules: RulesetCreated) -> Result<OwnedFd, ToolError> {
+    let rules: Option<OwnedFd> = rules.into();
+    rules.ok_or_else(|| unavailable(io::Error::from(io::ErrorKind::Unsupported)))
+}
+
+fn unavailable(error: impl std::error::Error + Send + Sync + 'static) -> ToolError {
+    let message =
+        format!("the kernel's Landlock has version {}, and the sandbox needs {NEEDED}", version());
+    ToolError::unavailable(message)
+        .hint("use Linux 6.12 or later with landlock among its security modules, or install bubblewrap")
+        .caused_by(error)
+}
+
+fn rights(access: Access) -> BitFlags<AccessFs> {
+    match access {
+        Access::Read => AccessFs::from_read(ABI::V6),
+        // Devices are for nobody to make, and those that are there are not for use.
+        Access::Write => {
+            AccessFs::from_all(ABI::V6)
+                & !make_bitflags!(AccessFs::{MakeChar | MakeBlock | IoctlDev})
+        }
+    }
+}
+
+/// What is gone, or cannot be opened by us, is not allowed either. Links are no way to a secret: they are not followed.
+fn add(
+    rules: &mut RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> Result<(), ToolError> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let handle = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+        Ok(handle) => handle,
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::LOOP) => return Ok(()),
+        Err(error) => return Err(unavailable(error)),
+    };
+    let Ok(found) = rustix::fs::fstat(&handle) else { return Ok(()) };
+    let access = match rustix::fs::FileType::from_raw_mode(found.st_mode) {
+        rustix::fs::FileType::Directory => access,
+        rustix::fs::FileType::Symlink => return Ok(()),
+        _ => access & AccessFs::from_file(ABI::V6),
+    };
+    if access.is_empty() {
+        return Ok(());
+    }
+    rules.add_rule(PathBeneath::new(&handle, access)).map(drop).map_err(unavailable)
+}
+
+fn hidden_path(part: &Part) -> Option<&Path> {
+    match part {
+        Part::Hidden { path, .. } => Some(path),
+        _ => None,
+    }
+}
+
+/// The place itself, or, when it holds something hidden, everything in it that does not.
+pub(crate) fn around(place: &Path, hidden: &[&Path]) -> Vec<PathBuf> {
+    if hidden.contains(&place) {
+        return Vec::new();
+    }
+    if !hidden.iter().any(|secret| secret.starts_with(place)) {
+        return vec![place.to_owned()];
+    }
+    let listing = fs::read_dir(place).into_iter().flatten().flatten();
+    listing.flat_map(|entry| around(&entry.path(), hidden)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn around_a_secret_its_neighbours_are_named_one_by_one() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| home.path().join(name);
+        for name in [".ssh", ".config/gh", ".config/git", "src/deep"] {
+            fs::create_dir_all(path(name)).expect("made");
+        }
+        let (ssh, gh) = (path(".ssh"), path(".config/gh"));
+        let mut found = around(home.path(), &[&ssh, &gh]);
+        found.sort();
+        assert_eq!(found, [path(".config/git"), path("src")]);
+        assert_eq!(around(&path("src"), &[&ssh]), [path("src")]);
+        assert!(around(&ssh, &[&ssh]).is_empty());
+    }
+}

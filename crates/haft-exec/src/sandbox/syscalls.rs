@@ -1,0 +1,363 @@
+//! Which calls of the kernel a program may not make, as a seccomp program: those that look into other processes, change
+//! the machine, or reach what the other walls do not stand around. They fail as if the program lacked the right.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use haft_core::ToolError;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, sock_filter,
+};
+
+/// What differs between the programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Calls {
+    /// Sockets of the internet. Without them a machine can be reached by none.
+    pub(crate) internet: bool,
+    /// Sockets with a path. Whoever allows them has hidden those of others.
+    pub(crate) unix: bool,
+    pub(crate) namespaces: Namespaces,
+    /// Changing what a file is besides its content: mode, owner, times, attributes. Landlock does not see it, so where
+    /// no mount is read-only it is denied everywhere.
+    pub(crate) attributes: bool,
+}
+
+/// Who makes namespaces behind the wall.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Namespaces {
+    /// Nobody.
+    Denied,
+    /// bubblewrap, which is started behind the wall, with the rights it has. Whatever it starts has none, and could make
+    /// one only with a user namespace.
+    WithRights,
+    /// bubblewrap, which needs a user namespace itself and closes that door behind it.
+    WithUser,
+}
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+const NEVER: &[i64] = &[
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_getfd,
+    // The kernel and the machine.
+    libc::SYS_kexec_load,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_syslog,
+    libc::SYS_vhangup,
+    libc::SYS_nfsservctl,
+    libc::SYS_fanotify_init,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+    // Ways around the other walls: files by number, calls made by the kernel for a program, memory faults at will, keys.
+    libc::SYS_open_by_handle_at,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_userfaultfd,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_setns,
+];
+
+/// What makes up a machine for a program; bubblewrap does it first.
+const MOUNTING: &[i64] = &[
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    OPEN_TREE_ATTR,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+];
+
+const CHANGING_ATTRIBUTES: &[i64] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchmodat2,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    SET_XATTR_AT,
+    REMOVE_XATTR_AT,
+    FILE_SET_ATTR,
+];
+/// Of Linux 6.13 and 6.17, and not yet in libc.
+const SET_XATTR_AT: i64 = 463;
+const REMOVE_XATTR_AT: i64 = 466;
+const FILE_SET_ATTR: i64 = 469;
+/// The same by `ioctl`: FS_IOC_SETFLAGS (of either size), FS_IOC_FSSETXATTR.
+const ATTRIBUTES_BY_IOCTL: &[u64] = &[0x4008_6602, 0x4004_6602, 0x401c_5820];
+
+/// Of Linux 6.15, and not yet in libc.
+const OPEN_TREE_ATTR: i64 = 467;
+
+const ANY_NAMESPACE: &[i32] = &[
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+];
+/// `CLONE_NEWTIME`; in `clone` these bits are a signal, so it is looked for in `unshare` only.
+const NEW_TIME: i32 = 0x80;
+
+/// Personalities that change nothing about what is safe: the usual one, asking which, 32 bits, and a name of 2.6.
+const HARMLESS_PERSONALITIES: &[u64] = &[0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff];
+
+/// Puts characters into a terminal as if they had been typed, or pastes what is selected on a console.
+const TYPING: &[u64] = &[0x5412, 0x541c];
+
+/// The program for these calls. Made once.
+///
+/// # Errors
+/// Of kind `unavailable` on a machine whose kind of processor is not known here.
+pub(crate) fn program(calls: Calls) -> Result<Arc<BpfProgram>, ToolError> {
+    static MADE: Mutex<Vec<(Calls, Arc<BpfProgram>)>> = Mutex::new(Vec::new());
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, program)) = made.iter().find(|(known, _)| *known == calls) {
+        return Ok(program.clone());
+    }
+    let program = compile(calls).map_err(|error| {
+        ToolError::unavailable("no seccomp program can be made for this machine")
+            .hint("run commands in a container")
+            .caused_by(error)
+    })?;
+    let program = Arc::new(program);
+    made.push((calls, program.clone()));
+    Ok(program)
+}
+
+fn compile(calls: Calls) -> Result<BpfProgram, seccompiler::Error> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
+    let denied = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+    let filter = SeccompFilter::new(rules(calls)?, SeccompAction::Allow, denied, arch)?;
+    let behind: BpfProgram = filter.try_into()?;
+    let mut program = before(&never(calls));
+    program.extend(behind);
+    Ok(program)
+}
+
+/// What is denied whatever its arguments are.
+fn never(calls: Calls) -> Vec<i64> {
+    let mut never = NEVER.to_vec();
+    if calls.namespaces == Namespaces::Denied {
+        never.extend(MOUNTING);
+    }
+    if !calls.attributes {
+        never.extend(CHANGING_ATTRIBUTES);
+    }
+    never
+}
+
+/// What is denied with certain arguments.
+fn rules(calls: Calls) -> Result<Rules, seccompiler::Error> {
+    let mut rules = Rules::new();
+    let closed: &[i32] = match calls.namespaces {
+        Namespaces::Denied => ANY_NAMESPACE,
+        Namespaces::WithRights => &[libc::CLONE_NEWUSER],
+        Namespaces::WithUser => &[],
+    };
+    if !closed.is_empty() {
+        rules.insert(
+            libc::SYS_clone,
+            closed.iter().map(|flag| has(*flag)).collect::<Result<_, _>>()?,
+        );
+        let of_unshare = closed.iter().chain([&NEW_TIME]).map(|flag| has(*flag));
+        rules.insert(libc::SYS_unshare, of_unshare.collect::<Result<_, _>>()?);
+    }
+    let mut families: Vec<i32> = Vec::new();
+    if calls.unix {
+        families.push(libc::AF_UNIX);
+    }
+    if calls.internet {
+        families.extend([libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]);
+    }
+    let families: Vec<u64> =
+        families.iter().map(|family| u64::from(family.cast_unsigned())).collect();
+    rules.insert(libc::SYS_socket, none_of(0, &families)?);
+    if !calls.unix {
+        // The ends of a pair of this sort can still be given another address to talk to.
+        rules.insert(
+            libc::SYS_socketpair,
+            [libc::SOCK_DGRAM].map(is_sort).into_iter().collect::<Result<_, _>>()?,
+        );
+    }
+    rules.insert(libc::SYS_personality, none_of(0, HARMLESS_PERSONALITIES)?);
+    let mut closed = TYPING.to_vec();
+    if !calls.attributes {
+        closed.extend(ATTRIBUTES_BY_IOCTL);
+    }
+    let by_ioctl = closed.iter().map(|call| rule(1, SeccompCmpOp::Eq, *call));
+    rules.insert(libc::SYS_ioctl, by_ioctl.collect::<Result<_, _>>()?);
+    Ok(rules)
+}
+
+/// The kernel looks at the lower half of these arguments, so that is what is compared.
+fn condition(
+    argument: u8,
+    operator: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompCondition, seccompiler::Error> {
+    Ok(SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)?)
+}
+
+fn rule(
+    argument: u8,
+    operator: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompRule, seccompiler::Error> {
+    Ok(SeccompRule::new(vec![condition(argument, operator, value)?])?)
+}
+
+fn has(flag: i32) -> Result<SeccompRule, seccompiler::Error> {
+    let flag = u64::from(flag.cast_unsigned());
+    rule(0, SeccompCmpOp::MaskedEq(flag), flag)
+}
+
+fn is_sort(sort: i32) -> Result<SeccompRule, seccompiler::Error> {
+    rule(1, SeccompCmpOp::MaskedEq(0xf), u64::from(sort.cast_unsigned()))
+}
+
+/// No rule at all means every value.
+fn none_of(argument: u8, values: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::Error> {
+    if values.is_empty() {
+        return Ok(Vec::new());
+    }
+    let each = values.iter().map(|value| condition(argument, SeccompCmpOp::Ne, *value));
+    Ok(vec![SeccompRule::new(each.collect::<Result<_, _>>()?)?])
+}
+
+/// What stands before the compiled rules: one step for each call that is denied whatever its arguments are (the kernel
+/// goes through the program for every call there is when it is put up, so its length is time). `clone3` has its flags in
+/// memory, where no filter sees them: it is "not there", and libraries take `clone`. The numbers of the x32 calls would
+/// pass by every rule.
+fn before(never: &[i64]) -> BpfProgram {
+    const LOAD: u16 = 0x20;
+    const JUMP: u16 = 0x05;
+    const JUMP_IF_EQUAL: u16 = 0x15;
+    const JUMP_IF_AT_LEAST: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    const ERROR: u32 = 0x0005_0000;
+    let instruction = |code, jt, k| sock_filter { code, jt, jf: 0, k };
+    let number = |call: i64| u32::try_from(call).expect("numbers of calls are small");
+    // Jumps count the steps that are left out: to the denial behind the last call, and to the one behind that.
+    let left = |index: usize| u8::try_from(never.len() - index).expect("far fewer calls than 255");
+    let first_of_x32 = if cfg!(target_arch = "x86_64") { 0x4000_0000 } else { u32::MAX };
+    let mut program = vec![
+        instruction(LOAD, 0, 0),
+        instruction(JUMP_IF_EQUAL, left(0) + 3, number(libc::SYS_clone3)),
+        instruction(JUMP_IF_AT_LEAST, left(0) + 2, first_of_x32),
+    ];
+    let steps = never.iter().enumerate();
+    program
+        .extend(steps.map(|(index, call)| instruction(JUMP_IF_EQUAL, left(index), number(*call))));
+    program.extend([
+        instruction(JUMP, 0, 2),
+        instruction(RETURN, 0, ERROR | libc::EPERM.cast_unsigned()),
+        instruction(RETURN, 0, ERROR | libc::ENOSYS.cast_unsigned()),
+    ]);
+    program
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the steps before the compiled rules answer to a number; nothing when they let it go on.
+    fn answer(program: &[sock_filter], call: u32) -> Option<u32> {
+        let mut at = 0;
+        while let Some(step) = program.get(at) {
+            at += 1;
+            match step.code {
+                0x05 => at += step.k as usize,
+                0x15 if call == step.k => at += usize::from(step.jt),
+                0x35 if call >= step.k => at += usize::from(step.jt),
+                0x06 => return Some(step.k & 0xffff),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn each_call_gets_its_answer_and_x32_has_no_numbers_of_its_own() {
+        let calls = Calls {
+            internet: true,
+            unix: false,
+            namespaces: Namespaces::Denied,
+            attributes: false,
+        };
+        let never = never(calls);
+        let program = before(&never);
+        let number = |call: i64| u32::try_from(call).expect("small");
+        for call in &never {
+            assert_eq!(
+                answer(&program, number(*call)),
+                Some(libc::EPERM.cast_unsigned()),
+                "{call}"
+            );
+        }
+        let not_there = Some(libc::ENOSYS.cast_unsigned());
+        assert_eq!(answer(&program, number(libc::SYS_clone3)), not_there);
+        if cfg!(target_arch = "x86_64") {
+            assert_eq!(answer(&program, 0x4000_0000), not_there);
+            assert_eq!(answer(&program, 0x4000_0000 | 521), not_there);
+        }
+        for call in [libc::SYS_read, libc::SYS_openat, libc::SYS_clone, libc::SYS_socket] {
+            assert_eq!(answer(&program, number(call)), None, "{call}");
+        }
+    }
+}

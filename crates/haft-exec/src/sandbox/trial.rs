@@ -1,0 +1,104 @@
+//! Starting something behind walls once, with a time limit, to see what happens. For probing and for tests; commands of
+//! tools are started by `programs/spawn.rs`.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek},
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::process::{CommandExt, ExitStatusExt},
+    },
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::MemfdFlags,
+    process::{Pid, PidfdFlags},
+};
+
+use super::{landlock::Prepared, mounts::Mounts};
+use crate::programs::fence::Walls;
+
+/// How a trial went.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// `None` when a signal has ended it, ours for one that took too long.
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    /// What it said and complained about.
+    pub(crate) output: String,
+}
+
+/// # Errors
+/// When it cannot be started, walls included.
+pub(crate) fn run(prepared: Prepared, directory: &Path, limit: Duration) -> io::Result<Outcome> {
+    let Some((program, arguments)) = prepared.recipe.command.split_first() else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear().envs(prepared.recipe.environment.iter().cloned());
+    command.current_dir(directory);
+    put_up(&mut command, prepared.recipe.walls, prepared.mounts);
+    finish(command, limit)
+}
+
+/// Runs it to its end, or to the limit.
+///
+/// # Errors
+/// When it cannot be started.
+pub(crate) fn finish(mut command: Command, limit: Duration) -> io::Result<Outcome> {
+    let mut said = File::from(rustix::fs::memfd_create("haft-trial", MemfdFlags::CLOEXEC)?);
+    command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said.try_clone()?);
+    let mut child = command.spawn()?;
+    let pid =
+        i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
+    let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+    let limit = Timespec::try_from(limit).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let is_over = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&limit))? > 0;
+    if !is_over {
+        child.kill()?;
+    }
+    let status = child.wait()?;
+    let mut output = Vec::new();
+    said.rewind()?;
+    said.read_to_end(&mut output)?;
+    let output = String::from_utf8_lossy(&output).into_owned();
+    Ok(Outcome { code: status.code(), signal: status.signal(), output })
+}
+
+/// Has the child put them up around itself before it becomes the program.
+pub(crate) fn put_up(command: &mut Command, walls: Walls, mounts: Option<Arc<Mounts>>) {
+    let before = move || {
+        if let Some(mounts) = &mounts {
+            mounts.raise(walls.landlock.as_ref().map(OwnedFd::as_fd))?;
+        }
+        if walls.no_new_privileges {
+            rustix::thread::set_no_new_privs(true)?;
+        }
+        if let Some(rules) = &walls.landlock {
+            restrict(rules)?;
+        }
+        if let Some(program) = &walls.seccomp {
+            seccompiler::apply_filter(program)
+                .map_err(|_| io::Error::from_raw_os_error(libc::EPERM))?;
+        }
+        Ok(())
+    };
+    #[expect(unsafe_code, reason = "std has no other door between fork and exec")]
+    // SAFETY: between fork and exec only system calls are made; what they need was made before, and nothing is allocated
+    // or locked (errors are numbers).
+    unsafe {
+        command.pre_exec(before);
+    }
+}
+
+fn restrict(rules: &OwnedFd) -> io::Result<()> {
+    #[expect(unsafe_code, reason = "no crate offers this call without allocating")]
+    // SAFETY: the call takes a descriptor and a number, and reads no memory of ours.
+    let result = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
