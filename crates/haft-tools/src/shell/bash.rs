@@ -122,10 +122,10 @@ impl Ran {
         let has_failed = self.standing.exit_code.is_some_and(|code| code != 0);
         match (self.place, self.has_network) {
             (ExecutorPlace::Sandbox, false) if has_failed => {
-                "; it ran fenced in: it could change only the workspace and $TMPDIR, without network (network=true asks for it)"
+                "; sandboxed: no network, writes only in the workspace"
             }
             (ExecutorPlace::Sandbox, true) if has_failed => {
-                "; it ran fenced in: it could change only the workspace and $TMPDIR"
+                "; sandboxed: writes only in the workspace"
             }
             _ => "",
         }

@@ -63,7 +63,9 @@ fn a_command_runs_and_its_end_is_told() {
     let house = House::new();
     let mut client = trusted(&house);
     let result = ask(&mut client, 1, "bash", json!({"command": "echo hi; exit 3"}));
-    assert_eq!(text(&result), "hi\n[exit code 3]");
+    let words = "hi\n[exit code 3; sandboxed: no network, writes only in the workspace]";
+    assert_eq!(text(&result), words);
+    assert_eq!(result["structuredContent"]["place"], "sandbox");
     assert_eq!(result["structuredContent"]["state"], "exited");
     assert_eq!(result["structuredContent"]["exit_code"], 3);
     assert_eq!(result["isError"], false, "a command that fails is no failure of the tool");
@@ -135,7 +137,7 @@ fn nothing_is_left_when_the_client_goes_or_the_server_is_killed() {
             json!({"command": format!("exec sleep {word}"), "background": true}),
         );
         assert_eq!(started["structuredContent"]["state"], "running", "{started}");
-        wait_for_count(&word, 1);
+        wait_for_count(&format!("sleep\0{word}"), 1);
         if is_killed {
             client.kill();
         } else {
@@ -194,7 +196,7 @@ fn a_process_in_the_background_is_waited_for_read_written_to_and_ended() {
 
 #[test]
 fn what_is_written_to_a_shell_is_asked_for_like_a_command() {
-    let house = House::new().user_config("allow = [\"bash(cat)\"]\n");
+    let house = House::new().user_config("sandbox = \"off\"\nallow = [\"bash(cat)\"]\n");
     let mut client = Client::start(&house, &["--structured", "always"]);
     client.listen();
     client.introduce(json!({}));

@@ -329,7 +329,12 @@ fn running() -> Vec<Call> {
         works("bash", json!({"command": "printf '\\033[31mred\\033[0m\\377\\n'", "cwd": "src"}))
             .typed(Typed::Unmended)
             .unasked(),
-        fails("bash", ErrorKind::ApprovalUnavailable, json!({"command": "true"})),
+        works("bash", json!({"command": "echo fenced > made; cat made"})),
+        Call {
+            mode: Mode::Safe,
+            ..fails("bash", ErrorKind::ApprovalUnavailable, json!({"command": "true"}))
+        },
+        fails("bash", ErrorKind::ApprovalUnavailable, json!({"command": "true", "network": true})),
         fails("bash", ErrorKind::Timeout, json!({"command": "sleep 600", "timeout_ms": 1}))
             .unasked(),
         fails("bash", ErrorKind::NotFound, json!({"command": "true", "workdir": "srx"})).unasked(),

@@ -9,7 +9,7 @@ use haft::{
     Workspace,
     commands::Executor,
     files::Disk,
-    policy::{Layer, LayerKind},
+    policy::{Layer, LayerKind, SandboxCheck},
 };
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
@@ -48,8 +48,10 @@ fn gate(house: &House, call: &Call) -> Gate {
     let own_file = house.path("home/.config/haft/config.toml").display().to_string();
     let mut session = Layer::new(LayerKind::Session, "the command line");
     session.mode = Some(call.mode);
+    let mut policy = Policy::new([Layer::new(LayerKind::User, &own_file), session]);
+    policy.sandbox = SandboxCheck::new(|| Around::Auto.works());
     Gate::builder(registry)
-        .policy(Policy::new([Layer::new(LayerKind::User, &own_file), session]))
+        .policy(policy)
         .surroundings(surroundings)
         .paths(workspace.clone())
         .service::<dyn Disk>(workspace.clone())
