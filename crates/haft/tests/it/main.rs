@@ -7,6 +7,7 @@ mod equality;
 mod file_commands;
 mod files;
 mod formats;
+mod git;
 mod house;
 mod init;
 mod mcp_peers;

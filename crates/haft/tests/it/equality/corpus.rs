@@ -3,11 +3,14 @@
 use std::{
     fs,
     path::Path,
+    process::Command,
+    sync::OnceLock,
     time::{Duration, SystemTime},
 };
 
 use haft::{ErrorKind, Mode};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::house::House;
 
@@ -65,7 +68,8 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08\x06
 
 /// A house whose project is the workspace of every call.
 pub(super) fn house() -> House {
-    let house = House::new();
+    // Without a sandbox: what a command does in one is tested elsewhere, and a remote is a folder here.
+    let house = House::new().user_config("sandbox = \"off\"\n");
     let project = house.path("project");
     let put = |path: &str, content: &[u8]| {
         let path = project.join(path);
@@ -86,7 +90,35 @@ pub(super) fn house() -> House {
     put("long.txt", (0..2_400).map(line).collect::<String>().as_bytes());
     std::os::unix::fs::symlink("src/main.rs", project.join("link.rs")).expect("a link");
     make_old(&project);
+    copy_repositories(&project);
     house
+}
+
+/// A repository with one commit, and one that it can be pushed to. Made once: git takes longer than most calls.
+fn copy_repositories(project: &Path) {
+    static MADE: OnceLock<TempDir> = OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        let folder = TempDir::new().expect("a folder");
+        let script = "git init -q --bare remote.git && git init -q -b topic repo && cd repo \
+            && git config user.name Ada && git config user.email ada@example.org \
+            && git remote add origin ../remote.git && git config push.default current \
+            && echo one > file.txt && git add . && git commit -q -m First && echo two >> file.txt";
+        let date = "1700000000 +0000";
+        let made = Command::new("sh")
+            .args(["-c", script])
+            .current_dir(folder.path())
+            .env("GIT_AUTHOR_DATE", date)
+            .env("GIT_COMMITTER_DATE", date)
+            .env("HOME", folder.path())
+            .status();
+        assert!(made.expect("sh runs").success());
+        folder
+    });
+    for name in ["repo", "remote.git"] {
+        let (from, to) = (made.path().join(name), project.join(name));
+        let copied = Command::new("cp").arg("-a").arg(from).arg(to).status();
+        assert!(copied.expect("cp runs").success());
+    }
 }
 
 /// Everything gets the same age: `stat` tells it, and `glob` sorts by it.
@@ -107,7 +139,7 @@ fn make_old(folder: &Path) {
 /// All calls.
 pub(super) fn calls() -> Vec<Call> {
     let files = [reading(), finding(), looking(), writing(), editing(), arranging()];
-    let groups = files.into_iter().chain([running(), greeting()]);
+    let groups = files.into_iter().chain([running(), versions(), greeting()]);
     groups.flatten().chain(nothing_of_that_name()).collect()
 }
 
@@ -329,11 +361,7 @@ fn running() -> Vec<Call> {
         works("bash", json!({"command": "printf '\\033[31mred\\033[0m\\377\\n'", "cwd": "src"}))
             .typed(Typed::Unmended)
             .unasked(),
-        works("bash", json!({"command": "echo fenced > made; cat made"})),
-        Call {
-            mode: Mode::Safe,
-            ..fails("bash", ErrorKind::ApprovalUnavailable, json!({"command": "true"}))
-        },
+        fails("bash", ErrorKind::ApprovalUnavailable, json!({"command": "true"})),
         fails("bash", ErrorKind::ApprovalUnavailable, json!({"command": "true", "network": true})),
         fails("bash", ErrorKind::Timeout, json!({"command": "sleep 600", "timeout_ms": 1}))
             .unasked(),
@@ -345,6 +373,53 @@ fn running() -> Vec<Call> {
         fails("process", ErrorKind::NotFound, json!({"action": "poll", "id": "p9"})),
         fails("process", ErrorKind::Input, json!({"action": "kill"})),
         fails("process", ErrorKind::Input, json!({"action": "stop"})).typed(Typed::InItsWords),
+    ]
+}
+
+fn versions() -> Vec<Call> {
+    let there = |tool: &'static str, more: Value| {
+        let mut input = json!({"directory": "repo"});
+        input.as_object_mut().expect("an object").extend(more.as_object().expect("one").clone());
+        works(tool, input).unasked()
+    };
+    // The project itself is no repository.
+    let nowhere =
+        |tool: &'static str, input: Value| fails(tool, ErrorKind::NotFound, input).unasked();
+    vec![
+        there("git_status", json!({})),
+        there("git_diff", json!({})),
+        there("git_log", json!({"limit": 5})),
+        there("git_show", json!({"revision": "HEAD"})),
+        there("git_blame", json!({"path": "repo/file.txt"})),
+        there("git_commit", json!({"message": "Second", "all": true})),
+        there("git_branch", json!({"action": "list"})),
+        there("git_worktree", json!({"action": "list"})),
+        there("git_push", json!({"remote": "origin", "branch": "topic"})),
+        fails("git_status", ErrorKind::ApprovalUnavailable, json!({})),
+        nowhere("git_diff", json!({"directory": "missing"})),
+        nowhere("git_log", json!({"directory": "missing"})),
+        nowhere("git_show", json!({"revision": "no-such", "directory": "repo"})),
+        nowhere("git_blame", json!({"path": "repo/missing.txt", "directory": "repo"})),
+        fails("git_commit", ErrorKind::Input, json!({"message": " ", "directory": "repo"}))
+            .unasked(),
+        fails(
+            "git_branch",
+            ErrorKind::Input,
+            json!({"action": "create", "name": "-x", "directory": "repo"}),
+        )
+        .unasked(),
+        nowhere("git_worktree", json!({"action": "list", "directory": "missing"})),
+        fails("git_push", ErrorKind::Denied, json!({"branch": "main", "directory": "repo"}))
+            .unasked(),
+        nowhere("git_status", json!({})),
+        nowhere("git_diff", json!({})),
+        nowhere("git_log", json!({})),
+        nowhere("git_show", json!({"revision": "HEAD"})),
+        nowhere("git_blame", json!({"path": "README.md"})),
+        nowhere("git_commit", json!({"message": "x", "all": true})),
+        nowhere("git_branch", json!({"action": "list"})),
+        nowhere("git_worktree", json!({"action": "list"})),
+        nowhere("git_push", json!({"remote": "origin", "branch": "topic"})),
     ]
 }
 

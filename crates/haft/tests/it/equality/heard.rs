@@ -175,6 +175,17 @@ fn settled(value: &Value, house: &House, output_id: Option<&str>) -> Value {
             *created = "<now>".into();
         }
     }
+    // A commit is named by its time too.
+    let made = ["/data", "/structuredContent"].map(|data| {
+        let name =
+            |part: &str| settled.pointer(&format!("{data}/{part}"))?.as_str().map(str::to_owned);
+        (settled.pointer(&format!("{data}/subject")).is_some())
+            .then(|| [name("hash"), name("short")])
+    });
+    for name in made.into_iter().flatten().flatten().flatten() {
+        let text = settled.to_string().replace(&name, "<commit>");
+        settled = serde_json::from_str(&text).expect("it was JSON before");
+    }
     for pointer in ["/data/ms", "/structuredContent/ms"] {
         if let Some(ms) = settled.pointer_mut(pointer).filter(|ms| ms.is_number()) {
             *ms = "<time>".into();

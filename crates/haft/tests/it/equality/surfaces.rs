@@ -5,11 +5,10 @@ mod http;
 use std::{process::Command, sync::Arc};
 
 use haft::{
-    Around, CallRequest, Context, Gate, Policy, Programs, Registry, Surroundings, Variables,
-    Workspace,
+    CallRequest, Context, Gate, Policy, Programs, Registry, Surroundings, Variables, Workspace,
     commands::Executor,
     files::Disk,
-    policy::{Layer, LayerKind, SandboxCheck},
+    policy::{Layer, LayerKind},
 };
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
@@ -48,19 +47,12 @@ fn gate(house: &House, call: &Call) -> Gate {
     let own_file = house.path("home/.config/haft/config.toml").display().to_string();
     let mut session = Layer::new(LayerKind::Session, "the command line");
     session.mode = Some(call.mode);
-    let mut policy = Policy::new([Layer::new(LayerKind::User, &own_file), session]);
-    policy.sandbox = SandboxCheck::new(|| Around::Auto.works());
     Gate::builder(registry)
-        .policy(policy)
+        .policy(Policy::new([Layer::new(LayerKind::User, &own_file), session]))
         .surroundings(surroundings)
         .paths(workspace.clone())
         .service::<dyn Disk>(workspace.clone())
-        .service::<dyn Executor>(Arc::new(Programs::new(
-            Around::Auto,
-            workspace,
-            variables,
-            &house.path(""),
-        )))
+        .service::<dyn Executor>(Arc::new(Programs::local(workspace, variables, &house.path(""))))
         .build()
 }
 

