@@ -41,7 +41,7 @@ use crate::{
 /// Longer texts are no commands any more; the kernel takes 128 KiB as one argument.
 const LONGEST_COMMAND: usize = 100 << 10;
 /// Of each session so many processes that are over are remembered.
-const MOST_OVER: usize = 32;
+const MOST_OVER: usize = 8;
 /// Of each session so many may run at once.
 const MOST_RUNNING: usize = 64;
 /// How much of one output is kept on disk.

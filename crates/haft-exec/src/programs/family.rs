@@ -46,7 +46,16 @@ const PAUSE: Duration = Duration::from_millis(2);
 impl Family {
     /// Those that live. The leader only while it does.
     pub(crate) fn members(&self) -> Vec<Pid> {
-        let table = table();
+        self.members_in(&table(0))
+    }
+
+    /// The same among the processes that have begun since. Numbers go round one day, so this is for counting and not for
+    /// ending.
+    pub(crate) fn recent_members(&self) -> Vec<Pid> {
+        self.members_in(&table(self.leader.as_raw_nonzero().get()))
+    }
+
+    fn members_in(&self, table: &HashMap<i32, Entry>) -> Vec<Pid> {
         let own = std::process::id().cast_signed();
         let mut found: HashSet<i32> = table
             .iter()
@@ -91,11 +100,6 @@ impl Family {
         })
     }
 
-    /// Whether anybody is left, as far as one system call tells: the group of the leader.
-    pub(crate) fn has_group(&self) -> bool {
-        rustix::process::test_kill_process_group(self.leader).is_ok()
-    }
-
     /// Ends all of them and returns when none is left, or when the system does not let one go. Blocks.
     pub(crate) fn end(&self) {
         let begun = Instant::now();
@@ -121,13 +125,14 @@ pub(crate) fn inode(handle: impl AsFd) -> Option<u64> {
     rustix::fs::fstat(handle).ok().map(|stat| stat.st_ino)
 }
 
-fn table() -> HashMap<i32, Entry> {
+/// The processes from a number on.
+fn table(from: i32) -> HashMap<i32, Entry> {
     let Ok(listing) = fs::read_dir("/proc") else { return HashMap::new() };
-    listing.flatten().filter_map(|entry| entry_of(&entry.file_name())).collect()
+    listing.flatten().filter_map(|entry| entry_of(&entry.file_name(), from)).collect()
 }
 
-fn entry_of(name: &OsStr) -> Option<(i32, Entry)> {
-    let pid: i32 = name.to_str()?.parse().ok()?;
+fn entry_of(name: &OsStr, from: i32) -> Option<(i32, Entry)> {
+    let pid: i32 = name.to_str()?.parse().ok().filter(|pid| *pid >= from)?;
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     Some((pid, parsed(&stat)?))
 }
@@ -158,10 +163,11 @@ mod tests {
     #[test]
     fn we_are_in_the_table_and_in_no_family() {
         let own = std::process::id().cast_signed();
-        assert!(table().contains_key(&own));
+        assert!(table(0).contains_key(&own) && table(own).contains_key(&own));
+        assert!(!table(own + 1).contains_key(&own));
         let leader = Pid::from_raw(i32::MAX).expect("not zero");
         let family = Family { leader, mark: "nobody".to_owned(), pipes: vec![] };
-        assert!(family.members().is_empty() && !family.has_group());
+        assert!(family.members().is_empty());
         family.end();
     }
 }

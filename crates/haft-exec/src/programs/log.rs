@@ -1,7 +1,6 @@
 //! What a program has said: its beginning and its end in memory, what lies between in a file without a name, up to a quota.
 
 use std::{
-    collections::VecDeque,
     fs::File,
     io,
     os::unix::fs::FileExt,
@@ -23,7 +22,7 @@ pub(crate) struct Log {
 struct Inner {
     total: u64,
     head: Vec<u8>,
-    tail: VecDeque<u8>,
+    tail: Tail,
     spill: Spill,
     said: Instant,
 }
@@ -50,13 +49,8 @@ enum Spill {
 impl Log {
     pub(crate) fn new(folder: Arc<Path>, quota: u64) -> Self {
         let spill = Spill::Unopened { folder, quota };
-        let inner = Inner {
-            total: 0,
-            head: Vec::new(),
-            tail: VecDeque::new(),
-            spill,
-            said: Instant::now(),
-        };
+        let (head, tail) = (Vec::new(), Tail::default());
+        let inner = Inner { total: 0, head, tail, spill, said: Instant::now() };
         Self { inner: Mutex::new(inner) }
     }
 
@@ -71,11 +65,7 @@ impl Log {
             return;
         }
         inner.spill.add(rest);
-        // Of a long piece only the end stays.
-        let last = rest.get(rest.len().saturating_sub(IN_MEMORY)..).unwrap_or(rest);
-        let over = (inner.tail.len() + last.len()).saturating_sub(IN_MEMORY);
-        inner.tail.drain(..over);
-        inner.tail.extend(last);
+        inner.tail.add(rest);
     }
 
     pub(crate) fn total(&self) -> u64 {
@@ -101,16 +91,47 @@ impl Log {
         } else if from - head < inner.spill.length() {
             (from, inner.spill.read(from - head, most)?)
         } else {
-            let kept = total - inner.tail.len() as u64;
+            let kept = total - inner.tail.bytes.len() as u64;
             let begin = from.max(kept);
             let skip = usize::try_from(begin - kept).unwrap_or(usize::MAX);
-            (begin, inner.tail.iter().skip(skip).take(most).copied().collect())
+            (begin, inner.tail.read(skip, most))
         };
         Ok(Piece { bytes, begin, total })
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The last bytes, in a circle.
+#[derive(Default)]
+struct Tail {
+    bytes: Vec<u8>,
+    /// Where the oldest byte is, once the circle is closed.
+    oldest: usize,
+}
+
+impl Tail {
+    fn add(&mut self, bytes: &[u8]) {
+        // Of a long piece only the end stays.
+        let bytes = bytes.get(bytes.len().saturating_sub(IN_MEMORY)..).unwrap_or(bytes);
+        let (fills, turns) = bytes.split_at(bytes.len().min(IN_MEMORY - self.bytes.len()));
+        self.bytes.extend_from_slice(fills);
+        let (to_end, from_start) = turns.split_at(turns.len().min(IN_MEMORY - self.oldest));
+        self.bytes[self.oldest..self.oldest + to_end.len()].copy_from_slice(to_end);
+        self.bytes[..from_start.len()].copy_from_slice(from_start);
+        self.oldest = (self.oldest + turns.len()) % IN_MEMORY;
+    }
+
+    fn read(&self, skip: usize, most: usize) -> Vec<u8> {
+        let (newer, older) = self.bytes.split_at(self.oldest);
+        let (first, second) =
+            (older.get(skip..).unwrap_or_default(), newer.get(skip.saturating_sub(older.len())..));
+        let second = second.unwrap_or_default();
+        let first = first.get(..most.min(first.len())).unwrap_or(first);
+        let rest = second.get(..(most - first.len()).min(second.len())).unwrap_or(second);
+        [first, rest].concat()
     }
 }
 

@@ -55,7 +55,6 @@ pub(crate) struct Running {
     begun: Instant,
     end: Mutex<End>,
     changes: Sender<u64>,
-    is_drained: AtomicBool,
     is_forgotten: AtomicBool,
 }
 
@@ -108,7 +107,6 @@ impl Running {
             begun: Instant::now(),
             end: Mutex::default(),
             changes: Sender::new(0),
-            is_drained: AtomicBool::new(false),
             is_forgotten: AtomicBool::new(false),
         });
         let out = watch(ends.out)?;
@@ -127,7 +125,6 @@ impl Running {
                 }
             };
             tokio::join!(self.drain(&out, &self.out), complaints);
-            self.is_drained.store(true, Ordering::Release);
         };
         let mut drain = std::pin::pin!(drain);
         tokio::select! {
@@ -182,8 +179,7 @@ impl Running {
     }
 
     fn finish(&self) {
-        let is_clean = self.is_drained.load(Ordering::Acquire) && !self.family.has_group();
-        let left = if self.is_whole || is_clean { 0 } else { self.family.members().len() };
+        let left = if self.is_whole { 0 } else { self.family.recent_members().len() };
         if left == 0 {
             self.reap();
         }
