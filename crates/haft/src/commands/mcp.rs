@@ -29,8 +29,8 @@ use crate::{
 const PROFILE: &str = "mcp";
 
 const INSTRUCTIONS: &str = "The files of one workspace, through one gate: `read`, `list`, `glob` and `grep` look, `write`, `edit`, \
-    `edit_lines` and `patch` change, `move` and `delete` do what they say. Paths are relative to the workspace. Every \
-    failure names the next step; a refused call says what would allow it.";
+    `edit_lines` and `patch` change, `move` and `delete` do what they say, `bash` runs a command and `process` looks after \
+    those that run on. Paths are relative to the workspace. Every failure names the next step; a refused call says what would allow it.";
 
 pub(super) fn command() -> Command {
     Command::new("mcp")
