@@ -5,6 +5,7 @@ mod family;
 pub(crate) mod fence;
 pub(crate) mod local;
 mod log;
+mod orphans;
 mod process;
 mod sockets;
 mod spawn;
@@ -17,7 +18,7 @@ use std::{
     path::Path,
     sync::{
         Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -46,6 +47,9 @@ const MOST_OVER: usize = 8;
 const MOST_RUNNING: usize = 64;
 /// How much of one output is kept on disk.
 const QUOTA: u64 = 256 << 20;
+
+/// Whether this process has started any.
+static HAS_STARTED: AtomicBool = AtomicBool::new(false);
 
 /// What stands around programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,6 +141,20 @@ impl Programs {
         }
     }
 
+    /// Has this process take in what programs leave behind, so that it is told at once what that is. For a program of its
+    /// own: its main thread must start no processes, since those that have ended are waited for here.
+    pub fn take_in_orphans() {
+        orphans::take_in();
+    }
+
+    /// Ends everything that this process has ever started and that still runs. For its end: what holds this may be gone, or
+    /// never go.
+    pub fn end_everything() {
+        if HAS_STARTED.load(Ordering::Acquire) {
+            family::end_all(&format!("{}-", std::process::id()));
+        }
+    }
+
     /// Ends everything a session has started.
     pub fn end_session(&self, session: &str) {
         let of_session = self.known().remove(session).unwrap_or_default();
@@ -165,6 +183,7 @@ impl Programs {
     }
 
     fn run(&self, launch: &Launch, id: String) -> Result<Arc<Running>, ToolError> {
+        HAS_STARTED.store(true, Ordering::Release);
         let mark = format!("{}-{id}", self.mark);
         let site = self.site(launch, &mark)?;
         let recipe = self.fence()?.recipe(launch, &site)?;

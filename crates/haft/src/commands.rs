@@ -157,7 +157,9 @@ impl<'a> Bench<'a> {
             report::explanation(self.terminal, globals.format, &explained)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let outcome = self.attended(&gate, request, globals.format)?;
+        let outcome = self.attended(&gate, request, globals.format);
+        Programs::end_everything();
+        let outcome = outcome?;
         self.runtime.block_on(prompt.put_away());
         Ok(report::outcome(self.terminal, globals.format, &outcome)?)
     }

@@ -16,7 +16,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::environment::MARK;
+use super::{environment::MARK, orphans};
 
 /// What the members of a launch have in common.
 #[derive(Clone, Debug)]
@@ -49,10 +49,20 @@ impl Family {
         self.members_in(&table(0))
     }
 
-    /// The same among the processes that have begun since. Numbers go round one day, so this is for counting and not for
-    /// ending.
-    pub(crate) fn recent_members(&self) -> Vec<Pid> {
-        self.members_in(&table(self.leader.as_raw_nonzero().get()))
+    /// How many it has left behind, now that its leader has ended.
+    pub(crate) fn left(&self) -> usize {
+        match orphans::taken_in() {
+            // All that is left is below orphans, and they are ours.
+            Some(ours) if !ours.iter().any(|pid| self.has(*pid)) => 0,
+            Some(_) => self.members().len(),
+            // Numbers go round one day, so this is for counting and not for ending.
+            None => self.members_in(&table(self.leader.as_raw_nonzero().get())).len(),
+        }
+    }
+
+    fn has(&self, pid: i32) -> bool {
+        let entry = entry_of(OsStr::new(&pid.to_string()), 0);
+        entry.is_some_and(|(pid, entry)| !entry.is_zombie && self.is_marked(pid, &entry))
     }
 
     fn members_in(&self, table: &HashMap<i32, Entry>) -> Vec<Pid> {
@@ -86,9 +96,9 @@ impl Family {
     }
 
     fn bears_mark(&self, pid: i32) -> bool {
-        let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
         let wanted = format!("{MARK}={}", self.mark);
-        environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+        let is_it = |variable: &[u8]| variable == wanted.as_bytes();
+        environment_of(pid).is_some_and(|all| all.split(|byte| *byte == 0).any(is_it))
     }
 
     fn holds_pipe(&self, pid: i32) -> bool {
@@ -118,6 +128,43 @@ impl Family {
             std::thread::sleep(PAUSE);
         }
     }
+}
+
+/// Ends everything whose mark begins like this, whoever its leader was.
+pub(crate) fn end_all(beginning: &str) {
+    let wanted = format!("{MARK}={beginning}");
+    let own = std::process::id().cast_signed();
+    for _ in 0..MOST_ROUNDS {
+        let is_it = |variable: &[u8]| variable.starts_with(wanted.as_bytes());
+        let marked = table(0).into_iter().filter(|(pid, entry)| {
+            *pid != own
+                && !entry.is_zombie
+                && environment_of(*pid).is_some_and(|all| all.split(|byte| *byte == 0).any(is_it))
+        });
+        let marked: Vec<Pid> = marked.filter_map(|(pid, _)| Pid::from_raw(pid)).collect();
+        if marked.is_empty() {
+            return;
+        }
+        for member in marked {
+            let _ = kill_process(member, Signal::KILL);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// A process that just becomes another program has none for a moment.
+fn environment_of(pid: i32) -> Option<Vec<u8>> {
+    for _ in 0..5 {
+        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        // The kernel's own threads have no program either.
+        let is_between =
+            environment.is_empty() && fs::read_link(format!("/proc/{pid}/exe")).is_ok();
+        if !is_between {
+            return Some(environment);
+        }
+        std::thread::sleep(PAUSE / 10);
+    }
+    None
 }
 
 /// The inode behind a descriptor.

@@ -179,7 +179,7 @@ impl Running {
     }
 
     fn finish(&self) {
-        let left = if self.is_whole { 0 } else { self.family.recent_members().len() };
+        let left = if self.is_whole { 0 } else { self.family.left() };
         if left == 0 {
             self.reap();
         }

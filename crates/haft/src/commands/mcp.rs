@@ -10,6 +10,7 @@ use std::{
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use haft_core::{CancellationToken, Gate, Redactor, Registry, ToolError, files::Disk};
+use haft_exec::Programs;
 use haft_mcp::{Http, HttpError, Server, Structured};
 use tokio::{
     runtime::Builder,
@@ -109,6 +110,7 @@ pub(super) fn run(
     registry: Registry,
     matches: &ArgMatches,
 ) -> Result<ExitCode, Stop> {
+    Programs::take_in_orphans();
     let over_http = matches.get_one::<SocketAddr>("http").copied();
     let mut globals = Globals::of(matches);
     let roots: Vec<PathBuf> = matches.get_many("root").into_iter().flatten().cloned().collect();
@@ -141,10 +143,12 @@ pub(super) fn run(
             Ok(desk.gate(Some(first), others)?.0)
         });
     }
-    match over_http {
-        None => server.build().stdio().map_err(no_threads)?,
-        Some(address) => serve_http(environment, terminal, &server.build(), address, matches)?,
-    }
+    let served = match over_http {
+        None => server.build().stdio().map_err(no_threads),
+        Some(address) => serve_http(environment, terminal, &server.build(), address, matches),
+    };
+    Programs::end_everything();
+    served?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -128,16 +128,14 @@ fn a_command_does_not_outlive_its_time_and_what_it_said_is_kept() {
 fn nothing_is_left_when_the_client_goes_or_the_server_is_killed() {
     for is_killed in [false, true] {
         let word = word(5003 + u32::from(is_killed));
-        let house = House::new();
+        let house = House::new().user_config("sandbox = \"off\"\n");
         let mut client = trusted(&house);
-        let started = ask(
-            &mut client,
-            1,
-            "bash",
-            json!({"command": format!("exec sleep {word}"), "background": true}),
-        );
+        // A daemon outlives a server that is killed, but not one that is left.
+        let daemon = if is_killed { String::new() } else { format!("setsid sleep {word} & ") };
+        let command = format!("{daemon}exec sleep {word}");
+        let started = ask(&mut client, 1, "bash", json!({"command": command, "background": true}));
         assert_eq!(started["structuredContent"]["state"], "running", "{started}");
-        wait_for_count(&format!("sleep\0{word}"), 1);
+        wait_for_count(&format!("sleep\0{word}"), if is_killed { 1 } else { 2 });
         if is_killed {
             client.kill();
         } else {
@@ -146,6 +144,22 @@ fn nothing_is_left_when_the_client_goes_or_the_server_is_killed() {
         }
         wait_for_count(&word, 0);
     }
+}
+
+#[test]
+fn a_daemon_that_a_command_leaves_is_told_and_ends_with_it() {
+    let word = word(5006);
+    let house = House::new().user_config("sandbox = \"off\"\n");
+    let mut client = trusted(&house);
+    let command = format!("(setsid sleep {word} >/dev/null 2>&1 &); true");
+    let result = ask(&mut client, 1, "bash", json!({"command": command}));
+    assert_eq!(result["structuredContent"]["left"], 1, "{result}");
+    assert!(text(&result).contains("1 process runs on"), "{}", text(&result));
+    let nothing = ask(&mut client, 2, "bash", json!({"command": "(true &); true"}));
+    assert_eq!(nothing["structuredContent"]["left"], Value::Null, "another's is not its own");
+    let id = result["structuredContent"]["id"].clone();
+    ask(&mut client, 3, "process", json!({"action": "kill", "id": id}));
+    assert_eq!(count(&word), 0);
 }
 
 #[test]
