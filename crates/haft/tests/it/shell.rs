@@ -160,6 +160,11 @@ fn a_daemon_that_a_command_leaves_is_told_and_ends_with_it() {
     let id = result["structuredContent"]["id"].clone();
     ask(&mut client, 3, "process", json!({"action": "kill", "id": id}));
     assert_eq!(count(&word), 0);
+    ask(&mut client, 4, "bash", json!({"command": command}));
+    assert_eq!(count(&format!("sleep\0{word}")), 1);
+    client.close();
+    assert!(client.exit().success());
+    assert_eq!(count(&word), 0, "not even a daemon outlives the server");
 }
 
 #[test]
