@@ -76,11 +76,12 @@ pub trait Disk: Send + Sync {
     /// When the directory cannot be opened.
     fn tree(&self, query: &WalkTree, warrant: &Warrant, stop: Stop<'_>) -> Result<Tree, ToolError>;
 
-    /// Every file there is, as it looks from outside, without what ignore files name and what the warrant hides.
+    /// Every file there is, as it looks from outside, without what ignore files name and what the warrant hides. With
+    /// more than so many it is broken off.
     ///
     /// # Errors
     /// When a root cannot be opened.
-    fn survey(&self, warrant: &Warrant, stop: Stop<'_>) -> Result<Survey, ToolError>;
+    fn survey(&self, most: usize, warrant: &Warrant, stop: Stop<'_>) -> Result<Survey, ToolError>;
 
     /// Changes some files, all or nothing. The paths are opened and held against other processes, `plan` says what is
     /// to become of them, and nothing is touched before all of it is ready. Missing directories are made.
@@ -348,8 +349,8 @@ impl WriteFiles {
     ///
     /// # Errors
     /// As [`Disk::survey`].
-    pub fn survey(&self, stop: Stop<'_>) -> Result<Survey, ToolError> {
-        self.disk.survey(&self.warrant, stop)
+    pub fn survey(&self, most: usize, stop: Stop<'_>) -> Result<Survey, ToolError> {
+        self.disk.survey(most, &self.warrant, stop)
     }
 
     /// Changes some files, all or nothing.

@@ -5,7 +5,8 @@ use std::{
     io,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
-    time::Duration,
+    sync::Mutex,
+    time::{Duration, Instant},
 };
 
 use haft_core::{
@@ -40,6 +41,8 @@ pub struct Workspace {
     lines: LineIndexes,
     /// How long a directory that another change holds is waited for.
     pub(crate) patience: Duration,
+    /// Until when nobody tries to look at all files again: there were too many for the time there was.
+    pub(crate) too_many_until: Mutex<Option<Instant>>,
     /// Where the person stands, below the workspace.
     pub(crate) standing: Option<PathBuf>,
 }
@@ -67,6 +70,7 @@ impl Workspace {
             roots: vec![root],
             lines: LineIndexes::default(),
             patience: LONGEST_WAIT,
+            too_many_until: Mutex::default(),
             standing: None,
         })
     }
@@ -281,8 +285,8 @@ impl Disk for Workspace {
         tree::tree(self, query, warrant, stop)
     }
 
-    fn survey(&self, warrant: &Warrant, stop: Stop<'_>) -> Result<Survey, ToolError> {
-        survey::survey(self, warrant, stop)
+    fn survey(&self, most: usize, warrant: &Warrant, stop: Stop<'_>) -> Result<Survey, ToolError> {
+        survey::survey(self, most, warrant, stop)
     }
 
     fn change(

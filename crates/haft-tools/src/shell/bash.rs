@@ -11,7 +11,6 @@ use haft_core::{
     WriteFiles, brief,
     commands::{Awaited, ExecutorPlace, Killed, Process, Program, Stdin, Stream},
     files::{ChangedFile, FileChange, Survey},
-    lengthy,
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
@@ -29,8 +28,9 @@ const LIVE: usize = 16 << 10;
 const MOST_CHANGED: usize = 100;
 /// And so many in the text.
 const NAMED: usize = 10;
-/// A few thousand files are looked at where we are; more take a thread of their own, and at most this long.
-const QUICK_SURVEY: Duration = Duration::from_millis(5);
+/// So many files are looked at before and after, which takes about 30 ms. A command must not wait for more.
+const MOST_FILES: usize = 15_000;
+/// On a disk that is slow.
 const LONGEST_SURVEY: Duration = Duration::from_millis(1_000);
 
 /// What to run.
@@ -170,7 +170,7 @@ pub async fn bash(
         (false, true) => Stdin::Open,
         (false, false) => Stdin::Closed,
     };
-    let before = survey(&files).await;
+    let before = survey(&files);
     let process = shell.start(launch)?;
     let place = shell.place();
     let awaited = Awaited::new(process.clone());
@@ -198,7 +198,7 @@ pub async fn bash(
     }
     drop(awaited);
     // Who calls off does not wait for more.
-    let after = if stopped == Some(Killed::Cancelled) { None } else { survey(&files).await };
+    let after = if stopped == Some(Killed::Cancelled) { None } else { survey(&files) };
     let changes = after.zip(before).and_then(|(after, before)| after.changes_since(&before));
     let ran = ran(&input, place, &*process, changes);
     match stopped {
@@ -208,18 +208,10 @@ pub async fn bash(
 }
 
 /// Looked at before and after, for what the command has changed. None when there is not enough time for all files.
-async fn survey(files: &WriteFiles) -> Option<Survey> {
-    let within = |most: Duration| {
-        let begun = Instant::now();
-        move || begun.elapsed() > most
-    };
-    let quick = brief(|| files.survey(&within(QUICK_SURVEY)).ok())?;
-    if quick.is_complete {
-        return Some(quick);
-    }
-    let files = files.clone();
-    let thorough = lengthy(move || files.survey(&within(LONGEST_SURVEY))).await.ok()?;
-    thorough.is_complete.then_some(thorough)
+fn survey(files: &WriteFiles) -> Option<Survey> {
+    let begun = Instant::now();
+    let survey = brief(|| files.survey(MOST_FILES, &|| begun.elapsed() > LONGEST_SURVEY).ok())?;
+    survey.is_complete.then_some(survey)
 }
 
 fn accesses(input: &Bash) -> Vec<Access> {

@@ -110,7 +110,10 @@ impl Bench<'_> {
         self.slow(
             ratio("bash, a look at 40,000 files", "walking and asking for each by hand", 1.3),
             &mut || {
-                files.survey(&|| false).map(drop).map_err(|error| Failure::Tool(Box::new(error)))
+                files
+                    .survey(usize::MAX, &|| false)
+                    .map(drop)
+                    .map_err(|error| Failure::Tool(Box::new(error)))
             },
             Some(&mut || Ok(floors::stat_all(&folder)?)),
         )
