@@ -9,7 +9,9 @@ use std::{
 };
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use haft_core::{CancellationToken, Gate, Redactor, Registry, ToolError, files::Disk};
+use haft_core::{
+    CancellationToken, Gate, Redactor, Registry, ToolError, files::Disk, policy::Profiles,
+};
 use haft_exec::Programs;
 use haft_mcp::{Http, HttpError, Server, Structured};
 use tokio::{
@@ -85,13 +87,15 @@ pub(super) fn command() -> Command {
         )
 }
 
-/// Makes the schemas on another thread. They are most of what a client waits for when it asks for the tools, and it asks
-/// a millisecond after the start.
+/// Makes the schemas of the usual tools on another thread. They are most of what a client waits for when it asks for the
+/// tools, and it asks a millisecond after the start.
 pub(super) fn prepare(registry: &Registry) {
     let registry = registry.clone();
     // Without a thread they are made when they are asked for.
     let _ = thread::Builder::new().name("haft-prepare".to_owned()).spawn(move || {
-        for name in registry.names() {
+        let profiles = Profiles::default();
+        let usual = |name: &String| profiles.get(PROFILE).is_ok_and(|it| it.includes(name));
+        for name in registry.names().into_iter().filter(usual) {
             if let Some(tool) = registry.ready(&name) {
                 let spec = tool.spec();
                 spec.input.announced();
