@@ -1,7 +1,13 @@
 //! What stands around a program. A fence turns a launch into a recipe: which command line really runs, with which
 //! variables, where, and behind which walls of the kernel. Starting, reading and ending it is the same for all.
 
-use std::{ffi::OsString, os::fd::OwnedFd, path::PathBuf, sync::Arc};
+use std::{
+    ffi::OsString,
+    io,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use haft_core::{
     ToolError,
@@ -75,4 +81,36 @@ pub(crate) struct Walls {
     pub(crate) no_new_privileges: bool,
     /// What it does about its mounts and rights, before all others. It changes directory by itself.
     pub(crate) mounts: Option<Arc<Mounts>>,
+}
+
+impl Walls {
+    /// Puts them up around this process, for good. For a child between fork and exec: only system calls are made, nothing
+    /// is allocated. Whoever tries a fence and whoever uses it calls this, so that what was tried is what holds.
+    ///
+    /// # Errors
+    /// What the kernel says; the child must not go on.
+    pub(crate) fn put_up(&self) -> io::Result<()> {
+        if let Some(mounts) = &self.mounts {
+            // Nothing may go by handle after this: handles lead out.
+            mounts.raise(self.landlock.as_ref().map(OwnedFd::as_fd))?;
+        }
+        if self.no_new_privileges {
+            rustix::thread::set_no_new_privs(true)?;
+        }
+        if let Some(rules) = &self.landlock {
+            restrict(rules)?;
+        }
+        if let Some(program) = &self.seccomp {
+            seccompiler::apply_filter(program)
+                .map_err(|_| io::Error::from_raw_os_error(libc::EPERM))?;
+        }
+        Ok(())
+    }
+}
+
+fn restrict(rules: &OwnedFd) -> io::Result<()> {
+    #[expect(unsafe_code, reason = "no crate offers this call without allocating")]
+    // SAFETY: the call takes a descriptor and a number, and reads no memory of ours.
+    let result = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

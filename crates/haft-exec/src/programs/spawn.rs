@@ -3,10 +3,7 @@
 
 use std::{
     io,
-    os::{
-        fd::{AsRawFd, OwnedFd},
-        unix::process::CommandExt,
-    },
+    os::{fd::OwnedFd, unix::process::CommandExt},
     process::{Command, Stdio},
     sync::{Mutex, OnceLock, PoisonError, mpsc},
     thread,
@@ -60,7 +57,7 @@ pub(crate) fn start(
 ) -> io::Result<Born> {
     let (answer, born) = mpsc::channel();
     on_the_spawning_thread(Box::new(move || {
-        let _ = answer.send(fork(&recipe, directory, input, streams));
+        let _ = answer.send(fork(recipe, directory, input, streams));
     }))?;
     born.recv().map_err(|_| io::Error::other("the thread that starts programs is gone"))?
 }
@@ -85,7 +82,7 @@ fn on_the_spawning_thread(job: Job) -> io::Result<()> {
     sender.send(job).map_err(|_| io::Error::other("the thread that starts programs is gone"))
 }
 
-fn fork(recipe: &Recipe, directory: OwnedFd, input: Stdin, streams: Streams) -> io::Result<Born> {
+fn fork(recipe: Recipe, directory: OwnedFd, input: Stdin, streams: Streams) -> io::Result<Born> {
     let (ends, given) = connect(input, streams)?;
     let Some((program, arguments)) = recipe.command.split_first() else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -93,7 +90,7 @@ fn fork(recipe: &Recipe, directory: OwnedFd, input: Stdin, streams: Streams) -> 
     let mut command = Command::new(program);
     command.args(arguments).env_clear().envs(recipe.environment.iter().cloned());
     command.stdin(given.input).stdout(given.out).stderr(given.err);
-    settle(&mut command, directory, given.has_terminal, &recipe.walls)?;
+    settle(&mut command, directory, given.has_terminal, recipe.walls);
     let child = command.spawn()?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| io::Error::other("a process without a number"))?;
@@ -159,16 +156,7 @@ fn terminal(rows: u16, columns: u16) -> io::Result<(Ends, Given)> {
 }
 
 /// What the child does before it becomes the program.
-fn settle(
-    command: &mut Command,
-    directory: OwnedFd,
-    has_terminal: bool,
-    walls: &Walls,
-) -> io::Result<()> {
-    let landlock = walls.landlock.as_ref().map(OwnedFd::try_clone).transpose()?;
-    let seccomp = walls.seccomp.clone();
-    let no_new_privileges = walls.no_new_privileges;
-    let mounts = walls.mounts.clone();
+fn settle(command: &mut Command, directory: OwnedFd, has_terminal: bool, walls: Walls) {
     let parent = rustix::process::getpid();
     let before = move || {
         rustix::process::setsid()?;
@@ -182,21 +170,8 @@ fn settle(
             return Err(io::ErrorKind::Interrupted.into());
         }
         rustix::process::fchdir(&directory)?;
-        if let Some(mounts) = &mounts {
-            // Not before the handle was used, and nothing by handle after it: handles lead out.
-            mounts.raise(landlock.as_ref().map(std::os::fd::AsFd::as_fd))?;
-        }
-        if no_new_privileges {
-            rustix::thread::set_no_new_privs(true)?;
-        }
-        if let Some(rules) = &landlock {
-            restrict(rules.as_raw_fd())?;
-        }
-        if let Some(program) = &seccomp {
-            seccompiler::apply_filter(program)
-                .map_err(|_| io::Error::from_raw_os_error(libc::EPERM))?;
-        }
-        Ok(())
+        // Last, and after the handle was used.
+        walls.put_up()
     };
     #[expect(unsafe_code, reason = "std has no other door between fork and exec")]
     // SAFETY: between fork and exec only system calls are made; what they need was made before, and nothing is allocated
@@ -204,12 +179,4 @@ fn settle(
     unsafe {
         command.pre_exec(before);
     }
-    Ok(())
-}
-
-fn restrict(rules: i32) -> io::Result<()> {
-    #[expect(unsafe_code, reason = "no crate offers this call without allocating")]
-    // SAFETY: the call takes a descriptor and a number, and reads no memory of ours.
-    let result = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules, 0) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -305,7 +305,6 @@ fn denied_calls() -> Result<(), ToolError> {
     trial::put_up(
         &mut command,
         Walls { seccomp, no_new_privileges: true, landlock: None, mounts: None },
-        None,
     );
     let tries = || {
         let is_denied = |family: i32| {

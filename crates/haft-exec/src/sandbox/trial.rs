@@ -4,13 +4,9 @@
 use std::{
     fs::File,
     io::{self, Read, Seek},
-    os::{
-        fd::{AsFd, AsRawFd, OwnedFd},
-        unix::process::{CommandExt, ExitStatusExt},
-    },
+    os::unix::process::{CommandExt, ExitStatusExt},
     path::Path,
     process::{Command, Stdio},
-    sync::Arc,
     time::Duration,
 };
 
@@ -20,7 +16,7 @@ use rustix::{
     process::{Pid, PidfdFlags},
 };
 
-use super::{landlock::Prepared, mounts::Mounts};
+use super::landlock::Prepared;
 use crate::programs::fence::Walls;
 
 /// How a trial went.
@@ -42,7 +38,7 @@ pub(crate) fn run(prepared: Prepared, directory: &Path, limit: Duration) -> io::
     let mut command = Command::new(program);
     command.args(arguments).env_clear().envs(prepared.recipe.environment.iter().cloned());
     command.current_dir(directory);
-    put_up(&mut command, prepared.recipe.walls, prepared.mounts);
+    put_up(&mut command, Walls { mounts: prepared.mounts, ..prepared.recipe.walls });
     finish(command, limit)
 }
 
@@ -71,34 +67,11 @@ pub(crate) fn finish(mut command: Command, limit: Duration) -> io::Result<Outcom
 }
 
 /// Has the child put them up around itself before it becomes the program.
-pub(crate) fn put_up(command: &mut Command, walls: Walls, mounts: Option<Arc<Mounts>>) {
-    let before = move || {
-        if let Some(mounts) = &mounts {
-            mounts.raise(walls.landlock.as_ref().map(OwnedFd::as_fd))?;
-        }
-        if walls.no_new_privileges {
-            rustix::thread::set_no_new_privs(true)?;
-        }
-        if let Some(rules) = &walls.landlock {
-            restrict(rules)?;
-        }
-        if let Some(program) = &walls.seccomp {
-            seccompiler::apply_filter(program)
-                .map_err(|_| io::Error::from_raw_os_error(libc::EPERM))?;
-        }
-        Ok(())
-    };
+pub(crate) fn put_up(command: &mut Command, walls: Walls) {
     #[expect(unsafe_code, reason = "std has no other door between fork and exec")]
     // SAFETY: between fork and exec only system calls are made; what they need was made before, and nothing is allocated
     // or locked (errors are numbers).
     unsafe {
-        command.pre_exec(before);
+        command.pre_exec(move || walls.put_up());
     }
-}
-
-fn restrict(rules: &OwnedFd) -> io::Result<()> {
-    #[expect(unsafe_code, reason = "no crate offers this call without allocating")]
-    // SAFETY: the call takes a descriptor and a number, and reads no memory of ours.
-    let result = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
