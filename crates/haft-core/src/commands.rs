@@ -148,6 +148,11 @@ pub trait Process: Send + Sync {
     /// The same without waiting, for those who cannot.
     fn kill_soon(self: Arc<Self>, why: Killed);
 
+    /// What it wanted and did not get, from what stands around it. No word of the program is read for this.
+    fn refusals(&self) -> Vec<Refusal> {
+        Vec::new()
+    }
+
     /// Whether something in it accepts connections at this port.
     fn listens(&self, port: u16) -> bool;
 }
@@ -181,6 +186,17 @@ pub enum Killed {
     Cancelled,
     /// Somebody wanted it gone.
     OnRequest,
+}
+
+/// Something that a program wanted and was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Refusal {
+    /// What it wanted, as `write /etc/hosts`.
+    pub what: String,
+    /// Why it could not have it.
+    pub why: String,
+    /// What would allow it, or what to do instead.
+    pub remedy: String,
 }
 
 /// How a process stands.

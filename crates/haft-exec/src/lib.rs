@@ -18,7 +18,10 @@ mod walk;
 mod workspace;
 
 pub use self::{
-    programs::{Around, Programs, Variables},
+    programs::{
+        Around, Programs, Variables,
+        limits::{Allowance, Held},
+    },
     sandbox::{Verdict, verdicts},
     workspace::Workspace,
 };

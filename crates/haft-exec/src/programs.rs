@@ -1,8 +1,10 @@
 //! Programs: started, read, bounded and ended here, whatever stands around them.
 
+mod birth;
 mod environment;
 mod family;
 pub(crate) mod fence;
+pub(crate) mod limits;
 pub(crate) mod local;
 mod log;
 mod orphans;
@@ -10,6 +12,7 @@ mod process;
 mod sockets;
 mod spawn;
 mod watched;
+mod wishes;
 
 use std::{
     collections::HashMap,
@@ -29,14 +32,17 @@ use haft_core::{
 
 use self::{
     family::Family,
-    fence::{Fence, Recipe, Site},
+    fence::{Fence, Site},
+    limits::Allowance,
     local::Local,
     log::Log,
     process::{Parts, Running},
+    spawn::Spawner,
+    wishes::Wishes,
 };
 use crate::{
     Workspace,
-    sandbox::{self, Wanted},
+    sandbox::{self, Listening, Wanted},
 };
 
 /// Longer texts are no commands any more; the kernel takes 128 KiB as one argument.
@@ -107,6 +113,9 @@ pub struct Programs {
     /// Where outputs go that are too long for memory.
     folder: Arc<Path>,
     known: Mutex<HashMap<String, Vec<Arc<Running>>>>,
+    allowance: Allowance,
+    /// Made when the first program is started.
+    spawner: OnceLock<Spawner>,
     count: AtomicU64,
     /// Tells our processes from those of another haft.
     mark: String,
@@ -136,9 +145,18 @@ impl Programs {
             environment: LazyLock::new(environment),
             folder: folder.into(),
             known: Mutex::default(),
+            allowance: Allowance::default(),
+            spawner: OnceLock::new(),
             count: AtomicU64::new(0),
             mark: format!("{}-{nanos:x}", std::process::id()),
         }
+    }
+
+    /// The same with other limits than the usual ones.
+    #[must_use]
+    pub fn limited(mut self, allowance: Allowance) -> Self {
+        self.allowance = allowance;
+        self
     }
 
     /// Has this process take in what programs leave behind, so that it is told at once what that is. For a program of its
@@ -186,18 +204,30 @@ impl Programs {
         HAS_STARTED.store(true, Ordering::Release);
         let mark = format!("{}-{id}", self.mark);
         let site = self.site(launch, &mark)?;
-        let recipe = self.fence()?.recipe(launch, &site)?;
-        let Recipe { is_whole, .. } = recipe;
+        let mut recipe = self.fence()?.recipe(launch, &site)?;
+        let is_whole = recipe.is_whole;
+        let listening = recipe.listening.take();
         let command = launch.program.to_string();
-        let born = spawn::start(recipe, site.directory, launch.input, launch.streams)
+        let spawner = self.spawner.get_or_init(|| Spawner::new(self.allowance));
+        let born = spawner
+            .start(recipe, site.directory, launch.input, launch.streams)
             .map_err(|error| not_started(&command, &error))?;
+        let noted = listening.map(Listening::begin).unwrap_or_default();
+        let wishes = Wishes::new(noted, spawner.group());
         let ends = &born.ends;
         let pipes = [Some(&ends.out), ends.err.as_ref()];
         let pipes = pipes.into_iter().flatten().filter_map(family::inode).collect();
         let family = Family { leader: born.pid, mark, pipes };
         let log = || Log::new(self.folder.clone(), QUOTA);
-        let parts =
-            Parts { id, command, family, is_whole, reads: launch.input, logs: (log(), log()) };
+        let parts = Parts {
+            id,
+            command,
+            family,
+            is_whole,
+            wishes,
+            reads: launch.input,
+            logs: (log(), log()),
+        };
         Running::adopt(parts, born).map_err(|error| {
             ToolError::unavailable("the runtime cannot watch a process").caused_by(error)
         })

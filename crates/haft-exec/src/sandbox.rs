@@ -16,6 +16,8 @@ mod bubblewrap;
 mod landlock;
 mod layout;
 mod mounts;
+mod notices;
+mod obstacles;
 mod probe;
 mod rules;
 mod scratch;
@@ -29,7 +31,12 @@ use std::path::Path;
 use haft_core::ToolError;
 
 pub use self::probe::{Verdict, verdicts};
-pub(crate) use self::{bubblewrap::Bubblewrap, landlock::Landlock, mounts::Mounts};
+pub(crate) use self::{
+    bubblewrap::Bubblewrap,
+    landlock::Landlock,
+    mounts::Mounts,
+    notices::{Listening, Noted, Reporter},
+};
 use crate::programs::fence::Fence;
 
 /// Which fence somebody asks for.

@@ -15,7 +15,7 @@ use haft_core::{
     CallRequest, Context, Gate, Input, Outcome, Redactor, Registry, Tool, ToolError, ToolSpec,
     commands::Executor, did_you_mean, files::Disk, nearest,
 };
-use haft_exec::{Around, Programs, Workspace};
+use haft_exec::{Programs, Workspace};
 use tokio::runtime::Runtime;
 
 use crate::{
@@ -183,7 +183,7 @@ impl<'a> Bench<'a> {
 
     fn gate(&self, mut settings: Settings, prompt: Arc<TerminalPrompt>) -> Result<Gate, ToolError> {
         let workspace = open_workspace(&mut settings, self.terminal)?;
-        let programs = programs(self.environment, settings.sandbox, workspace.clone());
+        let programs = programs(self.environment, &settings, workspace.clone());
         let gate = Gate::builder(self.registry.clone())
             .surroundings(settings.surroundings())
             .paths(workspace.clone())
@@ -298,10 +298,12 @@ fn open_workspace(
 /// What runs commands.
 fn programs(
     environment: &Environment,
-    around: Around,
+    settings: &Settings,
     workspace: Arc<Workspace>,
 ) -> Arc<dyn Executor> {
-    Arc::new(Programs::new(around, workspace, environment::all, &environment.temporary))
+    let around = settings.sandbox;
+    let programs = Programs::new(around, workspace, environment::all, &environment.temporary);
+    Arc::new(programs.limited(settings.allowance))
 }
 
 fn catalogue() -> Result<Registry, ToolError> {

@@ -14,7 +14,7 @@ use haft_core::{
     Limits, Policy, Surroundings, ToolError,
     policy::{Layer, LayerKind, SandboxCheck},
 };
-use haft_exec::Around;
+use haft_exec::{Allowance, Around};
 
 use self::file::{File, Place};
 use crate::{environment::Environment, globals::Globals};
@@ -26,6 +26,13 @@ const PROJECT_FILE: &str = ".haft/config.toml";
 /// Nobody writes more by hand, and whoever writes a config file for us should not fill our memory.
 const LARGEST_FILE: u64 = 1 << 20;
 
+/// How much calls and commands may take.
+#[derive(Clone, Debug, Default)]
+struct Sizes {
+    calls: Limits,
+    commands: Allowance,
+}
+
 /// Everything a call needs to know of its surroundings.
 pub(crate) struct Settings {
     pub(crate) workspace: PathBuf,
@@ -35,6 +42,8 @@ pub(crate) struct Settings {
     pub(crate) roots: Vec<(String, PathBuf)>,
     pub(crate) policy: Policy,
     pub(crate) limits: Limits,
+    /// What commands may take.
+    pub(crate) allowance: Allowance,
     /// What commands run in.
     pub(crate) sandbox: Around,
     /// The profile in force.
@@ -122,13 +131,23 @@ impl Files {
         let mut policy = Policy::new(layers);
         self.add_profiles(&mut policy)?;
         self.add_secrets(&mut policy);
-        let limits = self.limits();
+        let Sizes { calls: limits, commands: allowance } = self.sizes();
         let roots = self.user.roots.clone();
         let by_admin = self.admin.iter().find_map(|file| file.sandbox);
         let sandbox = by_admin.or(self.user.sandbox).unwrap_or_default();
         policy.sandbox = SandboxCheck::new(move || sandbox.works());
         let profile = None;
-        Ok(Settings { workspace, directory, roots, policy, limits, sandbox, profile, has_rules })
+        Ok(Settings {
+            workspace,
+            directory,
+            roots,
+            policy,
+            limits,
+            allowance,
+            sandbox,
+            profile,
+            has_rules,
+        })
     }
 
     fn trusts(&self, workspace: &Path) -> bool {
@@ -172,8 +191,8 @@ impl Files {
     }
 
     /// A person sets them; admin and project may only lower them.
-    fn limits(&self) -> Limits {
-        let mut limits = Limits::default();
+    fn sizes(&self) -> Sizes {
+        let mut limits = Sizes::default();
         for (limit, value) in &self.user.limits {
             limit.set(&mut limits, *value);
         }

@@ -14,7 +14,10 @@ use haft_core::{
     commands::{ExecutorPlace, Launch},
 };
 
-use crate::{Workspace, sandbox::Mounts};
+use crate::{
+    Workspace,
+    sandbox::{Listening, Mounts, Reporter},
+};
 
 /// A way to keep programs in.
 pub(crate) trait Fence: Send + Sync {
@@ -67,6 +70,8 @@ pub(crate) struct Recipe {
     pub(crate) walls: Walls,
     /// The started process is the first of a PID namespace of its own: when it is gone, so is everything below it.
     pub(crate) is_whole: bool,
+    /// What will be told of that it was refused.
+    pub(crate) listening: Option<Listening>,
 }
 
 /// What the child puts around itself, for good, between fork and exec. Made before the fork: nothing may be allocated
@@ -81,9 +86,16 @@ pub(crate) struct Walls {
     pub(crate) no_new_privileges: bool,
     /// What it does about its mounts and rights, before all others. It changes directory by itself.
     pub(crate) mounts: Option<Arc<Mounts>>,
+    /// Tells us what will be refused. Where that cannot be had, the walls are the same.
+    pub(crate) reporter: Option<Reporter>,
 }
 
 impl Walls {
+    /// Whether it will be one's own person in a namespace of its own.
+    pub(crate) fn makes_user_namespace(&self) -> bool {
+        self.mounts.as_ref().is_some_and(|mounts| mounts.makes_user_namespace())
+    }
+
     /// Puts them up around this process, for good. For a child between fork and exec: only system calls are made, nothing
     /// is allocated. Whoever tries a fence and whoever uses it calls this, so that what was tried is what holds.
     ///
@@ -100,7 +112,9 @@ impl Walls {
         if let Some(rules) = &self.landlock {
             restrict(rules)?;
         }
-        if let Some(program) = &self.seccomp {
+        let reporter = self.reporter.as_ref().filter(|reporter| reporter.begin());
+        let program = reporter.map(|reporter| &reporter.behind).or(self.seccomp.as_ref());
+        if let Some(program) = program {
             seccompiler::apply_filter(program)
                 .map_err(|_| io::Error::from_raw_os_error(libc::EPERM))?;
         }

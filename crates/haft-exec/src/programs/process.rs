@@ -13,7 +13,7 @@ use std::{
 
 use haft_core::{
     BoxFuture, ToolError,
-    commands::{Killed, Piece, Process, State, Status, Stdin, Stream},
+    commands::{Killed, Piece, Process, Refusal, State, Status, Stdin, Stream},
 };
 use rustix::{
     io::Errno,
@@ -30,6 +30,7 @@ use super::{
     sockets,
     spawn::Born,
     watched::{Watched, watch},
+    wishes::Wishes,
 };
 
 /// How much is read at a time.
@@ -47,6 +48,7 @@ pub(crate) struct Running {
     family: Family,
     /// Everything below the leader ends with it.
     is_whole: bool,
+    wishes: Wishes,
     handle: OwnedFd,
     input: Mutex<Option<Arc<Watched>>>,
     reads: Stdin,
@@ -81,6 +83,7 @@ pub(crate) struct Parts {
     pub(crate) command: String,
     pub(crate) family: Family,
     pub(crate) is_whole: bool,
+    pub(crate) wishes: Wishes,
     pub(crate) reads: Stdin,
     pub(crate) logs: (Log, Log),
 }
@@ -91,7 +94,7 @@ impl Running {
     /// # Errors
     /// When the runtime cannot watch its pipes.
     pub(crate) fn adopt(parts: Parts, born: Born) -> io::Result<Arc<Self>> {
-        let Parts { id, command, family, is_whole, reads, logs: (out, err) } = parts;
+        let Parts { id, command, family, is_whole, wishes, reads, logs: (out, err) } = parts;
         let ends = born.ends;
         let input = ends.input.map(watch).transpose()?.map(Arc::new);
         let running = Arc::new(Self {
@@ -99,6 +102,7 @@ impl Running {
             command,
             family,
             is_whole,
+            wishes,
             handle: born.handle.try_clone()?,
             input: Mutex::new(input),
             reads,
@@ -352,6 +356,11 @@ impl Process for Running {
             }
             Err(_) => self.kill_now(why),
         }
+    }
+
+    fn refusals(&self) -> Vec<Refusal> {
+        let has_succeeded = matches!(self.end().exit, Some(Exit::Code(0)));
+        self.wishes.refused(has_succeeded)
     }
 
     fn listens(&self, port: u16) -> bool {

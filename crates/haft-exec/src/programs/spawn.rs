@@ -1,27 +1,32 @@
-//! From a recipe to a running process: pipes or a terminal, a session of its own, walls, and then the program. The one
-//! place of this crate that runs code between fork and exec.
+//! From a recipe to a running process: pipes or a terminal, and a thread that makes the child.
 
 use std::{
+    collections::VecDeque,
     io,
-    os::{fd::OwnedFd, unix::process::CommandExt},
-    process::{Command, Stdio},
-    sync::{Mutex, OnceLock, PoisonError, mpsc},
-    thread,
+    os::fd::OwnedFd,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc},
+    thread::{self, JoinHandle},
 };
 
 use haft_core::commands::{Stdin, Streams};
 use rustix::{
     fs::{Mode, OFlags},
     pipe::{PipeFlags, fcntl_setpipe_size, pipe_with},
-    process::{Pid, PidfdFlags, Signal},
+    process::Pid,
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
     termios::{Winsize, tcsetwinsize},
 };
 
-use super::fence::{Recipe, Walls};
+use super::{
+    birth::{Order, Stand},
+    fence::Recipe,
+    limits::{Allowance, Bounds, Group},
+};
 
 /// As much as an unprivileged user may have: fewer turns for a program that says much.
 const PIPE_SIZE: usize = 1 << 20;
+/// More threads than this start no more programs in the same time.
+const MOST_THREADS: usize = 4;
 
 /// A process that has begun, and our ends of what it reads and writes.
 pub(crate) struct Born {
@@ -39,64 +44,149 @@ pub(crate) struct Ends {
 
 /// The ends that the child gets.
 struct Given {
-    input: Stdio,
-    out: Stdio,
-    err: Stdio,
+    input: OwnedFd,
+    out: OwnedFd,
+    err: OwnedFd,
     has_terminal: bool,
 }
 
-/// Starts it. Blocks for as long as a fork takes.
-///
-/// # Errors
-/// What the system says; of kind `NotFound` when there is no such program.
-pub(crate) fn start(
+/// Starts programs. Children are told to die with the *thread* that made them, so its threads live as long as it does.
+pub(crate) struct Spawner {
+    work: Arc<Work>,
+    most_threads: usize,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What the threads share.
+struct Work {
+    queue: Mutex<Queue>,
+    /// Something was put into the queue, or it was closed.
+    news: Condvar,
+    allowance: Allowance,
+    group: Option<Arc<Group>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    idle: usize,
+    is_closed: bool,
+}
+
+struct Job {
     recipe: Recipe,
     directory: OwnedFd,
-    input: Stdin,
-    streams: Streams,
-) -> io::Result<Born> {
-    let (answer, born) = mpsc::channel();
-    on_the_spawning_thread(Box::new(move || {
-        let _ = answer.send(fork(recipe, directory, input, streams));
-    }))?;
-    born.recv().map_err(|_| io::Error::other("the thread that starts programs is gone"))?
+    given: Given,
+    answer: mpsc::Sender<io::Result<(Pid, OwnedFd)>>,
 }
 
-type Job = Box<dyn FnOnce() + Send>;
+impl Spawner {
+    pub(crate) fn new(allowance: Allowance) -> Self {
+        let group = Group::make(allowance).map(Arc::new);
+        let work = Work { queue: Mutex::default(), news: Condvar::new(), allowance, group };
+        // Asked once: std reads files for it.
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let most_threads = cores.min(MOST_THREADS);
+        Self { work: Arc::new(work), most_threads, threads: Mutex::default() }
+    }
 
-/// Children are told to die with the *thread* that started them, so it has to live as long as we do.
-fn on_the_spawning_thread(job: Job) -> io::Result<()> {
-    static QUEUE: OnceLock<Mutex<Option<mpsc::Sender<Job>>>> = OnceLock::new();
-    let mut queue =
-        QUEUE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
-    let sender = match &*queue {
-        Some(sender) => sender.clone(),
-        None => {
-            let (sender, jobs) = mpsc::channel::<Job>();
-            thread::Builder::new()
-                .name("haft-spawn".to_owned())
-                .spawn(move || jobs.into_iter().for_each(|job| job()))?;
-            queue.insert(sender).clone()
+    /// Starts it. Blocks for as long as that takes.
+    ///
+    /// # Errors
+    /// What the system says; of kind `NotFound` when there is no such program.
+    pub(crate) fn start(
+        &self,
+        recipe: Recipe,
+        directory: OwnedFd,
+        input: Stdin,
+        streams: Streams,
+    ) -> io::Result<Born> {
+        let (ends, given) = connect(input, streams)?;
+        let (answer, born) = mpsc::channel();
+        self.add(Job { recipe, directory, given, answer })?;
+        let gone = || io::Error::other("the thread that starts programs is gone");
+        let (pid, handle) = born.recv().map_err(|_| gone())??;
+        Ok(Born { pid, handle, ends })
+    }
+
+    /// What holds all programs together, if anything does.
+    pub(crate) fn group(&self) -> Option<Arc<Group>> {
+        self.work.group.clone()
+    }
+
+    fn add(&self, job: Job) -> io::Result<()> {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let most = self.most_threads;
+        let mut queue = self.work.queue();
+        queue.jobs.push_back(job);
+        if queue.idle < queue.jobs.len() && threads.len() < most {
+            let work = self.work.clone();
+            let name = "haft-spawn".to_owned();
+            threads.push(thread::Builder::new().name(name).spawn(move || work.attend())?);
         }
-    };
-    sender.send(job).map_err(|_| io::Error::other("the thread that starts programs is gone"))
+        self.work.news.notify_one();
+        Ok(())
+    }
 }
 
-fn fork(recipe: Recipe, directory: OwnedFd, input: Stdin, streams: Streams) -> io::Result<Born> {
-    let (ends, given) = connect(input, streams)?;
-    let Some((program, arguments)) = recipe.command.split_first() else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    let mut command = Command::new(program);
-    command.args(arguments).env_clear().envs(recipe.environment.iter().cloned());
-    command.stdin(given.input).stdout(given.out).stderr(given.err);
-    settle(&mut command, directory, given.has_terminal, recipe.walls);
-    let child = command.spawn()?;
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| io::Error::other("a process without a number"))?;
-    // It cannot be gone: nobody has waited for it yet.
-    let handle = rustix::process::pidfd_open(pid, PidfdFlags::NONBLOCK)?;
-    Ok(Born { pid, handle, ends })
+impl Drop for Spawner {
+    fn drop(&mut self) {
+        self.work.queue().is_closed = true;
+        self.work.news.notify_all();
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        // A group goes only when nobody is in it.
+        threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+impl Work {
+    fn attend(&self) {
+        let is_in_group = self.group.as_ref().is_some_and(|group| group.enter().is_ok());
+        let mut stand = None;
+        while let Some(Job { recipe, directory, given, answer }) = self.next() {
+            let birthplace =
+                self.group.as_ref().filter(|_| is_in_group).and_then(|group| group.birthplace());
+            let bounds = Bounds::of(self.allowance, is_in_group);
+            let born = order(recipe, directory, given, bounds).and_then(|order| {
+                let stand = match &mut stand {
+                    Some(stand) => stand,
+                    none => none.insert(Stand::new()?),
+                };
+                stand.bear(&order, birthplace)
+            });
+            let _ = answer.send(born);
+        }
+    }
+
+    fn next(&self) -> Option<Job> {
+        let mut queue = self.queue();
+        queue.idle += 1;
+        let mut queue = self
+            .news
+            .wait_while(queue, |queue| queue.jobs.is_empty() && !queue.is_closed)
+            .unwrap_or_else(PoisonError::into_inner);
+        queue.idle -= 1;
+        queue.jobs.pop_front()
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn order(recipe: Recipe, directory: OwnedFd, given: Given, bounds: Bounds) -> io::Result<Order> {
+    let arguments = recipe.command.into_iter().map(Order::word).collect::<io::Result<Vec<_>>>()?;
+    let variables = recipe.environment.into_iter().map(Order::variable);
+    Ok(Order {
+        program: arguments.first().cloned().ok_or(io::ErrorKind::InvalidInput)?,
+        arguments,
+        environment: variables.collect::<io::Result<_>>()?,
+        directory,
+        ends: [given.input, given.out, given.err],
+        has_terminal: given.has_terminal,
+        walls: recipe.walls,
+        bounds,
+    })
 }
 
 fn connect(input: Stdin, streams: Streams) -> io::Result<(Ends, Given)> {
@@ -115,17 +205,17 @@ fn connect(input: Stdin, streams: Streams) -> io::Result<(Ends, Given)> {
         Stdin::Open => {
             let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
             rustix::io::ioctl_fionbio(&ours, true)?;
-            (Some(ours), theirs.into())
+            (Some(ours), theirs)
         }
-        _ => (None, Stdio::null()),
+        _ => (None, nothing()?),
     };
-    let given = Given {
-        input: input_given,
-        out: out_given.into(),
-        err: err_given.into(),
-        has_terminal: false,
-    };
+    let given = Given { input: input_given, out: out_given, err: err_given, has_terminal: false };
     Ok((Ends { input, out, err }, given))
+}
+
+/// Who reads from it is at the end at once.
+fn nothing() -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// Our end does not wait; theirs does.
@@ -147,36 +237,10 @@ fn terminal(rows: u16, columns: u16) -> io::Result<(Ends, Given)> {
     tcsetwinsize(&theirs, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })?;
     rustix::io::ioctl_fionbio(&ours, true)?;
     let given = Given {
-        input: theirs.try_clone()?.into(),
-        out: theirs.try_clone()?.into(),
-        err: theirs.into(),
+        input: theirs.try_clone()?,
+        out: theirs.try_clone()?,
+        err: theirs,
         has_terminal: true,
     };
     Ok((Ends { input: Some(ours.try_clone()?), out: ours, err: None }, given))
-}
-
-/// What the child does before it becomes the program.
-fn settle(command: &mut Command, directory: OwnedFd, has_terminal: bool, walls: Walls) {
-    let parent = rustix::process::getpid();
-    let before = move || {
-        rustix::process::setsid()?;
-        if has_terminal {
-            // The terminal is what standard input is by now.
-            rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
-        }
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        if rustix::process::getppid() != Some(parent) {
-            // We were gone before we could be watched.
-            return Err(io::ErrorKind::Interrupted.into());
-        }
-        rustix::process::fchdir(&directory)?;
-        // Last, and after the handle was used.
-        walls.put_up()
-    };
-    #[expect(unsafe_code, reason = "std has no other door between fork and exec")]
-    // SAFETY: between fork and exec only system calls are made; what they need was made before, and nothing is allocated
-    // or locked (errors are numbers).
-    unsafe {
-        command.pre_exec(before);
-    }
 }

@@ -4,6 +4,7 @@
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use haft_core::{
@@ -13,9 +14,9 @@ use haft_core::{
 
 use super::{
     layout::{self, Access, Layout, Part},
-    rules,
+    notices, rules,
     scratch::{Scratch, Scratches},
-    syscalls::{self, Calls, Namespaces},
+    syscalls::{self, Calls, Internet, Namespaces},
 };
 use crate::programs::{
     fence::{Fence, Recipe, Site, Walls},
@@ -66,12 +67,13 @@ impl Bubblewrap {
         // In a network of its own there are no abstract sockets of others; in the machine's only the scopes keep them away.
         let unix = self.has_scopes || !launch.confinement.network;
         let landlock = if self.has_scopes { Some(rules::scopes_only()?) } else { None };
-        let calls = Calls { internet: true, unix, namespaces, attributes: true };
+        let calls = Calls { internet: Internet::Allowed, unix, namespaces, attributes: true };
         Ok(Walls {
             landlock,
             seccomp: Some(syscalls::program(calls)?),
             no_new_privileges: true,
             mounts: None,
+            reporter: None,
         })
     }
 
@@ -117,12 +119,15 @@ impl Fence for Bubblewrap {
         words.0.extend(places(&layout, &scratch));
         words.add(["--chdir".into(), site.path.clone().into_os_string(), "--".into()]);
         words.0.extend(local::command(&launch.program, site)?);
-        Ok(Recipe {
-            command: words.0,
-            environment: layout::environment(site, layout.tmp()),
-            walls: self.walls(launch)?,
-            is_whole: true,
-        })
+        let environment = layout::environment(site, layout.tmp());
+        let mut walls = self.walls(launch)?;
+        let behind = walls.seccomp.clone().unwrap_or_default();
+        let internet = Internet::of(launch.confinement.network);
+        let builder = Some(self.program.clone());
+        let arranged = notices::arrange(Arc::new(layout), internet, builder, behind);
+        let (reporter, listening) = arranged.unzip();
+        walls.reporter = reporter;
+        Ok(Recipe { command: words.0, environment, walls, is_whole: true, listening })
     }
 }
 

@@ -13,9 +13,9 @@ use haft_core::{
 use super::{
     layout::{self, Layout},
     mounts::Mounts,
-    probe, rules,
+    notices, probe, rules,
     scratch::Scratches,
-    syscalls::{self, Calls, Namespaces},
+    syscalls::{self, Calls, Internet, Namespaces},
 };
 use crate::programs::{
     fence::{Fence, Recipe, Site, Walls},
@@ -55,12 +55,13 @@ impl Landlock {
     fn with_mounts(&self, launch: &Launch, site: &Site) -> Result<Prepared, ToolError> {
         let scratch = self.scratches.of_session(&launch.session)?;
         let layout = Layout::of(site, launch.confinement.writes, &scratch)?;
-        let internet = launch.confinement.network;
+        let internet = Internet::of(launch.confinement.network);
         let calls =
             Calls { internet, unix: true, namespaces: Namespaces::Denied, attributes: true };
         let walls = walls(rules::of(&layout, rules::Secrets::Covered)?, calls)?;
         let mounts = Mounts::of(&layout, &scratch, &site.path)?;
-        let recipe = recipe(launch, site, layout.tmp(), walls)?;
+        let mut recipe = recipe(launch, site, layout.tmp(), walls)?;
+        report(&mut recipe, layout, calls)?;
         Ok(Prepared { recipe, mounts: Some(Arc::new(mounts)) })
     }
 
@@ -77,14 +78,13 @@ impl Landlock {
         }
         let scratch = self.scratches.of_session(&launch.session)?;
         let layout = Layout::of(site, false, &scratch)?;
-        let internet = launch.confinement.network;
+        let internet = Internet::of(launch.confinement.network);
         let calls =
             Calls { internet, unix: false, namespaces: Namespaces::Denied, attributes: false };
         let walls = walls(rules::of(&layout, rules::Secrets::Bare)?, calls)?;
-        Ok(Prepared {
-            recipe: recipe(launch, site, &scratch.tmp(), walls)?,
-            mounts: Some(Arc::new(Mounts::none())),
-        })
+        let mut recipe = recipe(launch, site, &scratch.tmp(), walls)?;
+        report(&mut recipe, layout, calls)?;
+        Ok(Prepared { recipe, mounts: Some(Arc::new(Mounts::none())) })
     }
 }
 
@@ -110,10 +110,22 @@ fn walls(rules: std::os::fd::OwnedFd, calls: Calls) -> Result<Walls, ToolError> 
         seccomp: Some(syscalls::program(calls)?),
         no_new_privileges: true,
         mounts: None,
+        reporter: None,
     })
+}
+
+/// Has it told what will be refused.
+fn report(recipe: &mut Recipe, layout: Layout, calls: Calls) -> Result<(), ToolError> {
+    let has_network = calls.internet == Internet::Allowed;
+    let internet = if has_network { calls.internet } else { Internet::DeniedByReport };
+    let behind = syscalls::program(Calls { internet, ..calls })?;
+    let arranged = notices::arrange(Arc::new(layout), internet, None, behind);
+    (recipe.walls.reporter, recipe.listening) = arranged.unzip();
+    Ok(())
 }
 
 fn recipe(launch: &Launch, site: &Site, tmp: &Path, walls: Walls) -> Result<Recipe, ToolError> {
     let command = local::command(&launch.program, site)?;
-    Ok(Recipe { command, environment: layout::environment(site, tmp), walls, is_whole: false })
+    let environment = layout::environment(site, tmp);
+    Ok(Recipe { command, environment, walls, is_whole: false, listening: None })
 }

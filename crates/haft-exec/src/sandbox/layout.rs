@@ -17,6 +17,8 @@ use crate::programs::fence::Site;
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) parts: Vec<Part>,
+    /// The directories of the person.
+    pub(crate) roots: Vec<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,7 +151,7 @@ impl Layout {
     /// # Errors
     /// Of kind `unavailable` when something of the workspace cannot be protected, or when the workspace is everything.
     pub(crate) fn of(site: &Site, writes: bool, scratch: &Scratch) -> Result<Self, ToolError> {
-        let mut layout = Self { parts: Vec::new() };
+        let mut layout = Self { parts: Vec::new(), roots: roots(site) };
         layout.show_system(site);
         layout.parts.push(Part::Private { at: "/tmp".into(), source: scratch.tmp() });
         layout.parts.push(Part::Private { at: SHARED_MEMORY.into(), source: scratch.shm() });
@@ -157,7 +159,7 @@ impl Layout {
         if let Some(home) = &home {
             layout.show(home.clone(), Access::Read);
         }
-        let roots = roots(site);
+        let roots = layout.roots.clone();
         if roots.iter().any(|root| root.parent().is_none()) {
             return Err(ToolError::unavailable(
                 "the workspace is `/`, and no sandbox goes around a whole machine",

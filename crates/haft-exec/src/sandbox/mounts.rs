@@ -144,6 +144,10 @@ impl Mounts {
         }
     }
 
+    pub(crate) fn makes_user_namespace(&self) -> bool {
+        self.user.is_some()
+    }
+
     /// `/proc`, `/sys` and `/dev`: of the last only what is harmless.
     fn add_kernel(&mut self) -> Result<(), ToolError> {
         for path in ["proc", "sys", "dev", "dev/pts", "run", "var"] {

@@ -22,12 +22,15 @@ use super::{
     mounts::Mounts,
     rules,
     scratch::{Scratch, Scratches},
-    syscalls::{self, Calls, Namespaces},
+    syscalls::{self, Calls, Internet, Namespaces},
     trial,
 };
 use crate::{
     Workspace,
-    programs::fence::{Fence, Recipe, Site, Walls},
+    programs::{
+        fence::{Fence, Recipe, Site, Walls},
+        limits::{Allowance, Held},
+    },
 };
 
 /// How it stands with one mechanism on this machine.
@@ -51,8 +54,13 @@ const ALLOW_NAMESPACES: &str = "allow user namespaces (sysctl user.max_user_name
 /// What each mechanism of the sandbox is worth on this machine. Tried once in the life of this process; the workspace says
 /// whether what is found suffices for it.
 pub fn verdicts(workspace: &Workspace) -> Vec<Verdict> {
-    let mut all =
-        vec![landlock().clone(), seccomp().clone(), mounts().clone(), bubblewrap().clone()];
+    let mut all = vec![
+        landlock().clone(),
+        seccomp().clone(),
+        mounts().clone(),
+        bubblewrap().clone(),
+        limits(),
+    ];
     let is_everything = workspace.roots.iter().any(|root| root.path.parent().is_none());
     if is_everything {
         all.push(Verdict {
@@ -63,6 +71,31 @@ pub fn verdicts(workspace: &Workspace) -> Vec<Verdict> {
         });
     }
     all
+}
+
+/// What keeps commands from taking all there is.
+fn limits() -> Verdict {
+    let (works, detail, advice) = match Allowance::default().held() {
+        Held::Group => (true, "a control group holds all commands together", None),
+        Held::Each => (
+            true,
+            "each process has limits of its own: no control group can be made",
+            Some(
+                "start haft where control groups are delegated (`systemd-run --user --scope haft …`)",
+            ),
+        ),
+        Held::MemoryOnly => (
+            false,
+            "nothing holds the number of processes: root without control groups",
+            Some("do not run haft as root, or let it make control groups"),
+        ),
+    };
+    Verdict {
+        mechanism: "limits",
+        works,
+        detail: detail.to_owned(),
+        advice: advice.map(str::to_owned),
+    }
 }
 
 /// The whole fence that needs no program.
@@ -253,7 +286,13 @@ impl Ground {
         let script = "echo x > .git/hooks/pre-commit && exit 20; echo x > made";
         let command = vec![shell.into(), "-c".into(), script.into()];
         let environment = self.site.environment.clone();
-        let recipe = Recipe { command, environment, walls: Walls::default(), is_whole: false };
+        let recipe = Recipe {
+            command,
+            environment,
+            walls: Walls::default(),
+            is_whole: false,
+            listening: None,
+        };
         self.end(Prepared { recipe, mounts: Some(Arc::new(mounts)) })
     }
 
@@ -298,14 +337,15 @@ fn launch(script: &str, writes: bool) -> Launch {
 
 /// A child that has put the wall up tries what it forbids, and what it does not.
 fn denied_calls() -> Result<(), ToolError> {
-    let calls =
-        Calls { internet: false, unix: true, namespaces: Namespaces::Denied, attributes: true };
+    let calls = Calls {
+        internet: Internet::Denied,
+        unix: true,
+        namespaces: Namespaces::Denied,
+        attributes: true,
+    };
     let seccomp = Some(syscalls::program(calls)?);
     let mut command = Command::new("/proc/self/exe");
-    trial::put_up(
-        &mut command,
-        Walls { seccomp, no_new_privileges: true, landlock: None, mounts: None },
-    );
+    trial::put_up(&mut command, Walls { seccomp, no_new_privileges: true, ..Walls::default() });
     let tries = || {
         let is_denied = |family: i32| {
             #[expect(unsafe_code, reason = "a plain call, between fork and exec")]

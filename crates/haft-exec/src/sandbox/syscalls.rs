@@ -15,14 +15,29 @@ use seccompiler::{
 /// What differs between the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Calls {
-    /// Sockets of the internet. Without them a machine can be reached by none.
-    pub(crate) internet: bool,
+    pub(crate) internet: Internet,
     /// Sockets with a path. Whoever allows them has hidden those of others.
     pub(crate) unix: bool,
     pub(crate) namespaces: Namespaces,
     /// Changing what a file is besides its content: mode, owner, times, attributes. Landlock does not see it, so where
     /// no mount is read-only it is denied everywhere.
     pub(crate) attributes: bool,
+}
+
+/// Sockets of the internet. Without them a machine can be reached by none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Internet {
+    Allowed,
+    Denied,
+    /// What reports refused calls refuses them.
+    DeniedByReport,
+}
+
+impl Internet {
+    /// In the words of a launch.
+    pub(crate) fn of(network: bool) -> Self {
+        if network { Self::Allowed } else { Self::Denied }
+    }
 }
 
 /// Who makes namespaces behind the wall.
@@ -222,8 +237,10 @@ fn rules(calls: Calls) -> Result<Rules, seccompiler::Error> {
     if calls.unix {
         families.push(libc::AF_UNIX);
     }
-    if calls.internet {
-        families.extend([libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]);
+    match calls.internet {
+        Internet::Allowed => families.extend([libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]),
+        Internet::DeniedByReport => families.extend([libc::AF_INET, libc::AF_INET6]),
+        Internet::Denied => {}
     }
     let families: Vec<u64> =
         families.iter().map(|family| u64::from(family.cast_unsigned())).collect();
@@ -335,7 +352,7 @@ mod tests {
     #[test]
     fn each_call_gets_its_answer_and_x32_has_no_numbers_of_its_own() {
         let calls = Calls {
-            internet: true,
+            internet: Internet::Allowed,
             unix: false,
             namespaces: Namespaces::Denied,
             attributes: false,

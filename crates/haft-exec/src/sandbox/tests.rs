@@ -35,6 +35,8 @@ use crate::{
     programs::fence::{Fence, Site},
 };
 
+mod refusals;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
     Landlock,
@@ -787,7 +789,10 @@ fn each_mechanism_is_found_working_by_using_it() {
     let field = Field::new();
     let found = verdicts(&field.site().workspace);
     let names: BTreeSet<&str> = found.iter().map(|verdict| verdict.mechanism).collect();
-    assert_eq!(names, BTreeSet::from(["landlock", "seccomp", "user namespaces", "bubblewrap"]));
+    assert_eq!(
+        names,
+        BTreeSet::from(["landlock", "seccomp", "user namespaces", "bubblewrap", "limits"])
+    );
     for verdict in &found {
         assert!(verdict.works, "this machine is one that has everything: {verdict:?}");
     }

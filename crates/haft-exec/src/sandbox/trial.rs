@@ -10,13 +10,14 @@ use std::{
     time::Duration,
 };
 
+use haft_core::commands::Refusal;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::MemfdFlags,
     process::{Pid, PidfdFlags},
 };
 
-use super::landlock::Prepared;
+use super::{landlock::Prepared, notices::Listening};
 use crate::programs::fence::Walls;
 
 /// How a trial went.
@@ -27,6 +28,9 @@ pub(crate) struct Outcome {
     pub(crate) signal: Option<i32>,
     /// What it said and complained about.
     pub(crate) output: String,
+    /// What the kernel has told us of.
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests look at it"))]
+    pub(crate) refused: Vec<Refusal>,
 }
 
 /// # Errors
@@ -39,17 +43,22 @@ pub(crate) fn run(prepared: Prepared, directory: &Path, limit: Duration) -> io::
     command.args(arguments).env_clear().envs(prepared.recipe.environment.iter().cloned());
     command.current_dir(directory);
     put_up(&mut command, Walls { mounts: prepared.mounts, ..prepared.recipe.walls });
-    finish(command, limit)
+    finish(command, prepared.recipe.listening, limit)
 }
 
 /// Runs it to its end, or to the limit.
 ///
 /// # Errors
 /// When it cannot be started.
-pub(crate) fn finish(mut command: Command, limit: Duration) -> io::Result<Outcome> {
+fn finish(
+    mut command: Command,
+    listening: Option<Listening>,
+    limit: Duration,
+) -> io::Result<Outcome> {
     let mut said = File::from(rustix::fs::memfd_create("haft-trial", MemfdFlags::CLOEXEC)?);
     command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said.try_clone()?);
     let mut child = command.spawn()?;
+    let noted = listening.map(Listening::begin).unwrap_or_default();
     let pid =
         i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
     let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
@@ -63,7 +72,7 @@ pub(crate) fn finish(mut command: Command, limit: Duration) -> io::Result<Outcom
     said.rewind()?;
     said.read_to_end(&mut output)?;
     let output = String::from_utf8_lossy(&output).into_owned();
-    Ok(Outcome { code: status.code(), signal: status.signal(), output })
+    Ok(Outcome { code: status.code(), signal: status.signal(), output, refused: noted.all() })
 }
 
 /// Has the child put them up around itself before it becomes the program.

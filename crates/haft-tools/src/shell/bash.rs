@@ -103,11 +103,12 @@ impl Output for Ran {
             && self.standing.left == 0
             && self.changed.is_empty();
         let words = words + &self.change_words() + self.fence_words();
+        let refusals = self.standing.refusals();
         match (self.text.trim_end(), is_plain_success) {
             ("", true) => format!("[no output; {words}]"),
-            ("", false) => format!("[{words}]"),
+            ("", false) => format!("[{words}]{refusals}"),
             (text, true) => text.to_owned(),
-            (text, false) => format!("{text}\n[{words}]"),
+            (text, false) => format!("{text}\n[{words}]{refusals}"),
         }
     }
 

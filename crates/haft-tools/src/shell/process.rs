@@ -90,7 +90,9 @@ pub struct Processes {
 impl Output for Processes {
     fn text(&self) -> String {
         let lines = self.processes.iter().map(|standing| match self.next {
-            Some(next) => format!("[{}; go on with from={next}]", standing.words()),
+            Some(next) => {
+                format!("[{}; go on with from={next}]{}", standing.words(), standing.refusals())
+            }
             None => format!("{}: {} ({})", standing.id, standing.words(), standing.command),
         });
         let lines: Vec<String> = lines.collect();

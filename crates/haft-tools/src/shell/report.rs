@@ -2,7 +2,7 @@
 
 use haft_core::{
     ToolError,
-    commands::{Piece, Process, State, Status, Stream},
+    commands::{Piece, Process, Refusal, State, Status, Stream},
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,6 +11,8 @@ use crate::text::terminal;
 
 /// How much of the beginning, and of the end, of an output is shown; the gate cuts further and keeps the rest.
 const SHOWN: usize = 1 << 20;
+/// So many refusals are put into the text; the data has more.
+const MOST_REFUSED: usize = 5;
 
 /// How a process stands.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -34,6 +36,9 @@ pub struct Standing {
     /// How many processes it has left behind that run on.
     #[serde(skip_serializing_if = "is_zero")]
     pub left: usize,
+    /// What it wanted and did not get from what stands around it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Refusal>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
@@ -53,6 +58,7 @@ impl Standing {
             ms,
             bytes,
             left,
+            refused: process.refusals(),
         }
     }
 
@@ -79,6 +85,15 @@ impl Standing {
             words += &format!("; {} {what} on, kill them with `process` and id={id}", self.left);
         }
         words
+    }
+
+    /// For whoever sees it fail: what it could not have, a line each.
+    pub(super) fn refusals(&self) -> String {
+        let has_failed = self.state.is_over() && self.exit_code != Some(0);
+        let shown = self.refused.iter().filter(|_| has_failed).take(MOST_REFUSED);
+        let lines = shown
+            .map(|Refusal { what, why, remedy }| format!("\n[refused: {what}: {why}; {remedy}]"));
+        lines.collect()
     }
 }
 

@@ -239,7 +239,7 @@ impl Desk {
             .surroundings(settings.surroundings())
             .paths(workspace.clone())
             .service::<dyn Disk>(workspace.clone())
-            .service(programs(&self.environment, settings.sandbox, workspace))
+            .service(programs(&self.environment, &settings, workspace))
             .policy(settings.policy)
             .limits(settings.limits)
             .redactor(Redactor::new(self.environment.secrets.iter().cloned()));

@@ -8,7 +8,7 @@ use std::{
 };
 
 use haft_core::{
-    Limits, Mode, ToolError, did_you_mean, nearest,
+    Mode, ToolError, did_you_mean, nearest,
     policy::{Action, AgentRules, Layer, LayerKind, Profile, Rule, SecretPath, Source},
 };
 use haft_exec::Around;
@@ -17,7 +17,10 @@ use toml::{
     de::{DeString, DeTable, DeValue},
 };
 
-use super::keys::{self, Table};
+use super::{
+    Sizes,
+    keys::{self, Table},
+};
 
 const ACTIONS: [Action; 3] = [Action::Allow, Action::Ask, Action::Deny];
 
@@ -74,42 +77,56 @@ pub(super) enum Limit {
     ContentBytes,
     ContentLines,
     ApprovalWait,
+    Processes,
+    MemoryMb,
 }
 
 impl Limit {
-    pub(super) const ALL: [(&'static str, Self); 4] = [
+    pub(super) const ALL: [(&'static str, Self); 6] = [
         ("input_bytes", Self::InputBytes),
         ("content_bytes", Self::ContentBytes),
         ("content_lines", Self::ContentLines),
         ("approval_wait_secs", Self::ApprovalWait),
+        ("processes", Self::Processes),
+        ("memory_mb", Self::MemoryMb),
     ];
 
     pub(super) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, limit)| limit)
     }
 
+    /// What holds when nobody sets it, where that is the same on every machine.
+    pub(super) fn default(self) -> Option<usize> {
+        (self != Self::MemoryMb).then(|| self.of(&Sizes::default()))
+    }
+
     /// What it is now.
-    pub(super) fn of(self, limits: &Limits) -> usize {
+    pub(super) fn of(self, limits: &Sizes) -> usize {
+        let Sizes { calls: limits, commands } = limits;
+        let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         match self {
             Self::InputBytes => limits.input_bytes,
             Self::ContentBytes => limits.content_bytes,
             Self::ContentLines => limits.content_lines,
-            Self::ApprovalWait => {
-                usize::try_from(limits.approval_wait.as_secs()).unwrap_or(usize::MAX)
-            }
+            Self::ApprovalWait => number(limits.approval_wait.as_secs()),
+            Self::Processes => number(commands.processes),
+            Self::MemoryMb => number(commands.memory >> 20),
         }
     }
 
-    pub(super) fn set(self, limits: &mut Limits, value: usize) {
+    pub(super) fn set(self, limits: &mut Sizes, value: usize) {
+        let Sizes { calls: limits, commands } = limits;
         match self {
             Self::InputBytes => limits.input_bytes = value,
             Self::ContentBytes => limits.content_bytes = value,
             Self::ContentLines => limits.content_lines = value,
             Self::ApprovalWait => limits.approval_wait = Duration::from_secs(value as u64),
+            Self::Processes => commands.processes = value as u64,
+            Self::MemoryMb => commands.memory = (value as u64).saturating_mul(1 << 20),
         }
     }
 
-    pub(super) fn lower(self, limits: &mut Limits, value: usize) {
+    pub(super) fn lower(self, limits: &mut Sizes, value: usize) {
         let present = self.of(limits);
         self.set(limits, value.min(present));
     }

@@ -1,7 +1,7 @@
 //! Every key that a config file may have: what the parser accepts, who may set it, and what the reference page and the
 //! schema say of it. One table, so that none of them can say something else.
 
-use haft_core::{Limits, Policy, policy::LayerKind};
+use haft_core::{Policy, policy::LayerKind};
 
 use super::file::Limit;
 
@@ -74,9 +74,7 @@ impl Key {
             Sort::Mode if table.header.is_empty() => {
                 Some(format!("\"{}\"", Policy::default().mode_for(None).name()))
             }
-            Sort::Limit => {
-                Limit::named(self.name).map(|limit| limit.of(&Limits::default()).to_string())
-            }
+            Sort::Limit => Limit::named(self.name)?.default().map(|number| number.to_string()),
             Sort::Word(words) => words.first().map(|word| format!("\"{word}\"")),
             _ => None,
         }
@@ -227,6 +225,20 @@ pub(crate) const LIMITS: Table = Table {
             "How long a question waits for an answer, in seconds.",
             "300",
         ),
+        key(
+            "processes",
+            Sort::Limit,
+            EVERYBODY,
+            "How many processes and threads commands may have at once, all together.",
+            "500",
+        ),
+        key(
+            "memory_mb",
+            Sort::Limit,
+            EVERYBODY,
+            "How much memory commands may use, all together, in megabytes. Without it: three quarters of the machine's.",
+            "8192",
+        ),
     ],
 };
 
@@ -298,7 +310,9 @@ mod tests {
     fn every_limit_has_a_key_and_a_default() {
         let with_default =
             LIMITS.keys.iter().filter(|key| key.default(&LIMITS).is_some()).map(|key| key.name);
-        assert!(with_default.eq(Limit::ALL.iter().map(|(name, _)| *name)));
+        let the_same_everywhere = Limit::ALL.iter().filter(|(_, limit)| limit.default().is_some());
+        assert!(with_default.eq(the_same_everywhere.map(|(name, _)| *name)));
+        assert!(LIMITS.keys.iter().map(|key| key.name).eq(Limit::ALL.map(|(name, _)| name)));
         assert_eq!(
             ROOT.key("approve").and_then(|key| key.default(&ROOT)).as_deref(),
             Some("\"contained\"")

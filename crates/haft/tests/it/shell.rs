@@ -244,3 +244,24 @@ fn a_long_output_is_cut_and_reading_on_is_possible() {
     let expected = String::from_utf8_lossy(&seq[1_500_000..1_500_100]).into_owned();
     assert!(text(&middle).starts_with(&expected), "{:.200}", text(&middle));
 }
+
+#[test]
+fn what_the_sandbox_refuses_is_told_with_its_path_and_a_way() {
+    let house = House::new();
+    let mut client = trusted(&house);
+    let refused = ask(&mut client, 1, "bash", json!({"command": "echo x > /etc/haft-test"}));
+    let told = "[refused: write /etc/haft-test: the sandbox shows it to be read only; write below the workspace or $TMPDIR]";
+    assert!(text(&refused).ends_with(told), "{refused:#}");
+    assert_eq!(refused["structuredContent"]["refused"][0]["what"], "write /etc/haft-test");
+    // What a command gets over is no concern of who reads its output.
+    let fine =
+        ask(&mut client, 2, "bash", json!({"command": "echo x > /etc/haft-test; echo fine"}));
+    assert!(!text(&fine).contains("refused:"), "{fine:#}");
+    assert_eq!(fine["structuredContent"]["refused"][0]["what"], "write /etc/haft-test");
+    let offline = ask(&mut client, 3, "bash", json!({"command": "exec 3<>/dev/tcp/192.0.2.1/80"}));
+    assert!(
+        text(&offline).contains("connect to 192.0.2.1:80: the command has no network"),
+        "{offline:#}"
+    );
+    assert!(text(&offline).contains("network=true"), "{offline:#}");
+}

@@ -1,0 +1,146 @@
+//! How much all programs of one haft may take together, so that one that forks or allocates without end meets a wall
+//! before the machine does. Where control groups can be had a group holds them all; otherwise each process gets limits of
+//! its own. In both cases the kernel takes programs first when memory runs out.
+
+mod group;
+
+use std::{fs, io, sync::OnceLock};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+pub(crate) use self::group::{Group, Hits};
+
+/// What programs may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// Processes and threads at once.
+    pub processes: u64,
+    /// Bytes of memory.
+    pub memory: u64,
+}
+
+impl Default for Allowance {
+    /// Enough for a build or a browser, and a quarter of the memory for everybody else.
+    fn default() -> Self {
+        Self { processes: 2048, memory: memory_of_machine() / 4 * 3 }
+    }
+}
+
+/// What holds them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// A control group, for all together.
+    Group,
+    /// Allowance of each process.
+    Each,
+    /// Nothing holds the number of processes of root without a control group.
+    MemoryOnly,
+}
+
+impl Allowance {
+    /// What would hold programs here; tried by making a group.
+    pub fn held(self) -> Held {
+        match Group::make(self) {
+            Some(_) => Held::Group,
+            None if rustix::process::getuid().is_root() => Held::MemoryOnly,
+            None => Held::Each,
+        }
+    }
+}
+
+/// What a child accepts before it becomes a program.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bounds {
+    processes: Option<u64>,
+    memory: Option<u64>,
+}
+
+impl Bounds {
+    /// For a child that a group holds there is nothing to add.
+    pub(crate) fn of(allowance: Allowance, is_in_group: bool) -> Self {
+        if is_in_group {
+            return Self::default();
+        }
+        // The kernel counts all processes of a person, so those that are there already are given on top.
+        let processes = tasks_now().map(|now| now + allowance.processes);
+        Self { processes, memory: Some(allowance.memory) }
+    }
+
+    /// In the child, for good. Nothing is allocated.
+    ///
+    /// # Errors
+    /// When the kernel does not take a limit.
+    pub(crate) fn accept(self) -> io::Result<()> {
+        for (resource, most) in [
+            (Resource::Nproc, self.processes),
+            (Resource::Data, self.memory),
+            // A memory image of a program that fails is of no use to anybody here, and may hold secrets.
+            (Resource::Core, Some(0)),
+        ] {
+            let Some(most) = most else { continue };
+            let known = getrlimit(resource).maximum;
+            let most = Some(known.map_or(most, |known| known.min(most)));
+            setrlimit(resource, Rlimit { current: most, maximum: most })?;
+        }
+        offer_first();
+        Ok(())
+    }
+}
+
+/// When memory runs out something has to go, and it should not be the person's editor. Not everybody may say so.
+fn offer_first() {
+    use rustix::fs::{CWD, Mode, OFlags, openat};
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    if let Ok(file) = openat(CWD, c"/proc/self/oom_score_adj", flags, Mode::empty()) {
+        let _ = rustix::io::write(&file, b"500");
+    }
+}
+
+/// How many threads there are on this machine.
+fn tasks_now() -> Option<u64> {
+    tasks_in(&fs::read_to_string("/proc/loadavg").ok()?)
+}
+
+fn tasks_in(load: &str) -> Option<u64> {
+    load.split_ascii_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
+}
+
+fn memory_of_machine() -> u64 {
+    static MEMORY: OnceLock<u64> = OnceLock::new();
+    *MEMORY.get_or_init(|| {
+        let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        // One that does not say is taken for a small one.
+        memory_in(&info).unwrap_or(4 << 30)
+    })
+}
+
+fn memory_in(info: &str) -> Option<u64> {
+    let line = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_tables_are_read() {
+        assert_eq!(tasks_in("0.48 1.17 1.04 2/345 12345\n"), Some(345));
+        assert_eq!(tasks_in("0.48"), None);
+        assert_eq!(memory_in("MemFree: 1 kB\nMemTotal:       24573 kB\n"), Some(24573 << 10));
+        assert_eq!(memory_in("MemTotal: much"), None);
+        assert!(tasks_now().is_some_and(|tasks| tasks > 0));
+        assert!(Allowance::default().memory > 0);
+    }
+
+    #[test]
+    fn who_is_in_a_group_needs_no_limits_of_its_own() {
+        let allowance = Allowance { processes: 10, memory: 1 << 30 };
+        let bounds = Bounds::of(allowance, true);
+        assert!(bounds.processes.is_none() && bounds.memory.is_none());
+        let bounds = Bounds::of(allowance, false);
+        assert!(bounds.processes.is_some_and(|most| most > 10), "on top of what is there");
+        assert_eq!(bounds.memory, Some(1 << 30));
+    }
+}

@@ -1,0 +1,214 @@
+//! What a sandboxed program wanted and did not get, told by the kernel and not guessed from what the program says. A second
+//! seccomp program has the kernel report each call that would change a file (and, without the network, each that would
+//! reach for it) to a thread of ours, which looks whether it goes beyond the fence, notes it, and lets it go on to where
+//! it fails. Nothing is decided here: a program that changes the path in between fools only the note.
+//!
+//! Calls that only read are not reported, there are too many of them.
+
+mod filter;
+mod kernel;
+
+use std::{
+    net::SocketAddr,
+    os::{
+        fd::{AsRawFd, OwnedFd, RawFd},
+        unix::ffi::OsStringExt,
+    },
+    path::{Component, Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+use haft_core::commands::Refusal;
+use seccompiler::sock_filter;
+
+use self::kernel::{Address, Notice};
+use super::{
+    layout::{Access, Layout},
+    syscalls::Internet,
+};
+
+/// A command that is refused a thousand times is refused for the same few reasons.
+const MOST: usize = 16;
+
+/// What the child puts up, and sends us what it gets for it.
+pub(crate) struct Reporter {
+    pub(crate) program: Arc<Vec<sock_filter>>,
+    /// The seccomp program for one that reports: it leaves to the report what is answered there.
+    pub(crate) behind: Arc<Vec<sock_filter>>,
+    socket: OwnedFd,
+}
+
+impl Reporter {
+    /// In the child. Nothing is allocated. False where the kernel does not have it, or where somebody listens already:
+    /// then nothing has changed.
+    pub(crate) fn begin(&self) -> bool {
+        match kernel::listen(&self.program) {
+            // Who cannot tell where it listens must not go on: its calls would be answered by nobody. The kernel answers
+            // them then with "no such call", which is a refusal.
+            Ok(listener) => kernel::send(self.socket.as_raw_fd(), listener).is_ok(),
+            Err(_) => false,
+        }
+    }
+}
+
+/// Our side of it.
+pub(crate) struct Listening {
+    socket: OwnedFd,
+    judge: Judge,
+}
+
+/// What is behind the fence, for telling what is not.
+struct Judge {
+    layout: Arc<Layout>,
+    internet: Internet,
+    /// Who builds the fence from inside, and is not meant.
+    builder: Option<PathBuf>,
+}
+
+/// What was refused so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Noted(Arc<Mutex<Vec<Refusal>>>);
+
+impl Noted {
+    pub(crate) fn all(&self) -> Vec<Refusal> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Refusal>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, refusal: Refusal) {
+        let mut all = self.lock();
+        if all.len() < MOST && !all.contains(&refusal) {
+            all.push(refusal);
+        }
+    }
+}
+
+/// The two sides, for one launch. None when there are no descriptors left: a command runs without being told about.
+pub(crate) fn arrange(
+    layout: Arc<Layout>,
+    internet: Internet,
+    builder: Option<PathBuf>,
+    behind: Arc<Vec<sock_filter>>,
+) -> Option<(Reporter, Listening)> {
+    let (theirs, ours) = kernel::pair().ok()?;
+    let reporter = Reporter { program: filter::program(internet), behind, socket: theirs };
+    Some((reporter, Listening { socket: ours, judge: Judge { layout, internet, builder } }))
+}
+
+impl Listening {
+    /// Once the child is the program. Its notes come as long as anything of it lives.
+    pub(crate) fn begin(self) -> Noted {
+        let noted = Noted::default();
+        let Ok(listener) = kernel::receive(&self.socket) else { return noted };
+        let notes = noted.clone();
+        let judge = self.judge;
+        // Should there be no thread, the listener is closed, and the kernel refuses what would be reported.
+        let _ = thread::Builder::new()
+            .name("haft-notices".to_owned())
+            .stack_size(128 << 10)
+            .spawn(move || attend(&listener, &judge, &notes));
+        noted
+    }
+}
+
+fn attend(listener: &OwnedFd, judge: &Judge, notes: &Noted) {
+    kernel::answer_on_the_same_core(listener);
+    while kernel::wait(listener) {
+        let Some(notice) = kernel::next(listener) else { continue };
+        let (refusal, is_answered_here) = judge.judge(&notice);
+        if let Some(refusal) = refusal {
+            notes.add(refusal);
+        }
+        kernel::answer(listener, &notice, is_answered_here);
+    }
+}
+
+impl Judge {
+    /// What is refused, if anything; and whether it is refused by us, since no other wall stands there.
+    fn judge(&self, notice: &Notice) -> (Option<Refusal>, bool) {
+        if filter::opens_internet(notice) {
+            return (Some(self.no_network("use the network".to_owned())), true);
+        }
+        if let Some((address, length)) = filter::address_of(notice) {
+            let refusal = match kernel::address(notice.pid, address, length) {
+                Some(Address::Internet(address)) => self.unreachable(address),
+                // One that is nowhere is not kept from anybody.
+                Some(Address::Path(path)) if path.exists() => {
+                    self.path("connect to", notice, None, &path)
+                }
+                _ => None,
+            };
+            return (refusal, false);
+        }
+        let paths = filter::paths_of(notice);
+        let refusal = paths.into_iter().flatten().find_map(|(directory, text)| {
+            let text = kernel::text(notice.pid, text)?;
+            self.path(
+                "write",
+                notice,
+                directory,
+                &PathBuf::from(std::ffi::OsString::from_vec(text)),
+            )
+        });
+        (refusal, false)
+    }
+
+    fn unreachable(&self, address: SocketAddr) -> Option<Refusal> {
+        let is_own = address.ip().is_loopback();
+        (self.internet != Internet::Allowed && !is_own)
+            .then(|| self.no_network(format!("connect to {address}")))
+    }
+
+    #[expect(clippy::unused_self, reason = "reads as what the judge says")]
+    fn no_network(&self, what: String) -> Refusal {
+        Refusal {
+            what,
+            why: "the command has no network".to_owned(),
+            remedy: "call again with network=true".to_owned(),
+        }
+    }
+
+    fn path(
+        &self,
+        verb: &str,
+        notice: &Notice,
+        directory: Option<RawFd>,
+        path: &Path,
+    ) -> Option<Refusal> {
+        let whole = if path.is_absolute() {
+            path.to_owned()
+        } else {
+            kernel::directory(notice.pid, directory)?.join(path)
+        };
+        let whole = fold(&whole);
+        let obstacle = self.layout.obstacle(&whole, Access::Write)?;
+        let is_builder = self.builder.as_ref().is_some_and(|builder| {
+            kernel::program(notice.pid).is_some_and(|program| program == *builder)
+        });
+        let (why, remedy) = obstacle.words();
+        (!is_builder).then(|| Refusal {
+            what: format!("{verb} {}", whole.display()),
+            why: why.to_owned(),
+            remedy: remedy.to_owned(),
+        })
+    }
+}
+
+/// Without `.` and `..`, by the letters.
+pub(super) fn fold(path: &Path) -> PathBuf {
+    let mut folded = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                folded.pop();
+            }
+            other => folded.push(other),
+        }
+    }
+    folded
+}

@@ -1,0 +1,263 @@
+//! The kernel's side of reports: how one listens, what is reported, how it is answered, and what the one who called has in
+//! its memory.
+
+use std::{
+    fs,
+    io::{self, IoSlice, IoSliceMut},
+    mem::MaybeUninit,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    os::{
+        fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd},
+        unix::{ffi::OsStringExt, fs::FileExt},
+    },
+    path::PathBuf,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+    net::{
+        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    },
+};
+use seccompiler::sock_filter;
+
+/// A call that waits for an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Notice {
+    pub(super) id: u64,
+    pub(super) pid: u32,
+    pub(super) call: i32,
+    pub(super) arguments: [u64; 6],
+}
+
+/// Where a program wants to connect to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Address {
+    Internet(SocketAddr),
+    Path(PathBuf),
+}
+
+/// Longer than any path the kernel takes.
+const LONGEST_PATH: usize = 4096;
+
+/// Child and parent, joined for one message.
+pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+}
+
+/// In the child: puts the program up, and answers with what hears its reports.
+pub(super) fn listen(program: &[sock_filter]) -> io::Result<RawFd> {
+    let program = libc::sock_fprog {
+        len: u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
+        filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut(),
+    };
+    #[expect(unsafe_code, reason = "seccompiler puts programs up without a listener only")]
+    // SAFETY: the kernel reads as many steps as are said to be there; both structures are laid out as in C.
+    let listener = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+            &raw const program,
+        )
+    };
+    match RawFd::try_from(listener) {
+        Ok(listener) if listener >= 0 => Ok(listener),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// In the child: hands it over. It closes by itself when the child is the program.
+pub(super) fn send(socket: RawFd, listener: RawFd) -> io::Result<()> {
+    #[expect(unsafe_code, reason = "between fork and exec there are only numbers")]
+    // SAFETY: both are open in the child until it is the program.
+    let (socket, listener) =
+        unsafe { (BorrowedFd::borrow_raw(socket), BorrowedFd::borrow_raw(listener)) };
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut message = SendAncillaryBuffer::new(&mut space);
+    let handles = [listener];
+    message.push(SendAncillaryMessage::ScmRights(&handles));
+    sendmsg(socket, &[IoSlice::new(b"l")], &mut message, SendFlags::empty())?;
+    Ok(())
+}
+
+/// What a child has handed over.
+pub(super) fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut message = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0; 1];
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut message, flags)?;
+    let mut handles = message.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut handles) => handles.next(),
+        _ => None,
+    });
+    handles.next().ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// Waits for a report. False when nothing is left that could report.
+pub(super) fn wait(listener: &OwnedFd) -> bool {
+    let mut watched = [PollFd::new(listener, PollFlags::IN)];
+    match poll(&mut watched, None) {
+        Err(Errno::INTR) => true,
+        Err(_) => false,
+        Ok(_) => watched.iter().all(|handle| handle.revents().contains(PollFlags::IN)),
+    }
+}
+
+/// As the kernel lays it out: `seccomp_notif`.
+#[repr(C)]
+#[derive(Default)]
+struct RawNotice {
+    id: u64,
+    pid: u32,
+    flags: u32,
+    call: i32,
+    architecture: u32,
+    instruction: u64,
+    arguments: [u64; 6],
+}
+
+/// `seccomp_notif_resp`.
+#[repr(C)]
+struct RawAnswer {
+    id: u64,
+    value: i64,
+    error: i32,
+    flags: u32,
+}
+
+const RECEIVE: u64 = 0xc050_2100;
+const SEND: u64 = 0xc018_2101;
+const SET_FLAGS: u64 = 0x4008_2104;
+const SAME_CORE: u64 = 1;
+/// Let the kernel do what was called.
+const GO_ON: u32 = 1;
+
+/// The one who called sleeps while we look, so that we may have its core; asking another awake takes longer. Since
+/// Linux 6.6; without it all is the same but slower.
+pub(super) fn answer_on_the_same_core(listener: &OwnedFd) {
+    #[expect(unsafe_code, reason = "rustix has no such call")]
+    // SAFETY: the argument is a number.
+    unsafe {
+        libc::ioctl(listener.as_raw_fd(), SET_FLAGS, SAME_CORE);
+    }
+}
+
+/// None when the one who called is gone by now.
+pub(super) fn next(listener: &OwnedFd) -> Option<Notice> {
+    let mut raw = RawNotice::default();
+    #[expect(unsafe_code, reason = "rustix has no such call")]
+    // SAFETY: the kernel writes one structure of this layout, which lives here and is all zeroes as it wants it.
+    let result = unsafe { libc::ioctl(listener.as_raw_fd(), RECEIVE, &raw mut raw) };
+    let RawNotice { id, pid, call, arguments, .. } = raw;
+    (result == 0).then_some(Notice { id, pid, call, arguments })
+}
+
+/// Lets the call go on, or refuses it.
+pub(super) fn answer(listener: &OwnedFd, notice: &Notice, is_refused: bool) {
+    let (error, flags) = if is_refused { (-libc::EPERM, 0) } else { (0, GO_ON) };
+    let mut raw = RawAnswer { id: notice.id, value: 0, error, flags };
+    #[expect(unsafe_code, reason = "rustix has no such call")]
+    // SAFETY: the kernel reads one structure of this layout. That the one who called is gone is no concern of ours.
+    unsafe {
+        libc::ioctl(listener.as_raw_fd(), SEND, &raw mut raw);
+    }
+}
+
+/// A text in the memory of another, up to its zero byte.
+pub(super) fn text(pid: u32, at: u64) -> Option<Vec<u8>> {
+    let memory = fs::File::open(format!("/proc/{pid}/mem")).ok()?;
+    let mut text = Vec::new();
+    let mut portion = [0; 256];
+    while text.len() < LONGEST_PATH {
+        let read = memory.read_at(&mut portion, at + text.len() as u64).ok()?;
+        let portion = portion.get(..read).filter(|portion| !portion.is_empty())?;
+        if let Some(end) = memchr::memchr(0, portion) {
+            text.extend_from_slice(portion.get(..end)?);
+            return Some(text);
+        }
+        text.extend_from_slice(portion);
+    }
+    None
+}
+
+/// What a process calls the current directory, or one that it has open.
+pub(super) fn directory(pid: u32, handle: Option<RawFd>) -> Option<PathBuf> {
+    let link = match handle {
+        Some(handle) if handle != libc::AT_FDCWD => format!("/proc/{pid}/fd/{handle}"),
+        _ => format!("/proc/{pid}/cwd"),
+    };
+    fs::read_link(link).ok()
+}
+
+/// The program that a process is.
+pub(super) fn program(pid: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/exe")).ok()
+}
+
+/// The address of a socket in the memory of another.
+pub(super) fn address(pid: u32, at: u64, length: u64) -> Option<Address> {
+    let mut bytes = vec![0; usize::try_from(length).ok()?.min(128)];
+    let memory = fs::File::open(format!("/proc/{pid}/mem")).ok()?;
+    memory.read_exact_at(&mut bytes, at).ok()?;
+    address_in(&bytes)
+}
+
+fn address_in(bytes: &[u8]) -> Option<Address> {
+    let family = i32::from(u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?));
+    let port = || Some(u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?));
+    match family {
+        libc::AF_INET => {
+            let address: [u8; 4] = bytes.get(4..8)?.try_into().ok()?;
+            Some(Address::Internet((Ipv4Addr::from(address), port()?).into()))
+        }
+        libc::AF_INET6 => {
+            let address: [u8; 16] = bytes.get(8..24)?.try_into().ok()?;
+            Some(Address::Internet((Ipv6Addr::from(address), port()?).into()))
+        }
+        libc::AF_UNIX => {
+            let path = bytes.get(2..)?.split(|byte| *byte == 0).next()?;
+            let path = PathBuf::from(std::ffi::OsString::from_vec(path.to_vec()));
+            // One without a path is somewhere else.
+            (!path.as_os_str().is_empty()).then_some(Address::Path(path))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_the_kernel_lays_them_out() {
+        let with = |family: i32, rest: &[u8]| {
+            let family = u16::try_from(family).expect("small").to_ne_bytes();
+            address_in(&[&family[..], rest].concat())
+        };
+        let four = with(libc::AF_INET, &[1, 187, 192, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(four, Some(Address::Internet("192.0.2.1:443".parse().expect("an address"))));
+        let mut rest = vec![0, 80, 0, 0, 0, 0];
+        rest.extend([0; 15]);
+        rest.push(1);
+        let six = with(libc::AF_INET6, &rest);
+        assert_eq!(six, Some(Address::Internet("[::1]:80".parse().expect("an address"))));
+        let path = with(libc::AF_UNIX, b"/run/x.sock\0rest");
+        assert_eq!(path, Some(Address::Path("/run/x.sock".into())));
+        assert_eq!(with(libc::AF_UNIX, b"\0abstract"), None);
+        assert_eq!(with(libc::AF_INET, &[1]), None);
+    }
+
+    #[test]
+    fn a_text_is_read_from_the_memory_of_a_process() {
+        let long = format!("/{}\0", "x".repeat(700));
+        let own = std::process::id();
+        let found = text(own, long.as_ptr() as u64).expect("our own memory");
+        assert_eq!(found.len(), 701);
+        assert_eq!(text(own, 1), None);
+    }
+}
