@@ -246,10 +246,7 @@ impl Grants {
     pub(crate) fn permits(&self, path: &Path, kind: fn(PathBuf) -> Access) -> bool {
         let Self(inner) = self;
         let access = kind(PathBuf::new());
-        let slot = &inner.ruled[usize::from(access.power() == Power::WriteFiles)];
-        let is_ruled =
-            *slot.get_or_init(|| inner.policy.has_path_rules(&inner.tool, &inner.agents, &access));
-        if is_ruled {
+        if self.is_ruled(&access) {
             let access = kind(path.to_owned());
             return self.covers(&access) && self.judge(&access).is_ok();
         }
@@ -261,6 +258,26 @@ impl Grants {
             _ => false,
         };
         inner.accesses.iter().any(covers) && !inner.policy.is_secret(path)
+    }
+
+    /// The same for what programs open, whatever was granted: only rules and secrecy are asked.
+    pub(crate) fn leaves_open(&self, path: &Path, kind: fn(PathBuf) -> Access) -> bool {
+        if self.is_ruled(&kind(PathBuf::new())) {
+            return !self.closes(&kind(path.to_owned()));
+        }
+        !self.0.policy.is_secret(path)
+    }
+
+    /// Whether any rule could close a path to this access.
+    fn is_ruled(&self, access: &Access) -> bool {
+        let Self(inner) = self;
+        let slot = &inner.ruled[usize::from(access.power() == Power::WriteFiles)];
+        *slot.get_or_init(|| inner.policy.has_path_rules(&inner.tool, &inner.agents, access))
+    }
+
+    /// Whose they are, for remembering what rules and secrecy say to them.
+    pub(crate) fn bearer(&self) -> String {
+        format!("{} {}", self.0.tool, self.0.agents.join(" "))
     }
 
     /// Whether a rule or secrecy closes this, whatever was granted.

@@ -10,7 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::{Access, BoxFuture, Call, Capability, ErrorKind, Grants, Need, Power, ToolError};
+use crate::{
+    Access, BoxFuture, Call, Capability, ErrorKind, Grants, Need, Power, ToolError, files::Warrant,
+};
 
 /// What runs programs. Whatever it starts has a session of its own, an environment of its own, and is gone as a whole when
 /// it is killed, or when this program is.
@@ -54,6 +56,8 @@ pub struct Launch {
     pub environment: Vec<(String, String)>,
     /// What it may do.
     pub confinement: Confinement,
+    /// What it may see of the files of the workspace. Executors without walls cannot hold it.
+    pub warrant: Warrant,
     /// What it reads.
     pub input: Stdin,
     /// Where its output goes.
@@ -281,6 +285,7 @@ impl Shell {
             directory: directory.to_owned(),
             environment: Vec::new(),
             confinement: Confinement { network: has(Power::Net), writes: has(Power::WriteFiles) },
+            warrant: Warrant::of_what_is_open(self.grants.clone()),
             input: Stdin::Closed,
             streams: Streams::Joined,
         }

@@ -11,6 +11,7 @@ mod search;
 mod survey;
 
 use std::{
+    fmt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -190,12 +191,42 @@ fn too_large(path: &Path, size: u64) -> ToolError {
 pub struct Warrant {
     grants: Option<Grants>,
     kind: fn(PathBuf) -> Access,
+    extent: Extent,
+}
+
+impl fmt::Debug for Warrant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Warrant({})", self.bearer())
+    }
+}
+
+/// How far a warrant goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// To what the call was granted.
+    Granted,
+    /// To all that neither a rule nor secrecy closes. For programs, which open what they like.
+    NotClosed,
 }
 
 impl Warrant {
     /// Asks nobody, for what a call reaches by another right than to its files.
     pub fn none() -> Self {
-        Self { grants: None, kind: Access::Read }
+        Self::granted(None, Access::Read)
+    }
+
+    fn granted(grants: Option<Grants>, kind: fn(PathBuf) -> Access) -> Self {
+        Self { grants, kind, extent: Extent::Granted }
+    }
+
+    /// To read all that is not closed to a call, whatever it was granted.
+    pub(crate) fn of_what_is_open(grants: Option<Grants>) -> Self {
+        Self { grants, kind: Access::Read, extent: Extent::NotClosed }
+    }
+
+    /// Whose it is: who asks the same gets the same answers.
+    pub fn bearer(&self) -> String {
+        self.grants.as_ref().map_or_else(String::new, Grants::bearer)
     }
 
     /// Whether this may be opened.
@@ -222,7 +253,10 @@ impl Warrant {
 
     /// The same for walks, which pass over what is closed: no message is made.
     pub fn permits(&self, path: &Path) -> bool {
-        self.grants.as_ref().is_none_or(|grants| grants.permits(path, self.kind))
+        self.grants.as_ref().is_none_or(|grants| match self.extent {
+            Extent::Granted => grants.permits(path, self.kind),
+            Extent::NotClosed => grants.leaves_open(path, self.kind),
+        })
     }
 }
 
@@ -246,7 +280,7 @@ impl Capability for ReadFiles {
 
     fn from_call(call: &Call) -> Result<Self, ToolError> {
         let grants = Some(call.grants().clone());
-        Ok(Self { disk: call.service()?, warrant: Warrant { grants, kind: Access::Read } })
+        Ok(Self { disk: call.service()?, warrant: Warrant::granted(grants, Access::Read) })
     }
 }
 
@@ -256,14 +290,14 @@ impl Capability for WriteFiles {
 
     fn from_call(call: &Call) -> Result<Self, ToolError> {
         let grants = Some(call.grants().clone());
-        Ok(Self { disk: call.service()?, warrant: Warrant { grants, kind: Access::Write } })
+        Ok(Self { disk: call.service()?, warrant: Warrant::granted(grants, Access::Write) })
     }
 }
 
 impl ReadFiles {
     /// Reads whatever the disk reaches; for calling a tool's function directly.
     pub fn unchecked(disk: Arc<dyn Disk>) -> Self {
-        Self { disk, warrant: Warrant { grants: None, kind: Access::Read } }
+        Self { disk, warrant: Warrant::granted(None, Access::Read) }
     }
 
     /// Whether a path that some other capability opened may be read. The path must be the real one.
@@ -342,7 +376,7 @@ impl ReadFiles {
 impl WriteFiles {
     /// Changes whatever the disk reaches; for calling a tool's function directly.
     pub fn unchecked(disk: Arc<dyn Disk>) -> Self {
-        Self { disk, warrant: Warrant { grants: None, kind: Access::Write } }
+        Self { disk, warrant: Warrant::granted(None, Access::Write) }
     }
 
     /// Every file there is, as it looks from outside.

@@ -1,6 +1,7 @@
 //! Programs: started, read, bounded and ended here, whatever stands around them.
 
 mod birth;
+pub(crate) mod closed;
 mod environment;
 mod family;
 pub(crate) mod fence;
@@ -31,6 +32,7 @@ use haft_core::{
 };
 
 use self::{
+    closed::Closures,
     family::Family,
     fence::{Fence, Site},
     limits::Allowance,
@@ -114,6 +116,7 @@ pub struct Programs {
     folder: Arc<Path>,
     known: Mutex<HashMap<String, Vec<Arc<Running>>>>,
     allowance: Allowance,
+    closures: Closures,
     /// Made when the first program is started.
     spawner: OnceLock<Spawner>,
     count: AtomicU64,
@@ -146,6 +149,7 @@ impl Programs {
             folder: folder.into(),
             known: Mutex::default(),
             allowance: Allowance::default(),
+            closures: Closures::default(),
             spawner: OnceLock::new(),
             count: AtomicU64::new(0),
             mark: format!("{}-{nanos:x}", std::process::id()),
@@ -197,7 +201,11 @@ impl Programs {
         let (directory, path) = self.workspace.directory(&launch.directory)?;
         let mut environment = environment::of(&self.environment, &launch.environment, mark)?;
         environment.push(("PWD".into(), path.clone().into()));
-        Ok(Site { workspace: self.workspace.clone(), directory, path, environment })
+        let closed = match self.fence()?.place() {
+            ExecutorPlace::Local => Arc::default(),
+            _ => self.closures.of(&self.workspace, &launch.warrant)?,
+        };
+        Ok(Site { workspace: self.workspace.clone(), directory, path, environment, closed })
     }
 
     fn run(&self, launch: &Launch, id: String) -> Result<Arc<Running>, ToolError> {

@@ -97,6 +97,9 @@ pub(crate) trait Visitor: Send {
 
     /// Looks at a file; breaking off ends the whole walk.
     fn meet(&mut self, file: &Met<'_>) -> ControlFlow<()>;
+
+    /// Passes by something that the warrant keeps closed.
+    fn pass(&mut self, _path: &Path, _is_directory: bool) {}
 }
 
 /// How a walk went.
@@ -337,7 +340,12 @@ impl Run<'_> {
         seen
     }
 
-    fn queue_directories<V>(&self, worker: &mut Worker<V>, folder: &Folder, new: &mut Vec<Task>) {
+    fn queue_directories<V: Visitor>(
+        &self,
+        worker: &mut Worker<V>,
+        folder: &Folder,
+        new: &mut Vec<Task>,
+    ) {
         let base = self.go_to(&mut worker.shown, folder);
         for name in worker.directories.iter() {
             worker.shown.truncate(base);
@@ -345,10 +353,14 @@ impl Run<'_> {
             let path = worker.shown.get(self.prefix.len()..).unwrap_or_default();
             let below = worker.shown.get(self.below..).unwrap_or_default();
             let is_wanted = self.walk.globs.is_none_or(|globs| globs.reach_into(below))
-                && !folder.rules.as_ref().is_some_and(|rules| rules.ignore(path, true))
-                && self.walk.warrant.permits(Path::new(OsStr::from_bytes(&worker.shown)));
-            if is_wanted {
-                new.push(Task::Directory { path: path.to_vec(), rules: folder.rules.clone() });
+                && !folder.rules.as_ref().is_some_and(|rules| rules.ignore(path, true));
+            let shown = Path::new(OsStr::from_bytes(&worker.shown));
+            match is_wanted.then(|| self.walk.warrant.permits(shown)) {
+                Some(true) => {
+                    new.push(Task::Directory { path: path.to_vec(), rules: folder.rules.clone() });
+                }
+                Some(false) => worker.visitor.pass(shown, true),
+                None => {}
             }
         }
     }
@@ -395,11 +407,14 @@ impl Run<'_> {
             let shown = Path::new(OsStr::from_bytes(&worker.shown));
             // The warrant last: it is dear.
             let is_wanted = self.walk.globs.is_none_or(|globs| globs.fit(below))
-                && !folder.rules.as_ref().is_some_and(|rules| rules.ignore(path, false))
-                && self.walk.warrant.permits(shown);
-            if is_wanted {
-                let met = Met { directory: &folder.handle, name, path: shown };
-                worker.visitor.meet(&met)?;
+                && !folder.rules.as_ref().is_some_and(|rules| rules.ignore(path, false));
+            match is_wanted.then(|| self.walk.warrant.permits(shown)) {
+                Some(true) => {
+                    let met = Met { directory: &folder.handle, name, path: shown };
+                    worker.visitor.meet(&met)?;
+                }
+                Some(false) => worker.visitor.pass(shown, false),
+                None => {}
             }
         }
         ControlFlow::Continue(())

@@ -14,6 +14,7 @@ use haft_core::{
     commands::{ExecutorPlace, Launch},
 };
 
+use super::closed::Closed;
 use crate::{
     Workspace,
     sandbox::{Listening, Mounts, Reporter},
@@ -42,6 +43,8 @@ pub(crate) struct Site {
     pub(crate) path: PathBuf,
     /// The whole environment of the program, secrets removed.
     pub(crate) environment: Vec<(OsString, OsString)>,
+    /// What of the workspace it must not see.
+    pub(crate) closed: Arc<Vec<Closed>>,
 }
 
 impl Site {

@@ -11,7 +11,7 @@ use std::{
 use haft_core::ToolError;
 
 use super::scratch::Scratch;
-use crate::programs::fence::Site;
+use crate::programs::{closed::Closed, fence::Site};
 
 /// Later parts lie on top of earlier ones.
 #[derive(Debug)]
@@ -175,6 +175,7 @@ impl Layout {
         let access = if writes { Access::Write } else { Access::Read };
         roots.iter().for_each(|root| layout.show(root.clone(), access));
         layout.hide_secrets(home.as_deref(), &roots);
+        layout.hide_closed(&site.closed);
         if writes {
             roots.iter().try_for_each(|root| layout.protect(root))?;
         }
@@ -243,6 +244,16 @@ impl Layout {
             let Ok(real) = path.canonicalize() else { continue };
             if (found.is_dir() || real.is_dir() || real.is_file()) && self.shows(&real) {
                 self.parts.push(Part::Hidden { is_directory: real.is_dir(), path: real });
+            }
+        }
+    }
+
+    fn hide_closed(&mut self, closed: &[Closed]) {
+        for Closed { path, is_directory } in closed {
+            // Nothing can be laid over a link; what it leads to is shown, hidden or not there by itself.
+            let is_there = fs::symlink_metadata(path).is_ok_and(|found| !found.is_symlink());
+            if is_there {
+                self.parts.push(Part::Hidden { path: path.clone(), is_directory: *is_directory });
             }
         }
     }

@@ -13,6 +13,7 @@ use std::{
 use haft_core::{
     ToolError,
     commands::{Confinement, Launch, Program, Stdin, Streams},
+    files::Warrant,
 };
 
 use super::{
@@ -262,7 +263,8 @@ impl Ground {
             ("HAFT", std::process::id().to_string().into()),
         ];
         let environment = environment.map(|(name, value)| (name.into(), value.into())).into();
-        Ok(Site { workspace: Arc::new(Workspace::open(&path)?), directory, path, environment })
+        let workspace = Arc::new(Workspace::open(&path)?);
+        Ok(Site { workspace, directory, path, environment, closed: Arc::default() })
     }
 
     fn hold(
@@ -332,6 +334,7 @@ fn launch(script: &str, writes: bool) -> Launch {
         confinement: Confinement { network: false, writes },
         input: Stdin::Closed,
         streams: Streams::Joined,
+        warrant: Warrant::none(),
     }
 }
 

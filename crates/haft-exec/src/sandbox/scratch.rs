@@ -13,7 +13,7 @@ use std::{
 };
 
 use haft_core::ToolError;
-use rustix::fs::FlockOperation;
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, mknodat};
 
 /// The places of one session.
 #[derive(Debug)]
@@ -91,8 +91,13 @@ impl Scratch {
             fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777))?;
         }
         fs::create_dir(self.nothing(true))?;
-        fs::write(self.nothing(false), "")?;
-        fs::set_permissions(self.nothing(false), fs::Permissions::from_mode(0o000))?;
+        // A device of no driver, which everybody may make: where devices do not count nobody can open it, root neither.
+        // An empty file would be taken for the file by who has the right to read it, and git would commit it.
+        let (kind, mode) = (FileType::CharacterDevice, Mode::empty());
+        if mknodat(CWD, self.nothing(false), kind, mode, 0).is_err() {
+            fs::write(self.nothing(false), "")?;
+            fs::set_permissions(self.nothing(false), fs::Permissions::from_mode(0o000))?;
+        }
         fs::set_permissions(self.nothing(true), fs::Permissions::from_mode(0o555))
     }
 

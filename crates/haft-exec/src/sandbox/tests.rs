@@ -19,6 +19,7 @@ use std::{
 use haft_core::{
     ErrorKind,
     commands::{Confinement, Launch, Program, Stdin, Streams},
+    files::Warrant,
 };
 
 use super::{
@@ -32,7 +33,10 @@ use super::{
 };
 use crate::{
     Workspace,
-    programs::fence::{Fence, Site},
+    programs::{
+        closed::Closed,
+        fence::{Fence, Site},
+    },
 };
 
 mod refusals;
@@ -125,6 +129,7 @@ impl Field {
             directory,
             path,
             environment,
+            closed: Arc::default(),
         }
     }
 
@@ -161,6 +166,7 @@ fn launch(program: Program, confinement: Confinement) -> Launch {
         confinement,
         input: Stdin::Closed,
         streams: Streams::Joined,
+        warrant: Warrant::none(),
     }
 }
 
@@ -828,4 +834,34 @@ fn what_does_not_work_is_refused_with_advice_and_nothing_else_is_taken_for_it() 
             assert!(error.next_step().contains("install it"), "{error:?}");
         }
     }
+}
+
+#[test]
+fn what_is_closed_in_the_workspace_cannot_be_read_by_anybody() {
+    let field = Field::new();
+    fs::write(field.at("workspace/.env"), "TOKEN=secret").expect("written");
+    fs::create_dir(field.at("workspace/keys")).expect("made");
+    fs::write(field.at("workspace/keys/a"), "secret").expect("written");
+    let root = field.at("workspace").canonicalize().expect("there");
+    let closed = |name: &str, is_directory| Closed { path: root.join(name), is_directory };
+    let gone = closed("gone", false);
+    for which in ALL {
+        let mut site = field.site();
+        site.closed = Arc::new(vec![closed(".env", false), gone.clone(), closed("keys", true)]);
+        let confinement = if *which == Bare { READS } else { WRITES };
+        let script = "cat .env src/main.c; ls keys; grep -rh secret . ; git add .env; rm -f .env; mv .env x; true";
+        let launch = launch(Program::Shell(script.to_owned()), confinement);
+        let prepared = field.prepared(*which, &launch, &site);
+        let outcome = trial::run(prepared, &site.path, Duration::from_secs(20)).expect("started");
+        assert!(!outcome.output.contains("secret"), "{which:?}: {outcome:?}");
+        assert!(outcome.output.contains(".env: Permission denied"), "{which:?}: {outcome:?}");
+        assert!(outcome.output.contains("int main"), "{which:?}: {outcome:?}");
+    }
+    assert_eq!(fs::read_to_string(field.at("workspace/.env")).expect("there"), "TOKEN=secret");
+    let listed = Command::new("git")
+        .args(["ls-files", "--cached"])
+        .current_dir(field.at("workspace"))
+        .output()
+        .expect("git is there");
+    assert!(listed.stdout.is_empty(), "{listed:?}");
 }

@@ -265,3 +265,26 @@ fn what_the_sandbox_refuses_is_told_with_its_path_and_a_way() {
     );
     assert!(text(&offline).contains("network=true"), "{offline:#}");
 }
+
+#[test]
+fn secrets_of_the_workspace_are_closed_to_commands_too() {
+    let house = House::new().user_config("deny = [\"read(deep/private/**)\"]\n");
+    fs::create_dir_all(house.path("project/deep/private")).expect("made");
+    for (file, content) in [
+        (".env", "A=1secret"),
+        ("deep/.env", "B=2secret"),
+        ("deep/private/x", "3secret"),
+        ("plain", "4open"),
+    ] {
+        fs::write(house.path(&format!("project/{file}")), content).expect("written");
+    }
+    fs::write(house.path("project/.gitignore"), ".env\n").expect("written");
+    let mut client = trusted(&house);
+    let all = json!({"command": "grep -rh . . ; cat .env deep/.env deep/private/x"});
+    let found = ask(&mut client, 1, "bash", all);
+    assert!(text(&found).contains("4open"), "{found:#}");
+    assert!(!text(&found).contains("secret"), "{found:#}");
+    fs::write(house.path("project/id_rsa"), "5secret").expect("written");
+    let later = ask(&mut client, 2, "bash", json!({"command": "cat id_rsa plain"}));
+    assert!(text(&later).contains("4open") && !text(&later).contains("secret"), "{later:#}");
+}
