@@ -15,6 +15,7 @@
 mod bubblewrap;
 mod landlock;
 mod layout;
+mod machine;
 mod mounts;
 mod notices;
 mod obstacles;

@@ -94,6 +94,11 @@ pub(crate) struct Walls {
 }
 
 impl Walls {
+    /// Whether it will have mounts of its own.
+    pub(crate) fn has_mounts(&self) -> bool {
+        self.mounts.as_ref().is_some_and(|mounts| mounts.has_namespace())
+    }
+
     /// Whether it will be one's own person in a namespace of its own.
     pub(crate) fn makes_user_namespace(&self) -> bool {
         self.mounts.as_ref().is_some_and(|mounts| mounts.makes_user_namespace())

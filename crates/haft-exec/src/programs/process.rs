@@ -50,6 +50,7 @@ pub(crate) struct Running {
     is_whole: bool,
     wishes: Wishes,
     handle: OwnedFd,
+    space: Mutex<Option<OwnedFd>>,
     input: Mutex<Option<Arc<Watched>>>,
     reads: Stdin,
     out: Log,
@@ -104,6 +105,7 @@ impl Running {
             is_whole,
             wishes,
             handle: born.handle.try_clone()?,
+            space: Mutex::new(born.space),
             input: Mutex::new(input),
             reads,
             out,
@@ -193,6 +195,15 @@ impl Running {
         drop(end);
         *self.input() = None;
         self.tell();
+        self.leave_space();
+    }
+
+    /// Taking mounts down takes time, which nobody should wait for.
+    fn leave_space(&self) {
+        let space = self.space.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(space) = space {
+            tokio::task::spawn_blocking(move || drop(space));
+        }
     }
 
     /// Lets the system forget it, and its number be given to another. Nobody is looked for by that number afterwards.

@@ -32,6 +32,9 @@ const MOST_THREADS: usize = 4;
 pub(crate) struct Born {
     pub(crate) pid: Pid,
     pub(crate) handle: OwnedFd,
+    /// Its mounts, if they are its own. As long as somebody holds them the kernel does not take them down, which its end
+    /// would have to wait for.
+    pub(crate) space: Option<OwnedFd>,
     pub(crate) ends: Ends,
 }
 
@@ -73,11 +76,18 @@ struct Queue {
     is_closed: bool,
 }
 
+/// A child as the thread that made it sees it.
+struct Child {
+    pid: Pid,
+    handle: OwnedFd,
+    space: Option<OwnedFd>,
+}
+
 struct Job {
     recipe: Recipe,
     directory: OwnedFd,
     given: Given,
-    answer: mpsc::Sender<io::Result<(Pid, OwnedFd)>>,
+    answer: mpsc::Sender<io::Result<Child>>,
 }
 
 impl Spawner {
@@ -105,8 +115,8 @@ impl Spawner {
         let (answer, born) = mpsc::channel();
         self.add(Job { recipe, directory, given, answer })?;
         let gone = || io::Error::other("the thread that starts programs is gone");
-        let (pid, handle) = born.recv().map_err(|_| gone())??;
-        Ok(Born { pid, handle, ends })
+        let Child { pid, handle, space } = born.recv().map_err(|_| gone())??;
+        Ok(Born { pid, handle, space, ends })
     }
 
     /// What holds all programs together, if anything does.
@@ -152,7 +162,9 @@ impl Work {
                     Some(stand) => stand,
                     none => none.insert(Stand::new()?),
                 };
-                stand.bear(&order, birthplace)
+                let (pid, handle) = stand.bear(&order, birthplace)?;
+                let space = order.walls.has_mounts().then(|| mounts_of(pid)).flatten();
+                Ok(Child { pid, handle, space })
             });
             let _ = answer.send(born);
         }
@@ -172,6 +184,12 @@ impl Work {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What is gone already needs nobody to hold its mounts.
+fn mounts_of(pid: Pid) -> Option<OwnedFd> {
+    let path = format!("/proc/{}/ns/mnt", pid.as_raw_nonzero());
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
 fn order(recipe: Recipe, directory: OwnedFd, given: Given, bounds: Bounds) -> io::Result<Order> {

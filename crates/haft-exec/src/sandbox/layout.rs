@@ -10,7 +10,10 @@ use std::{
 
 use haft_core::ToolError;
 
-use super::scratch::Scratch;
+use super::{
+    machine::{Machine, Secret},
+    scratch::Scratch,
+};
 use crate::programs::{closed::Closed, fence::Site};
 
 /// Later parts lie on top of earlier ones.
@@ -42,121 +45,15 @@ pub(crate) enum Access {
 /// Programs share memory by files there.
 pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
 
-/// Where programs, their libraries and their settings are. `/var` is not: it holds other programs' data.
-const SYSTEM: &[&str] = &[
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu",
-    "/snap",
-];
-/// What links of `/etc` lead to, and what is needed to find names of the network.
-const SYSTEM_ELSEWHERE: &[&str] = &[
-    "/run/current-system",
-    "/run/systemd/resolve/resolv.conf",
-    "/run/systemd/resolve/stub-resolv.conf",
-    "/run/resolvconf/resolv.conf",
-];
-/// Of `/etc` these are for the machine alone, and root could read them.
-const SYSTEM_SECRETS: &[&str] = &[
-    "/etc/shadow",
-    "/etc/shadow-",
-    "/etc/gshadow",
-    "/etc/gshadow-",
-    "/etc/sudoers",
-    "/etc/sudoers.d",
-    "/etc/ssl/private",
-    "/etc/ssh/ssh_host_rsa_key",
-    "/etc/ssh/ssh_host_ecdsa_key",
-    "/etc/ssh/ssh_host_ed25519_key",
-    "/etc/krb5.keytab",
-    "/etc/NetworkManager/system-connections",
-    "/etc/wireguard",
-];
-/// Of a home these are nobody's business: keys, tokens, browsers, histories, and sockets that act for the person.
-const HOME_SECRETS: &[&str] = &[
-    ".ssh",
-    ".aws",
-    ".azure",
-    ".gnupg",
-    ".docker",
-    ".kube",
-    ".netrc",
-    "_netrc",
-    ".npmrc",
-    ".yarnrc.yml",
-    ".pypirc",
-    ".pgpass",
-    ".my.cnf",
-    ".git-credentials",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".gem/credentials",
-    ".m2/settings.xml",
-    ".gradle/gradle.properties",
-    ".terraform.d/credentials.tfrc.json",
-    ".password-store",
-    ".1password",
-    ".vault-token",
-    ".config/gh",
-    ".config/glab-cli",
-    ".config/hub",
-    ".config/gcloud",
-    ".config/git/credentials",
-    ".config/op",
-    ".config/containers/auth.json",
-    ".config/google-chrome",
-    ".config/chromium",
-    ".config/BraveSoftware",
-    ".config/microsoft-edge",
-    ".config/vivaldi",
-    ".config/opera",
-    ".config/haft",
-    ".config/rclone",
-    ".config/sops",
-    ".config/age",
-    ".mozilla",
-    ".thunderbird",
-    "snap/firefox",
-    "snap/chromium",
-    ".var/app",
-    ".local/share/keyrings",
-    ".local/share/kwalletd",
-    ".pki",
-    ".Xauthority",
-    ".ICEauthority",
-    ".bash_history",
-    ".zsh_history",
-    ".zhistory",
-    ".history",
-    ".sh_history",
-    ".local/share/fish/fish_history",
-    ".python_history",
-    ".node_repl_history",
-    ".psql_history",
-    ".mysql_history",
-    ".sqlite_history",
-    ".rediscli_history",
-    ".lesshst",
-    ".viminfo",
-    ".claude/.credentials.json",
-    ".claude.json",
-    ".codex/auth.json",
-    ".gemini/oauth_creds.json",
-    ".colima",
-    ".lima",
-    ".rd",
-    ".orbstack",
-    ".minikube",
-];
-
 impl Layout {
     /// # Errors
     /// Of kind `unavailable` when something of the workspace cannot be protected, or when the workspace is everything.
     pub(crate) fn of(site: &Site, writes: bool, scratch: &Scratch) -> Result<Self, ToolError> {
-        let mut layout = Self { parts: Vec::new(), roots: roots(site) };
-        layout.show_system(site);
+        let machine = Machine::seen_by(site);
+        let mut layout = Self { parts: machine.system.clone(), roots: roots(site) };
         layout.parts.push(Part::Private { at: "/tmp".into(), source: scratch.tmp() });
         layout.parts.push(Part::Private { at: SHARED_MEMORY.into(), source: scratch.shm() });
-        let home = home(site);
-        if let Some(home) = &home {
+        if let Some(home) = &machine.home {
             layout.show(home.clone(), Access::Read);
         }
         let roots = layout.roots.clone();
@@ -174,7 +71,7 @@ impl Layout {
         });
         let access = if writes { Access::Write } else { Access::Read };
         roots.iter().for_each(|root| layout.show(root.clone(), access));
-        layout.hide_secrets(home.as_deref(), &roots);
+        layout.hide_secrets(&machine.secrets);
         layout.hide_closed(&site.closed);
         if writes {
             roots.iter().try_for_each(|root| layout.protect(root))?;
@@ -195,55 +92,19 @@ impl Layout {
         self.parts.push(Part::Shown { path, access });
     }
 
-    fn show_system(&mut self, site: &Site) {
-        for path in SYSTEM.iter().map(Path::new) {
-            match fs::symlink_metadata(path) {
-                Ok(found) if found.is_symlink() => {
-                    let Ok(to) = fs::read_link(path) else { continue };
-                    self.parts.push(Part::Link { at: path.into(), to });
-                }
-                Ok(found) if found.is_dir() => self.show(path.into(), Access::Read),
-                _ => {}
-            }
-        }
-        self.parts.push(Part::Link { at: "/var/run".into(), to: "../run".into() });
-        let elsewhere = SYSTEM_ELSEWHERE.iter().map(PathBuf::from).filter(|path| path.exists());
-        elsewhere.for_each(|path| self.show(path, Access::Read));
-        let folders: Vec<PathBuf> =
-            variable(site, "PATH").map(std::env::split_paths).into_iter().flatten().collect();
-        for folder in folders {
-            let Ok(folder) = folder.canonicalize() else { continue };
-            // A person's whole home or disk is not opened because it is in the path.
-            if folder.is_dir()
-                && folder.components().count() > 2
-                && !self.shows(&folder)
-                && home(site).is_none_or(|home| !folder.starts_with(home))
-            {
-                self.show(folder, Access::Read);
-            }
-        }
-    }
-
     fn shows(&self, path: &Path) -> bool {
         self.parts
             .iter()
             .any(|part| matches!(part, Part::Shown { path: shown, .. } if path.starts_with(shown)))
     }
 
-    fn hide_secrets(&mut self, home: Option<&Path>, roots: &[PathBuf]) {
-        let of_home =
-            home.into_iter().flat_map(|home| HOME_SECRETS.iter().map(|name| home.join(name)));
-        for path in SYSTEM_SECRETS.iter().map(PathBuf::from).chain(of_home) {
+    fn hide_secrets(&mut self, secrets: &[Secret]) {
+        for Secret { named, real, is_directory } in secrets {
             // A person who works in such a place has given it.
-            let is_given = roots.iter().any(|root| root.starts_with(&path));
-            let Ok(found) = fs::symlink_metadata(&path) else { continue };
-            if is_given {
-                continue;
-            }
-            // Nothing can be laid over a link, only over what it leads to.
-            let Ok(real) = path.canonicalize() else { continue };
-            if (found.is_dir() || real.is_dir() || real.is_file()) && self.shows(&real) {
-                self.parts.push(Part::Hidden { is_directory: real.is_dir(), path: real });
+            let is_given = self.roots.iter().any(|root| root.starts_with(named));
+            if !is_given && self.shows(real) {
+                let path = real.clone();
+                self.parts.push(Part::Hidden { path, is_directory: *is_directory });
             }
         }
     }
@@ -325,20 +186,6 @@ pub(crate) fn roots(site: &Site) -> Vec<PathBuf> {
     roots.sort();
     roots.dedup();
     roots
-}
-
-/// The home, if it is one: neither the whole disk nor a directory right at its top that everybody shares.
-fn home(site: &Site) -> Option<PathBuf> {
-    let home = PathBuf::from(variable(site, "HOME")?).canonicalize().ok()?;
-    let is_shared =
-        ["/", "/home", "/tmp", "/var", "/usr", "/etc", "/dev", "/proc", "/sys", "/run", "/mnt"]
-            .iter()
-            .any(|path| home == Path::new(path));
-    (!is_shared).then_some(home)
-}
-
-pub(crate) fn variable<'a>(site: &'a Site, name: &str) -> Option<&'a OsStr> {
-    site.environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
 }
 
 /// What would lead a program to something that acts for the person.

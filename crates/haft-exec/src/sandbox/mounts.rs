@@ -144,6 +144,10 @@ impl Mounts {
         }
     }
 
+    pub(crate) fn has_namespace(&self) -> bool {
+        self.has_namespace
+    }
+
     pub(crate) fn makes_user_namespace(&self) -> bool {
         self.user.is_some()
     }
@@ -219,9 +223,11 @@ impl Mounts {
         mount(Some(c"tmpfs"), BASE, Some(c"tmpfs"), flags, Some(c"mode=755,size=1m"))?;
         enter(BASE)?;
         self.steps.iter().try_for_each(|step| step.take(&trees))?;
-        // From here on the new root is the root.
-        call(libc::SYS_pivot_root, [pointer(c"."), pointer(c"."), 0, 0, 0])?;
-        call(libc::SYS_umount2, [pointer(c"."), arg(libc::MNT_DETACH), 0, 0, 0])?;
+        // From here on the new root is the root, and lies on the old one for good: who has no right over mounts and roots
+        // cannot look below. `pivot_root` would visit every thread of the machine, and taking the old one away would wait
+        // for all cores.
+        mount(Some(c"."), c"/", None, libc::MS_MOVE, None)?;
+        call(libc::SYS_chroot, [pointer(c"."), 0, 0, 0, 0])?;
         enter(c"/")?;
         set_attributes(libc::AT_FDCWD, c"/", READ_ONLY, 0)?;
         if let Some(rules) = rules {
