@@ -45,7 +45,9 @@ async fn a_bomb_of_processes_is_bounded_and_goes(around: Around) {
     let text = format!("{word}() {{ {word} | {word} & }}; {word}; echo lit; sleep 600");
     let (_power, process) = start(around, &place, &text);
     wait(&*process, |_| said(&*process, Stream::Out).contains("retry")).await;
-    assert!(count(&word) <= 150, "{} of them", count(&word));
+    // A group holds exactly so many; of a person's own processes those of all others are given on top.
+    let most = if held == Held::Group { 100 } else { 2_000 };
+    assert!(count(&word) <= most, "{} of them", count(&word));
     check_told(&*process, "start a process");
     process.kill(Killed::OnRequest).await;
     assert_eq!(count(&word), 0);
