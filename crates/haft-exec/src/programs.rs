@@ -1,6 +1,6 @@
 //! Programs: started, read, bounded and ended here, whatever stands around them.
 
-mod environment;
+pub(crate) mod environment;
 mod family;
 pub(crate) mod fence;
 pub(crate) mod local;
@@ -8,7 +8,7 @@ mod log;
 mod orphans;
 mod process;
 mod sockets;
-mod spawn;
+pub(crate) mod spawn;
 mod watched;
 
 use std::{
@@ -29,13 +29,14 @@ use haft_core::{
 
 use self::{
     family::Family,
-    fence::{Fence, Recipe, Site},
+    fence::{Fence, Site},
     local::Local,
     log::Log,
     process::{Parts, Running},
 };
 use crate::{
-    Workspace,
+    ContainerSettings, Workspace,
+    container::{self, Container},
     sandbox::{self, Wanted},
 };
 
@@ -52,7 +53,7 @@ const QUOTA: u64 = 256 << 20;
 static HAS_STARTED: AtomicBool = AtomicBool::new(false);
 
 /// What stands around programs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Around {
     /// The strongest sandbox that works here, or nothing where none does.
     #[default]
@@ -63,29 +64,38 @@ pub enum Around {
     Landlock,
     /// The program `bwrap`.
     Bubblewrap,
+    /// A container; without one nothing runs.
+    Container(Arc<ContainerSettings>),
     /// Nothing.
     Nothing,
 }
 
 impl Around {
-    /// Whether programs are really kept in. Found out by trying, once in the life of this process.
-    pub fn works(self) -> bool {
+    /// Whether programs are really kept in, or else do not run. Found out by trying, once in the life of this process;
+    /// containers are not tried, because without one nothing runs.
+    pub fn works(&self) -> bool {
         // Making a fence opens nothing; it only asks what works.
-        self.wanted().is_some_and(|wanted| sandbox::fence(wanted, Path::new("/var/tmp")).is_ok())
+        matches!(self, Self::Container(_))
+            || self
+                .wanted()
+                .is_some_and(|wanted| sandbox::fence(wanted, Path::new("/var/tmp")).is_ok())
     }
 
-    fn wanted(self) -> Option<Wanted> {
+    fn wanted(&self) -> Option<Wanted> {
         match self {
-            Self::Nothing => None,
+            Self::Nothing | Self::Container(_) => None,
             Self::Auto | Self::Sandbox => Some(Wanted::Auto),
             Self::Landlock => Some(Wanted::Landlock),
             Self::Bubblewrap => Some(Wanted::Bubblewrap),
         }
     }
 
-    fn fence(self, folder: &Path) -> Result<Box<dyn Fence>, String> {
+    fn fence(&self, folder: &Path, variables: &Variables) -> Result<Box<dyn Fence>, String> {
+        if let Self::Container(settings) = self {
+            return Ok(Box::new(Container::new(settings.clone(), variables)));
+        }
         match self.wanted() {
-            Some(wanted) if self != Self::Auto || self.works() => {
+            Some(wanted) if *self != Self::Auto || self.works() => {
                 sandbox::fence(wanted, folder).map_err(|error| error.message().to_owned())
             }
             _ => Ok(Box::new(Local)),
@@ -151,6 +161,7 @@ impl Programs {
     /// never go.
     pub fn end_everything() {
         if HAS_STARTED.load(Ordering::Acquire) {
+            container::end_everything();
             family::end_all(&format!("{}-", std::process::id()));
         }
     }
@@ -167,7 +178,7 @@ impl Programs {
     /// # Errors
     /// Of kind `unavailable` when what is wanted cannot be had; nothing runs with less.
     fn fence(&self) -> Result<&dyn Fence, ToolError> {
-        let chosen = self.fence.get_or_init(|| self.wanted.fence(&self.folder));
+        let chosen = self.fence.get_or_init(|| self.wanted.fence(&self.folder, &self.environment));
         match chosen {
             Ok(fence) => Ok(&**fence),
             Err(reason) => Err(ToolError::unavailable(reason.as_str())
@@ -187,7 +198,7 @@ impl Programs {
         let mark = format!("{}-{id}", self.mark);
         let site = self.site(launch, &mark)?;
         let recipe = self.fence()?.recipe(launch, &site)?;
-        let Recipe { is_whole, .. } = recipe;
+        let (is_whole, interior) = (recipe.is_whole, recipe.interior.clone());
         let command = launch.program.to_string();
         let born = spawn::start(recipe, site.directory, launch.input, launch.streams)
             .map_err(|error| not_started(&command, &error))?;
@@ -196,8 +207,15 @@ impl Programs {
         let pipes = pipes.into_iter().flatten().filter_map(family::inode).collect();
         let family = Family { leader: born.pid, mark, pipes };
         let log = || Log::new(self.folder.clone(), QUOTA);
-        let parts =
-            Parts { id, command, family, is_whole, reads: launch.input, logs: (log(), log()) };
+        let parts = Parts {
+            id,
+            command,
+            family,
+            is_whole,
+            interior,
+            reads: launch.input,
+            logs: (log(), log()),
+        };
         Running::adopt(parts, born).map_err(|error| {
             ToolError::unavailable("the runtime cannot watch a process").caused_by(error)
         })

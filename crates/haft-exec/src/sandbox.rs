@@ -29,7 +29,12 @@ use std::path::Path;
 use haft_core::ToolError;
 
 pub use self::probe::{Verdict, verdicts};
-pub(crate) use self::{bubblewrap::Bubblewrap, landlock::Landlock, mounts::Mounts};
+pub(crate) use self::{
+    bubblewrap::Bubblewrap,
+    landlock::Landlock,
+    layout::{Access, Layout, Part},
+    mounts::Mounts,
+};
 use crate::programs::fence::Fence;
 
 /// Which fence somebody asks for.

@@ -22,6 +22,7 @@ impl Fence for Local {
             environment: site.environment.clone(),
             walls: Walls::default(),
             is_whole: false,
+            interior: None,
         })
     }
 }

@@ -55,11 +55,21 @@ pub(crate) fn start(
     input: Stdin,
     streams: Streams,
 ) -> io::Result<Born> {
-    let (answer, born) = mpsc::channel();
+    on_its_thread(move || fork(recipe, directory, input, streams))?
+}
+
+/// Does something on the thread that starts programs, and waits for it.
+///
+/// # Errors
+/// When there is no such thread.
+pub(crate) fn on_its_thread<T: Send + 'static>(
+    job: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
+    let (answer, done) = mpsc::channel();
     on_the_spawning_thread(Box::new(move || {
-        let _ = answer.send(fork(recipe, directory, input, streams));
+        let _ = answer.send(job());
     }))?;
-    born.recv().map_err(|_| io::Error::other("the thread that starts programs is gone"))?
+    done.recv().map_err(|_| io::Error::other("the thread that starts programs is gone"))
 }
 
 type Job = Box<dyn FnOnce() + Send>;

@@ -122,6 +122,7 @@ impl Fence for Bubblewrap {
             environment: layout::environment(site, layout.tmp()),
             walls: self.walls(launch)?,
             is_whole: true,
+            interior: None,
         })
     }
 }

@@ -115,5 +115,11 @@ fn walls(rules: std::os::fd::OwnedFd, calls: Calls) -> Result<Walls, ToolError> 
 
 fn recipe(launch: &Launch, site: &Site, tmp: &Path, walls: Walls) -> Result<Recipe, ToolError> {
     let command = local::command(&launch.program, site)?;
-    Ok(Recipe { command, environment: layout::environment(site, tmp), walls, is_whole: false })
+    Ok(Recipe {
+        command,
+        environment: layout::environment(site, tmp),
+        walls,
+        is_whole: false,
+        interior: None,
+    })
 }

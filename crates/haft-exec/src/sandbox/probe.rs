@@ -253,7 +253,13 @@ impl Ground {
         let script = "echo x > .git/hooks/pre-commit && exit 20; echo x > made";
         let command = vec![shell.into(), "-c".into(), script.into()];
         let environment = self.site.environment.clone();
-        let recipe = Recipe { command, environment, walls: Walls::default(), is_whole: false };
+        let recipe = Recipe {
+            command,
+            environment,
+            walls: Walls::default(),
+            is_whole: false,
+            interior: None,
+        };
         self.end(Prepared { recipe, mounts: Some(Arc::new(mounts)) })
     }
 

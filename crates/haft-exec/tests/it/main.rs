@@ -1,5 +1,6 @@
 //! The disk as tools use it: through the two capabilities, on real directories.
 
+mod containers;
 mod crash;
 mod many;
 mod names;

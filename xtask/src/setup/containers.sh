@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Makes what the tests of containers need, below target/tools/containers: a podman with a storage of its own, so that nothing
+# of the person is touched, and an image made from programs of this machine: busybox for nearly everything, bash, perl.
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+tools=$PWD/target/tools/containers
+image=$tools/image
+rm -rf "$image"
+mkdir -p "$tools" "$image/bin" "$image/etc" "$image/proc" "$image/sys" "$image/dev" "$image/tmp" "$image/run" "$image/root"
+
+# Limits that a person without rights may have, a cgroup manager that needs no service, and no journal.
+cat > "$tools/containers.conf" <<CONF
+[containers]
+default_ulimits = ["nofile=$(ulimit -Hn):$(ulimit -Hn)", "nproc=$(ulimit -Hu | sed s/unlimited/32768/):$(ulimit -Hu | sed s/unlimited/32768/)"]
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "none"
+CONF
+
+# crun refuses machines with both versions of cgroups; without the mount of the second it sees one. Only where it is, and only
+# for this program.
+cat > "$tools/podman" <<PODMAN
+#!/bin/sh
+export CONTAINERS_CONF=$tools/containers.conf
+run='exec podman --root $tools/storage --runroot $tools/run "\$@"'
+if [ -d /sys/fs/cgroup/unified ] && [ "\$(id -u)" = 0 ]; then
+    exec unshare --mount sh -c "umount /sys/fs/cgroup/unified; \$run" podman "\$@"
+fi
+eval "\$run"
+PODMAN
+chmod +x "$tools/podman"
+
+cp "$(command -v busybox)" "$image/bin/busybox"
+for applet in $("$image/bin/busybox" --list); do
+    [ "$applet" = busybox ] || ln -sf busybox "$image/bin/$applet"
+done
+for program in "$(command -v bash)" /usr/bin/perl; do
+    name=${program##*/}
+    rm -f "$image/bin/$name"
+    cp -L "$program" "$image/bin/$name"
+    ldd "$program" | grep -o '/[^ ]*' | while read -r library; do
+        mkdir -p "$image${library%/*}"
+        cp -L "$library" "$image$library"
+    done
+done
+for folder in /usr/lib/*/perl-base; do
+    mkdir -p "$image${folder%/*}"
+    cp -R "$folder" "$image${folder%/*}/"
+done
+echo 'root:x:0:0:root:/root:/bin/sh' > "$image/etc/passwd"
+
+tar -C "$image" -cf "$tools/image.tar" .
+"$tools/podman" import --change 'ENTRYPOINT ["/bin/false"]' "$tools/image.tar" haft-test
+# Nothing that could be a shell.
+mkdir -p "$tools/bare"
+tar -C "$tools/bare" -cf "$tools/bare.tar" .
+"$tools/podman" import "$tools/bare.tar" haft-bare
+rm -rf "$image" "$tools/image.tar" "$tools/bare" "$tools/bare.tar"
