@@ -188,10 +188,11 @@ impl Fence for Container {
         let mark = site.environment.iter().find(|(name, _)| name == MARK);
         let mark = mark.map(|(_, mark)| mark.to_string_lossy().into_owned()).unwrap_or_default();
         let inside = Inside::new(warm.clone(), &mark);
-        let mut command = warm.engine.words(["exec"]);
+        // Its warnings would stand among the words of the program.
+        let mut command = warm.engine.words(["--log-level", "fatal", "exec"]);
         command.extend(handles(launch.input, warm.engine.kind));
         command.extend(["--workdir".into(), directory.into_os_string()]);
-        let own = [(MARK.to_owned(), inside.mark.clone())];
+        let own = [(MARK.to_owned(), mark.clone())];
         let home = warm.home.iter().map(|home| ("HOME".to_owned(), home.clone()));
         for (name, value) in home.chain(launch.environment.iter().cloned()).chain(own) {
             command.extend(["--env".into(), format!("{name}={value}").into()]);

@@ -195,7 +195,8 @@ impl Programs {
 
     fn run(&self, launch: &Launch, id: String) -> Result<Arc<Running>, ToolError> {
         HAS_STARTED.store(true, Ordering::Release);
-        let mark = format!("{}-{id}", self.mark);
+        // The dot keeps `p1` apart from `p10` for those who do not see where a variable ends.
+        let mark = format!("{}-{id}.", self.mark);
         let site = self.site(launch, &mark)?;
         let recipe = self.fence()?.recipe(launch, &site)?;
         let (is_whole, interior) = (recipe.is_whole, recipe.interior.clone());

@@ -12,8 +12,8 @@ use crate::programs::fence::Interior;
 
 pub(super) struct Inside {
     warm: Arc<Warm>,
-    /// What its processes bear. The dot keeps `p1` apart from `p10`.
-    pub(super) mark: String,
+    /// What its processes bear.
+    mark: String,
     /// Nothing of it is left.
     is_over: AtomicBool,
 }
@@ -21,7 +21,7 @@ pub(super) struct Inside {
 impl Inside {
     pub(super) fn new(warm: Arc<Warm>, mark: &str) -> Arc<Self> {
         warm.begin();
-        Arc::new(Self { warm, mark: format!("{mark}."), is_over: AtomicBool::new(false) })
+        Arc::new(Self { warm, mark: mark.to_owned(), is_over: AtomicBool::new(false) })
     }
 
     fn finish(&self) {

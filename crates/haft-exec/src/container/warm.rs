@@ -108,7 +108,7 @@ impl Warm {
         }
         match code {
             Some(_) if !self.engine.has_shell(image) => {
-                ToolError::unavailable(format!("the image `{image}` has no `sh` that runs"))
+                ToolError::unavailable(format!("the image `{image}` has no `sh` ({said})"))
                     .hint("set an image with a shell as `image` in [container]")
             }
             Some(_) => ToolError::unavailable(format!("no container could be made: {said}")).hint(
@@ -272,6 +272,6 @@ impl Talk {
     fn line(&mut self) -> Option<String> {
         let end = self.heard.iter().position(|byte| *byte == b'\n')?;
         let line: Vec<u8> = self.heard.drain(..=end).collect();
-        Some(String::from_utf8_lossy(&line).trim_end().to_owned())
+        Some(String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned())
     }
 }
