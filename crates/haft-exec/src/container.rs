@@ -75,7 +75,7 @@ impl Container {
             engine.check()?;
             return Ok(engine.clone());
         }
-        let found = Engine::find(self.settings.engine.as_deref(), self.variables.clone())?;
+        let found = Engine::find(&self.settings, self.variables.clone())?;
         let engine = self.engine.get_or_init(|| Arc::new(found)).clone();
         let sweeper = engine.clone();
         // Beside the start of the first container, which takes longer.
@@ -96,6 +96,7 @@ impl Container {
     /// The container for such a launch; another one when the old one is gone, or when its mounts do not hold any more what
     /// they have to.
     fn warm(&self, launch: &Launch, site: &Site) -> Result<Arc<Warm>, ToolError> {
+        let engine = self.engine()?;
         let session = self.session(&launch.session);
         session.bury();
         let Confinement { network, writes } = launch.confinement;
@@ -108,7 +109,6 @@ impl Container {
             session.retire(warm.clone());
             *room = None;
         }
-        let engine = self.engine()?;
         let plan = Plan::of(&self.settings, launch, site, &engine)?;
         let warm = Arc::new(Warm::start(engine, plan)?);
         note(&warm);
@@ -193,8 +193,9 @@ impl Fence for Container {
         command.extend(handles(launch.input, warm.engine.kind));
         command.extend(["--workdir".into(), directory.into_os_string()]);
         let own = [(MARK.to_owned(), mark.clone())];
-        let home = warm.home.iter().map(|home| ("HOME".to_owned(), home.clone()));
-        for (name, value) in home.chain(launch.environment.iter().cloned()).chain(own) {
+        let home = [("HOME".to_owned(), warm.home.clone())];
+        let added = launch.environment.iter().cloned();
+        for (name, value) in home.into_iter().chain(added).chain(own) {
             command.extend(["--env".into(), format!("{name}={value}").into()]);
         }
         command.push(warm.name.clone().into());

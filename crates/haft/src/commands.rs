@@ -183,7 +183,7 @@ impl<'a> Bench<'a> {
 
     fn gate(&self, mut settings: Settings, prompt: Arc<TerminalPrompt>) -> Result<Gate, ToolError> {
         let workspace = open_workspace(&mut settings, self.terminal)?;
-        let programs = programs(self.environment, settings.sandbox, workspace.clone());
+        let programs = programs(self.environment, settings.sandbox.clone(), workspace.clone());
         let gate = Gate::builder(self.registry.clone())
             .surroundings(settings.surroundings())
             .paths(workspace.clone())
@@ -210,7 +210,8 @@ impl<'a> Bench<'a> {
         let globals = Globals::of(matches);
         let mut settings = Settings::load(&globals, self.environment)?;
         let workspace = open_workspace(&mut settings, self.terminal)?;
-        doctor::run(self.terminal, globals.format, &workspace, settings.sandbox)
+        let surroundings = (self.environment, &*settings.container);
+        doctor::run(self.terminal, globals.format, &workspace, &settings.sandbox, surroundings)
     }
 
     /// `haft bench`

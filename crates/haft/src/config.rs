@@ -1,6 +1,7 @@
 //! The files that say who may do what: found, read where they exist, and put together as one policy. The admin's word
 //! holds, the person's comes next, and a project, whose file came with the code, may only narrow.
 
+mod container;
 mod file;
 pub(crate) mod keys;
 mod workspace;
@@ -14,7 +15,7 @@ use haft_core::{
     Limits, Policy, Surroundings, ToolError,
     policy::{Layer, LayerKind, SandboxCheck},
 };
-use haft_exec::Around;
+use haft_exec::{Around, ContainerSettings};
 
 use self::file::{File, Place};
 use crate::{environment::Environment, globals::Globals};
@@ -37,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) limits: Limits,
     /// What commands run in.
     pub(crate) sandbox: Around,
+    /// What containers are made from, wanted or not.
+    pub(crate) container: Arc<ContainerSettings>,
     /// The profile in force.
     pub(crate) profile: Option<String>,
     /// Whether any file has rules, so that looking for idle ones makes sense.
@@ -124,11 +127,26 @@ impl Files {
         self.add_secrets(&mut policy);
         let limits = self.limits();
         let roots = self.user.roots.clone();
-        let by_admin = self.admin.iter().find_map(|file| file.sandbox);
-        let sandbox = by_admin.or(self.user.sandbox).unwrap_or_default();
-        policy.sandbox = SandboxCheck::new(move || sandbox.works());
+        let owners = || self.admin.iter().chain([&self.user]);
+        let container = Arc::new(container::settled(owners().map(|file| &file.container)));
+        let sandbox = match owners().find_map(|file| file.sandbox.clone()).unwrap_or_default() {
+            Around::Container(_) => Around::Container(container.clone()),
+            other => other,
+        };
+        let checked = sandbox.clone();
+        policy.sandbox = SandboxCheck::new(move || checked.works());
         let profile = None;
-        Ok(Settings { workspace, directory, roots, policy, limits, sandbox, profile, has_rules })
+        Ok(Settings {
+            workspace,
+            directory,
+            roots,
+            policy,
+            limits,
+            sandbox,
+            container,
+            profile,
+            has_rules,
+        })
     }
 
     fn trusts(&self, workspace: &Path) -> bool {

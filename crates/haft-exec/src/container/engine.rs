@@ -17,6 +17,7 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, pidfd_open},
 };
 
+use super::ContainerSettings;
 use crate::programs::{Variables, environment, spawn};
 
 /// Which of the two it is.
@@ -34,6 +35,8 @@ pub(super) struct Engine {
     /// Root inside is the person outside, and others are nobody.
     pub(super) is_rootless: bool,
     variables: Variables,
+    /// How long each command may take.
+    pub(super) patience: Duration,
 }
 
 /// How a command of the engine ended.
@@ -62,9 +65,6 @@ const OF_ENGINES: &[&str] = &[
     "XDG_DATA_HOME",
     "DBUS_SESSION_BUS_ADDRESS",
 ];
-/// For what takes an engine a moment; a machine may be busy.
-pub(super) const MOMENT: Duration = Duration::from_secs(20);
-
 /// Of our variables those that the engine gets. None of them reaches a container.
 pub(super) fn variables(ours: &Variables) -> Variables {
     let is_for_engines = |name: &OsStr| OF_ENGINES.iter().any(|known| name == *known);
@@ -91,15 +91,21 @@ fn with_system(path: &OsStr) -> OsString {
 impl Engine {
     /// # Errors
     /// Of kind `unavailable` when there is none, or when it is something else.
-    pub(super) fn find(wanted: Option<&str>, variables: Variables) -> Result<Self, ToolError> {
+    pub(super) fn find(
+        settings: &ContainerSettings,
+        variables: Variables,
+    ) -> Result<Self, ToolError> {
+        let wanted = settings.engine.as_deref();
         let program = match wanted {
             Some(path) if path.starts_with('/') => Some(PathBuf::from(path)),
             Some(name) => installed(name),
             None => installed("podman").or_else(|| installed("docker")),
         };
         let program = program.filter(|path| path.is_file()).ok_or_else(|| missing(wanted))?;
-        let mut engine = Self { program, kind: Kind::Docker, is_rootless: false, variables };
-        let version = engine.run(&["--version"], MOMENT);
+        let patience = settings.patience;
+        let mut engine =
+            Self { program, kind: Kind::Docker, is_rootless: false, variables, patience };
+        let version = engine.run(&["--version"]);
         engine.kind = match version.out.to_lowercase() {
             out if out.contains("podman") => Kind::Podman,
             out if out.contains("docker") => Kind::Docker,
@@ -109,7 +115,7 @@ impl Engine {
             Kind::Podman => !rustix::process::geteuid().is_root(),
             Kind::Docker => {
                 let format = "{{json .SecurityOptions}}";
-                engine.run(&["info", "--format", format], MOMENT).out.contains("name=rootless")
+                engine.run(&["info", "--format", format]).out.contains("name=rootless")
             }
         };
         Ok(engine)
@@ -142,21 +148,21 @@ impl Engine {
         command
     }
 
-    /// Runs a command to its end, or to the limit.
-    pub(super) fn run(&self, words: &[impl AsRef<OsStr>], limit: Duration) -> Answer {
-        self.try_run(words, limit).unwrap_or_else(|error| Answer {
+    /// Runs a command to its end, or as long as there is patience.
+    pub(super) fn run(&self, words: &[impl AsRef<OsStr>]) -> Answer {
+        self.try_run(words).unwrap_or_else(|error| Answer {
             code: None,
             out: String::new(),
             err: error.to_string(),
         })
     }
 
-    fn try_run(&self, words: &[impl AsRef<OsStr>], limit: Duration) -> io::Result<Answer> {
+    fn try_run(&self, words: &[impl AsRef<OsStr>]) -> io::Result<Answer> {
         let (mut out, mut err) = (scrap()?, scrap()?);
         let mut command = self.command(words);
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(err.try_clone()?);
         let mut child = spawn::on_its_thread(move || command.spawn())??;
-        let is_over = ended_within(&child, limit);
+        let is_over = ended_within(&child, self.patience);
         if !is_over {
             end_group(&mut child);
         }
@@ -182,12 +188,12 @@ impl Engine {
             Kind::Podman => &["rm", "--force", "--time", "0", "--ignore", name],
             Kind::Docker => &["rm", "--force", name],
         };
-        self.run(words, MOMENT);
+        self.run(words);
     }
 
     /// Whether there is a service behind it that answers.
     pub(super) fn answers(&self) -> Result<(), ToolError> {
-        let answer = self.run(&["version"], MOMENT);
+        let answer = self.run(&["version"]);
         if answer.code == Some(0) {
             return Ok(());
         }
@@ -200,14 +206,14 @@ impl Engine {
     }
 
     pub(super) fn has_image(&self, image: &str) -> bool {
-        self.run(&["image", "inspect", image], MOMENT).code == Some(0)
+        self.run(&["image", "inspect", image]).code == Some(0)
     }
 
     pub(super) fn has_shell(&self, image: &str) -> bool {
         let words = ["run", "--rm", "--pull", "never", "--network", "none", "--entrypoint", "sh"];
         let words: Vec<&str> = words.into_iter().chain([image, "-c", "exit 0"]).collect();
         // What both engines say when a program is not there.
-        self.run(&words, MOMENT).code != Some(127)
+        self.run(&words).code != Some(127)
     }
 }
 

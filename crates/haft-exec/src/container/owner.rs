@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use super::engine::{Engine, MOMENT};
+use super::engine::Engine;
 
 const BEGINNING: &str = "haft";
 
@@ -38,7 +38,7 @@ pub(super) fn new_name() -> String {
 /// Removes the containers of those that are gone.
 pub(super) fn sweep(engine: &Engine) {
     let words = ["ps", "--all", "--filter", "label=haft=1", "--format", "{{.Names}}"];
-    let listed = engine.run(&words, MOMENT).out;
+    let listed = engine.run(&words).out;
     let left = listed.lines().map(str::trim).filter(|name| is_left(name));
     left.for_each(|name| engine.remove(name));
 }

@@ -26,6 +26,8 @@ pub struct ContainerSettings {
     pub tmpfs: Vec<String>,
     /// No container lives longer, whatever runs in it.
     pub longest: Duration,
+    /// How long the engine may take for anything it is asked for.
+    pub patience: Duration,
 }
 
 impl Default for ContainerSettings {
@@ -41,6 +43,7 @@ impl Default for ContainerSettings {
             read_only: true,
             tmpfs: vec!["/tmp".to_owned()],
             longest: Duration::from_secs(24 * 60 * 60),
+            patience: Duration::from_secs(60),
         }
     }
 }

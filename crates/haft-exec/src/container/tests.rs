@@ -1,1 +1,117 @@
-//! Cases that are about containers alone.
+//! The resident, in every shell that an image may have, on this machine: it needs nothing of a container.
+
+use std::{
+    io::{BufRead, BufReader, Lines, Write},
+    os::unix::process::CommandExt,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+const SCRIPT: &str = include_str!("resident.sh");
+
+struct Resident {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Resident {
+    fn new(shell: &[&str]) -> Self {
+        let mut command = Command::new(shell[0]);
+        command.args(&shell[1..]).args(["-c", SCRIPT, "sh", "1000"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        own_session(&mut command);
+        let mut child = command.spawn().expect("a shell");
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut resident = Self { child, input, output };
+        assert_eq!(resident.hear(), "0 ready", "{shell:?}");
+        resident
+    }
+
+    fn hear(&mut self) -> String {
+        self.output.next().expect("it speaks").expect("text")
+    }
+
+    fn ask(&mut self, question: &str) -> String {
+        writeln!(self.input.as_mut().expect("open"), "1 {question}").expect("it listens");
+        self.hear().strip_prefix("1 ").expect("the answer to this question").to_owned()
+    }
+}
+
+impl Drop for Resident {
+    fn drop(&mut self) {
+        self.input = None;
+        // Its watch over the age goes with a container; here it has to be ended.
+        let group = rustix::process::Pid::from_child(&self.child);
+        let _ = self.child.wait();
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+}
+
+/// As it has in a container: who is in its session is its own.
+fn own_session(command: &mut Command) {
+    let apart = || rustix::process::setsid().map(drop).map_err(Into::into);
+    #[expect(unsafe_code, reason = "std has no other door between fork and exec")]
+    // SAFETY: one system call, nothing is allocated.
+    unsafe {
+        command.pre_exec(apart);
+    }
+}
+
+/// Three processes that bear a mark, of which one has cleared it and is below another.
+fn family(mark: &str) -> Child {
+    let script = "sleep 1000 & env -i sleep 1000 & echo up; wait";
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).env("HAFT_PROCESS", mark).env("A", "a\nb").stdout(Stdio::piped());
+    own_session(&mut command);
+    let mut child = command.spawn().expect("a shell");
+    let mut output = BufReader::new(child.stdout.take().expect("piped"));
+    output.read_line(&mut String::new()).expect("it speaks");
+    child
+}
+
+#[test]
+fn it_counts_and_ends_those_with_a_mark_in_every_shell() {
+    for (at, shell) in
+        [&["dash"][..], &["bash"], &["bash", "--posix"], &["busybox", "sh"]].iter().enumerate()
+    {
+        if Command::new(shell[0]).arg("-c").arg("true").output().is_err() {
+            println!("skipped: no {}", shell[0]);
+            continue;
+        }
+        let mark = format!("{}-resident-{at}-p1", std::process::id());
+        let mut children = [family(&format!("{mark}.")), family(&format!("{mark}0."))];
+        let mut resident = Resident::new(shell);
+        let left = |resident: &mut Resident, end: &str| resident.ask(&format!("left {mark}{end}"));
+        // The one with the cleared variables may not have cleared them yet, but it is below in any case.
+        assert_eq!([left(&mut resident, "."), left(&mut resident, "0.")], ["3", "3"], "{shell:?}");
+        assert_eq!(resident.ask(&format!("end {mark}.")), "0");
+        assert_eq!([left(&mut resident, "."), left(&mut resident, "0.")], ["0", "3"], "{shell:?}");
+        assert_eq!(resident.ask(&format!("ask {mark}0.")), "yes");
+        while left(&mut resident, "0.") != "0" {}
+        children.iter_mut().for_each(|child| drop(child.wait()));
+    }
+}
+
+#[test]
+fn it_knows_programs_ports_and_a_home_in_every_shell() {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = socket.local_addr().expect("bound").port();
+    for shell in [&["dash"][..], &["bash"], &["busybox", "sh"]] {
+        if Command::new(shell[0]).arg("-c").arg("true").output().is_err() {
+            println!("skipped: no {}", shell[0]);
+            continue;
+        }
+        let mut resident = Resident::new(shell);
+        assert!(resident.ask("find sh").ends_with("/sh"));
+        assert_eq!(resident.ask("find no-such-program"), "");
+        assert_eq!(resident.ask("find ../sh"), "");
+        assert_eq!(resident.ask("runs /bin/sh"), "yes");
+        assert_eq!(resident.ask("runs /bin"), "no");
+        assert_eq!(resident.ask(&format!("listens {port:04X}")), "yes");
+        assert_eq!(resident.ask("listens 0000"), "no");
+        assert!(resident.ask("home").starts_with('/'));
+        assert_eq!(resident.ask("nonsense *"), "no");
+        assert_eq!(resident.ask("ping"), "yes");
+    }
+}

@@ -21,10 +21,10 @@ use super::{
     plan::{Guard, Plan},
 };
 
-/// How long a container may take to begin.
-const BEGINNING: Duration = Duration::from_secs(60);
-/// And the resident to answer: it may have five hundred processes to end on a machine that is busy.
+/// How long the resident may take to answer: it may have five hundred processes to end on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The kernel knows no longer ones.
+const LONGEST_NAME: usize = 4096;
 /// After this an end is helped along.
 const ENDING: Duration = Duration::from_secs(5);
 
@@ -33,8 +33,8 @@ pub(super) struct Warm {
     pub(super) name: String,
     /// The shell of the image.
     pub(super) shell: String,
-    /// Instead of the image's, where that has none for this user.
-    pub(super) home: Option<String>,
+    /// The image's for this user, or where things can be put if it has none.
+    pub(super) home: String,
     guards: Vec<Guard>,
     begun: Instant,
     talk: Mutex<Talk>,
@@ -66,14 +66,15 @@ impl Warm {
             engine,
             name,
             shell: String::new(),
-            home: None,
+            home: String::new(),
             guards,
             begun: Instant::now(),
             talk: Mutex::new(talk),
             is_gone: AtomicBool::new(false),
             launches: Mutex::new(0),
         };
-        let is_up = warm.talk().hear("0", BEGINNING).is_some();
+        let patience = warm.engine.patience;
+        let is_up = warm.talk().hear("0", patience).is_some();
         if !is_up {
             let error = warm.not_begun(&image);
             warm.end();
@@ -81,8 +82,7 @@ impl Warm {
         }
         let bash = warm.ask("find bash").filter(|found| !found.is_empty());
         warm.shell = bash.unwrap_or_else(|| "sh".to_owned());
-        let has_home = warm.ask("home").as_deref() == Some("yes");
-        warm.home = (!has_home).then(|| "/tmp".to_owned());
+        warm.home = warm.ask("home").unwrap_or_default();
         Ok(warm)
     }
 
@@ -116,7 +116,7 @@ impl Warm {
             ),
             None => ToolError::unavailable(format!(
                 "the container did not begin within {} seconds",
-                BEGINNING.as_secs()
+                self.engine.patience.as_secs()
             ))
             .hint(format!("see whether `{engine} run --rm {image} true` works")),
         }
@@ -164,7 +164,7 @@ impl Warm {
     /// When nobody answers.
     pub(super) fn find(&self, name: &str, directory: &Path) -> Result<Option<String>, ToolError> {
         // A line break would begin another question.
-        if name.contains(['\n', '\r']) {
+        if name.contains(['\n', '\r']) || name.len() > LONGEST_NAME {
             return Ok(None);
         }
         let answer = if name.contains('/') {

@@ -23,16 +23,16 @@ fn executor(around: &Around, place: &Place) -> Arc<Programs> {
     Arc::new(Programs::new(around.clone(), workspace, environment, &place.root))
 }
 
-fn environment() -> Variables {
+pub(crate) fn environment() -> Variables {
     let variables = [("PATH", "/usr/bin:/bin"), ("HOME", "/nonexistent"), ("API_TOKEN", "x")];
     variables.map(|(name, value)| (name.into(), value.into())).into()
 }
 
-fn shell(text: &str) -> Program {
+pub(crate) fn shell(text: &str) -> Program {
     Program::Shell(text.to_owned())
 }
 
-async fn wait(process: &dyn Process, until: impl Fn(Status) -> bool) -> Status {
+pub(crate) async fn wait(process: &dyn Process, until: impl Fn(Status) -> bool) -> Status {
     let mut changes = process.changes();
     let reached = async {
         loop {
@@ -47,11 +47,11 @@ async fn wait(process: &dyn Process, until: impl Fn(Status) -> bool) -> Status {
     tokio::time::timeout(PATIENCE, reached).await.expect("in time")
 }
 
-async fn over(process: &dyn Process) -> Status {
+pub(crate) async fn over(process: &dyn Process) -> Status {
     wait(process, |status| status.state.is_over()).await
 }
 
-fn said(process: &dyn Process, stream: Stream) -> String {
+pub(crate) fn said(process: &dyn Process, stream: Stream) -> String {
     let piece = process.output(stream, 0, usize::MAX).expect("in memory");
     String::from_utf8(piece.bytes).expect("text")
 }
@@ -65,7 +65,7 @@ async fn run(around: &Around, place: &Place, text: &str) -> (Status, String) {
 }
 
 /// How many processes have this word in their command line.
-fn count(word: &str) -> usize {
+pub(crate) fn count(word: &str) -> usize {
     let processes = std::fs::read_dir("/proc").expect("a table").flatten();
     let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     lines.filter(|line| String::from_utf8_lossy(line).contains(word)).count()
