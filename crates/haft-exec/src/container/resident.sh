@@ -22,7 +22,8 @@ bears() {
     return 1
 }
 
-# Those that bear a mark, or with none all, and those below them.
+# Those that bear a mark, or with none all, those below them, and those that were once seen so: whose parent has ended is
+# below nobody any more.
 members() {
     found=' ' others=
     for place in /proc/[0-9]*; do
@@ -31,7 +32,8 @@ members() {
         look "$one" || continue
         case $state in Z | X | x) continue ;; esac
         if [ "$session" != 0 ] && [ "$session" = "$own" ]; then continue; fi
-        if bears "$one" "$1"; then
+        case $known in *" $one "*) is_known=yes ;; *) is_known= ;; esac
+        if [ -n "$is_known" ] || bears "$one" "$1"; then
             found="$found$one "
             # At once: who stands still makes no others while we look.
             [ -z "$2" ] || kill "$2" "$one"
@@ -73,8 +75,17 @@ end() {
         fi
         round=$((round + 1))
     done
+    known=
     members "$1"
     count
+}
+
+# To end by themselves. All are found before the first is asked.
+ask() {
+    known=
+    members "$1"
+    known=$found
+    [ "$found" = ' ' ] || kill -TERM $found
 }
 
 listens() {
@@ -99,7 +110,7 @@ program() {
 resident() {
     read -r self rest < /proc/self/stat
     look "$self"
-    own=$session
+    own=$session known=
     echo 0 ready
     while IFS= read -r line; do
         id=${line%% *} line=${line#* }
@@ -107,11 +118,11 @@ resident() {
         answer=no
         case $verb in
         ping) answer=yes ;;
-        ask) members "$what" -TERM && answer=yes ;;
+        ask) ask "$what"; answer=yes ;;
         end) end "$what"; answer=$number ;;
         clear) end ''; answer=$number ;;
-        left) members "$what"; count; answer=$number ;;
-        all) members ''; count; answer=$number ;;
+        left) known=; members "$what"; count; answer=$number ;;
+        all) known=; members ''; count; answer=$number ;;
         listens) listens "$what" && answer=yes ;;
         find) program "$what"; answer=$at ;;
         runs) [ -f "$what" ] && [ -x "$what" ] && answer=yes ;;

@@ -425,7 +425,6 @@ async fn what_a_haft_has_left_that_is_gone_is_removed_by_the_next() {
             "1000",
         ]);
     }
-    assert_eq!(room.containers().len(), 3);
     let next = Room::new(room.settings.clone());
     next.run("true").await;
     let begun = Instant::now();
