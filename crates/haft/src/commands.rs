@@ -227,7 +227,9 @@ impl<'a> Bench<'a> {
         let tell = |what: &str| self.terminal.draw_status(what);
         let program = environment::program();
         let program = program.as_deref();
-        let table = bench::run(&folder, extent, &self.registry, self.runtime, program, &tell);
+        let container = &settings.container;
+        let table =
+            bench::run(&folder, extent, &self.registry, self.runtime, program, container, &tell);
         self.terminal.end_status();
         match globals.format {
             Format::Json => report::json(self.terminal, &table?)?,
