@@ -17,7 +17,7 @@ use haft_core::{
 use haft_exec::{Around, ContainerSettings, Programs, Workspace};
 
 use crate::{
-    place::{Place, again, variable},
+    place::{Place, again, note, variable},
     programs::{count, environment, over, said, shell, wait},
 };
 
@@ -29,9 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) fn settings() -> Option<ContainerSettings> {
     let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/containers/podman");
     let Ok(engine) = engine.canonicalize() else {
-        let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+        let in_ci = variable("CI").is_some_and(|value| value == Path::new("true"));
         assert!(!in_ci, "no container engine; `cargo xtask setup` makes one");
-        println!("skipped: no container engine; `cargo xtask setup` makes one");
+        note("no container engine (`cargo xtask setup` makes one): this test is passed over");
         return None;
     };
     let engine = Some(engine.display().to_string());
@@ -221,7 +221,7 @@ async fn it_runs_as_whoever_owns_the_workspace() {
     let Some(settings) = settings() else { return };
     let place = Place::new();
     if chown(&place.root, Some(12_345), Some(23_456)).is_err() {
-        println!("skipped: only root can give files away");
+        note("only root can give files away: this test is passed over");
         return;
     }
     // On the way there nobody else may be kept out.
