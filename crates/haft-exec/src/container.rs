@@ -199,7 +199,7 @@ impl Fence for Container {
             command.extend(["--env".into(), format!("{name}={value}").into()]);
         }
         command.push(warm.name.clone().into());
-        command.extend(joined(launch));
+        command.extend(before(launch, warm.engine.kind));
         command.extend(program);
         let mut environment = self.variables.clone();
         environment.push((MARK.into(), mark.into()));
@@ -240,14 +240,18 @@ fn handles(input: Stdin, kind: Kind) -> Vec<OsString> {
     }
 }
 
-/// The engine carries the two outputs apart and would mix their order; joined inside they are one.
-fn joined(launch: &Launch) -> Vec<OsString> {
-    let is_apart =
-        launch.streams == Streams::Apart || matches!(launch.input, Stdin::Terminal { .. });
-    if is_apart {
-        return Vec::new();
+/// What is done inside before the program begins.
+fn before(launch: &Launch, kind: Kind) -> Vec<OsString> {
+    let words = |script: &str| ["sh", "-c", script].map(OsString::from).into();
+    match (launch.input, launch.streams, kind) {
+        // Docker tells a terminal its size when the program runs already.
+        (Stdin::Terminal { rows, columns }, _, Kind::Docker) => {
+            words(&format!(r#"stty rows {rows} cols {columns} 2>/dev/null; exec "$0" "$@""#))
+        }
+        // The engine carries the two outputs apart and would mix their order; joined inside they are one.
+        (Stdin::Closed | Stdin::Open, Streams::Joined, _) => words(r#"exec "$0" "$@" 2>&1"#),
+        _ => Vec::new(),
     }
-    ["sh", "-c", r#"exec "$0" "$@" 2>&1"#].map(OsString::from).into()
 }
 
 impl Warm {

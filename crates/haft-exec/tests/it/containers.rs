@@ -98,6 +98,12 @@ impl Room {
         listed.lines().map(str::to_owned).collect()
     }
 
+    /// In words that both engines know.
+    fn remove(&self, name: &str) {
+        self.engine(&["kill", name]);
+        self.engine(&["rm", "--force", name]);
+    }
+
     fn gone(&self) {
         let begun = Instant::now();
         while !self.containers().is_empty() {
@@ -312,7 +318,7 @@ async fn a_container_that_somebody_removes_ends_its_commands_and_the_next_gets_a
     let room = Room::new(settings);
     let process = room.start("echo up; exec sleep 1000").expect("it starts");
     wait(&*process, |status| status.bytes > 0).await;
-    room.engine(&["rm", "--force", "--time", "0", &room.containers()[0]]);
+    room.engine(&["kill", &room.containers()[0]]);
     let status = over(&*process).await;
     let failure = process.failure().expect("it was not its own doing");
     assert_eq!(failure.kind(), ErrorKind::Unavailable, "{status:?}");
@@ -407,7 +413,7 @@ async fn what_a_haft_has_left_that_is_gone_is_removed_by_the_next() {
     let dead = names.join("-");
     let label = format!("haft.workspace={}", room.place.root.display());
     for name in [dead.as_str(), "haft-of-a-person"] {
-        room.engine(&["rm", "--force", "--time", "0", "--ignore", name]);
+        room.remove(name);
         room.engine(&[
             "run",
             "--detach",
@@ -433,7 +439,7 @@ async fn what_a_haft_has_left_that_is_gone_is_removed_by_the_next() {
     }
     assert!(room.containers().contains(&own), "we live");
     assert!(room.containers().iter().any(|name| name == "haft-of-a-person"), "nobody's but theirs");
-    room.engine(&["rm", "--force", "--time", "0", "haft-of-a-person"]);
+    room.remove("haft-of-a-person");
 }
 
 /// A program in the engine's place.

@@ -92,7 +92,7 @@ fn a_container_that_goes_during_a_call_is_told_with_what_was_said_before() {
     client.call(1, "bash", json!({"command": format!("echo before; exec sleep {word}")}));
     wait_until(|| runs_program("sleep", &word));
     let name = containers(&engine, &house).remove(0);
-    Command::new(&engine).args(["rm", "--force", "--time", "0", &name]).output().expect("it runs");
+    Command::new(&engine).args(["kill", &name]).output().expect("it runs");
     let result = answer(&mut client, 1);
     assert_eq!(result["isError"], true, "{result}");
     assert!(text(&result).contains("went away while the command ran in it"), "{}", text(&result));
