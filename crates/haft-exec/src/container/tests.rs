@@ -1,9 +1,23 @@
-//! The resident, in every shell that an image may have, on this machine: it needs nothing of a container.
+//! The resident, in every shell that an image may have, on this machine: it needs nothing of a container. And one launch in a
+//! container, ended only from inside: what this machine's table of processes shows would hide that nobody asks the resident.
 
 use std::{
     io::{BufRead, BufReader, Lines, Write},
     os::unix::process::CommandExt,
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::Arc,
+};
+
+use haft_core::commands::{Confinement, Launch, Program, Stdin, Streams};
+
+use super::{Container, ContainerSettings};
+use crate::{
+    Workspace,
+    programs::{
+        environment::MARK,
+        fence::{Fence, Site},
+    },
 };
 
 const SCRIPT: &str = include_str!("resident.sh");
@@ -125,4 +139,59 @@ fn it_knows_programs_ports_and_a_home_in_every_shell() {
         assert_eq!(resident.ask("nonsense *"), "no");
         assert_eq!(resident.ask("ping"), "yes");
     }
+}
+
+fn site(folder: &Path, mark: &str) -> Site {
+    let workspace = Arc::new(Workspace::open(folder).expect("a directory"));
+    let (directory, path) = workspace.directory(Path::new(".")).expect("there");
+    Site { workspace, directory, path, environment: vec![(MARK.into(), mark.into())] }
+}
+
+fn launch(text: &str) -> Launch {
+    Launch {
+        session: "one".to_owned(),
+        program: Program::Shell(text.to_owned()),
+        directory: PathBuf::from("."),
+        environment: Vec::new(),
+        confinement: Confinement { network: false, writes: true },
+        input: Stdin::Closed,
+        streams: Streams::Joined,
+    }
+}
+
+#[test]
+fn a_launch_is_counted_and_ended_from_inside_alone() {
+    let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/containers/podman");
+    // Whether that is a failure, the tests of containers say.
+    let Ok(engine) = engine.canonicalize() else { return };
+    let settings = ContainerSettings {
+        engine: Some(engine.display().to_string()),
+        image: "haft-test".to_owned(),
+        ..ContainerSettings::default()
+    };
+    let fence = Container::new(Arc::new(settings), &vec![("PATH".into(), "/usr/bin:/bin".into())]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let start = |mark: &str| {
+        let text = "trap 'echo asked > asked; exit 7' TERM; setsid sleep 1000 & echo up; wait";
+        let recipe = fence.recipe(&launch(text), &site(folder.path(), mark)).expect("a container");
+        let mut command = Command::new(&recipe.command[0]);
+        command.args(&recipe.command[1..]).env_clear().envs(recipe.environment);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the engine");
+        let mut output = BufReader::new(child.stdout.take().expect("piped"));
+        output.read_line(&mut String::new()).expect("it speaks");
+        (child, recipe.interior.expect("it is inside"))
+    };
+    let (mut first, inside_first) = start("1-x-p1.");
+    let (mut second, inside_second) = start("1-x-p10.");
+    assert_eq!((inside_first.left(), inside_second.left()), (Some(2), Some(2)));
+    inside_first.end();
+    assert_eq!(first.wait().expect("it ends").code(), Some(137));
+    assert_eq!((inside_first.left(), inside_second.left()), (Some(0), Some(2)));
+    inside_second.ask_to_end();
+    assert_eq!(second.wait().expect("it ends").code(), Some(7), "it could tidy up");
+    assert!(folder.path().join("asked").exists());
+    inside_second.end();
+    assert_eq!(inside_second.left(), Some(0));
+    fence.forget("one");
+    assert_eq!(inside_second.left(), Some(0), "what is over stays so");
 }
