@@ -7,11 +7,12 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::Arc,
+    time::Duration,
 };
 
 use haft_core::commands::{Confinement, Launch, Program, Stdin, Streams};
 
-use super::{Container, ContainerSettings};
+use super::{Container, ContainerSettings, engine::ended_within};
 use crate::{
     Workspace,
     programs::{
@@ -159,6 +160,15 @@ fn launch(text: &str) -> Launch {
     }
 }
 
+/// What it ends with, if it does.
+fn code(child: &mut Child) -> Option<i32> {
+    if !ended_within(child, Duration::from_secs(60)) {
+        child.kill().expect("it runs");
+        return None;
+    }
+    child.wait().expect("it ended").code()
+}
+
 #[test]
 fn a_launch_is_counted_and_ended_from_inside_alone() {
     let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/containers/podman");
@@ -185,10 +195,10 @@ fn a_launch_is_counted_and_ended_from_inside_alone() {
     let (mut second, inside_second) = start("1-x-p10.");
     assert_eq!((inside_first.left(), inside_second.left()), (Some(2), Some(2)));
     inside_first.end();
-    assert_eq!(first.wait().expect("it ends").code(), Some(137));
+    assert_eq!(code(&mut first), Some(137));
     assert_eq!((inside_first.left(), inside_second.left()), (Some(0), Some(2)));
     inside_second.ask_to_end();
-    assert_eq!(second.wait().expect("it ends").code(), Some(7), "it could tidy up");
+    assert_eq!(code(&mut second), Some(7), "it could tidy up");
     assert!(folder.path().join("asked").exists());
     inside_second.end();
     assert_eq!(inside_second.left(), Some(0));

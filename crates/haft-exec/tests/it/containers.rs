@@ -98,12 +98,6 @@ impl Room {
         listed.lines().map(str::to_owned).collect()
     }
 
-    /// In words that both engines know.
-    fn remove(&self, name: &str) {
-        self.engine(&["kill", name]);
-        self.engine(&["rm", "--force", name]);
-    }
-
     fn gone(&self) {
         let begun = Instant::now();
         while !self.containers().is_empty() {
@@ -120,7 +114,7 @@ async fn a_container_has_few_rights_and_only_what_it_is_given() {
     let Some(settings) = settings() else { return };
     let room = Room::new(settings);
     let text = "grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\\t'
-touch /x || echo read-only; touch /tmp/x && echo tmp; touch x && echo workspace; grep -c : /proc/net/dev
+touch /etc/x || echo read-only; touch /tmp/x && echo tmp; touch x && echo workspace; grep -c : /proc/net/dev
 echo 1 > /proc/sys/kernel/ostype || echo no kernel; ls /workspace/..|tr '\\n' ' '; echo $HOME";
     let (status, text) = room.run(text).await;
     assert_eq!(status.exit_code, Some(0), "{text}");
@@ -411,26 +405,8 @@ async fn what_a_haft_has_left_that_is_gone_is_removed_by_the_next() {
     let names: Vec<String> =
         own.split('-').map(|part| if part == pid { "4194999" } else { part }.to_owned()).collect();
     let dead = names.join("-");
-    let label = format!("haft.workspace={}", room.place.root.display());
-    for name in [dead.as_str(), "haft-of-a-person"] {
-        room.remove(name);
-        room.engine(&[
-            "run",
-            "--detach",
-            "--network",
-            "none",
-            "--label",
-            "haft=1",
-            "--label",
-            &label,
-            "--name",
-            name,
-            "--entrypoint",
-            "sleep",
-            "haft-test",
-            "1000",
-        ]);
-    }
+    let person = format!("haft-of-a-person-{pid}");
+    let _made = [dead.as_str(), &person].map(|name| Made::new(&room, name));
     let next = Room::new(room.settings.clone());
     next.run("true").await;
     let begun = Instant::now();
@@ -438,8 +414,32 @@ async fn what_a_haft_has_left_that_is_gone_is_removed_by_the_next() {
         assert!(begun.elapsed() < PATIENCE, "it is left");
     }
     assert!(room.containers().contains(&own), "we live");
-    assert!(room.containers().iter().any(|name| name == "haft-of-a-person"), "nobody's but theirs");
-    room.remove("haft-of-a-person");
+    assert!(room.containers().contains(&person), "nobody's but theirs");
+}
+
+/// A container that was made by hand; it goes with this.
+struct Made<'a> {
+    room: &'a Room,
+    name: String,
+}
+
+impl<'a> Made<'a> {
+    fn new(room: &'a Room, name: &str) -> Self {
+        let label = format!("haft.workspace={}", room.place.root.display());
+        let words =
+            ["run", "--detach", "--network", "none", "--label", "haft=1", "--label", &label];
+        let end = ["--name", name, "--entrypoint", "sleep", "haft-test", "1000"];
+        room.engine(&[&words[..], &end].concat());
+        Self { room, name: name.to_owned() }
+    }
+}
+
+impl Drop for Made<'_> {
+    /// In words that both engines know.
+    fn drop(&mut self) {
+        self.room.engine(&["kill", &self.name]);
+        self.room.engine(&["rm", "--force", &self.name]);
+    }
 }
 
 /// A program in the engine's place.
