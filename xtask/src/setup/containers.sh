@@ -49,6 +49,14 @@ for folder in /usr/lib/*/perl-base; do
 done
 echo 'root:x:0:0:root:/root:/bin/sh' > "$image/etc/passwd"
 
+# For `haft bench` and for trying things by hand: haft --config target/tools/containers/config.toml.
+cat > "$tools/config.toml" <<CONFIG
+sandbox = "container"
+[container]
+engine = "$tools/podman"
+image = "haft-test"
+CONFIG
+
 tar -C "$image" -cf "$tools/image.tar" .
 "$tools/podman" import --change 'ENTRYPOINT ["/bin/false"]' "$tools/image.tar" haft-test
 # Nothing that could be a shell.

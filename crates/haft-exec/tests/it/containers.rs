@@ -333,6 +333,15 @@ async fn a_program_that_fails_is_no_failure_of_its_container() {
 }
 
 #[tokio::test]
+async fn both_outputs_keep_their_order_when_they_are_joined() {
+    let Some(settings) = settings() else { return };
+    let room = Room::new(settings);
+    let (_, text) = room.run("for i in $(seq 300); do echo $i; echo $i >&2; done").await;
+    let expected: String = (1..=300).map(|i| format!("{i}\n{i}\n")).collect();
+    assert!(text == expected, "mixed up");
+}
+
+#[tokio::test]
 async fn a_container_ends_when_it_is_old() {
     let Some(settings) = settings() else { return };
     let room = Room::new(ContainerSettings { longest: Duration::from_secs(2), ..settings });
