@@ -79,6 +79,8 @@ fn parse(arguments: &[String]) -> Result<Task> {
     })
 }
 
+const CONTAINERS: &str = "target/tools/containers/config.toml";
+
 fn run(task: Task) -> Result<()> {
     match task {
         Task::Help => print!("{HELP}"),
@@ -87,7 +89,12 @@ fn run(task: Task) -> Result<()> {
         Task::Setup => setup::run()?,
         Task::Bench => {
             setup::for_bench();
-            shell::run(&["cargo", "run", "--release", "-p", "haft", "--", "bench"])?;
+            let mut words = vec!["cargo", "run", "--release", "-p", "haft", "--", "bench"];
+            // What setup has made for the tests serves the row of containers too.
+            if shell::root().join(CONTAINERS).exists() {
+                words.extend(["--config", CONTAINERS]);
+            }
+            shell::run(&words)?;
         }
         Task::Docs(mode) => docs::run(mode)?,
     }

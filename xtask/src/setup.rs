@@ -22,6 +22,33 @@ const COMPONENTS: &[Component] = &[
         "tests of the sandbox",
         Install::Apt("bubblewrap"),
     ),
+    required("podman", &["podman", "--version"], "tests of containers", Install::Apt("podman")),
+    required("crun", &["crun", "--version"], "tests of containers", Install::Apt("crun")),
+    required(
+        "busybox",
+        &["busybox", "true"],
+        "the image that containers are tested with",
+        Install::Apt("busybox-static"),
+    ),
+    required(
+        "an image for containers",
+        &[
+            "target/tools/containers/podman",
+            "run",
+            "--rm",
+            "--pull",
+            "never",
+            "--network",
+            "none",
+            "--entrypoint",
+            "bash",
+            "haft-test",
+            "-c",
+            "true",
+        ],
+        "tests of containers",
+        Install::Script("xtask/src/setup/containers.sh"),
+    ),
     required(
         "the MCP conformance suite and Inspector",
         &[
@@ -94,6 +121,8 @@ enum Install {
     /// Together, in an environment of their own in `target/tools/python`.
     Pip(&'static [&'static str]),
     Rustup(&'static str),
+    /// One of our own, which makes something below `target/tools`.
+    Script(&'static str),
 }
 
 /// Who we are to apt.
@@ -178,6 +207,7 @@ fn advice(install: Install) -> Vec<String> {
             format!("target/tools/python/bin/pip install --quiet {}", packages.join(" ")),
         ],
         Install::Rustup(component) => vec![format!("rustup component add {component}")],
+        Install::Script(script) => vec![format!("bash {script}")],
     }
 }
 

@@ -159,6 +159,11 @@ pub trait Process: Send + Sync {
 
     /// Whether something in it accepts connections at this port.
     fn listens(&self, port: u16) -> bool;
+
+    /// Why it is not its own doing how it ended: where it ran went away. None for all others.
+    fn failure(&self) -> Option<ToolError> {
+        None
+    }
 }
 
 /// Which output.
@@ -306,7 +311,7 @@ impl Shell {
     /// ends it.
     ///
     /// # Errors
-    /// As [`Shell::start`]. That the program fails is no error here.
+    /// As [`Shell::start`], and of kind `unavailable` when what it ran in went away. That the program fails is no error here.
     pub async fn finish(&self, launch: Launch, most: usize) -> Result<Finished, ToolError> {
         let process = self.start(launch)?;
         let awaited = Awaited::new(process.clone());
@@ -314,6 +319,9 @@ impl Shell {
         // The sender lives in the process, which is here.
         while !process.status().state.is_over() && changes.changed().await.is_ok() {}
         drop(awaited);
+        if let Some(failure) = process.failure() {
+            return Err(failure);
+        }
         let (out, err) =
             (process.output(Stream::Out, 0, most)?, process.output(Stream::Err, 0, most)?);
         let is_cut = [&out, &err].iter().any(|piece| (piece.bytes.len() as u64) < piece.total);

@@ -2,6 +2,7 @@
 //! nothing here knows what a tool is.
 
 mod change;
+mod container;
 mod entries;
 mod facts;
 mod find;
@@ -18,6 +19,7 @@ mod walk;
 mod workspace;
 
 pub use self::{
+    container::{ContainerSettings, container_verdict},
     programs::{
         Around, Programs, Variables,
         limits::{Allowance, Held},

@@ -1,8 +1,9 @@
 //! Programs: started, read, bounded and ended here, whatever stands around them.
 
+pub(crate) mod aside;
 mod birth;
 pub(crate) mod closed;
-mod environment;
+pub(crate) mod environment;
 mod family;
 pub(crate) mod fence;
 pub(crate) mod limits;
@@ -43,7 +44,8 @@ use self::{
     wishes::Wishes,
 };
 use crate::{
-    Workspace,
+    ContainerSettings, Workspace,
+    container::{self, Container},
     sandbox::{self, Listening, Wanted},
 };
 
@@ -60,7 +62,7 @@ const QUOTA: u64 = 256 << 20;
 static HAS_STARTED: AtomicBool = AtomicBool::new(false);
 
 /// What stands around programs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Around {
     /// The strongest sandbox that works here, or nothing where none does.
     #[default]
@@ -71,29 +73,38 @@ pub enum Around {
     Landlock,
     /// The program `bwrap`.
     Bubblewrap,
+    /// A container; without one nothing runs.
+    Container(Arc<ContainerSettings>),
     /// Nothing.
     Nothing,
 }
 
 impl Around {
-    /// Whether programs are really kept in. Found out by trying, once in the life of this process.
-    pub fn works(self) -> bool {
+    /// Whether programs are really kept in, or else do not run. Found out by trying, once in the life of this process;
+    /// containers are not tried, because without one nothing runs.
+    pub fn works(&self) -> bool {
         // Making a fence opens nothing; it only asks what works.
-        self.wanted().is_some_and(|wanted| sandbox::fence(wanted, Path::new("/var/tmp")).is_ok())
+        matches!(self, Self::Container(_))
+            || self
+                .wanted()
+                .is_some_and(|wanted| sandbox::fence(wanted, Path::new("/var/tmp")).is_ok())
     }
 
-    fn wanted(self) -> Option<Wanted> {
+    fn wanted(&self) -> Option<Wanted> {
         match self {
-            Self::Nothing => None,
+            Self::Nothing | Self::Container(_) => None,
             Self::Auto | Self::Sandbox => Some(Wanted::Auto),
             Self::Landlock => Some(Wanted::Landlock),
             Self::Bubblewrap => Some(Wanted::Bubblewrap),
         }
     }
 
-    fn fence(self, folder: &Path) -> Result<Box<dyn Fence>, String> {
+    fn fence(&self, folder: &Path, variables: &Variables) -> Result<Box<dyn Fence>, String> {
+        if let Self::Container(settings) = self {
+            return Ok(Box::new(Container::new(settings.clone(), variables, folder)));
+        }
         match self.wanted() {
-            Some(wanted) if self != Self::Auto || self.works() => {
+            Some(wanted) if *self != Self::Auto || self.works() => {
                 sandbox::fence(wanted, folder).map_err(|error| error.message().to_owned())
             }
             _ => Ok(Box::new(Local)),
@@ -173,6 +184,7 @@ impl Programs {
     /// never go.
     pub fn end_everything() {
         if HAS_STARTED.load(Ordering::Acquire) {
+            container::end_everything();
             family::end_all(&format!("{}-", std::process::id()));
         }
     }
@@ -189,7 +201,7 @@ impl Programs {
     /// # Errors
     /// Of kind `unavailable` when what is wanted cannot be had; nothing runs with less.
     fn fence(&self) -> Result<&dyn Fence, ToolError> {
-        let chosen = self.fence.get_or_init(|| self.wanted.fence(&self.folder));
+        let chosen = self.fence.get_or_init(|| self.wanted.fence(&self.folder, &self.environment));
         match chosen {
             Ok(fence) => Ok(&**fence),
             Err(reason) => Err(ToolError::unavailable(reason.as_str())
@@ -210,11 +222,13 @@ impl Programs {
 
     fn run(&self, launch: &Launch, id: String) -> Result<Arc<Running>, ToolError> {
         HAS_STARTED.store(true, Ordering::Release);
-        let mark = format!("{}-{id}", self.mark);
+        // The dot keeps `p1` apart from `p10` for those who do not see where a variable ends.
+        let mark = format!("{}-{id}.", self.mark);
         let site = self.site(launch, &mark)?;
         let mut recipe = self.fence()?.recipe(launch, &site)?;
         let is_whole = recipe.is_whole;
         let listening = recipe.listening.take();
+        let interior = recipe.interior.clone();
         let command = launch.program.to_string();
         let spawner = self.spawner.get_or_init(|| Spawner::new(self.allowance));
         let born = spawner
@@ -233,6 +247,7 @@ impl Programs {
             family,
             is_whole,
             wishes,
+            interior,
             reads: launch.input,
             logs: (log(), log()),
         };

@@ -35,8 +35,10 @@ pub use self::probe::{Verdict, verdicts};
 pub(crate) use self::{
     bubblewrap::Bubblewrap,
     landlock::Landlock,
+    layout::{Access, Layout, Part},
     mounts::Mounts,
     notices::{Listening, Noted, Reporter},
+    scratch::{Scratch, Scratches},
 };
 use crate::programs::fence::Fence;
 

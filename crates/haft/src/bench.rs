@@ -19,7 +19,7 @@ use haft_core::{
     files::Disk,
     policy::{Layer, LayerKind},
 };
-use haft_exec::{Programs, Workspace};
+use haft_exec::{Around, ContainerSettings, Programs, Workspace};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -94,13 +94,15 @@ pub(crate) fn run(
     registry: &Registry,
     runtime: &'static Runtime,
     program: Option<&Path>,
+    container: &Arc<ContainerSettings>,
     tell: &dyn Fn(&str),
 ) -> Result<Table, ToolError> {
     let folder = Folder::make(folder).map_err(|error| unusable(folder, &error))?;
     tell("making files to work on");
     let corpus = Corpus::make(&folder.0, extent.files).map_err(|e| unusable(&folder.0, &e))?;
     let (rows, memory) = (Vec::new(), Vec::new());
-    let mut bench = Bench { corpus, extent, registry, runtime, program, tell, rows, memory };
+    let mut bench =
+        Bench { corpus, extent, registry, runtime, program, container, tell, rows, memory };
     bench.measure_all().map_err(|error| match error {
         Failure::Tool(error) => *error,
         Failure::Io(error) => unusable(&folder.0, &error),
@@ -151,6 +153,7 @@ struct Bench<'a> {
     runtime: &'static Runtime,
     /// This program, to be started anew.
     program: Option<&'a Path>,
+    container: &'a Arc<ContainerSettings>,
     tell: &'a dyn Fn(&str),
     rows: Vec<Row>,
     memory: Vec<Held>,
@@ -364,6 +367,7 @@ impl Bench<'_> {
             folder: self.corpus.folder.clone(),
             registry: self.registry.clone(),
             runtime: self.runtime,
+            around: Around::Nothing,
         }
     }
 
@@ -454,13 +458,16 @@ struct Desk {
     folder: std::path::PathBuf,
     registry: Registry,
     runtime: &'static Runtime,
+    /// What commands run in.
+    around: Around,
 }
 
 impl Desk {
     /// With a workspace that knows nothing yet.
     fn open(&self) -> Result<Calls, Failure> {
         let workspace = Arc::new(Workspace::open(&self.folder)?);
-        let programs = Programs::local(workspace.clone(), environment::all, &self.folder);
+        let around = self.around.clone();
+        let programs = Programs::new(around, workspace.clone(), environment::all, &self.folder);
         let mut layer = Layer::new(LayerKind::Session, "haft bench");
         layer.mode = Some(Mode::All);
         let surroundings = Surroundings {

@@ -210,7 +210,8 @@ impl<'a> Bench<'a> {
         let globals = Globals::of(matches);
         let mut settings = Settings::load(&globals, self.environment)?;
         let workspace = open_workspace(&mut settings, self.terminal)?;
-        doctor::run(self.terminal, globals.format, &workspace, settings.sandbox)
+        let surroundings = (self.environment, &*settings.container);
+        doctor::run(self.terminal, globals.format, &workspace, &settings.sandbox, surroundings)
     }
 
     /// `haft bench`
@@ -226,7 +227,9 @@ impl<'a> Bench<'a> {
         let tell = |what: &str| self.terminal.draw_status(what);
         let program = environment::program();
         let program = program.as_deref();
-        let table = bench::run(&folder, extent, &self.registry, self.runtime, program, &tell);
+        let container = &settings.container;
+        let table =
+            bench::run(&folder, extent, &self.registry, self.runtime, program, container, &tell);
         self.terminal.end_status();
         match globals.format {
             Format::Json => report::json(self.terminal, &table?)?,
@@ -301,7 +304,7 @@ fn programs(
     settings: &Settings,
     workspace: Arc<Workspace>,
 ) -> Arc<dyn Executor> {
-    let around = settings.sandbox;
+    let around = settings.sandbox.clone();
     let programs = Programs::new(around, workspace, environment::all, &environment.temporary);
     Arc::new(programs.limited(settings.allowance))
 }

@@ -1,6 +1,7 @@
 //! The files that say who may do what: found, read where they exist, and put together as one policy. The admin's word
 //! holds, the person's comes next, and a project, whose file came with the code, may only narrow.
 
+mod container;
 mod file;
 pub(crate) mod keys;
 mod workspace;
@@ -14,7 +15,7 @@ use haft_core::{
     Limits, Policy, Surroundings, ToolError,
     policy::{Layer, LayerKind, SandboxCheck},
 };
-use haft_exec::{Allowance, Around};
+use haft_exec::{Allowance, Around, ContainerSettings};
 
 use self::file::{File, Place};
 use crate::{environment::Environment, globals::Globals};
@@ -46,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) allowance: Allowance,
     /// What commands run in.
     pub(crate) sandbox: Around,
+    /// What containers are made from, wanted or not.
+    pub(crate) container: Arc<ContainerSettings>,
     /// The profile in force.
     pub(crate) profile: Option<String>,
     /// Whether any file has rules, so that looking for idle ones makes sense.
@@ -133,9 +136,14 @@ impl Files {
         self.add_secrets(&mut policy);
         let Sizes { calls: limits, commands: allowance } = self.sizes();
         let roots = self.user.roots.clone();
-        let by_admin = self.admin.iter().find_map(|file| file.sandbox);
-        let sandbox = by_admin.or(self.user.sandbox).unwrap_or_default();
-        policy.sandbox = SandboxCheck::new(move || sandbox.works());
+        let owners = || self.admin.iter().chain([&self.user]);
+        let container = Arc::new(container::settled(owners().map(|file| &file.container)));
+        let sandbox = match owners().find_map(|file| file.sandbox.clone()).unwrap_or_default() {
+            Around::Container(_) => Around::Container(container.clone()),
+            other => other,
+        };
+        let checked = sandbox.clone();
+        policy.sandbox = SandboxCheck::new(move || checked.works());
         let profile = None;
         Ok(Settings {
             workspace,
@@ -145,6 +153,7 @@ impl Files {
             limits,
             allowance,
             sandbox,
+            container,
             profile,
             has_rules,
         })

@@ -42,7 +42,7 @@ extern crate self as haft;
 pub use haft_agent::formats;
 pub use haft_core::*;
 /// The files of a folder, for tools to work on, and programs to run in it.
-pub use haft_exec::{Around, Programs, Variables, Workspace};
+pub use haft_exec::{Around, ContainerSettings, Programs, Variables, Workspace};
 pub use haft_macros::tool;
 /// A registry as a server that speaks the Model Context Protocol.
 pub use haft_mcp as mcp;

@@ -28,7 +28,7 @@ const HANDED_ON: &[&str] = &[
 ];
 
 /// Nobody sits in front of a program that we start: no pager, no editor, no question, no colours.
-const QUIET: &[(&str, &str)] = &[
+pub(crate) const QUIET: &[(&str, &str)] = &[
     ("TERM", "dumb"),
     ("NO_COLOR", "1"),
     ("PAGER", "cat"),
@@ -103,7 +103,7 @@ pub(crate) fn of(
     Ok(all)
 }
 
-fn is_handed_on(name: &OsStr) -> bool {
+pub(crate) fn is_handed_on(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| HANDED_ON.contains(&name) || name.starts_with("LC_"))
 }
 

@@ -75,6 +75,27 @@ pub(crate) struct Recipe {
     pub(crate) is_whole: bool,
     /// What will be told of that it was refused.
     pub(crate) listening: Option<Listening>,
+    /// What the launch is where it really runs, when the started process only stands for it here.
+    pub(crate) interior: Option<Arc<dyn Interior>>,
+}
+
+/// A launch that runs where this machine's table of processes may not show it. All of it waits for answers, within
+/// deadlines of its own.
+pub(crate) trait Interior: Send + Sync {
+    /// Those who tidy up when they are asked to may do so.
+    fn ask_to_end(&self);
+
+    /// Ends all of it and returns when none is left.
+    fn end(&self);
+
+    /// How many of its processes live. None when nobody can tell any more, because the place is gone.
+    fn left(&self) -> Option<usize>;
+
+    /// Whether something there accepts connections at this port.
+    fn listens(&self, port: u16) -> bool;
+
+    /// What to say when the place went away while the launch ran.
+    fn lost(&self) -> ToolError;
 }
 
 /// What the child puts around itself, for good, between fork and exec. Made before the fork: nothing may be allocated

@@ -23,6 +23,7 @@ impl Fence for Local {
             walls: Walls::default(),
             is_whole: false,
             listening: None,
+            interior: None,
         })
     }
 }

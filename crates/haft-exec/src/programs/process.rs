@@ -26,6 +26,7 @@ use tokio::{
 
 use super::{
     family::Family,
+    fence::Interior,
     log::Log,
     sockets,
     spawn::Born,
@@ -49,6 +50,10 @@ pub(crate) struct Running {
     /// Everything below the leader ends with it.
     is_whole: bool,
     wishes: Wishes,
+    /// Where it really runs, when what we started only stands for it.
+    interior: Option<Arc<dyn Interior>>,
+    /// Where it ran went away.
+    is_lost: AtomicBool,
     handle: OwnedFd,
     space: Mutex<Option<OwnedFd>>,
     input: Mutex<Option<Arc<Watched>>>,
@@ -85,6 +90,7 @@ pub(crate) struct Parts {
     pub(crate) family: Family,
     pub(crate) is_whole: bool,
     pub(crate) wishes: Wishes,
+    pub(crate) interior: Option<Arc<dyn Interior>>,
     pub(crate) reads: Stdin,
     pub(crate) logs: (Log, Log),
 }
@@ -95,7 +101,8 @@ impl Running {
     /// # Errors
     /// When the runtime cannot watch its pipes.
     pub(crate) fn adopt(parts: Parts, born: Born) -> io::Result<Arc<Self>> {
-        let Parts { id, command, family, is_whole, wishes, reads, logs: (out, err) } = parts;
+        let Parts { id, command, family, is_whole, wishes, interior, reads, logs: (out, err) } =
+            parts;
         let ends = born.ends;
         let input = ends.input.map(watch).transpose()?.map(Arc::new);
         let running = Arc::new(Self {
@@ -104,6 +111,8 @@ impl Running {
             family,
             is_whole,
             wishes,
+            interior,
+            is_lost: AtomicBool::new(false),
             handle: born.handle.try_clone()?,
             space: Mutex::new(born.space),
             input: Mutex::new(input),
@@ -139,7 +148,7 @@ impl Running {
                 let _ = timeout(LEAKED_PIPE, &mut drain).await;
             }
         }
-        self.finish();
+        self.finish().await;
     }
 
     async fn drain(&self, pipe: &Watched, log: &Log) {
@@ -184,8 +193,12 @@ impl Running {
         }
     }
 
-    fn finish(&self) {
-        let left = if self.is_whole { 0 } else { self.family.left() };
+    async fn finish(&self) {
+        let left = match &self.interior {
+            Some(interior) => self.left_inside(interior.clone()).await,
+            None if self.is_whole => 0,
+            None => self.family.left(),
+        };
         if left == 0 {
             self.reap();
         }
@@ -204,6 +217,16 @@ impl Running {
         if let Some(space) = space {
             tokio::task::spawn_blocking(move || drop(space));
         }
+    }
+
+    async fn left_inside(&self, interior: Arc<dyn Interior>) -> usize {
+        let asked = interior.clone();
+        let left = tokio::task::spawn_blocking(move || asked.left()).await.ok().flatten();
+        let End { killed, exit, .. } = *self.end();
+        if left.is_none() && killed.is_none() && !matches!(exit, Some(Exit::Code(0))) {
+            self.is_lost.store(true, Ordering::Release);
+        }
+        left.unwrap_or_default()
     }
 
     /// Lets the system forget it, and its number be given to another. Nobody is looked for by that number afterwards.
@@ -240,6 +263,9 @@ impl Running {
             return;
         }
         self.end().killed.get_or_insert(why);
+        if let Some(interior) = &self.interior {
+            interior.end();
+        }
         let _ = rustix::process::pidfd_send_signal(&self.handle, Signal::KILL);
         self.family.end();
     }
@@ -252,6 +278,18 @@ impl Running {
                 // `read` is 0 on this machine, and so is standard input.
                 call.is_ok_and(|call| call.starts_with("0 0x0 "))
             })
+    }
+
+    async fn ask_to_end(&self) {
+        match self.interior.clone() {
+            // What stands for it would end at once, and leave it running.
+            Some(interior) => {
+                let _ = tokio::task::spawn_blocking(move || interior.ask_to_end()).await;
+            }
+            None => {
+                let _ = rustix::process::kill_process_group(self.family.leader, Signal::TERM);
+            }
+        }
     }
 
     async fn ended_within(&self, most: Duration) -> bool {
@@ -348,7 +386,12 @@ impl Process for Running {
             if !self.is_over() {
                 self.end().killed.get_or_insert(why);
                 // Those who tidy up when they are asked to may do so.
-                let _ = rustix::process::kill_process_group(self.family.leader, Signal::TERM);
+                self.ask_to_end().await;
+                self.ended_within(GRACE).await;
+            }
+            if let Some(interior) = self.interior.clone() {
+                let _ = tokio::task::spawn_blocking(move || interior.end()).await;
+                // What stands for it here still has its last words.
                 self.ended_within(GRACE).await;
             }
             let _ = rustix::process::pidfd_send_signal(&self.handle, Signal::KILL);
@@ -375,7 +418,15 @@ impl Process for Running {
     }
 
     fn listens(&self, port: u16) -> bool {
-        self.members().iter().any(|member| sockets::is_listening(*member, port))
+        match &self.interior {
+            Some(interior) => !self.is_over() && haft_core::brief(|| interior.listens(port)),
+            None => self.members().iter().any(|member| sockets::is_listening(*member, port)),
+        }
+    }
+
+    fn failure(&self) -> Option<ToolError> {
+        let interior = self.interior.as_ref().filter(|_| self.is_lost.load(Ordering::Acquire))?;
+        Some(interior.lost())
     }
 }
 

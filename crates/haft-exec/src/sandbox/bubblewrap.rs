@@ -127,7 +127,8 @@ impl Fence for Bubblewrap {
         let arranged = notices::arrange(Arc::new(layout), internet, builder, behind);
         let (reporter, listening) = arranged.unzip();
         walls.reporter = reporter;
-        Ok(Recipe { command: words.0, environment, walls, is_whole: true, listening })
+        let command = words.0;
+        Ok(Recipe { command, environment, walls, is_whole: true, listening, interior: None })
     }
 }
 

@@ -127,5 +127,5 @@ fn report(recipe: &mut Recipe, layout: Layout, calls: Calls) -> Result<(), ToolE
 fn recipe(launch: &Launch, site: &Site, tmp: &Path, walls: Walls) -> Result<Recipe, ToolError> {
     let command = local::command(&launch.program, site)?;
     let environment = layout::environment(site, tmp);
-    Ok(Recipe { command, environment, walls, is_whole: false, listening: None })
+    Ok(Recipe { command, environment, walls, is_whole: false, listening: None, interior: None })
 }

@@ -79,6 +79,16 @@ impl Layout {
         Ok(layout)
     }
 
+    /// What of a root stays as it is when the rest of it may be changed, in the order in which it is laid over it.
+    ///
+    /// # Errors
+    /// Of kind `unavailable` when something of it cannot be protected.
+    pub(crate) fn protected(root: &Path) -> Result<Vec<Part>, ToolError> {
+        let mut layout = Self { parts: Vec::new(), roots: Vec::new() };
+        layout.protect(root)?;
+        Ok(layout.parts)
+    }
+
     /// What programs are told to put temporary things into.
     pub(crate) fn tmp(&self) -> &'static Path {
         let is_private = |path: &str| {

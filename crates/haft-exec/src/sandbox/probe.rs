@@ -294,6 +294,7 @@ impl Ground {
             walls: Walls::default(),
             is_whole: false,
             listening: None,
+            interior: None,
         };
         self.end(Prepared { recipe, mounts: Some(Arc::new(mounts)) })
     }

@@ -56,7 +56,7 @@ async fn a_bomb_of_processes_is_bounded_and_goes(around: Around) {
 async fn a_bomb_of_memory_is_bounded(around: Around) {
     let place = Place::new();
     let (_power, process) =
-        start(around, &place, "head -c 2G /dev/zero | tail | wc -c; exit ${PIPESTATUS[1]}");
+        start(around.clone(), &place, "head -c 2G /dev/zero | tail | wc -c; exit ${PIPESTATUS[1]}");
     let status = over(&*process).await;
     assert!(status.exit_code.is_some_and(|code| code != 0), "{status:?}");
     check_told(&*process, "more memory");

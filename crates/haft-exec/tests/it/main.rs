@@ -1,6 +1,7 @@
 //! The disk as tools use it: through the two capabilities, on real directories.
 
 mod bombs;
+mod containers;
 mod crash;
 mod many;
 mod names;

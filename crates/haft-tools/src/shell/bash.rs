@@ -128,6 +128,12 @@ impl Ran {
             (ExecutorPlace::Sandbox, true) if has_failed => {
                 "; sandboxed: writes only in the workspace"
             }
+            (ExecutorPlace::Container, false) if has_failed => {
+                "; in a container: no network, the workspace is /workspace, writes only there and in /tmp"
+            }
+            (ExecutorPlace::Container, true) if has_failed => {
+                "; in a container: the workspace is /workspace, writes only there and in /tmp"
+            }
             _ => "",
         }
     }
@@ -202,9 +208,10 @@ pub async fn bash(
     let after = if stopped == Some(Killed::Cancelled) { None } else { survey(&files) };
     let changes = after.zip(before).and_then(|(after, before)| after.changes_since(&before));
     let ran = ran(&input, place, &*process, changes);
-    match stopped {
-        Some(why) => Err(stopped_error(&input, why, ran)),
-        None => ran,
+    match (stopped, process.failure()) {
+        (Some(why), _) => Err(with_partial(stopped_error(&input, why), ran)),
+        (None, Some(failure)) => Err(with_partial(failure, ran)),
+        (None, None) => ran,
     }
 }
 
@@ -288,9 +295,8 @@ fn ran(
     })
 }
 
-/// Half an output beats none.
-fn stopped_error(input: &Bash, why: Killed, ran: Result<Ran, ToolError>) -> ToolError {
-    let error = match why {
+fn stopped_error(input: &Bash, why: Killed) -> ToolError {
+    match why {
         Killed::ByTimeout => ToolError::new(
             ErrorKind::Timeout,
             format!(
@@ -302,7 +308,11 @@ fn stopped_error(input: &Bash, why: Killed, ran: Result<Ran, ToolError>) -> Tool
             "give it more time with timeout_ms (up to {LONGEST_TIMEOUT}), or run it with background=true"
         )),
         _ => ToolError::new(ErrorKind::Cancelled, "the command was called off, with all it had started"),
-    };
+    }
+}
+
+/// Half an output beats none.
+fn with_partial(error: ToolError, ran: Result<Ran, ToolError>) -> ToolError {
     match ran.and_then(|ran| Ok::<_, ToolError>(ran).into_reply()) {
         Ok(reply) => error.with_partial(reply),
         Err(_) => error.with_partial(Reply::text("")),

@@ -1,21 +1,48 @@
 //! What running commands costs, against running them by hand.
 
 use std::{
-    fs,
+    fs, io,
     process::{Command, Stdio},
     sync::Arc,
 };
 
 use haft_core::{CallRequest, Context, WriteFiles, files::Disk};
-use haft_exec::Workspace;
+use haft_exec::{Around, Workspace};
 use serde_json::json;
 
 use super::{Aim, Bench, Desk, Failure, Goal, floors, megabytes, memory, ratio};
+use crate::environment;
 
 /// Commands that run at once.
 const AT_ONCE: usize = 64;
 /// A process and those below it.
 const FAMILY: usize = 50;
+
+/// A container made by hand; it goes with this.
+struct Other<'a> {
+    engine: &'a str,
+    name: String,
+}
+
+impl<'a> Other<'a> {
+    fn start(engine: &'a str, image: &str) -> io::Result<Self> {
+        let other = Self { engine, name: format!("haft-bench-{}", std::process::id()) };
+        let words = ["run", "--detach", "--rm", "--pull", "never", "--network", "none", "--name"];
+        let end = ["--entrypoint", "sh", image, "-c", "sleep 600"];
+        let status = Command::new(engine).args(words).arg(&other.name).args(end).output()?.status;
+        if status.success() {
+            Ok(other)
+        } else {
+            Err(io::Error::other("no container to compare with"))
+        }
+    }
+}
+
+impl Drop for Other<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new(self.engine).args(["rm", "--force", &self.name]).output();
+    }
+}
 
 impl Bench<'_> {
     /// In a small workspace: what a look at many files costs has a row of its own.
@@ -56,9 +83,33 @@ impl Bench<'_> {
                 Ok(())
             }),
         )?;
+        self.containing(&desk)?;
         self.talking(&desk)?;
         self.ending(&desk)?;
         self.surveying()
+    }
+
+    /// In a container that is there already, against the engine's own way to run something in one. Left out where none
+    /// can be made with the settings that hold.
+    fn containing(&mut self, desk: &Desk) -> Result<(), Failure> {
+        const AIM: Aim = ratio("bash, true, in a warm container", "`podman exec` of `true`", 1.5);
+        let variables = environment::all();
+        if !AIM.what.contains(&self.extent.only)
+            || !haft_exec::container_verdict(self.container, &variables, &desk.folder).works
+        {
+            return Ok(());
+        }
+        let around = Around::Container(self.container.clone());
+        let gate = Desk { around, folder: desk.folder.clone(), ..self.desk() }.open()?;
+        let engine = self.container.engine.as_deref().unwrap_or("podman");
+        let other = Other::start(engine, &self.container.image)?;
+        self.slow(
+            AIM,
+            &mut || gate.call("bash", &json!({"command": "true"})),
+            Some(&mut || {
+                Ok(floors::program(engine, &["exec", &other.name, "true"], &desk.folder)?)
+            }),
+        )
     }
 
     fn talking(&mut self, desk: &Desk) -> Result<(), Failure> {

@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 
 use clap::Command;
-use haft_exec::{Around, Verdict, Workspace};
+use haft_exec::{Around, ContainerSettings, Verdict, Workspace};
 use serde_json::{Value, json};
 
 use crate::{
+    environment::{self, Environment},
     globals::Format,
     stop::Stop,
     terminal::{Terminal, Tone, write_out},
@@ -27,20 +28,27 @@ pub(super) fn run(
     terminal: &Terminal,
     format: Format,
     workspace: &Workspace,
-    wanted: Around,
+    wanted: &Around,
+    (environment, container): (&Environment, &ContainerSettings),
 ) -> Result<ExitCode, Stop> {
-    let verdicts = haft_exec::verdicts(workspace);
-    let is_fenced = wanted.works();
+    let mut verdicts = haft_exec::verdicts(workspace);
+    let variables = environment::all();
+    let container = haft_exec::container_verdict(container, &variables, &environment.temporary);
+    let is_fenced = match wanted {
+        Around::Container(_) => container.works,
+        others => others.works(),
+    };
+    verdicts.push(container);
     let text = match format {
         Format::Text => text(terminal, &verdicts, wanted, is_fenced),
         Format::Json => format!("{}\n", as_json(&verdicts, wanted, is_fenced)),
     };
     write_out(&text).map_err(Stop::Output)?;
-    let is_well = is_fenced || wanted == Around::Nothing;
+    let is_well = is_fenced || *wanted == Around::Nothing;
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn text(terminal: &Terminal, verdicts: &[Verdict], wanted: Around, is_fenced: bool) -> String {
+fn text(terminal: &Terminal, verdicts: &[Verdict], wanted: &Around, is_fenced: bool) -> String {
     let mut lines: Vec<String> = Vec::new();
     for Verdict { mechanism, works, detail, advice } in verdicts {
         let (tone, word) = if *works { (Tone::Good, "works") } else { (Tone::Bad, "does not") };
@@ -51,9 +59,13 @@ fn text(terminal: &Terminal, verdicts: &[Verdict], wanted: Around, is_fenced: bo
         (Around::Nothing, _) => {
             "Commands run without a fence, as the config asks for (sandbox = \"off\")."
         }
+        (Around::Container(_), true) => "Commands run in containers.",
         (_, true) => "Commands run fenced in.",
         (Around::Auto, false) => {
             "Commands run without a fence, and are asked about unless --approve is `all`."
+        }
+        (Around::Container(_), false) => {
+            "No command runs: the config asks for containers, and none could be made."
         }
         (_, false) => {
             "No command runs: the config asks for a sandbox that this machine does not have."
@@ -62,13 +74,16 @@ fn text(terminal: &Terminal, verdicts: &[Verdict], wanted: Around, is_fenced: bo
     format!("{}\n\n{summary}\n", lines.join("\n"))
 }
 
-fn as_json(verdicts: &[Verdict], wanted: Around, is_fenced: bool) -> Value {
+fn as_json(verdicts: &[Verdict], wanted: &Around, is_fenced: bool) -> Value {
     let verdicts: Vec<Value> = verdicts
         .iter()
         .map(|Verdict { mechanism, works, detail, advice }| {
             json!({"mechanism": mechanism, "works": works, "detail": detail, "advice": advice})
         })
         .collect();
-    let wanted = format!("{wanted:?}").to_lowercase();
+    let wanted = match wanted {
+        Around::Container(_) => "container".to_owned(),
+        others => format!("{others:?}").to_lowercase(),
+    };
     json!({"verdicts": verdicts, "wanted": wanted, "fenced": is_fenced})
 }

@@ -19,6 +19,7 @@ use toml::{
 
 use super::{
     Sizes,
+    container::{self, ContainerWords},
     keys::{self, Table},
 };
 
@@ -39,6 +40,8 @@ pub(super) struct File {
     pub(super) limits: Vec<(Limit, usize)>,
     /// What commands run in.
     pub(super) sandbox: Option<Around>,
+    /// What it says of containers.
+    pub(super) container: ContainerWords,
 }
 
 impl File {
@@ -53,6 +56,7 @@ impl File {
             roots: Vec::new(),
             limits: Vec::new(),
             sandbox: None,
+            container: ContainerWords::default(),
         }
     }
 }
@@ -236,6 +240,7 @@ impl<'a> Section<'a> {
         file.roots = self.roots()?;
         file.limits = self.limits()?;
         file.sandbox = self.sandbox()?;
+        file.container = self.container()?;
         self.secrets(&mut file)?;
         Ok(file)
     }
@@ -256,17 +261,78 @@ impl<'a> Section<'a> {
             ("required", Around::Sandbox),
             ("landlock", Around::Landlock),
             ("bubblewrap", Around::Bubblewrap),
+            // What is said of containers comes later, from all files.
+            ("container", Around::Container(Arc::default())),
             ("off", Around::Nothing),
         ];
         let Some((at, text)) = self.text("sandbox")? else { return Ok(None) };
         if let Some((_, around)) = known.iter().find(|(word, _)| *word == text) {
-            return Ok(Some(*around));
+            return Ok(Some(around.clone()));
         }
         let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
         let near = did_you_mean(&nearest(text, words.iter().copied()));
         let problem = format!("`sandbox`: `{text}` is none of {}", words.join(", "));
         let hint = if near.is_empty() { "choose one of them".to_owned() } else { near };
         Err(self.reader.fault(at, &problem, hint))
+    }
+
+    fn container(&self) -> Result<ContainerWords, ToolError> {
+        let Some(table) = self.table("container")? else { return Ok(ContainerWords::default()) };
+        let section = Section { path: "container.", table, ..*self };
+        section.check_keys(&keys::CONTAINER)?;
+        let engine = section.checked("engine", "`podman`, `docker` or a whole path", |text| {
+            matches!(text, "podman" | "docker") || text.starts_with(['/', '~'])
+        })?;
+        let engine = match engine {
+            Some((at, path)) => Some(self.reader.path(at, path)?),
+            None => None,
+        };
+        let word = |key, expected, is_it: fn(&str) -> bool| {
+            Ok(section.checked(key, expected, is_it)?.map(|(_, text)| text.to_owned()))
+        };
+        Ok(ContainerWords {
+            engine,
+            image: word("image", "the name of an image", container::is_name)?,
+            user: word("user", "`uid` or `uid:gid`", container::is_user)?,
+            memory: word("memory", "a size such as `2g`", container::is_size)?,
+            cpus: word("cpus", "a number such as `1.5`", container::is_number)?,
+            pids: section.number("pids")?,
+            network: word("network", "the name of a network", container::is_name)?,
+            read_only: section.flag("read_only")?,
+            tmpfs: section.places("tmpfs")?,
+            max_age_secs: section.number("max_age_secs")?,
+        })
+    }
+
+    /// A text that is what it has to be.
+    fn checked(
+        &self,
+        key: &str,
+        expected: &str,
+        is_it: impl Fn(&str) -> bool,
+    ) -> Result<Option<(usize, &'a str)>, ToolError> {
+        let Some((at, text)) = self.text(key)? else { return Ok(None) };
+        if is_it(text) {
+            return Ok(Some((at, text)));
+        }
+        let problem = format!("`{}{key}`: expected {expected}, found `{text}`", self.path);
+        Err(self.reader.fault(at, &problem, format!("write {expected}")))
+    }
+
+    /// Whole paths inside a container.
+    fn places(&self, key: &str) -> Result<Option<Vec<String>>, ToolError> {
+        if !self.table.contains_key(key) {
+            return Ok(None);
+        }
+        let place = |(at, text): (usize, &str)| {
+            if container::is_place(text) {
+                return Ok(text.to_owned());
+            }
+            let problem =
+                format!("`{}{key}`: expected a whole path without `:`, found `{text}`", self.path);
+            Err(self.reader.fault(at, &problem, "write the path of a directory in the container"))
+        };
+        self.texts(key)?.into_iter().map(place).collect::<Result<_, _>>().map(Some)
     }
 
     fn rules(&self) -> Result<Vec<Rule>, ToolError> {
@@ -423,6 +489,12 @@ impl<'a> Section<'a> {
         let digits = value.get_ref().as_integer();
         let number = digits.and_then(|n| usize::from_str_radix(n.as_str(), n.radix()).ok());
         number.map(Some).ok_or_else(|| self.wrong(key, value, "a whole number, 0 or more"))
+    }
+
+    fn flag(&self, key: &str) -> Result<Option<bool>, ToolError> {
+        let Some(value) = self.table.get(key) else { return Ok(None) };
+        let flag = value.get_ref().as_bool();
+        flag.map(Some).ok_or_else(|| self.wrong(key, value, "`true` or `false`"))
     }
 
     fn table(&self, key: &str) -> Result<Option<&'a DeTable<'a>>, ToolError> {

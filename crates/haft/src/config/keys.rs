@@ -2,6 +2,7 @@
 //! schema say of it. One table, so that none of them can say something else.
 
 use haft_core::{Policy, policy::LayerKind};
+use haft_exec::ContainerSettings;
 
 use super::file::Limit;
 
@@ -33,6 +34,10 @@ pub(crate) enum Sort {
     Folders,
     Folder,
     Limit,
+    /// Another whole number.
+    Number,
+    /// Yes or no.
+    Flag,
     /// One of a few words.
     Word(&'static [&'static str]),
     /// A table of its own, or one for each name.
@@ -76,8 +81,22 @@ impl Key {
             }
             Sort::Limit => Limit::named(self.name)?.default().map(|number| number.to_string()),
             Sort::Word(words) => words.first().map(|word| format!("\"{word}\"")),
+            _ if table.header == CONTAINER.header => self.of_containers(),
             _ => None,
         }
+    }
+
+    fn of_containers(&self) -> Option<String> {
+        let settings = ContainerSettings::default();
+        Some(match self.name {
+            "image" => format!("\"{}\"", settings.image),
+            "memory" => format!("\"{}\"", settings.memory),
+            "pids" => settings.pids.to_string(),
+            "read_only" => settings.read_only.to_string(),
+            "tmpfs" => format!("{:?}", settings.tmpfs),
+            "max_age_secs" => settings.longest.as_secs().to_string(),
+            _ => return None,
+        })
     }
 }
 
@@ -142,16 +161,18 @@ pub(crate) const ROOT: Table = Table {
         PROFILE,
         key(
             "sandbox",
-            Sort::Word(&["auto", "required", "landlock", "bubblewrap", "off"]),
+            Sort::Word(&["auto", "required", "landlock", "bubblewrap", "container", "off"]),
             OWNERS,
             "What commands run in. `auto`: the strongest that works here, or nothing, and then they are asked about; \
-             `required`: nothing runs without one. An admin's word holds.",
+             `required`: nothing runs without one; `container`: in a container, see `[container]`, or not at all. An admin's \
+             word holds.",
             "\"required\"",
         ),
         key("secrets", Sort::Table(&SECRETS), EVERYBODY, "Paths that nobody reads or writes.", ""),
         key("profiles", Sort::Table(&PROFILES), EVERYBODY, "Sets of tools, by name.", ""),
         key("agents", Sort::Table(&AGENTS), EVERYBODY, "Rules for single agents, by name.", ""),
         key("limits", Sort::Table(&LIMITS), EVERYBODY, "Sizes and times.", ""),
+        key("container", Sort::Table(&CONTAINER), OWNERS, "What containers are made from.", ""),
         key("roots", Sort::Table(&ROOTS), THE_PERSON, "Further folders to work in, by name.", ""),
     ],
 };
@@ -255,8 +276,84 @@ pub(crate) const ROOTS: Table = Table {
     )],
 };
 
+pub(crate) const CONTAINER: Table = Table {
+    header: "container",
+    meaning: "What commands run in with `sandbox = \"container\"`: one container for each session and sort of command, kept until the \
+              session ends. The workspace is `/workspace` in it, the root `docs` is `/roots/docs`; all rights are dropped. An admin's \
+              word holds against yours, key by key.",
+    names: Names::Listed,
+    keys: &[
+        key(
+            "engine",
+            Sort::Text,
+            OWNERS,
+            "`podman`, `docker`, or the whole path of a program that is like one of them. Without it podman, or else docker.",
+            "\"podman\"",
+        ),
+        key(
+            "image",
+            Sort::Text,
+            OWNERS,
+            "The image; it must have `sh`. haft never fetches one: `podman pull` does.",
+            "\"debian:stable-slim\"",
+        ),
+        key(
+            "user",
+            Sort::Text,
+            OWNERS,
+            "`uid` or `uid:gid`. Without it whoever owns the workspace.",
+            "\"1000:1000\"",
+        ),
+        key(
+            "memory",
+            Sort::Text,
+            OWNERS,
+            "How much memory a container may take, without swap.",
+            "\"4g\"",
+        ),
+        key("cpus", Sort::Text, OWNERS, "How many processors. Without it all.", "\"1.5\""),
+        key(
+            "pids",
+            Sort::Number,
+            OWNERS,
+            "How many processes there may be in a container.",
+            "1024",
+        ),
+        key(
+            "network",
+            Sort::Text,
+            OWNERS,
+            "The network of commands that were granted one, as the engine calls it. Without it the engine's usual one. All \
+             others have none.",
+            "\"none\"",
+        ),
+        key(
+            "read_only",
+            Sort::Flag,
+            OWNERS,
+            "Whether the image cannot be changed from inside.",
+            "true",
+        ),
+        key(
+            "tmpfs",
+            Sort::Folders,
+            OWNERS,
+            "Directories in memory that can be written; they are empty at first and count as memory.",
+            "[\"/tmp\", \"/var/cache\"]",
+        ),
+        key(
+            "max_age_secs",
+            Sort::Number,
+            OWNERS,
+            "A container that is older ends, with all that runs in it.",
+            "3600",
+        ),
+    ],
+};
+
 /// In the order of the reference page.
-pub(crate) const TABLES: [&Table; 6] = [&ROOT, &SECRETS, &PROFILES, &AGENTS, &LIMITS, &ROOTS];
+pub(crate) const TABLES: [&Table; 7] =
+    [&ROOT, &SECRETS, &PROFILES, &AGENTS, &LIMITS, &CONTAINER, &ROOTS];
 
 #[cfg(test)]
 mod tests {
@@ -294,7 +391,7 @@ mod tests {
         for table in TABLES {
             for key in table.keys {
                 let other = match key.sort {
-                    Sort::Limit | Sort::Table(_) => "\"text\"",
+                    Sort::Limit | Sort::Number | Sort::Flag | Sort::Table(_) => "\"text\"",
                     _ => "7",
                 };
                 let key = Key { example: other, ..*key };

@@ -69,7 +69,8 @@ fn of_key(key: &Key, table: &Table) -> Value {
             json!({ "type": "array", "items": { "type": "string" } })
         }
         Sort::Word(words) => json!({ "type": "string", "enum": words }),
-        Sort::Limit => json!({ "type": "integer", "minimum": 0 }),
+        Sort::Limit | Sort::Number => json!({ "type": "integer", "minimum": 0 }),
+        Sort::Flag => json!({ "type": "boolean" }),
         // A table with NAME in its header is one for each name.
         Sort::Table(inner) if inner.header.ends_with("NAME") => {
             json!({ "type": "object", "additionalProperties": of_table(inner) })

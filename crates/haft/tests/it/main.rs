@@ -3,6 +3,7 @@
 
 mod approvals;
 mod calls;
+mod containers;
 mod equality;
 mod file_commands;
 mod files;

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// A client that nobody asks about anything.
-fn trusted(house: &House) -> Client {
+pub(crate) fn trusted(house: &House) -> Client {
     let mut client = Client::start(house, &["--approve", "all", "--structured", "always"]);
     client.listen();
     client.introduce(json!({}));
@@ -18,7 +18,7 @@ fn trusted(house: &House) -> Client {
 }
 
 /// What a call comes to; answers of others are passed over.
-fn answer(client: &mut Client, id: u64) -> Value {
+pub(crate) fn answer(client: &mut Client, id: u64) -> Value {
     loop {
         let said = client.next();
         if said["id"] == id {
@@ -27,18 +27,18 @@ fn answer(client: &mut Client, id: u64) -> Value {
     }
 }
 
-fn ask(client: &mut Client, id: u64, tool: &str, arguments: Value) -> Value {
+pub(crate) fn ask(client: &mut Client, id: u64, tool: &str, arguments: Value) -> Value {
     client.call(id, tool, arguments);
     answer(client, id)
 }
 
 #[track_caller]
-fn text(result: &Value) -> &str {
+pub(crate) fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().expect("a text")
 }
 
 /// A word that only this test's commands have in their command line.
-fn word(number: u32) -> String {
+pub(crate) fn word(number: u32) -> String {
     format!("{number}.{}", std::process::id())
 }
 
@@ -50,12 +50,31 @@ fn count(word: &str) -> usize {
 
 /// Until there are so many, which the system shows but does not tell.
 #[track_caller]
-fn wait_for_count(word: &str, wanted: usize) {
+pub(crate) fn wait_for_count(word: &str, wanted: usize) {
     let begun = std::time::Instant::now();
     while count(word) != wanted {
         assert!(begun.elapsed() < PATIENCE, "{} of {word}, not {wanted}", count(word));
         std::thread::yield_now();
     }
+}
+
+/// Until something is so that the system shows but does not tell.
+#[track_caller]
+pub(crate) fn wait_until(is_so: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "it does not come about");
+        std::thread::yield_now();
+    }
+}
+
+/// Whether a program runs with a word among its arguments.
+pub(crate) fn runs_program(program: &str, word: &str) -> bool {
+    let processes = fs::read_dir("/proc").expect("a table").flatten();
+    let mut lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    lines.any(|line| {
+        line.starts_with(program.as_bytes()) && String::from_utf8_lossy(&line).contains(word)
+    })
 }
 
 #[test]

@@ -1,0 +1,136 @@
+//! Commands in containers, as a client over stdio and a person at the command line have them.
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::{Value, json};
+
+use crate::{
+    house::House,
+    shell::{answer, ask, runs_program, text, trusted, wait_for_count, wait_until, word},
+};
+
+/// The engine that `cargo xtask setup` makes, where it did; in CI it must.
+fn engine() -> Option<String> {
+    let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/containers/podman");
+    let engine = engine.canonicalize().ok().map(|path| path.display().to_string());
+    if engine.is_none() {
+        #[expect(clippy::disallowed_methods, reason = "whether a gap is a failure")]
+        let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+        assert!(!in_ci, "no container engine; `cargo xtask setup` makes one");
+    }
+    engine
+}
+
+/// A house whose commands run in containers.
+fn house(engine: &str, image: &str) -> House {
+    House::new().user_config(&format!(
+        "sandbox = \"container\"\n[container]\nengine = \"{engine}\"\nimage = \"{image}\"\n"
+    ))
+}
+
+/// The containers of its project.
+fn containers(engine: &str, house: &House) -> Vec<String> {
+    let filter = format!("label=haft.workspace={}", house.path("project").display());
+    let words = ["ps", "--all", "--filter", &filter, "--format", "{{.Names}}"];
+    let listed = Command::new(engine).args(words).output().expect("it runs").stdout;
+    String::from_utf8_lossy(&listed).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_client_has_its_commands_in_a_container_that_goes_with_it() {
+    let Some(engine) = engine() else { return };
+    let house = house(&engine, "haft-test");
+    let mut client = trusted(&house);
+    let command = json!({"command": "pwd; echo hi > made; exit 3"});
+    let result = ask(&mut client, 1, "bash", command);
+    let words = "/workspace\n[exit code 3; changed: +made; in a container: no network, the workspace is /workspace, \
+                 writes only there and in /tmp]";
+    assert_eq!(text(&result), words);
+    assert_eq!(result["structuredContent"]["place"], "container");
+    let word = word(4731);
+    let daemon = format!("setsid sleep {word} </dev/null >/dev/null 2>&1 & echo up");
+    let left = ask(&mut client, 2, "bash", json!({"command": daemon}));
+    assert!(text(&left).contains("1 process runs on"), "{}", text(&left));
+    wait_for_count(&word, 1);
+    client.close();
+    assert!(client.exit().success());
+    wait_for_count(&word, 0);
+    assert_eq!(containers(&engine, &house), [""; 0]);
+}
+
+#[test]
+fn a_process_in_a_container_is_waited_for_written_to_and_ended() {
+    let Some(engine) = engine() else { return };
+    let house = house(&engine, "haft-test");
+    let mut client = trusted(&house);
+    let command = "nc -l -p 4732 & echo ready; read line; echo got $line; cat";
+    let started = ask(&mut client, 1, "bash", json!({"command": command, "background": true}));
+    let id = started["structuredContent"]["id"].clone();
+    let wait = |more: Value| {
+        let mut input = json!({"action": "wait", "id": id});
+        input.as_object_mut().expect("one").extend(more.as_object().expect("one").clone());
+        input
+    };
+    let mut process = |number: u64, input: Value| ask(&mut client, number, "process", input);
+    process(2, wait(json!({"pattern": "^ready$"})));
+    let port = process(3, wait(json!({"port": 4732, "timeout_ms": 30_000})));
+    assert_eq!(port["isError"], false, "{port}");
+    process(4, json!({"action": "write", "id": id, "text": "one\n"}));
+    process(5, wait(json!({"pattern": "^got one$"})));
+    let killed = process(6, json!({"action": "kill", "id": id}));
+    assert_eq!(killed["structuredContent"]["processes"][0]["state"], "killed");
+    let listed = process(7, json!({"action": "list"}));
+    assert_eq!(listed["structuredContent"]["processes"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn a_container_that_goes_during_a_call_is_told_with_what_was_said_before() {
+    let Some(engine) = engine() else { return };
+    let house = house(&engine, "haft-test");
+    let mut client = trusted(&house);
+    let word = word(4733);
+    client.call(1, "bash", json!({"command": format!("echo before; exec sleep {word}")}));
+    wait_until(|| runs_program("sleep", &word));
+    let name = containers(&engine, &house).remove(0);
+    Command::new(&engine).args(["kill", &name]).output().expect("it runs");
+    let result = answer(&mut client, 1);
+    assert_eq!(result["isError"], true, "{result}");
+    assert!(text(&result).contains("went away while the command ran in it"), "{}", text(&result));
+    let again = ask(&mut client, 2, "bash", json!({"command": "echo again"}));
+    assert_eq!(text(&again), "again");
+}
+
+#[test]
+fn doctor_tries_containers_and_says_what_is_missing() {
+    let Some(engine) = engine() else { return };
+    let ran = house(&engine, "haft-test").run(&["doctor", "--json"]);
+    let told: Value = serde_json::from_str(&ran.out).expect("json");
+    assert_eq!(
+        (ran.code, &told["fenced"], &told["wanted"]),
+        (0, &json!(true), &json!("container"))
+    );
+    let verdicts = told["verdicts"].as_array().expect("a list");
+    assert!(verdicts.iter().any(|one| one["mechanism"] == "podman" && one["works"] == true));
+    let without = house(&engine, "haft-none");
+    let ran = without.run(&["doctor"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.out.contains("there is no image `haft-none`"), "{}", ran.out);
+    assert!(ran.out.contains("pull haft-none"), "{}", ran.out);
+    let refused = without.run(&["--approve", "all", "bash", "true"]);
+    assert!(refused.err.contains("there is no image `haft-none`"), "nothing runs: {}", refused.err);
+}
+
+#[test]
+fn secrets_of_the_workspace_are_closed_in_containers_too() {
+    let Some(engine) = engine() else { return };
+    let house = house(&engine, "haft-test");
+    fs::write(house.path("project/.env"), "A=1secret").expect("written");
+    fs::write(house.path("project/plain"), "2open").expect("written");
+    let mut client = trusted(&house);
+    let found = ask(&mut client, 1, "bash", json!({"command": "cat plain .env"}));
+    assert!(text(&found).contains("2open") && !text(&found).contains("secret"), "{found:#}");
+    // One that comes later is closed to the next command.
+    fs::write(house.path("project/id_rsa"), "3secret").expect("written");
+    let later = ask(&mut client, 2, "bash", json!({"command": "cat plain id_rsa"}));
+    assert!(text(&later).contains("2open") && !text(&later).contains("secret"), "{later:#}");
+}
