@@ -228,8 +228,14 @@ impl<'a> Bench<'a> {
         let program = environment::program();
         let program = program.as_deref();
         let container = &settings.container;
-        let table =
-            bench::run(&folder, extent, &self.registry, self.runtime, program, container, &tell);
+        // As the server does, orphans are taken in; so nothing may be started by this thread.
+        Programs::take_in_orphans();
+        let (registry, runtime) = (&self.registry, self.runtime);
+        let table = std::thread::scope(|scope| {
+            let bench =
+                || bench::run(&folder, extent, registry, runtime, program, container, &tell);
+            scope.spawn(bench).join().expect("a bench that panics has said why")
+        });
         self.terminal.end_status();
         match globals.format {
             Format::Json => report::json(self.terminal, &table?)?,

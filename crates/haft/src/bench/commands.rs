@@ -15,6 +15,19 @@ use crate::environment;
 
 /// Commands that run at once.
 const AT_ONCE: usize = 64;
+/// All of the machine, read-only, in namespaces of its own.
+const BUBBLEWRAP: &[&str] = &[
+    "--ro-bind",
+    "/",
+    "/",
+    "--dev",
+    "/dev",
+    "--proc",
+    "/proc",
+    "--unshare-all",
+    "--die-with-parent",
+    "/bin/true",
+];
 /// A process and those below it.
 const FAMILY: usize = 50;
 
@@ -83,10 +96,33 @@ impl Bench<'_> {
                 Ok(())
             }),
         )?;
+        self.fencing(&desk)?;
         self.containing(&desk)?;
         self.talking(&desk)?;
         self.ending(&desk)?;
         self.surveying()
+    }
+
+    /// Behind each fence that works here, against bubblewrap around nothing but `true`.
+    fn fencing(&mut self, desk: &Desk) -> Result<(), Failure> {
+        const ALONE: &str = "bubblewrap alone around `true`";
+        let rows = [
+            (Around::Landlock, ratio("bash, true, behind Landlock", ALONE, 0.5)),
+            (Around::Bubblewrap, ratio("bash, true, in bubblewrap", ALONE, 1.3)),
+        ];
+        for (around, aim) in rows {
+            if !aim.what.contains(&self.extent.only) || !around.works() {
+                continue;
+            }
+            let gate = Desk { around, folder: desk.folder.clone(), ..self.desk() }.open()?;
+            let mut alone = || Ok(floors::program("bwrap", BUBBLEWRAP, &desk.folder)?);
+            self.quick(
+                aim,
+                &mut || gate.call("bash", &json!({"command": "true"})),
+                floors::has("bwrap").then_some(&mut alone as _),
+            )?;
+        }
+        Ok(())
     }
 
     /// In a container that is there already, against the engine's own way to run something in one. Left out where none
