@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 mod ansi;
 mod danger;
+mod dialect;
 mod environment;
 mod files;
 mod git;

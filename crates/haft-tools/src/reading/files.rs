@@ -29,7 +29,10 @@ pub(super) fn of(name: &str, words: &[Word]) -> Vec<Named> {
         "sed" | "awk" | "gawk" | "mawk" | "nawk" => {
             let edits = name == "sed" && scripts::sed_edits(rest);
             let how = if edits { How::Write } else { How::Read };
-            scripts::file_operands(name, rest).into_iter().map(|word| named(word, how, false)).collect()
+            scripts::file_operands(name, rest)
+                .into_iter()
+                .map(|word| named(word, how, false))
+                .collect()
         }
         "git" => git_files(rest),
         "find" => find_files(rest),
@@ -37,13 +40,39 @@ pub(super) fn of(name: &str, words: &[Word]) -> Vec<Named> {
         "tar" | "bsdtar" => tar_files(rest),
         "unzip" => unzip_files(rest),
         "curl" | "wget" => downloads(name, rest),
+        "script" => operands(rest, Valued { letters: "cEIoOBTm", names: "command" }, usize::MAX),
+        "flock" => operands(rest, Valued { letters: "wE", names: "timeout wait" }, 1),
+        "strace" | "ltrace" => written_by_option(rest, Valued { letters: "o", names: "output" }),
         _ => Program::named(name).map(|program| by_table(name, program, rest)).unwrap_or_default(),
     }
 }
 
+/// The letters by which a program is told to write to a file.
+pub(super) fn output_letters(name: &str) -> &'static [char] {
+    match name {
+        "sort" | "tree" | "less" | "more" => &['o'],
+        _ => &[],
+    }
+}
+
+fn operands(rest: &[Word], valued: Valued, most: usize) -> Vec<Named> {
+    let options = Options::scan(rest, valued);
+    options.operands.iter().take(most).map(|word| named(word, How::Write, false)).collect()
+}
+
+fn written_by_option(rest: &[Word], valued: Valued) -> Vec<Named> {
+    let options = Options::scan(rest, valued);
+    let is_output = |name: &str| matches!(name, "-o" | "--output");
+    let written = options.given.iter().filter(|given| is_output(&given.name));
+    let word = written.filter_map(|given| {
+        given.word.cloned().or_else(|| given.value.as_deref().map(Word::exact))
+    });
+    word.map(|word| named(&word, How::Write, false)).collect()
+}
+
 fn by_table(name: &str, program: &Program, rest: &[Word]) -> Vec<Named> {
     let options = Options::scan(rest, program.valued);
-    let is_deep = options.has(&["-r", "-R", "--recursive", "-a", "--archive"]);
+    let is_deep = goes_deep(name, &options);
     let operands = options.operands.as_slice();
     let mut files = Vec::new();
     let each = |words: &[&Word], how: How, is_tree: bool| -> Vec<Named> {
@@ -51,10 +80,12 @@ fn by_table(name: &str, program: &Program, rest: &[Word]) -> Vec<Named> {
     };
     match program.operands {
         Operands::Words => {}
-        Operands::Read => files = each(operands, How::Read, is_deep && matches!(name, "diff" | "grep")),
+        Operands::Read => files = each(operands, How::Read, is_deep),
         Operands::ReadTree if operands.is_empty() => files.push(here(How::Read)),
         Operands::ReadTree => files = each(operands, How::Read, true),
-        Operands::PatternThenRead | Operands::PatternThenTree => files = searched(name, program, &options),
+        Operands::PatternThenRead | Operands::PatternThenTree => {
+            files = searched(name, program, &options)
+        }
         Operands::ReadOneWriteOne => {
             files = each(operands.get(..1).unwrap_or_default(), How::Read, false);
             files.extend(each(operands.get(1..).unwrap_or_default(), How::Write, false));
@@ -70,19 +101,40 @@ fn by_table(name: &str, program: &Program, rest: &[Word]) -> Vec<Named> {
             files = each(script, How::Read, false);
         }
     }
+    if !output_letters(name).is_empty() {
+        files.extend(written_by_option(rest, program.valued));
+    }
     files
+}
+
+/// Whether a directory among the operands stands for all that is below it.
+fn goes_deep(name: &str, options: &Options<'_>) -> bool {
+    let is_deep = |letters: &[&str]| {
+        options.has(letters) || options.given.iter().any(|given| given.name.starts_with("--r"))
+    };
+    match name {
+        "rm" | "diff" | "chmod" | "chown" | "chgrp" | "setfacl" | "scp" | "ls" => {
+            is_deep(&["-r", "-R"])
+        }
+        "cp" | "rsync" => is_deep(&["-r", "-R", "-a", "--archive"]),
+        "grep" | "egrep" | "fgrep" | "zgrep" => is_deep(&["-r", "-R", "--dereference-recursive"]),
+        "mv" => true,
+        _ => false,
+    }
 }
 
 /// A pattern, unless an option gives it, then where to search.
 fn searched(name: &str, program: &Program, options: &Options<'_>) -> Vec<Named> {
     let is_given = options.has(&["-e", "-f", "--regexp", "--file", "--files", "--type-list"]);
-    let is_deep = program.operands == Operands::PatternThenTree
-        || options.has(&["-r", "-R", "--recursive", "--dereference-recursive"]);
+    let is_deep = program.operands == Operands::PatternThenTree || goes_deep(name, options);
     let places: Vec<&&Word> = options.operands.iter().skip(usize::from(!is_given)).collect();
-    let mut files: Vec<Named> =
-        places.iter().filter(|word| !word.is("-")).map(|word| named(word, How::Read, is_deep)).collect();
+    let mut files: Vec<Named> = places
+        .iter()
+        .filter(|word| !word.is("-"))
+        .map(|word| named(word, How::Read, is_deep))
+        .collect();
     // Without a place they search here. What comes by a pipe is told apart by the caller, who sees the pipe.
-    if places.is_empty() && (is_deep && name != "jq" && name != "yq") {
+    if places.is_empty() && is_deep {
         files.push(here(How::Read));
     }
     let is_patterns = |name: &str| matches!(name, "-f" | "--file");
@@ -96,10 +148,12 @@ fn searched(name: &str, program: &Program, options: &Options<'_>) -> Vec<Named> 
 
 fn copied(program: &Program, options: &Options<'_>, is_deep: bool) -> Vec<Named> {
     let source = if program.operands == Operands::MoveToLast { How::Write } else { How::Read };
-    let target = options.given.iter().find(|given| matches!(given.name.as_str(), "-t" | "--target-directory"));
-    let target = target.and_then(|given| {
-        given.word.cloned().or_else(|| given.value.as_deref().map(Word::exact))
-    });
+    let target = options
+        .given
+        .iter()
+        .find(|given| matches!(given.name.as_str(), "-t" | "--target-directory"));
+    let target = target
+        .and_then(|given| given.word.cloned().or_else(|| given.value.as_deref().map(Word::exact)));
     let mut operands = options.operands.clone();
     let target = target.or_else(|| operands.pop().cloned());
     // `host:path` lies elsewhere.
@@ -120,9 +174,12 @@ fn git_files(rest: &[Word]) -> Vec<Named> {
             files.extend(before.next().map(|word| named(word, How::Read, true)));
         }
     }
+    let after = rest.get(end..).unwrap_or_default();
+    files.extend(written_by_option(after, Valued { letters: "", names: "output" }));
     let has_path = |name: &str| matches!(name, "blame" | "annotate");
     if rest.get(end).and_then(Word::known).is_some_and(has_path) {
-        let last = rest.get(end + 1..).unwrap_or_default().last().filter(|word| !word.may_be_option());
+        let last =
+            rest.get(end + 1..).unwrap_or_default().last().filter(|word| !word.may_be_option());
         files.extend(last.map(|word| named(word, How::Read, false)));
     }
     files
@@ -137,6 +194,8 @@ fn dd_files(rest: &[Word]) -> Vec<Named> {
         };
         let mut found = word.clone();
         path.clone_into(&mut found.text);
+        let known = found.prefix.split_once('=').map(|(_, known)| known.to_owned());
+        found.prefix = known.unwrap_or_default();
         found.has_tilde = path.starts_with("~/");
         Some(Named { word: found, how, reach: Reach::Itself })
     };
@@ -147,22 +206,33 @@ fn tar_files(rest: &[Word]) -> Vec<Named> {
     let old_style = rest.first().and_then(Word::known).filter(|text| !text.starts_with('-'));
     let letters: String = match old_style {
         Some(letters) => letters.to_owned(),
-        None => rest.iter().filter_map(|word| word.known()).filter(|text| text.starts_with('-') && !text.starts_with("--")).collect(),
+        None => rest
+            .iter()
+            .filter_map(|word| word.known())
+            .filter(|text| text.starts_with('-') && !text.starts_with("--"))
+            .collect(),
     };
-    let has = |letter: char, name: &str| letters.contains(letter) || rest.iter().any(|word| word.is(name));
-    let valued = Valued { letters: "fCTX", names: "file directory exclude exclude-from files-from" };
+    let has = |letter: char, name: &str| {
+        letters.contains(letter) || rest.iter().any(|word| word.is(name))
+    };
+    let valued =
+        Valued { letters: "fCTX", names: "file directory exclude exclude-from files-from" };
     let skipped = usize::from(old_style.is_some());
     let options = Options::scan(rest.get(skipped..).unwrap_or_default(), valued);
     let mut operands = options.operands.iter();
     let archive = options.given.iter().find(|given| matches!(given.name.as_str(), "-f" | "--file"));
-    let archive = archive.and_then(|given| given.word.cloned().or_else(|| given.value.as_deref().map(Word::exact)));
+    let archive = archive
+        .and_then(|given| given.word.cloned().or_else(|| given.value.as_deref().map(Word::exact)));
     let is_old_archive = old_style.is_some_and(|letters| letters.contains('f'));
-    let archive = archive.or_else(|| operands.next().filter(|_| is_old_archive).map(|word| (*word).clone()));
-    let directory = options.given.iter().find(|given| matches!(given.name.as_str(), "-C" | "--directory"));
+    let archive =
+        archive.or_else(|| operands.next().filter(|_| is_old_archive).map(|word| (*word).clone()));
+    let directory =
+        options.given.iter().find(|given| matches!(given.name.as_str(), "-C" | "--directory"));
     let directory = directory.and_then(|given| given.value.as_deref().map(Word::exact));
     let makes = has('c', "--create") || has('r', "--append") || has('u', "--update");
     let how = if makes { How::Write } else { How::Read };
-    let mut files: Vec<Named> = archive.iter().filter(|word| !word.is("-")).map(|word| named(word, how, false)).collect();
+    let mut files: Vec<Named> =
+        archive.iter().filter(|word| !word.is("-")).map(|word| named(word, how, false)).collect();
     if makes {
         files.extend(operands.map(|word| named(word, How::Read, true)));
     } else if has('x', "--extract") {
@@ -173,7 +243,8 @@ fn tar_files(rest: &[Word]) -> Vec<Named> {
 
 fn unzip_files(rest: &[Word]) -> Vec<Named> {
     let options = Options::scan(rest, Valued { letters: "dx", names: "" });
-    let mut files: Vec<Named> = options.operands.iter().take(1).map(|word| named(word, How::Read, false)).collect();
+    let mut files: Vec<Named> =
+        options.operands.iter().take(1).map(|word| named(word, How::Read, false)).collect();
     if !options.has(&["-l", "-v", "-Z", "-t", "-p"]) {
         let directory = options.given.iter().find(|given| given.name == "-d");
         let directory = directory.and_then(|given| given.value.as_deref().map(Word::exact));
@@ -202,18 +273,31 @@ fn downloads(name: &str, rest: &[Word]) -> Vec<Named> {
         let Some(value) = &given.value else { continue };
         let word = given.word.cloned().unwrap_or_else(|| Word::exact(value));
         let (how, word) = match (name, given.name.as_str()) {
-            ("curl", "-o" | "--output" | "-c" | "--cookie-jar" | "-D" | "--dump-header") => (How::Write, word),
+            ("curl", "-o" | "--output" | "-c" | "--cookie-jar" | "-D" | "--dump-header") => {
+                (How::Write, word)
+            }
             ("curl", "--output-dir") => (How::Write, word),
-            ("curl", "-T" | "--upload-file" | "-K" | "--config" | "-E" | "--cert" | "--key") => (How::Read, word),
-            ("curl", "-d" | "--data" | "--data-binary" | "--data-urlencode" | "-F" | "--form" | "-H" | "--header") => {
-                let Some((_, path)) = value.split_once('@').filter(|(before, _)| before.is_empty() || before.ends_with('=')) else {
+            ("curl", "-T" | "--upload-file" | "-K" | "--config" | "-E" | "--cert" | "--key") => {
+                (How::Read, word)
+            }
+            (
+                "curl",
+                "-d" | "--data" | "--data-binary" | "--data-urlencode" | "-F" | "--form" | "-H"
+                | "--header",
+            ) => {
+                let Some((_, path)) = value
+                    .split_once('@')
+                    .filter(|(before, _)| before.is_empty() || before.ends_with('='))
+                else {
                     continue;
                 };
                 (How::Read, Word { text: path.to_owned(), ..word })
             }
-            ("wget", "-O" | "--output-document" | "-o" | "--output-file" | "-a" | "--append-output" | "-P" | "--directory-prefix") => {
-                (How::Write, word)
-            }
+            (
+                "wget",
+                "-O" | "--output-document" | "-o" | "--output-file" | "-a" | "--append-output"
+                | "-P" | "--directory-prefix",
+            ) => (How::Write, word),
             ("wget", "-i" | "--input-file" | "--post-file" | "--body-file") => (How::Read, word),
             _ => continue,
         };

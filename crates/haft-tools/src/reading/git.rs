@@ -11,7 +11,8 @@ pub(super) fn subcommand(rest: &[Word]) -> Option<usize> {
     loop {
         let text = rest.get(index)?.known()?;
         match text {
-            "-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace" | "--super-prefix" | "--config-env" => index += 2,
+            "-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace" | "--super-prefix"
+            | "--config-env" => index += 2,
             _ if text.starts_with('-') => index += 1,
             _ => return Some(index),
         }
@@ -40,10 +41,13 @@ pub(super) fn only_looks(rest: &[Word]) -> bool {
 
 fn command_only_looks(name: &str, rest: &[Word]) -> bool {
     match name {
-        "status" | "log" | "show" | "diff" | "shortlog" | "whatchanged" | "rev-list" | "diff-tree" | "diff-index"
-        | "diff-files" | "range-diff" | "blame" | "annotate" | "grep" | "rev-parse" | "ls-files" | "ls-tree" | "cat-file"
-        | "describe" | "merge-base" | "name-rev" | "show-ref" | "for-each-ref" | "count-objects" | "check-ignore"
-        | "check-attr" | "show-branch" | "cherry" | "version" => has_no_harmful_option(rest),
+        "status" | "log" | "show" | "diff" | "shortlog" | "whatchanged" | "rev-list"
+        | "diff-tree" | "diff-index" | "diff-files" | "range-diff" | "blame" | "annotate"
+        | "grep" | "rev-parse" | "ls-files" | "ls-tree" | "cat-file" | "describe"
+        | "merge-base" | "name-rev" | "show-ref" | "for-each-ref" | "count-objects"
+        | "check-ignore" | "check-attr" | "show-branch" | "cherry" | "version" => {
+            has_no_harmful_option(rest)
+        }
         "branch" => branch_only_lists(rest),
         "tag" => tag_only_lists(rest),
         "remote" => match texts(rest).as_deref() {
@@ -72,10 +76,23 @@ fn begins(rest: &[Word], names: &[&str]) -> bool {
 /// git takes the beginning of an option for the option, so each one is compared from both sides.
 fn has_no_harmful_option(rest: &[Word]) -> bool {
     const HARMFUL: &[&str] = &[
-        "--output", "--ext-diff", "--textconv", "--exec", "--upload-pack", "--receive-pack", "--open-files-in-pager",
-        "--contents", "--no-index", "--show-signature", "--filters", "--batch-command", "--parseopt", "--unpacked-objects",
+        "--output",
+        "--ext-diff",
+        "--textconv",
+        "--exec",
+        "--upload-pack",
+        "--receive-pack",
+        "--open-files-in-pager",
+        "--contents",
+        "--no-index",
+        "--show-signature",
+        "--filters",
+        "--batch-command",
+        "--parseopt",
+        "--unpacked-objects",
     ];
-    const HARMLESS: &[&str] = &["--text", "--no-textconv", "--batch", "--batch-check", "--contains"];
+    const HARMLESS: &[&str] =
+        &["--text", "--no-textconv", "--batch", "--batch-check", "--contains"];
     for word in rest {
         let Some(text) = word.known() else {
             if word.may_be_option() {
@@ -87,12 +104,14 @@ fn has_no_harmful_option(rest: &[Word]) -> bool {
             return true;
         }
         // Signatures are checked by another program.
-        if text.contains("%G") || (text.starts_with("-O") || text.starts_with("-o") && text != "-o") {
+        if text.contains("%G") || (text.starts_with("-O") || text.starts_with("-o") && text != "-o")
+        {
             return false;
         }
         let Some(_) = text.strip_prefix("--") else { continue };
         let name = text.split('=').next().unwrap_or_default();
-        let is_harmful = HARMFUL.iter().any(|known| known.starts_with(name) || name.starts_with(known));
+        let is_harmful =
+            HARMFUL.iter().any(|known| known.starts_with(name) || name.starts_with(known));
         if is_harmful && !HARMLESS.contains(&name) {
             return false;
         }
@@ -101,7 +120,10 @@ fn has_no_harmful_option(rest: &[Word]) -> bool {
 }
 
 fn branch_only_lists(rest: &[Word]) -> bool {
-    let valued = Valued { letters: "", names: "merged no-merged contains no-contains points-at sort format" };
+    let valued = Valued {
+        letters: "",
+        names: "merged no-merged contains no-contains points-at sort format",
+    };
     let options = Options::scan(rest, valued);
     let names = "all remotes list show-current verbose merged no-merged contains no-contains points-at sort format \
                  column no-column color no-color abbrev ignore-case";
@@ -110,7 +132,10 @@ fn branch_only_lists(rest: &[Word]) -> bool {
 }
 
 fn tag_only_lists(rest: &[Word]) -> bool {
-    let valued = Valued { letters: "", names: "merged no-merged contains no-contains points-at sort format" };
+    let valued = Valued {
+        letters: "",
+        names: "merged no-merged contains no-contains points-at sort format",
+    };
     let options = Options::scan(rest, valued);
     let is_listing = options.has(&["--list", "-l"]) || options.operands.is_empty();
     let names = "list sort format contains no-contains merged no-merged points-at column no-column";
@@ -120,7 +145,17 @@ fn tag_only_lists(rest: &[Word]) -> bool {
 fn config_only_reads(rest: &[Word]) -> bool {
     let Some(texts) = texts(rest) else { return false };
     let is_scope = |text: &&&str| {
-        !matches!(**text, "--global" | "--local" | "--system" | "--worktree" | "--show-origin" | "--show-scope" | "--name-only" | "-z")
+        !matches!(
+            **text,
+            "--global"
+                | "--local"
+                | "--system"
+                | "--worktree"
+                | "--show-origin"
+                | "--show-scope"
+                | "--name-only"
+                | "-z"
+        )
     };
     let texts: Vec<&str> = texts.iter().filter(is_scope).copied().collect();
     match texts.as_slice() {
@@ -135,7 +170,8 @@ fn config_only_reads(rest: &[Word]) -> bool {
 pub(super) fn paths_in_history(rest: &[Word]) -> Vec<Word> {
     let Some(at) = subcommand(rest) else { return Vec::new() };
     let mut words = rest.iter().skip(at);
-    let is_shown = words.next().and_then(Word::known).is_some_and(|name| matches!(name, "show" | "cat-file"));
+    let is_shown =
+        words.next().and_then(Word::known).is_some_and(|name| matches!(name, "show" | "cat-file"));
     let path = |word: &Word| {
         let (_, path) = word.known()?.split_once(':')?;
         (is_shown && !path.is_empty()).then(|| Word::exact(path))

@@ -13,8 +13,8 @@ const DEEPEST: usize = 24;
 
 const CLOSING: &[&str] = &["then", "elif", "else", "fi", "do", "done", "esac", "}"];
 const RESERVED: &[&str] = &[
-    "then", "elif", "else", "fi", "do", "done", "esac", "}", "{", "if", "while", "until", "for", "select",
-    "case", "function", "[[", "!", "time", "coproc", "in", "]]",
+    "then", "elif", "else", "fi", "do", "done", "esac", "}", "{", "if", "while", "until", "for",
+    "select", "case", "function", "[[", "!", "time", "coproc", "in", "]]",
 ];
 
 /// A text as a tree, as far as it could be read.
@@ -425,7 +425,8 @@ impl<'a> Parser<'a> {
 
     fn named_function(&mut self) -> Result<Kind, Problem> {
         self.skip_blanks();
-        let name = self.word()?.and_then(|word| word.literal()).ok_or("a function has no plain name")?;
+        let name =
+            self.word()?.and_then(|word| word.literal()).ok_or("a function has no plain name")?;
         self.skip_blanks();
         if self.eat("(") {
             self.skip_blanks();
@@ -457,7 +458,8 @@ impl<'a> Parser<'a> {
             self.at = before;
         }
         let node = self.command()?;
-        let statement = Statement { pipelines: vec![(Joint::First, vec![node])], is_background: true };
+        let statement =
+            Statement { pipelines: vec![(Joint::First, vec![node])], is_background: true };
         Ok(Kind::Subshell(List { statements: vec![statement] }))
     }
 
@@ -496,7 +498,11 @@ impl<'a> Parser<'a> {
     }
 
     /// `name ()` begins a function; any other `(` after a word is not for us.
-    fn function_or_nothing(&mut self, simple: Simple, redirects: &[Redirect]) -> Result<Node, Problem> {
+    fn function_or_nothing(
+        &mut self,
+        simple: Simple,
+        redirects: &[Redirect],
+    ) -> Result<Node, Problem> {
         let is_alone = simple.assignments.is_empty() && redirects.is_empty();
         let [word] = simple.words.as_slice() else { return Err("it does not parse") };
         let name = word.bare().filter(|_| is_alone).ok_or("it does not parse")?.to_owned();
@@ -510,7 +516,9 @@ impl<'a> Parser<'a> {
     /// `name=value`, `name+=value`, `name=(…)`, `name[index]=value`; among the arguments only lists in brackets, which
     /// `declare` and its kin take.
     fn assignment(&mut self, word: &Word, simple: &Simple) -> Result<Option<Assignment>, Problem> {
-        let Some((name, value, is_indexed)) = super::quoting::assigned(word) else { return Ok(None) };
+        let Some((name, value, is_indexed)) = super::quoting::assigned(word) else {
+            return Ok(None);
+        };
         let is_list = self.peek() == Some(b'(') && word.source.ends_with('=');
         if !is_list {
             let assignment = Assignment {
@@ -632,7 +640,8 @@ impl<'a> Parser<'a> {
                 let line = rest.split('\n').next().unwrap_or_default();
                 let has_newline = line.len() < rest.len();
                 self.at += line.len() + usize::from(has_newline);
-                let stripped = if waiting.strips_tabs { line.trim_start_matches('\t') } else { line };
+                let stripped =
+                    if waiting.strips_tabs { line.trim_start_matches('\t') } else { line };
                 if stripped == waiting.delimiter {
                     break line_begin;
                 }

@@ -111,7 +111,12 @@ static PROGRAMS: &[Program] = &[
     looks("du", ReadTree, "dBtX", "max-depth block-size threshold exclude exclude-from"),
     looks("df", Read, "Btx", "block-size type exclude-type"),
     looks("ls dir vdir", Read, "ITw", "ignore tabsize width hide block-size"),
-    looks("md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum", Read, "la", "length"),
+    looks(
+        "md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum",
+        Read,
+        "la",
+        "length",
+    ),
     looks("base64 base32", Read, "w", "wrap"),
     looks("od", Read, "AjNStw", "address-radix skip-bytes read-bytes format width"),
     looks("hexdump hd", Read, "ensf", "length skip format"),
@@ -121,14 +126,39 @@ static PROGRAMS: &[Program] = &[
     careful("objdump", Read, ("jMmb", "section"), ("dDxhtTsSrRfpaC", "disassemble demangle")),
     careful("xxd", ReadOneWriteOne, ("cglosn", ""), ("abCeipuE", "")),
     looks("basename dirname", Words, "sz", "suffix"),
-    looks("echo printf pwd true false : seq sleep yes tr factor nproc uname arch tty logname", Words, "", ""),
-    looks("whoami id groups uptime free lscpu lsblk who ps pgrep pstree pidof printenv", Words, "", ""),
-    looks("which whereis whatis apropos getconf locale test [ exit return break continue shift", Words, "", ""),
+    looks(
+        "echo printf pwd true false : seq sleep yes tr factor nproc uname arch tty logname",
+        Words,
+        "",
+        "",
+    ),
+    looks(
+        "whoami id groups uptime free lscpu lsblk who ps pgrep pstree pidof printenv",
+        Words,
+        "",
+        "",
+    ),
+    looks(
+        "which whereis whatis apropos getconf locale test [ exit return break continue shift",
+        Words,
+        "",
+        "",
+    ),
     looks("wait jobs times dirs tput", Words, "", ""),
     careful("hostname", Words, ("", ""), ("fsdiIAy", "fqdn short ip-address")),
-    careful("ss netstat", Words, ("", ""), ("tulnpaemios46xwrH", "tcp udp listening numeric processes all")),
+    careful(
+        "ss netstat",
+        Words,
+        ("", ""),
+        ("tulnpaemios46xwrH", "tcp udp listening numeric processes all"),
+    ),
     careful("lsof", Words, ("ipu", ""), ("nPta", "")),
-    careful("file", Read, ("FeP", ""), ("bhiLkprsN0vE", "brief mime mime-type mime-encoding version")),
+    careful(
+        "file",
+        Read,
+        ("FeP", ""),
+        ("bhiLkprsN0vE", "brief mime mime-type mime-encoding version"),
+    ),
     careful(
         "date",
         Words,
@@ -138,7 +168,7 @@ static PROGRAMS: &[Program] = &[
     careful(
         "sort",
         Read,
-        ("ktS", "key field-separator"),
+        ("ktSo", "key field-separator output"),
         (
             "bdfghiMnRrVcCmsuz",
             "key field-separator numeric-sort reverse unique ignore-case version-sort stable check merge \
@@ -174,7 +204,10 @@ static PROGRAMS: &[Program] = &[
     careful(
         "fd fdfind",
         PatternThenTree,
-        ("tedESojc", "type extension max-depth exclude min-depth exact-depth size color threads max-results changed-within changed-before"),
+        (
+            "tedESojc",
+            "type extension max-depth exclude min-depth exact-depth size color threads max-results changed-within changed-before",
+        ),
         (
             "HIuspaL0gFiq1",
             "type extension max-depth exclude min-depth exact-depth size color threads max-results changed-within \
@@ -185,10 +218,10 @@ static PROGRAMS: &[Program] = &[
     careful(
         "tree",
         ReadTree,
-        ("LPI", "charset filelimit"),
+        ("LPIo", "charset filelimit"),
         ("adfilpsugDhFxrtcUvQNJXCnA", "noreport dirsfirst gitignore du prune charset filelimit"),
     ),
-    careful("less more", Read, ("", ""), ("RSNFXniErMKQe", "")),
+    careful("less more", Read, ("o", ""), ("RSNFXniErMKQe", "")),
     careful("man", Words, ("", ""), ("kfwaK", "")),
     careful(
         "jq",
@@ -204,7 +237,10 @@ static PROGRAMS: &[Program] = &[
         "yq",
         PatternThenRead,
         ("oIp", "output-format indent input-format"),
-        ("PMCNer", "output-format indent input-format prettyPrint no-colors colors no-doc exit-status unwrapScalar raw-output"),
+        (
+            "PMCNer",
+            "output-format indent input-format prettyPrint no-colors colors no-doc exit-status unwrapScalar raw-output",
+        ),
     ),
     careful("iconv", Read, ("ft", "from-code to-code"), ("cl", "from-code to-code list")),
     // From here on nothing only looks.
@@ -219,9 +255,19 @@ static PROGRAMS: &[Program] = &[
     acts("ln link", CopyToLast, "St", "target-directory suffix"),
     acts("mv", MoveToLast, "St", "target-directory suffix"),
     acts("chmod chown chgrp setfacl", WordThenWrite, "", "reference from"),
-    acts("gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd compress uncompress", Write, "STo", "suffix threads"),
+    acts(
+        "gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd compress uncompress",
+        Write,
+        "STo",
+        "suffix threads",
+    ),
     acts("vi vim nvim nano ed ex emacs code pico joe micro", Write, "cSsu", "cmd"),
     acts("sqlite3", Write, "", "cmd init separator newline nullvalue"),
-    acts("python python3 python2 node ruby perl php lua deno bun Rscript osascript tclsh", ScriptThenWords, "cemWXEIr", "eval require import loader"),
+    acts(
+        "python python3 python2 node ruby perl php lua deno bun Rscript osascript tclsh",
+        ScriptThenWords,
+        "cemWXEIr",
+        "eval require import loader",
+    ),
     acts("bash sh dash zsh ksh ash fish source .", ScriptThenWords, "cO", "rcfile init-file"),
 ];

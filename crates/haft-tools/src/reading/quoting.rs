@@ -59,7 +59,10 @@ impl Parser<'_> {
                 b'<' | b'>' if self.ahead(1) == Some(b'(') => {
                     self.at += 2;
                     let list = self.substitution()?;
-                    word.expand(Expansion { lists: vec![list], ..Expansion::default() }, Quoting::Quoted);
+                    word.expand(
+                        Expansion { lists: vec![list], ..Expansion::default() },
+                        Quoting::Quoted,
+                    );
                 }
                 b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')' => break,
                 b'\\' => self.escape(&mut word),
@@ -110,7 +113,8 @@ impl Parser<'_> {
         let rest = self.text.get(self.at..self.end).unwrap_or_default();
         let special = |c: char| " \t\n;&|<>()'\"\\$`*?[{,}".contains(c);
         let length = rest.find(special).unwrap_or(rest.len()).max(1);
-        let length = (length..=rest.len()).find(|at| rest.is_char_boundary(*at)).unwrap_or(rest.len());
+        let length =
+            (length..=rest.len()).find(|at| rest.is_char_boundary(*at)).unwrap_or(rest.len());
         word.literal_text(rest.get(..length).unwrap_or_default(), false);
         self.at += length;
     }
@@ -190,7 +194,10 @@ impl Parser<'_> {
             Some(b'(') if self.ahead(2) == Some(b'(') => {
                 self.at += 3;
                 let arithmetic = vec![self.arithmetic("))")?];
-                word.expand(Expansion { arithmetic, is_number: true, ..Expansion::default() }, quoting);
+                word.expand(
+                    Expansion { arithmetic, is_number: true, ..Expansion::default() },
+                    quoting,
+                );
             }
             Some(b'(') => {
                 self.at += 2;
@@ -208,7 +215,9 @@ impl Parser<'_> {
                 self.ansi_quotes(word)?;
             }
             Some(b'"') if bare => return Err("a text to be translated"),
-            Some(b'\\') if self.ahead(2) == Some(b'\n') => return Err("a `$` at the end of a line"),
+            Some(b'\\') if self.ahead(2) == Some(b'\n') => {
+                return Err("a `$` at the end of a line");
+            }
             _ => self.variable(word, quoting),
         }
         Ok(())
@@ -304,7 +313,9 @@ impl Parser<'_> {
                 }
                 b'$' => self.dollar(&mut word, quoting)?,
                 b'`' => self.backtick(&mut word, quoting)?,
-                b'<' | b'>' if self.ahead(1) == Some(b'(') => return Err("a process in an expansion"),
+                b'<' | b'>' if self.ahead(1) == Some(b'(') => {
+                    return Err("a process in an expansion");
+                }
                 _ => {
                     let rest = self.text.get(self.at..self.end).unwrap_or_default();
                     let length = rest.chars().next().map_or(1, char::len_utf8);
@@ -374,7 +385,9 @@ impl Parser<'_> {
                 b'$' => self.dollar(&mut word, Quoting::Quoted)?,
                 b'`' => self.backtick(&mut word, Quoting::Quoted)?,
                 b'"' => self.at += 1,
-                b'\'' | b'\\' | b'{' | b';' if close != "))" => return Err("arithmetic that is not plain"),
+                b'\'' | b'\\' | b'{' | b';' if close != "))" => {
+                    return Err("arithmetic that is not plain");
+                }
                 b'\'' | b'\\' | b'{' => return Err("arithmetic that is not plain"),
                 bracket @ (b'(' | b'[') => {
                     open.push(if bracket == b'(' { b')' } else { b']' });

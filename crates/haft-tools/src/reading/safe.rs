@@ -20,10 +20,16 @@ pub(super) fn only_looks(name: &str, words: &[Word], more: bool) -> bool {
         "unzip" => !more && unzip_only_lists(rest),
         "cargo" => !more && cargo_only_looks(rest),
         "env" => rest.is_empty(),
-        "export" | "declare" | "typeset" | "readonly" | "local" => rest.iter().all(is_plain_declaration),
-        "type" | "command" => rest.first().is_some_and(|word| word.is("-v") || word.is("-V")) || name == "type",
+        "export" | "declare" | "typeset" | "readonly" | "local" => {
+            rest.iter().all(is_plain_declaration)
+        }
+        "type" | "command" => {
+            rest.first().is_some_and(|word| word.is("-v") || word.is("-V")) || name == "type"
+        }
         "set" => rest.iter().all(is_plain_setting),
-        "shopt" => rest.iter().all(|word| matches!(word.known(), Some("-s" | "-u" | "nullglob" | "globstar"))),
+        "shopt" => rest
+            .iter()
+            .all(|word| matches!(word.known(), Some("-s" | "-u" | "nullglob" | "globstar"))),
         "ulimit" => rest.iter().all(|word| word.is("-a")),
         "umask" | "alias" | "trap" | "hash" => rest.is_empty(),
         "unset" => rest.iter().all(|word| word.known().is_some_and(is_variable)),
@@ -41,6 +47,7 @@ fn by_table(name: &str, rest: &[Word], more: bool) -> bool {
         Caution::Only { letters, names } => {
             // Letters that take a value are as good as the others: the harmful ones are in neither list.
             let letters = format!("{letters}{}", program.valued.letters);
+            let letters = letters.replace(super::files::output_letters(name), "");
             !more
                 && !options.is_uncertain
                 && options.are_all(&letters, names)
@@ -55,8 +62,12 @@ fn has_plain_words(name: &str, rest: &[Word]) -> bool {
     match name {
         // The subscript of a variable is evaluated, and commands in it run.
         "printf" => rest.first().is_none_or(|word| !word.may_be_option() || word.is("--")),
-        "test" | "[" => !rest.iter().any(|word| word.is("-v") || word.is("-R") || word.is_open && word.prefix.is_empty()),
-        "less" | "more" => !rest.iter().any(|word| word.prefix.is_empty() || word.prefix.starts_with('+')),
+        "test" | "[" => !rest
+            .iter()
+            .any(|word| word.is("-v") || word.is("-R") || word.is_open && word.prefix.is_empty()),
+        "less" | "more" => {
+            !rest.iter().any(|word| word.prefix.is_empty() || word.prefix.starts_with('+'))
+        }
         "wait" => rest.iter().all(|word| !word.may_be_option()),
         _ => true,
     }
@@ -89,13 +100,19 @@ fn is_plain_setting(word: &Word) -> bool {
     let Some(text) = word.known() else { return false };
     let is_option = |text: &str| text.chars().all(|c| "euxo".contains(c));
     matches!(text, "pipefail" | "errexit" | "nounset" | "xtrace")
-        || text.strip_prefix(['-', '+']).is_some_and(|letters| !letters.is_empty() && is_option(letters))
+        || text
+            .strip_prefix(['-', '+'])
+            .is_some_and(|letters| !letters.is_empty() && is_option(letters))
 }
 
 fn reads_plainly(rest: &[Word]) -> bool {
     rest.iter().all(|word| {
         word.known().is_some_and(|text| {
-            is_variable(text) || matches!(text, "-r" | "-s" | "-t" | "-ra" | "-a" | "-d" | "" | "-n" | "-p" | "-rp")
+            is_variable(text)
+                || matches!(
+                    text,
+                    "-r" | "-s" | "-t" | "-ra" | "-a" | "-d" | "" | "-n" | "-p" | "-rp"
+                )
         })
     })
 }
@@ -112,7 +129,9 @@ fn only_tells_version(name: &str, rest: &[Word]) -> bool {
         || (name == "go" && matches!(text, "version" | "env"))
         || (matches!(name, "node" | "npm" | "java" | "perl") && text == "-v");
     // `-V` and `-version` are options of other meaning here.
-    let is_version = is_version && !(text != "--version" && matches!(name, "curl" | "bash" | "zsh" | "make" | "ssh" | "vim"));
+    let is_version = is_version
+        && !(text != "--version"
+            && matches!(name, "curl" | "bash" | "zsh" | "make" | "ssh" | "vim"));
     is_version && KNOWN.split_whitespace().any(|known| known == name)
 }
 
@@ -120,15 +139,41 @@ fn cargo_only_looks(rest: &[Word]) -> bool {
     let texts: Option<Vec<&str>> = rest.iter().map(Word::known).collect();
     let Some(texts) = texts else { return false };
     match texts.as_slice() {
-        ["--version" | "-V" | "--list" | "-vV" | "version" | "locate-project" | "pkgid" | "help"] => true,
+        [
+            "--version" | "-V" | "--list" | "-vV" | "version" | "locate-project" | "pkgid" | "help",
+        ] => true,
         ["help", _] => true,
         ["metadata" | "tree", options @ ..] => {
             let is_value = |text: &&&str| !text.starts_with('-');
             const PLAIN: &[&str] = &[
-                "--format-version", "--format-version=1", "--no-deps", "--offline", "--locked", "--frozen", "-p",
-                "--package", "-i", "--invert", "-e", "--edges", "--depth", "--duplicates", "-d", "--workspace",
-                "--all-features", "--no-default-features", "--features", "-F", "--prefix", "--charset", "-q", "--quiet",
-                "--target", "--filter-platform", "-f", "--format",
+                "--format-version",
+                "--format-version=1",
+                "--no-deps",
+                "--offline",
+                "--locked",
+                "--frozen",
+                "-p",
+                "--package",
+                "-i",
+                "--invert",
+                "-e",
+                "--edges",
+                "--depth",
+                "--duplicates",
+                "-d",
+                "--workspace",
+                "--all-features",
+                "--no-default-features",
+                "--features",
+                "-F",
+                "--prefix",
+                "--charset",
+                "-q",
+                "--quiet",
+                "--target",
+                "--filter-platform",
+                "-f",
+                "--format",
             ];
             options.iter().filter(|text| !is_value(text)).all(|text| PLAIN.contains(text))
         }

@@ -10,7 +10,8 @@ const AWK: Valued = Valued { letters: "Fvf", names: "" };
 
 pub(super) fn sed_only_looks(rest: &[Word]) -> bool {
     let options = Options::scan(rest, SED);
-    let names = "quiet silent expression regexp-extended separate unbuffered null-data posix sandbox";
+    let names =
+        "quiet silent expression regexp-extended separate unbuffered null-data posix sandbox";
     if options.is_uncertain || !options.are_all("nErsuzel", names) {
         return false;
     }
@@ -92,7 +93,8 @@ impl Sed<'_> {
 
     fn command(&mut self) -> Option<()> {
         match self.rest.next()? {
-            '{' | '}' | '=' | 'd' | 'D' | 'g' | 'G' | 'h' | 'H' | 'n' | 'N' | 'p' | 'P' | 'x' | 'z' | 'l' => {}
+            '{' | '}' | '=' | 'd' | 'D' | 'g' | 'G' | 'h' | 'H' | 'n' | 'N' | 'p' | 'P' | 'x'
+            | 'z' | 'l' => {}
             'q' | 'Q' => self.skip(|c| c.is_ascii_digit() || c == ' '),
             '#' => self.skip(|c| c != '\n'),
             ':' | 'b' | 't' | 'T' => {
@@ -166,7 +168,8 @@ fn awk_is_harmless(program: &str) -> bool {
     let Some(bare) = without_literals(program) else { return false };
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut words = bare.split(|c: char| !is_word(c));
-    const HARMFUL: &[&str] = &["system", "getline", "ARGV", "ARGC", "ENVIRON", "PROCINFO", "extension", "close"];
+    const HARMFUL: &[&str] =
+        &["system", "getline", "ARGV", "ARGC", "ENVIRON", "PROCINFO", "extension", "close"];
     let is_harmful = words.any(|word| HARMFUL.contains(&word));
     let pipes = bare.replace("||", "");
     if is_harmful || pipes.contains('|') || bare.contains('@') {

@@ -38,9 +38,20 @@ pub(super) enum Kind {
     /// `if`: each list in order.
     If(Vec<List>),
     /// `while`, `until`, `for`, `select`: the variable with its words, and what is repeated.
-    Loop { variable: Option<String>, words: Vec<Word>, lists: Vec<List> },
-    Case { subject: Word, patterns: Vec<Word>, lists: Vec<List> },
-    Function { name: String, body: Box<Node> },
+    Loop {
+        variable: Option<String>,
+        words: Vec<Word>,
+        lists: Vec<List>,
+    },
+    Case {
+        subject: Word,
+        patterns: Vec<Word>,
+        lists: Vec<List>,
+    },
+    Function {
+        name: String,
+        body: Box<Node>,
+    },
     /// `[[ … ]]`: its words, operators among them.
     Test(Vec<Word>),
     /// `(( … ))` or the head of a C-like `for`.
@@ -95,7 +106,10 @@ pub(super) struct Word {
 
 #[derive(Clone, Debug)]
 pub(super) enum Part {
-    Literal { text: String, is_quoted: bool },
+    Literal {
+        text: String,
+        is_quoted: bool,
+    },
     /// An unquoted `*`, `?` or `[…`.
     Glob(char),
     /// Unquoted `{`, `,` or `}`, which may be a brace expansion.
@@ -172,7 +186,8 @@ impl Word {
                 // `..` may lie across a quoted and an unquoted piece.
                 Part::Literal { text, .. } if is_open && text.ends_with('.') => {
                     let next = self.parts.get(index + 1);
-                    is_list |= matches!(next, Some(Part::Literal { text, .. }) if text.starts_with('.'));
+                    is_list |=
+                        matches!(next, Some(Part::Literal { text, .. }) if text.starts_with('.'));
                 }
                 _ => {}
             }

@@ -3,10 +3,14 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::{
-    About, Certainty, Command, FileUse, How, Reach, Reading, Risk, Word, danger, environment,
+    About, Certainty, Command, FileUse, How, Reach, Reading, Risk, Word, danger, dialect,
+    environment,
     files::{self, Named},
     hosts, parse, safe,
-    syntax::{self, Arithmetic, Assignment, Direction, Expansion, Joint, Kind, List, Node, Part, Redirect, Simple},
+    syntax::{
+        self, Arithmetic, Assignment, Direction, Expansion, Joint, Kind, List, Node, Part,
+        Redirect, Simple,
+    },
     witness, words,
     wrappers::{self, Inner},
 };
@@ -96,6 +100,13 @@ impl Walker<'_> {
     }
 
     fn text(&mut self, text: &str, through: &[String]) {
+        if let Some(why) = through
+            .iter()
+            .filter(|name| is_reader(name))
+            .find_map(|name| dialect::difference(name, text))
+        {
+            self.doubt(text, why);
+        }
         self.depth += 1;
         if self.depth > DEEPEST_TEXT {
             self.doubt(text, "it is nested too deeply");
@@ -181,7 +192,8 @@ impl Walker<'_> {
 
     fn has_fetched_since(&self, first: usize) -> bool {
         self.reading.commands.iter().skip(first).any(|command| {
-            !command.fetches.is_empty() || command.words.first().is_some_and(|word| hosts::is_fetcher(base(&word.text)))
+            !command.fetches.is_empty()
+                || command.words.first().is_some_and(|word| hosts::is_fetcher(base(&word.text)))
         })
     }
 
@@ -232,7 +244,9 @@ impl Walker<'_> {
                     self.places = union(&before, &self.places);
                 }
             }
-            Kind::Loop { variable, words, lists } => self.repetition(variable.as_deref(), words, lists, through),
+            Kind::Loop { variable, words, lists } => {
+                self.repetition(variable.as_deref(), words, lists, through)
+            }
             Kind::Case { subject, patterns, lists } => {
                 self.expand(subject, through);
                 for pattern in patterns {
@@ -250,7 +264,13 @@ impl Walker<'_> {
         }
     }
 
-    fn repetition(&mut self, variable: Option<&str>, words: &[syntax::Word], lists: &[List], through: &[String]) {
+    fn repetition(
+        &mut self,
+        variable: Option<&str>,
+        words: &[syntax::Word],
+        lists: &[List],
+        through: &[String],
+    ) {
         for word in words {
             self.expand(word, through);
         }
@@ -268,8 +288,14 @@ impl Walker<'_> {
         self.functions.push(name.to_owned());
         self.is_deferred = true;
         let pipe = self.pipe.replace(false);
+        let first = self.reading.commands.len();
         self.repeated(name, |walker| walker.node(body, through));
         self.pipe = pipe;
+        for command in self.reading.commands.iter_mut().skip(first) {
+            if command.words.first().is_some_and(|word| word.is(name)) {
+                command.risk = Risk::Dangerous("a function starts itself again and again");
+            }
+        }
     }
 
     /// `[[ … ]]`: what runs in its words, and what its numbers may hide.
@@ -278,7 +304,9 @@ impl Walker<'_> {
         for (index, word) in words.iter().enumerate() {
             self.expand(word, through);
             let is_counting = |at: Option<usize>| {
-                at.and_then(|at| words.get(at)).and_then(syntax::Word::bare).is_some_and(|text| COUNTING.contains(&text))
+                at.and_then(|at| words.get(at))
+                    .and_then(syntax::Word::bare)
+                    .is_some_and(|text| COUNTING.contains(&text))
             };
             if is_counting(Some(index + 1)) || is_counting(index.checked_sub(1)) {
                 self.counted_with(word);
@@ -307,6 +335,17 @@ impl Walker<'_> {
             self.doubt(name, "arithmetic runs commands in a variable's text");
         }
         self.counted.push(name.to_owned());
+    }
+
+    /// Whether a word is a variable that holds a number, which is one word and no option.
+    fn holds_number(&mut self, word: &syntax::Word) -> bool {
+        let [Part::Expansion(expansion, _)] = word.parts.as_slice() else { return false };
+        let Some(name) = &expansion.variable else { return expansion.is_number };
+        let is_known = self.numbers.contains(name);
+        if is_known {
+            self.counted.push(name.clone());
+        }
+        is_known || expansion.is_number
     }
 
     fn arithmetic(&mut self, arithmetic: &Arithmetic, through: &[String]) {
@@ -371,6 +410,9 @@ impl Walker<'_> {
         for word in &simple.words {
             let is_fetched = self.expand(word, through);
             given.extend(words::resolve(word, is_fetched));
+            if let Some(last) = given.last_mut().filter(|_| self.holds_number(word)) {
+                last.is_open = false;
+            }
         }
         for assignment in &simple.assignments {
             for value in &assignment.values {
@@ -438,7 +480,11 @@ impl Walker<'_> {
             Direction::Duplicate if target.known().is_some_and(is_descriptor) => return,
             Direction::Duplicate | Direction::Write => &[How::Write],
             Direction::Read => {
-                around.input = if target.is_process { Input::Pipe { is_fetched: target.is_fetched } } else { Input::File };
+                around.input = if target.is_process {
+                    Input::Pipe { is_fetched: target.is_fetched }
+                } else {
+                    Input::File
+                };
                 &[How::Read]
             }
             Direction::ReadWrite => &[How::Read, How::Write],
@@ -462,7 +508,11 @@ impl Walker<'_> {
                 _ => "which command runs is not known",
             };
             self.doubt(&first.text, why);
-            let risk = if first.is_fetched { Risk::Dangerous("it runs what the network brings") } else { Risk::Usual };
+            let risk = if first.is_fetched {
+                Risk::Dangerous("it runs what the network brings")
+            } else {
+                Risk::Usual
+            };
             self.push(words, risk, Vec::new(), around);
             return;
         };
@@ -512,7 +562,11 @@ impl Walker<'_> {
             }
             Inner::Unknown { why, is_fetched } => {
                 let usual = danger::of(name, words, &[]).map_or(Risk::Usual, Risk::Dangerous);
-                let risk = if is_fetched { Risk::Dangerous("it runs what the network brings") } else { usual };
+                let risk = if is_fetched {
+                    Risk::Dangerous("it runs what the network brings")
+                } else {
+                    usual
+                };
                 self.doubt(&words::line(words), why);
                 self.push(words, risk, hosts::of(name, words), around);
             }
@@ -531,7 +585,12 @@ impl Walker<'_> {
                 self.aside(|walker| walker.text(&text, &through));
             }
             Input::Pipe { is_fetched: true } => {
-                self.push(words, Risk::Dangerous("it runs what the network brings"), Vec::new(), around);
+                self.push(
+                    words,
+                    Risk::Dangerous("it runs what the network brings"),
+                    Vec::new(),
+                    around,
+                );
             }
             Input::Pipe { is_fetched: false } => {
                 self.doubt(name, "a shell runs what a pipe brings");
@@ -547,7 +606,8 @@ impl Walker<'_> {
         let judged: Vec<Word> = match words.iter().position(is_exec).filter(|_| name == "find") {
             // What is run is judged by itself.
             Some(at) => {
-                let rest = words.iter().skip(at).skip_while(|word| !word.is(";") && !word.is("+")).skip(1);
+                let rest =
+                    words.iter().skip(at).skip_while(|word| !word.is(";") && !word.is("+")).skip(1);
                 words.iter().take(at).chain(rest).cloned().collect()
             }
             None => words.to_vec(),
@@ -560,7 +620,9 @@ impl Walker<'_> {
     }
 
     fn judge(&mut self, name: &str, judged: &[Word], words: &[Word], around: &Around) {
-        let is_path = words.first().is_some_and(|word| word.text.contains('/') && base(&word.text) == word.text);
+        let is_path = words
+            .first()
+            .is_some_and(|word| word.text.contains('/') && base(&word.text) == word.text);
         let name = if is_path { name.rsplit('/').next().unwrap_or(name) } else { name };
         let named = files::of(name, judged);
         let fetches = hosts::of(name, words);
@@ -611,14 +673,20 @@ impl Walker<'_> {
             }
             "source" | "." => {
                 if rest.first().is_some_and(|word| word.is_fetched) {
-                    self.push(words, Risk::Dangerous("it runs what the network brings"), Vec::new(), around);
+                    self.push(
+                        words,
+                        Risk::Dangerous("it runs what the network brings"),
+                        Vec::new(),
+                        around,
+                    );
                     return true;
                 }
                 self.is_tainted = true;
                 return false;
             }
-            "alias" | "hash" | "enable" | "shopt" | "set" | "complete" | "bind" | "fc" | "let" | "getopts" | "read"
-            | "mapfile" | "readarray" | "declare" | "typeset" | "local" | "export" | "readonly" | "unset" | "compgen" => {
+            "alias" | "hash" | "enable" | "shopt" | "set" | "complete" | "bind" | "fc" | "let"
+            | "getopts" | "read" | "mapfile" | "readarray" | "declare" | "typeset" | "local"
+            | "export" | "readonly" | "unset" | "compgen" => {
                 self.setting(name, words, around);
                 return true;
             }
@@ -659,10 +727,12 @@ impl Walker<'_> {
 
     fn change_directory(&mut self, rest: &[Word]) {
         self.moves = true;
-        let mut operands = rest.iter().filter(|word| !matches!(word.known(), Some("--" | "-P" | "-L" | "-e")));
+        let mut operands =
+            rest.iter().filter(|word| !matches!(word.known(), Some("--" | "-P" | "-L" | "-e")));
         let home = Word { has_tilde: true, ..Word::exact("~") };
         let target = operands.next().unwrap_or(&home);
-        let is_known = target.known().is_some_and(|text| !text.starts_with('-') && !text.starts_with('+'));
+        let is_known =
+            target.known().is_some_and(|text| !text.starts_with('-') && !text.starts_with('+'));
         let is_user = target.has_tilde && target.text != "~" && !target.text.starts_with("~/");
         if !is_known || is_user || operands.next().is_some() {
             self.file_doubt(&target.text, "the directory is not known");
@@ -675,7 +745,17 @@ impl Walker<'_> {
     }
 
     fn file(&mut self, file: &Named) {
-        const FREE: &[&str] = &["/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+        const FREE: &[&str] = &[
+            "/dev/null",
+            "/dev/stdin",
+            "/dev/stdout",
+            "/dev/stderr",
+            "/dev/tty",
+            "/dev/zero",
+            "/dev/full",
+            "/dev/random",
+            "/dev/urandom",
+        ];
         if let Some(root) = &file.word.below {
             let root = Named { word: (**root).clone(), how: file.how, reach: Reach::Tree };
             return self.file(&root);
@@ -685,7 +765,10 @@ impl Walker<'_> {
             return;
         }
         fn is_free(text: &str) -> bool {
-            FREE.contains(&text) || text.strip_prefix("/dev/fd/").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+            FREE.contains(&text)
+                || text
+                    .strip_prefix("/dev/fd/")
+                    .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
         }
         let is_user = word.has_tilde && word.text != "~" && !word.text.starts_with("~/");
         if word.certainty == Certainty::Unknown || is_user {
@@ -707,6 +790,12 @@ impl Walker<'_> {
     }
 }
 
+/// Whether a wrapper reads a text, by itself or by a shell.
+fn is_reader(name: &str) -> bool {
+    const READERS: &str = "sh dash ash zsh ksh mksh fish watch su runuser script flock ssh";
+    READERS.split(' ').any(|reader| reader == name)
+}
+
 /// `/bin/ls` is `ls`; `./ls` is not.
 fn base(name: &str) -> &str {
     let system = ["/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/"];
@@ -719,12 +808,33 @@ fn named_operands(name: &str) -> Option<bool> {
     if matches!(name, "sed" | "awk" | "find" | "git" | "tar") {
         return Some(false);
     }
-    super::programs::Program::named(name).map(|program| program.operands == super::programs::Operands::Words)
+    super::programs::Program::named(name)
+        .map(|program| program.operands == super::programs::Operands::Words)
 }
 
 fn is_interpreter(name: &str) -> bool {
     let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    matches!(name, "python" | "perl" | "ruby" | "node" | "php" | "lua" | "deno" | "bun" | "bash" | "sh" | "zsh" | "dash" | "ksh" | "fish" | "source" | "psql" | "mysql" | "xargs")
+    matches!(
+        name,
+        "python"
+            | "perl"
+            | "ruby"
+            | "node"
+            | "php"
+            | "lua"
+            | "deno"
+            | "bun"
+            | "bash"
+            | "sh"
+            | "zsh"
+            | "dash"
+            | "ksh"
+            | "fish"
+            | "source"
+            | "psql"
+            | "mysql"
+            | "xargs"
+    )
 }
 
 /// An assignment before a command, when it matters.
@@ -737,8 +847,12 @@ fn is_number(word: &syntax::Word) -> bool {
     match word.parts.as_slice() {
         [Part::Expansion(expansion, _)] => expansion.is_number,
         // An assigned word begins with what stands after the `=`.
-        [Part::Literal { text, .. }, Part::Expansion(expansion, _)] if text.is_empty() => expansion.is_number,
-        _ => word.literal().is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())),
+        [Part::Literal { text, .. }, Part::Expansion(expansion, _)] if text.is_empty() => {
+            expansion.is_number
+        }
+        _ => word
+            .literal()
+            .is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())),
     }
 }
 
@@ -751,7 +865,11 @@ fn is_deceiving(c: char) -> bool {
 
 fn path_of(word: &Word) -> PathBuf {
     let text = word.text.as_str();
-    if text.starts_with('~') && !word.has_tilde { Path::new(".").join(text) } else { PathBuf::from(text) }
+    if text.starts_with('~') && !word.has_tilde {
+        Path::new(".").join(text)
+    } else {
+        PathBuf::from(text)
+    }
 }
 
 fn is_rooted(path: &Path) -> bool {
@@ -788,7 +906,12 @@ fn folded(path: &Path) -> PathBuf {
             other => parts.push(other),
         }
     }
-    if parts.is_empty() { PathBuf::from(".") } else { parts.into_iter().collect() }
+    // A file of that name, not the home directory.
+    let is_sign = is_written_out(path) && parts.first() == Some(&Component::Normal("~".as_ref()));
+    if parts.is_empty() || is_sign {
+        parts.insert(0, Component::CurDir);
+    }
+    parts.into_iter().collect()
 }
 
 fn is_written_out(path: &Path) -> bool {

@@ -28,7 +28,7 @@ pub(super) fn objection(text: &str, parsed: &Parsed) -> Option<Problem> {
         return Some("the grammar finds an error in it");
     }
     let is_seen = |start: usize| parsed.starts.contains(&start) || is_in(start, &parsed.backticks);
-    if commands(tree.root_node()).into_iter().all(is_seen) {
+    if commands(tree.root_node(), text).into_iter().all(is_seen) {
         None
     } else {
         Some("it can be read in two ways")
@@ -59,13 +59,14 @@ fn parse(parser: &mut Option<Parser>, text: &str) -> Option<Tree> {
 }
 
 /// Where the names of commands begin.
-fn commands(root: Node<'_>) -> Vec<usize> {
+fn commands(root: Node<'_>, text: &str) -> Vec<usize> {
     let mut starts = Vec::new();
     let mut cursor = root.walk();
     loop {
         let node = cursor.node();
-        // These are words of the shell, which the grammar takes for commands.
-        if node.kind() == "command_name" {
+        // These words of the shell the grammar takes for commands.
+        let is_reserved = || matches!(text.get(node.byte_range()), Some("time" | "coproc" | "!"));
+        if node.kind() == "command_name" && !is_reserved() {
             starts.push(node.start_byte());
         }
         if cursor.goto_first_child() {

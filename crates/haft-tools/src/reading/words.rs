@@ -13,7 +13,12 @@ pub(super) fn resolve(word: &syntax::Word, is_fetched: bool) -> Vec<Word> {
     let words = expand_braces(&word.parts).unwrap_or_default();
     if words.is_empty() {
         let text = word.source.clone();
-        return vec![Word { text, certainty: Certainty::Unknown, is_open: true, ..Word::default() }];
+        return vec![Word {
+            text,
+            certainty: Certainty::Unknown,
+            is_open: true,
+            ..Word::default()
+        }];
     }
     words.iter().map(|parts| resolve_one(parts, &word.source, is_fetched)).collect()
 }
@@ -34,7 +39,9 @@ fn expand_braces(parts: &[Part]) -> Option<Vec<Vec<Part>>> {
                         Part::Brace(_) => choices.push(Vec::new()),
                         Part::Literal { text, .. } if text.contains("..") => return None,
                         // Where a tilde stands afterwards is not worth knowing.
-                        Part::Literal { text, is_quoted: false } if text.starts_with('~') => return None,
+                        Part::Literal { text, is_quoted: false } if text.starts_with('~') => {
+                            return None;
+                        }
                         other => choices.last_mut()?.push(other.clone()),
                     }
                 }
@@ -113,7 +120,8 @@ fn is_closed(parts: &[Part]) -> bool {
 /// `"$@"` is many words even in quotes.
 fn is_list_variable(part: &Part) -> bool {
     let Part::Expansion(expansion, _) = part else { return false };
-    expansion.variable.as_deref() == Some("@") || !expansion.arithmetic.is_empty() && !expansion.is_number
+    expansion.variable.as_deref() == Some("@")
+        || !expansion.arithmetic.is_empty() && !expansion.is_number
         || !expansion.words.is_empty()
 }
 
@@ -123,7 +131,7 @@ impl Word {
     }
 
     pub(super) fn unknown(text: &str) -> Self {
-        Self { text: text.to_owned(), certainty: Certainty::Unknown, is_open: true, ..Self::default() }
+        Self { text: quote(text), certainty: Certainty::Unknown, is_open: true, ..Self::default() }
     }
 
     /// The text, when it is certain.

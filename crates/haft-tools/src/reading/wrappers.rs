@@ -29,7 +29,13 @@ struct Row {
     is_plain: bool,
 }
 
-const fn row(names: &'static str, letters: &'static str, long: &'static str, skips: usize, is_plain: bool) -> Row {
+const fn row(
+    names: &'static str,
+    letters: &'static str,
+    long: &'static str,
+    skips: usize,
+    is_plain: bool,
+) -> Row {
     Row { names, valued: Valued { letters, names: long }, skips, is_plain }
 }
 
@@ -42,7 +48,13 @@ static ROWS: &[Row] = &[
     row("exec", "a", "", 0, true),
     row("busybox toybox", "", "", 0, true),
     row("taskset", "", "", 1, true),
-    row("sudo", "ugpCDhrtTUR", "user group prompt chdir host role type close-from other-user command-timeout chroot", 0, false),
+    row(
+        "sudo",
+        "ugpCDhrtTUR",
+        "user group prompt chdir host role type close-from other-user command-timeout chroot",
+        0,
+        false,
+    ),
     row("doas", "uC", "", 0, false),
     row("pkexec", "", "user", 0, false),
     row("chroot", "", "userspec groups", 1, false),
@@ -51,13 +63,32 @@ static ROWS: &[Row] = &[
     row("strace ltrace", "oepsEuaIOPSUXbz", "output trace", 0, false),
     row("entr", "", "", 0, false),
     row("systemd-run", "pEuHMr", "unit property setenv slice description uid gid", 0, false),
-    row("setpriv prlimit firejail bwrap proot fakeroot dbus-run-session xvfb-run torsocks proxychains faketime", "", "", 0, false),
+    row(
+        "setpriv prlimit firejail bwrap proot fakeroot dbus-run-session xvfb-run torsocks proxychains faketime",
+        "",
+        "",
+        0,
+        false,
+    ),
 ];
 
 /// `npx x` and its kin run a program of the project.
 static RUNNERS: &[(&str, &str)] = &[
-    ("npx", ""), ("bunx", ""), ("pnpx", ""), ("uvx", ""), ("uv", "run"), ("poetry", "run"), ("pipenv", "run"), ("bundle", "exec"),
-    ("pnpm", "exec"), ("npm", "exec"), ("yarn", "exec"), ("rye", "run"), ("hatch", "run"), ("nix-shell", "--run"), ("direnv", "exec"),
+    ("npx", ""),
+    ("bunx", ""),
+    ("pnpx", ""),
+    ("uvx", ""),
+    ("uv", "run"),
+    ("poetry", "run"),
+    ("pipenv", "run"),
+    ("bundle", "exec"),
+    ("pnpm", "exec"),
+    ("npm", "exec"),
+    ("yarn", "exec"),
+    ("rye", "run"),
+    ("hatch", "run"),
+    ("nix-shell", "--run"),
+    ("direnv", "exec"),
 ];
 
 pub(super) fn unwrap(name: &str, words: &[Word]) -> Inner {
@@ -70,13 +101,17 @@ pub(super) fn unwrap(name: &str, words: &[Word]) -> Inner {
         "eval" => joined(rest, true),
         "watch" => watched(rest),
         "trap" => trap(rest),
-        "su" | "runuser" => option_text(rest, Valued { letters: "csgG", names: "command shell group" }),
+        "su" | "runuser" => {
+            option_text(rest, Valued { letters: "csgG", names: "command shell group" })
+        }
         "script" => option_text(rest, Valued { letters: "cEIoOBTm", names: "command" }),
         "flock" => flock(rest),
         "ssh" => ssh(rest),
         "find" => find(rest),
         "fd" | "fdfind" => fd(rest),
-        "parallel" | "sem" | "at" | "batch" => Inner::Unknown { why: "it makes commands out of what it is given", is_fetched: false },
+        "parallel" | "sem" | "at" | "batch" => {
+            Inner::Unknown { why: "it makes commands out of what it is given", is_fetched: false }
+        }
         "tmux" | "screen" | "zellij" => multiplexer(rest),
         _ => by_table(name, rest),
     }
@@ -137,11 +172,14 @@ fn takes_next(text: &str, valued: Valued) -> bool {
 }
 
 fn env(rest: &[Word]) -> Inner {
-    const UNKNOWN: Inner = Inner::Unknown { why: "env splits a text or changes the directory", is_fetched: false };
+    const UNKNOWN: Inner =
+        Inner::Unknown { why: "env splits a text or changes the directory", is_fetched: false };
     let mut at = 0;
     let mut is_plain = true;
     while let Some(word) = rest.get(at) {
-        if let Some((name, _)) = word.prefix.split_once('=').filter(|(name, _)| !name.starts_with('-')) {
+        if let Some((name, _)) =
+            word.prefix.split_once('=').filter(|(name, _)| !name.starts_with('-'))
+        {
             is_plain &= super::environment::is_harmless(name);
             at += 1;
             continue;
@@ -169,19 +207,25 @@ fn command(rest: &[Word]) -> Inner {
     match rest.first().and_then(Word::known) {
         Some("-v" | "-V" | "-pv" | "-pV") => Inner::Nothing,
         Some("-p" | "--") => inner(rest, 1, true),
-        Some(text) if text.starts_with('-') => Inner::Unknown { why: "its options are not known", is_fetched: false },
+        Some(text) if text.starts_with('-') => {
+            Inner::Unknown { why: "its options are not known", is_fetched: false }
+        }
         _ => inner(rest, 0, true),
     }
 }
 
 fn xargs(rest: &[Word]) -> Inner {
-    let valued = Valued { letters: "adEILnPs", names: "arg-file delimiter max-args max-procs max-chars replace" };
+    let valued = Valued {
+        letters: "adEILnPs",
+        names: "arg-file delimiter max-args max-procs max-chars replace",
+    };
     let Some(at) = leading_options(rest, valued) else {
         return Inner::Unknown { why: "its options are not known", is_fetched: false };
     };
     let (own, command) = rest.split_at(at.min(rest.len()));
     let options = Options::scan(own, valued);
-    let replaced = options.given.iter().find(|given| matches!(given.name.as_str(), "-I" | "-i" | "--replace"));
+    let replaced =
+        options.given.iter().find(|given| matches!(given.name.as_str(), "-I" | "-i" | "--replace"));
     let mark = replaced.map(|given| given.value.clone().unwrap_or_else(|| "{}".to_owned()));
     let fill = |word: &Word| match &mark {
         Some(mark) if word.text.contains(mark.as_str()) => Word::unknown(&word.text),
@@ -207,7 +251,10 @@ fn shell(rest: &[Word]) -> Inner {
                 break;
             }
             return if word.may_be_option() {
-                Inner::Unknown { why: "a shell runs a text that is not known", is_fetched: word.is_fetched }
+                Inner::Unknown {
+                    why: "a shell runs a text that is not known",
+                    is_fetched: word.is_fetched,
+                }
             } else {
                 Inner::NoWrapper
             };
@@ -218,16 +265,27 @@ fn shell(rest: &[Word]) -> Inner {
                 break;
             }
             "-o" | "+o" | "-O" | "+O" | "--rcfile" | "--init-file" => {
-                return Inner::Unknown { why: "a shell is started with other settings", is_fetched: false };
+                return Inner::Unknown {
+                    why: "a shell is started with other settings",
+                    is_fetched: false,
+                };
             }
             "--login" | "--norc" | "--noprofile" | "--posix" => at += 1,
             "--version" | "--help" => return Inner::NoWrapper,
             _ if text.starts_with("--") => {
-                return Inner::Unknown { why: "a shell is started with other settings", is_fetched: false };
+                return Inner::Unknown {
+                    why: "a shell is started with other settings",
+                    is_fetched: false,
+                };
             }
             _ if text.starts_with('-') => {
-                if !text.chars().skip(1).all(|letter| "clexuvis".contains(letter)) || text.contains('i') {
-                    return Inner::Unknown { why: "a shell is started with other settings", is_fetched: false };
+                if !text.chars().skip(1).all(|letter| "clexuvis".contains(letter))
+                    || text.contains('i')
+                {
+                    return Inner::Unknown {
+                        why: "a shell is started with other settings",
+                        is_fetched: false,
+                    };
                 }
                 has_text |= text.contains('c');
                 if text.contains('s') {
@@ -241,7 +299,10 @@ fn shell(rest: &[Word]) -> Inner {
     match (has_text, rest.get(at)) {
         (true, Some(word)) => match word.known() {
             Some(text) => Inner::Text { text: text.to_owned(), is_plain: true },
-            None => Inner::Unknown { why: "a shell runs a text that is not known", is_fetched: word.is_fetched },
+            None => Inner::Unknown {
+                why: "a shell runs a text that is not known",
+                is_fetched: word.is_fetched,
+            },
         },
         (true, None) => Inner::Nothing,
         (false, None) => Inner::Input,
@@ -250,12 +311,18 @@ fn shell(rest: &[Word]) -> Inner {
 }
 
 fn joined(rest: &[Word], is_plain: bool) -> Inner {
-    let rest = if rest.first().is_some_and(|word| word.is("--")) { rest.get(1..).unwrap_or_default() } else { rest };
+    let rest = if rest.first().is_some_and(|word| word.is("--")) {
+        rest.get(1..).unwrap_or_default()
+    } else {
+        rest
+    };
     let texts: Option<Vec<&str>> = rest.iter().map(Word::known).collect();
     match texts {
         Some(texts) if texts.is_empty() => Inner::Nothing,
         // A tilde that was not quoted would be another directory by now.
-        Some(texts) if rest.iter().all(|word| !word.has_tilde) => Inner::Text { text: texts.join(" "), is_plain },
+        Some(texts) if rest.iter().all(|word| !word.has_tilde) => {
+            Inner::Text { text: texts.join(" "), is_plain }
+        }
         _ => Inner::Unknown {
             why: "it runs a text that is not known",
             is_fetched: rest.iter().any(|word| word.is_fetched),
@@ -272,7 +339,11 @@ fn watched(rest: &[Word]) -> Inner {
 }
 
 fn trap(rest: &[Word]) -> Inner {
-    let rest = if rest.first().is_some_and(|word| word.is("--")) { rest.get(1..).unwrap_or_default() } else { rest };
+    let rest = if rest.first().is_some_and(|word| word.is("--")) {
+        rest.get(1..).unwrap_or_default()
+    } else {
+        rest
+    };
     match rest {
         [] => Inner::Nothing,
         [word, ..] if matches!(word.known(), Some("-" | "-p" | "-l" | "")) => Inner::Nothing,
@@ -283,12 +354,14 @@ fn trap(rest: &[Word]) -> Inner {
 
 fn option_text(rest: &[Word], valued: Valued) -> Inner {
     let options = Options::scan(rest, valued);
-    let given = options.given.iter().find(|given| matches!(given.name.as_str(), "-c" | "--command"));
+    let given =
+        options.given.iter().find(|given| matches!(given.name.as_str(), "-c" | "--command"));
     match given {
         Some(given) => match (given.word, &given.value) {
-            (Some(word), _) if word.known().is_none() => {
-                Inner::Unknown { why: "it runs a text that is not known", is_fetched: word.is_fetched }
-            }
+            (Some(word), _) if word.known().is_none() => Inner::Unknown {
+                why: "it runs a text that is not known",
+                is_fetched: word.is_fetched,
+            },
             (_, Some(text)) => Inner::Text { text: text.clone(), is_plain: false },
             _ => Inner::Nothing,
         },
@@ -317,11 +390,14 @@ fn ssh(rest: &[Word]) -> Inner {
 
 /// The first command of `-exec` and its kin, with `{}` for the place that is searched.
 fn find(rest: &[Word]) -> Inner {
-    let is_exec = |word: &Word| matches!(word.known(), Some("-exec" | "-execdir" | "-ok" | "-okdir"));
+    let is_exec =
+        |word: &Word| matches!(word.known(), Some("-exec" | "-execdir" | "-ok" | "-okdir"));
     let Some(at) = rest.iter().position(is_exec) else { return Inner::NoWrapper };
     let after = rest.get(at + 1..).unwrap_or_default();
     let end = after.iter().position(|word| word.is(";") || word.is("+"));
-    let Some(end) = end else { return Inner::Unknown { why: "what find runs has no end", is_fetched: false } };
+    let Some(end) = end else {
+        return Inner::Unknown { why: "what find runs has no end", is_fetched: false };
+    };
     let later = after.get(end + 1..).unwrap_or_default();
     if later.iter().any(is_exec) {
         return Inner::Unknown { why: "find runs several commands", is_fetched: false };
@@ -340,11 +416,14 @@ fn find(rest: &[Word]) -> Inner {
 }
 
 fn fd(rest: &[Word]) -> Inner {
-    let is_exec = |word: &Word| matches!(word.known(), Some("-x" | "-X" | "--exec" | "--exec-batch"));
+    let is_exec =
+        |word: &Word| matches!(word.known(), Some("-x" | "-X" | "--exec" | "--exec-batch"));
     match rest.iter().position(is_exec) {
         Some(at) => {
             let command = rest.get(at + 1..).unwrap_or_default();
-            let fill = |word: &Word| if word.text.contains('{') { Word::unknown(&word.text) } else { word.clone() };
+            let fill = |word: &Word| {
+                if word.text.contains('{') { Word::unknown(&word.text) } else { word.clone() }
+            };
             Inner::Words { words: command.iter().map(fill).collect(), is_plain: false, more: true }
         }
         None => Inner::NoWrapper,
@@ -353,8 +432,15 @@ fn fd(rest: &[Word]) -> Inner {
 
 fn multiplexer(rest: &[Word]) -> Inner {
     let verb = rest.iter().filter_map(Word::known).find(|text| !text.starts_with('-'));
-    let only_lists = verb.is_some_and(|verb| verb.starts_with("list-") || matches!(verb, "ls" | "has-session" | "capture-pane" | "display-message"));
-    if only_lists { Inner::NoWrapper } else { Inner::Unknown { why: "it hands commands to another shell", is_fetched: false } }
+    let only_lists = verb.is_some_and(|verb| {
+        verb.starts_with("list-")
+            || matches!(verb, "ls" | "has-session" | "capture-pane" | "display-message")
+    });
+    if only_lists {
+        Inner::NoWrapper
+    } else {
+        Inner::Unknown { why: "it hands commands to another shell", is_fetched: false }
+    }
 }
 
 fn runner(verb: &str, rest: &[Word]) -> Inner {
@@ -363,8 +449,17 @@ fn runner(verb: &str, rest: &[Word]) -> Inner {
         (verb, [first, rest @ ..]) if first.is(verb) => rest,
         _ => return Inner::NoWrapper,
     };
-    match leading_options(rest, Valued { letters: "pcw", names: "package with python extra group project directory call" }) {
-        Some(at) if rest.get(..at).unwrap_or_default().iter().any(|word| word.is("-c") || word.is("--call")) => {
+    match leading_options(
+        rest,
+        Valued { letters: "pcw", names: "package with python extra group project directory call" },
+    ) {
+        Some(at)
+            if rest
+                .get(..at)
+                .unwrap_or_default()
+                .iter()
+                .any(|word| word.is("-c") || word.is("--call")) =>
+        {
             Inner::Unknown { why: "it runs a text", is_fetched: false }
         }
         Some(at) => inner(rest, at, false),
