@@ -50,10 +50,9 @@ fn command_only_looks(name: &str, rest: &[Word]) -> bool {
         }
         "branch" => branch_only_lists(rest),
         "tag" => tag_only_lists(rest),
-        "remote" => match texts(rest).as_deref() {
-            Some([] | ["-v" | "--verbose"] | ["get-url", _]) => true,
-            _ => false,
-        },
+        "remote" => {
+            matches!(texts(rest).as_deref(), Some([] | ["-v" | "--verbose"] | ["get-url", _]))
+        }
         "stash" => begins(rest, &["list", "show"]),
         "worktree" | "notes" => begins(rest, &["list"]),
         "submodule" => begins(rest, &["status"]),

@@ -67,8 +67,7 @@ impl<'a> Options<'a> {
     }
 
     fn short(&mut self, text: &str, valued: Valued, rest: &mut std::slice::Iter<'a, Word>) {
-        let mut letters = text.char_indices().skip(1);
-        while let Some((index, letter)) = letters.next() {
+        for (index, letter) in text.char_indices().skip(1) {
             let name = format!("-{letter}");
             if !valued.letters.contains(letter) {
                 self.given.push(Given { name, value: None, word: None });

@@ -570,12 +570,12 @@ impl Walker<'_> {
                 self.doubt(&words::line(words), why);
                 self.push(words, risk, hosts::of(name, words), around);
             }
-            Inner::Input => self.from_input(name, words, around),
+            Inner::Input => self.fed(name, words, around),
         }
     }
 
     /// A shell that runs what comes to it.
-    fn from_input(&mut self, name: &str, words: &[Word], around: &Around) {
+    fn fed(&mut self, name: &str, words: &[Word], around: &Around) {
         match &around.input {
             Input::Text(text) => {
                 let mut through = around.through.clone();

@@ -15,4 +15,5 @@ mod mcp_stdio;
 mod pages;
 mod pipes;
 mod policy;
+mod reading;
 mod shell;
