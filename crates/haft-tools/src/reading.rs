@@ -1,8 +1,8 @@
 //! What a shell text would do, read from the text alone: the commands it runs, the files it names, and what cannot be
 //! known. Nothing is run or opened here, and nothing is decided: policy does that with what it finds here.
 //!
-//! Two readers look at every text: a strict parser of our own ([`parse`]), whose tree is the answer, and the grammar of
-//! tree-sitter as a [`witness`]. Where they see different commands there is a doubt, and a doubt means asking.
+//! Two readers look at every text: a strict parser of our own (`parse`), whose tree is the answer, and the grammar of
+//! tree-sitter as a witness. Where they see different commands there is a doubt, and a doubt means asking.
 
 use std::path::PathBuf;
 

@@ -42,7 +42,9 @@ pub(super) fn of(name: &str, words: &[Word]) -> Vec<Named> {
         "curl" | "wget" => downloads(name, rest),
         "script" => operands(rest, Valued { letters: "cEIoOBTm", names: "command" }, usize::MAX),
         "flock" => operands(rest, Valued { letters: "wE", names: "timeout wait" }, 1),
-        "strace" | "ltrace" => written_by_option(rest, Valued { letters: "o", names: "output" }),
+        "strace" | "ltrace" | "time" => {
+            written_by_option(rest, Valued { letters: "o", names: "output" })
+        }
         _ => Program::named(name).map(|program| by_table(name, program, rest)).unwrap_or_default(),
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn only_looks(name: &str, words: &[Word], more: bool) -> bool {
         "tar" | "bsdtar" => !more && tar_only_lists(rest),
         "unzip" => !more && unzip_only_lists(rest),
         "cargo" => !more && cargo_only_looks(rest),
-        "env" => rest.is_empty(),
+        "env" => rest.is_empty() && !more,
         "export" | "declare" | "typeset" | "readonly" | "local" => {
             rest.iter().all(is_plain_declaration)
         }

@@ -502,7 +502,8 @@ impl Walker<'_> {
 
     fn command(&mut self, words: &[Word], around: &Around) {
         let Some(first) = words.first() else { return };
-        let Some(name) = first.known().filter(|name| !name.is_empty()) else {
+        let Some(name) = first.known().filter(|name| !name.is_empty() && first.below.is_none())
+        else {
             let why = match first.certainty {
                 Certainty::Pattern => "a pattern stands where a command should",
                 _ => "which command runs is not known",
@@ -535,6 +536,10 @@ impl Walker<'_> {
         within.through.push(name.to_owned());
         let is_shell = matches!(name, "eval" | "trap");
         match inner {
+            Inner::Nothing | Inner::Input if around.more => {
+                self.doubt(&words::line(words), "which command runs is not known");
+                self.push(words, Risk::Usual, Vec::new(), around);
+            }
             Inner::NoWrapper | Inner::Nothing => self.leaf(name, words, around),
             Inner::Words { words: command, is_plain, more } => {
                 if !is_plain {

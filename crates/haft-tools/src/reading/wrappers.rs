@@ -23,6 +23,8 @@ pub(super) enum Inner {
 
 struct Row {
     names: &'static str,
+    /// The letters of options without a value. With any other option nobody knows where the command begins.
+    flags: &'static str,
     valued: Valued,
     /// So many words stand before the command.
     skips: usize,
@@ -31,46 +33,49 @@ struct Row {
 
 const fn row(
     names: &'static str,
+    flags: &'static str,
     letters: &'static str,
     long: &'static str,
     skips: usize,
-    is_plain: bool,
 ) -> Row {
-    Row { names, valued: Valued { letters, names: long }, skips, is_plain }
+    Row { names, flags, valued: Valued { letters, names: long }, skips, is_plain: true }
+}
+
+const fn outer(row: Row) -> Row {
+    Row { is_plain: false, ..row }
 }
 
 static ROWS: &[Row] = &[
-    row("timeout gtimeout", "ks", "kill-after signal", 1, true),
-    row("nice", "n", "adjustment", 0, true),
-    row("nohup setsid unbuffer chronic caffeinate builtin time", "", "", 0, true),
-    row("ionice", "cn", "class classdata", 0, true),
-    row("stdbuf", "ioe", "input output error", 0, true),
-    row("exec", "a", "", 0, true),
-    row("busybox toybox", "", "", 0, true),
-    row("taskset", "", "", 1, true),
-    row(
+    row("timeout gtimeout", "v", "ks", "kill-after signal", 1),
+    row("nice", "0123456789", "n", "adjustment", 0),
+    row("nohup builtin busybox toybox", "", "", "", 0),
+    row("setsid", "cfw", "", "", 0),
+    row("ionice", "t", "cn", "class classdata", 0),
+    row("stdbuf", "", "ioe", "input output error", 0),
+    row("exec", "cl", "a", "", 0),
+    row("taskset", "", "", "", 1),
+    row("unbuffer chronic caffeinate", "pevdims", "", "", 0),
+    outer(row("time", "pvaq", "fo", "format output", 0)),
+    outer(row(
         "sudo",
+        "nEHkSbAKPB",
         "ugpCDhrtTUR",
-        "user group prompt chdir host role type close-from other-user command-timeout chroot",
+        "user group prompt chdir host role type close-from chroot",
         0,
-        false,
-    ),
-    row("doas", "uC", "", 0, false),
-    row("pkexec", "", "user", 0, false),
-    row("chroot", "", "userspec groups", 1, false),
-    row("unshare", "SGRwm", "root wd setuid setgid map-user map-group propagation", 0, false),
-    row("nsenter", "tSGr", "target setuid setgid", 0, false),
-    row("strace ltrace", "oepsEuaIOPSUXbz", "output trace", 0, false),
-    row("entr", "", "", 0, false),
-    row("systemd-run", "pEuHMr", "unit property setenv slice description uid gid", 0, false),
-    row(
-        "setpriv prlimit firejail bwrap proot fakeroot dbus-run-session xvfb-run torsocks proxychains faketime",
-        "",
-        "",
-        0,
-        false,
-    ),
+    )),
+    outer(row("doas", "n", "uC", "", 0)),
+    outer(row("pkexec", "", "", "user", 0)),
+    outer(row("chroot", "", "", "userspec groups", 1)),
+    outer(row("unshare", "mupifnrUCTc", "SGRw", "root wd setuid setgid map-user map-group", 0)),
+    outer(row("nsenter", "amuipnUCTZrwF", "tSG", "target setuid setgid", 0)),
+    outer(row("strace ltrace", "fFvcCqtTyriDkhxw", "oepsEuaIOPSUXbz", "output trace", 0)),
+    outer(row("entr", "rcpdnaz", "", "", 0)),
+    outer(row("fakeroot dbus-run-session torsocks proxychains", "q", "", "", 0)),
 ];
+
+/// Programs that start others by rules of their own.
+const STARTERS: &str =
+    "systemd-run setpriv prlimit firejail bwrap proot xvfb-run faketime expect rlwrap cpulimit";
 
 /// `npx x` and its kin run a program of the project.
 static RUNNERS: &[(&str, &str)] = &[
@@ -121,10 +126,13 @@ fn by_table(name: &str, rest: &[Word]) -> Inner {
     if let Some((_, verb)) = RUNNERS.iter().find(|(runner, _)| *runner == name) {
         return runner(verb, rest);
     }
+    if STARTERS.split(' ').any(|known| known == name) {
+        return Inner::Unknown { why: "it starts another program", is_fetched: false };
+    }
     let Some(row) = ROWS.iter().find(|row| row.names.split(' ').any(|known| known == name)) else {
         return Inner::NoWrapper;
     };
-    let skipped = match leading_options(rest, row.valued) {
+    let skipped = match leading_options(rest, row.flags, row.valued) {
         Some(at) => at + row.skips,
         None => return Inner::Unknown { why: "its options are not known", is_fetched: false },
     };
@@ -141,7 +149,7 @@ fn inner(rest: &[Word], at: usize, is_plain: bool) -> Inner {
 }
 
 /// How many words are options of the wrapper itself: up to the first operand.
-fn leading_options(rest: &[Word], valued: Valued) -> Option<usize> {
+fn leading_options(rest: &[Word], flags: &str, valued: Valued) -> Option<usize> {
     let mut at = 0;
     loop {
         let Some(word) = rest.get(at) else { return Some(at) };
@@ -154,21 +162,33 @@ fn leading_options(rest: &[Word], valued: Valued) -> Option<usize> {
         if !text.starts_with('-') || text == "-" {
             return Some(at);
         }
-        at += 1 + usize::from(takes_next(text, valued));
+        at += 1 + usize::from(takes_next(text, flags, valued)?);
     }
 }
 
-fn takes_next(text: &str, valued: Valued) -> bool {
-    if let Some(name) = text.strip_prefix("--") {
-        return valued.names.split(' ').any(|known| known == name);
+/// Whether the value of an option is the next word. None when the option is not known.
+fn takes_next(text: &str, flags: &str, valued: Valued) -> Option<bool> {
+    const FLAGS: &str = "preserve-status foreground verbose null no-run-if-empty interactive differences color no-title exec \
+                         non-interactive yes exclusive shared nonblock frozen no-sync isolated quiet";
+    if let Some(long) = text.strip_prefix("--") {
+        let name = long.split('=').next().unwrap_or_default();
+        let is = |list: &str| list.split_whitespace().any(|known| known == name);
+        return match (is(valued.names), is(FLAGS)) {
+            (true, _) => Some(name == long),
+            (false, true) => Some(false),
+            (false, false) => None,
+        };
     }
     let mut letters = text.chars().skip(1).peekable();
     while let Some(letter) = letters.next() {
         if valued.letters.contains(letter) {
-            return letters.peek().is_none();
+            return Some(letters.peek().is_none());
+        }
+        if !flags.contains(letter) {
+            return None;
         }
     }
-    false
+    Some(false)
 }
 
 fn env(rest: &[Word]) -> Inner {
@@ -219,7 +239,7 @@ fn xargs(rest: &[Word]) -> Inner {
         letters: "adEILnPs",
         names: "arg-file delimiter max-args max-procs max-chars replace",
     };
-    let Some(at) = leading_options(rest, valued) else {
+    let Some(at) = leading_options(rest, "0rtpxo", valued) else {
         return Inner::Unknown { why: "its options are not known", is_fetched: false };
     };
     let (own, command) = rest.split_at(at.min(rest.len()));
@@ -231,9 +251,9 @@ fn xargs(rest: &[Word]) -> Inner {
         Some(mark) if word.text.contains(mark.as_str()) => Word::unknown(&word.text),
         _ => word.clone(),
     };
-    let mut words: Vec<Word> = command.iter().map(fill).collect();
+    let words: Vec<Word> = command.iter().map(fill).collect();
     if words.is_empty() {
-        words.push(Word::exact("echo"));
+        return Inner::Nothing;
     }
     Inner::Words { words, is_plain: true, more: mark.is_none() }
 }
@@ -332,7 +352,7 @@ fn joined(rest: &[Word], is_plain: bool) -> Inner {
 
 fn watched(rest: &[Word]) -> Inner {
     let valued = Valued { letters: "nq", names: "interval" };
-    match leading_options(rest, valued) {
+    match leading_options(rest, "bcdegtpw", valued) {
         Some(at) => joined(rest.get(at..).unwrap_or_default(), true),
         None => Inner::Unknown { why: "its options are not known", is_fetched: false },
     }
@@ -371,7 +391,7 @@ fn option_text(rest: &[Word], valued: Valued) -> Inner {
 
 fn flock(rest: &[Word]) -> Inner {
     let valued = Valued { letters: "wE", names: "timeout wait conflict-exit-code" };
-    let Some(at) = leading_options(rest, valued) else {
+    let Some(at) = leading_options(rest, "sxeunoFv", valued) else {
         return Inner::Unknown { why: "its options are not known", is_fetched: false };
     };
     match rest.get(at + 1).and_then(Word::known) {
@@ -382,7 +402,7 @@ fn flock(rest: &[Word]) -> Inner {
 
 fn ssh(rest: &[Word]) -> Inner {
     let valued = Valued { letters: "BbcDEeFIiJLlmOopQRSWw", names: "" };
-    match leading_options(rest, valued) {
+    match leading_options(rest, "46AaCfGgKkMNnqsTtVvXxYy", valued) {
         Some(at) => joined(rest.get(at + 1..).unwrap_or_default(), false),
         None => Inner::Unknown { why: "its options are not known", is_fetched: false },
     }
@@ -451,6 +471,7 @@ fn runner(verb: &str, rest: &[Word]) -> Inner {
     };
     match leading_options(
         rest,
+        "yq",
         Valued { letters: "pcw", names: "package with python extra group project directory call" },
     ) {
         Some(at)

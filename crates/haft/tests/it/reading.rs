@@ -306,7 +306,7 @@ impl Chance {
 
     fn here_document(&mut self, out: &mut String, depth: usize) {
         let mark = self.pick(&["E", "'E'", "\"E\"", "\\E", "-E", "-'E'"]);
-        write!(out, "cat <<{mark}{}\n", self.pick(&["", " > h", " | foo", " && bar"]))
+        writeln!(out, "cat <<{mark}{}", self.pick(&["", " > h", " | foo", " && bar"]))
             .expect("a string");
         for _ in 0..self.below(3) {
             let mut word = String::new();
