@@ -46,7 +46,9 @@ pub(crate) fn run(seed: u64, cases: usize) -> Report {
     let mut report = Report { wrong: Vec::new(), sure: 0, ran: 0 };
     for case in 0..cases {
         let mut text = String::new();
-        chance.list(&mut text, 3);
+        // Short ones are mostly read without a doubt, and only those can be wrong.
+        let depth = chance.below(4);
+        chance.list(&mut text, depth);
         if chance.one_in(3) {
             text = chance.disturbed(&text);
         }
@@ -207,7 +209,7 @@ impl Chance {
     }
 
     pub(crate) fn list(&mut self, out: &mut String, depth: usize) {
-        for index in 0..=self.below(3) {
+        for index in 0..=self.below(2) {
             if index > 0 {
                 out.push_str(self.pick(&[
                     "; ", "\n", " && ", " || ", " & ", " | ", ";", "|", "&&", " # x'\n", " |& ",
