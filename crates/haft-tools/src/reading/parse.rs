@@ -36,6 +36,12 @@ pub(super) fn parse(text: &str) -> Parsed {
     parser.finish(list, problem)
 }
 
+fn is_one_pipeline(list: &List) -> bool {
+    let [Statement { pipelines, .. }] = list.statements.as_slice() else { return false };
+    let is_simple = |node: &Node| matches!(node.kind, Kind::Simple(_));
+    matches!(pipelines.as_slice(), [(_, nodes)] if nodes.iter().all(is_simple))
+}
+
 pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
     pub(super) at: usize,
@@ -142,8 +148,13 @@ impl<'a> Parser<'a> {
         let before = self.waiting_outside;
         self.waiting_outside += outside.len();
         let mut list = List::default();
+        let bodies = self.bodies.len();
         self.deeper(|parser| parser.list(&mut list))?;
         self.expect(")")?;
+        // bash 5.2 writes substitutions out and reads them again, and loses a `;` on the way after a here-document.
+        if self.bodies.len() > bodies && !is_one_pipeline(&list) {
+            return Err("a here-document stands among other commands in a substitution");
+        }
         if !self.waiting.is_empty() {
             return Err("a here-document does not end where it began");
         }
