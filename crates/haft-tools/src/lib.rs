@@ -14,6 +14,7 @@ use haft_core::StaticTool;
 
 pub mod files;
 pub mod git;
+pub mod reading;
 pub mod reference;
 pub mod shell;
 mod text;

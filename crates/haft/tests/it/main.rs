@@ -16,4 +16,5 @@ mod mcp_stdio;
 mod pages;
 mod pipes;
 mod policy;
+mod reading;
 mod shell;

@@ -1,0 +1,195 @@
+//! What a shell text would do, read from the text alone: the commands it runs, the files it names, and what cannot be
+//! known. Nothing is run or opened here, and nothing is decided: policy does that with what it finds here.
+//!
+//! Two readers look at every text: a strict parser of our own (`parse`), whose tree is the answer, and the grammar of
+//! tree-sitter as a witness. Where they see different commands there is a doubt, and a doubt means asking.
+
+use std::path::PathBuf;
+
+mod ansi;
+mod danger;
+mod dialect;
+mod environment;
+mod files;
+mod git;
+mod hosts;
+mod options;
+mod parse;
+mod programs;
+mod quoting;
+mod safe;
+mod scripts;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod walk;
+mod widths;
+mod witness;
+mod words;
+mod wrappers;
+
+pub use widths::widths;
+
+/// Longer texts are not read: nobody could judge them, and the reader must be quick.
+const LONGEST: usize = 64 << 10;
+
+/// What a text would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Every program and builtin that may run, wherever it stands.
+    pub commands: Vec<Command>,
+    /// Every file that is named, by redirects and by the operands of known programs.
+    pub files: Vec<FileUse>,
+    /// What could not be known. Any doubt means asking.
+    pub doubts: Vec<Doubt>,
+}
+
+/// One command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// The words in one spelling, which is what rules match: `git log -n 5`. What changes the meaning of the words stands
+    /// before them: `PATH=. ls`.
+    pub text: String,
+    /// The words.
+    pub words: Vec<Word>,
+    /// How far it reaches.
+    pub risk: Risk,
+    /// The wrappers that it runs through, outermost first: `timeout`, `xargs`, `bash`.
+    pub through: Vec<String>,
+    /// The URLs and hosts it plainly talks to.
+    pub fetches: Vec<String>,
+}
+
+/// One word of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Word {
+    /// What the program gets, when that is certain; else as it was written.
+    pub text: String,
+    /// How much is known of it.
+    pub certainty: Certainty,
+    /// What it certainly begins with.
+    prefix: String,
+    /// It may become no word, or several.
+    is_open: bool,
+    /// It stands for everything below this place: the `{}` of find.
+    below: Option<Box<Self>>,
+    /// It begins with an unquoted `~`.
+    has_tilde: bool,
+    /// It is `<(…)` or `>(…)` and nothing more.
+    is_process: bool,
+    /// It is made of what a program brings from the network.
+    is_fetched: bool,
+}
+
+/// How much is known of a word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Certainty {
+    /// Every character.
+    #[default]
+    Exact,
+    /// It is a pattern for file names: the text is the pattern.
+    Pattern,
+    /// It depends on variables or on what commands print.
+    Unknown,
+}
+
+/// How far a command reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Risk {
+    /// It only reads and prints; every option was looked at.
+    Looks,
+    /// Anything that is on no list.
+    Usual,
+    /// What is hard to take back, and why. To be asked for in every mode but `all`.
+    Dangerous(&'static str),
+}
+
+/// A file that is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileUse {
+    /// The path without quotes, made relative to where the text starts. A leading `~` is the home directory; a name that
+    /// really begins with that sign is written `./~`.
+    pub path: PathBuf,
+    /// What is done with it.
+    pub how: How,
+    /// How much of it is meant.
+    pub reach: Reach,
+}
+
+/// What is done with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It is read.
+    Read,
+    /// It is made, changed or removed.
+    Write,
+}
+
+/// How much a path stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// The file itself.
+    Itself,
+    /// Everything below it too.
+    Tree,
+    /// The path is a pattern, and every file that fits it is meant.
+    Pattern,
+}
+
+/// Something that cannot be known from the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// The piece of text.
+    pub what: String,
+    /// Why it is not known.
+    pub why: &'static str,
+    /// What is not known.
+    pub about: About,
+}
+
+/// What a doubt is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// Which commands run.
+    Commands,
+    /// Which files a known command uses.
+    Files,
+}
+
+impl Reading {
+    /// Whether it certainly does nothing but read and print.
+    pub fn is_only_looking(&self) -> bool {
+        self.doubts.is_empty()
+            && self.commands.iter().all(|command| command.risk == Risk::Looks)
+            && self.files.iter().all(|file| file.how == How::Read)
+    }
+
+    fn doubt(&mut self, what: &str, why: &'static str, about: About) {
+        let doubt = Doubt { what: shortened(what), why, about };
+        if !self.doubts.contains(&doubt) {
+            self.doubts.push(doubt);
+        }
+    }
+}
+
+/// Reads a text as `bash -c` would.
+pub fn read(command: &str) -> Reading {
+    let mut reading = Reading::default();
+    if command.len() > LONGEST {
+        reading.doubt(command, "it is too long to be read", About::Commands);
+        return reading;
+    }
+    walk::text(command, &mut reading);
+    reading
+}
+
+/// Doubts are shown to people.
+fn shortened(text: &str) -> String {
+    const MOST: usize = 80;
+    let mut characters = text.chars();
+    let mut short: String = characters.by_ref().take(MOST).collect();
+    if characters.next().is_some() {
+        short.push('…');
+    }
+    short
+}

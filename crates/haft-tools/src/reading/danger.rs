@@ -1,0 +1,368 @@
+//! The dangerous list: what is hard to take back, or reaches beyond the work. It holds in every mode but `all`.
+
+use super::{
+    Certainty, How, Word,
+    files::Named,
+    git,
+    options::{Options, Valued},
+};
+
+type Why = &'static str;
+
+/// Why a command is dangerous, if it is.
+pub(super) fn of(name: &str, words: &[Word], files: &[Named]) -> Option<Why> {
+    let rest = words.get(1..).unwrap_or_default();
+    let by_name = match name {
+        "sudo" | "doas" | "su" | "pkexec" | "runuser" => Some("it acts as another user"),
+        "shutdown" | "reboot" | "halt" | "poweroff" | "init" | "telinit" => {
+            Some("it stops the machine")
+        }
+        "mkswap" | "fdisk" | "parted" | "sfdisk" | "wipefs" | "cfdisk" | "sgdisk" => {
+            Some("it changes a disk as a whole")
+        }
+        _ if name.starts_with("mkfs") => Some("it changes a disk as a whole"),
+        "iptables" | "ip6tables" | "nft" | "ufw" | "firewall-cmd" => {
+            Some("it changes the firewall")
+        }
+        "mount" | "umount" if !rest.is_empty() => Some("it changes what is mounted"),
+        "swapoff" | "sysctl" | "insmod" | "rmmod" | "modprobe" if !rest.is_empty() => {
+            Some("it changes the kernel")
+        }
+        "crontab" if !has(rest, &["-l"]) => Some("it plans commands for later"),
+        "at" | "batch" => Some("it plans commands for later"),
+        "useradd" | "userdel" | "usermod" | "passwd" | "chpasswd" | "visudo" | "groupadd" => {
+            Some("it changes who may use the machine")
+        }
+        "dropdb" | "dropuser" => Some("it deletes a database"),
+        "killall" | "pkill" => Some("it ends processes by name"),
+        "kill" if kills_all(rest) => Some("it ends every process"),
+        "shred" | "srm" | "wipe" => Some("it deletes beyond recovery"),
+        "rm" => rm(rest),
+        "find" if has(rest, &["-delete"]) => Some("it deletes whatever it finds"),
+        "chmod" | "chown" | "chgrp" => permissions(rest),
+        "git" => git_danger(rest),
+        "docker" | "podman" | "nerdctl" => container(rest),
+        "kubectl" | "oc" if has(rest, &["delete", "drain"]) => {
+            Some("it deletes what runs in a cluster")
+        }
+        "helm" if has(rest, &["uninstall", "delete"]) => Some("it deletes what runs in a cluster"),
+        "terraform" | "tofu" | "pulumi" if has(rest, &["apply", "destroy", "up"]) => {
+            Some("it changes real infrastructure")
+        }
+        "npm" | "pnpm" | "yarn" | "cargo" | "bun" | "poetry" | "uv" | "gem" | "twine" | "flit" => {
+            publishing(name, rest)
+        }
+        "psql" | "mysql" | "mariadb" | "sqlite3" | "clickhouse-client" => sql(rest),
+        "redis-cli" if has(rest, &["FLUSHALL", "flushall", "FLUSHDB", "flushdb"]) => {
+            Some("it deletes a database")
+        }
+        "systemctl" | "service"
+            if has(rest, &["stop", "disable", "mask", "restart", "poweroff", "reboot"]) =>
+        {
+            Some("it changes what the machine runs")
+        }
+        "aws" | "gcloud" | "az" if rest.iter().any(|word| is_cloud_deletion(&word.text)) => {
+            Some("it deletes in the cloud")
+        }
+        "gh" if has(rest, &["delete"]) => Some("it deletes on a server"),
+        _ => None,
+    };
+    by_name.or_else(|| {
+        files.iter().filter(|file| file.how == How::Write).find_map(|file| writes(&file.word))
+    })
+}
+
+fn has(rest: &[Word], texts: &[&str]) -> bool {
+    rest.iter().any(|word| texts.iter().any(|text| word.is(text)))
+}
+
+fn is_cloud_deletion(text: &str) -> bool {
+    ["delete", "terminate", "rb", "rm"]
+        .iter()
+        .any(|verb| text == *verb || text.starts_with(&format!("{verb}-")))
+}
+
+/// Why writing to this path is dangerous, if it is.
+pub(super) fn writes(word: &Word) -> Option<Why> {
+    let path = word.prefix.as_str();
+    const DEVICES: &[&str] = &[
+        "/dev/sd",
+        "/dev/nvme",
+        "/dev/hd",
+        "/dev/vd",
+        "/dev/mmcblk",
+        "/dev/disk",
+        "/dev/mem",
+        "/dev/kmem",
+        "/dev/dm-",
+        "/dev/loop",
+    ];
+    const SYSTEM: &[&str] = &[
+        "/etc",
+        "/boot",
+        "/usr",
+        "/bin",
+        "/sbin",
+        "/lib",
+        "/lib64",
+        "/proc",
+        "/sys",
+        "/var/spool/cron",
+        "/root",
+    ];
+    const STARTUP: &[&str] = &[
+        ".bashrc",
+        ".bash_profile",
+        ".profile",
+        ".zshrc",
+        ".zprofile",
+        ".zshenv",
+        ".bash_login",
+        ".bash_logout",
+        ".ssh",
+        ".gitconfig",
+        ".config/autostart",
+        ".config/systemd",
+        ".config/git",
+        ".npmrc",
+        ".pypirc",
+        ".netrc",
+        ".aws",
+        ".kube",
+        ".gnupg",
+        ".docker",
+        ".local/bin",
+        ".cargo/config.toml",
+        ".vimrc",
+        ".inputrc",
+    ];
+    let is_below = |path: &str, root: &str| {
+        path == root || path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'))
+    };
+    let clean = path.replace("//", "/").replace("/./", "/");
+    if DEVICES.iter().any(|device| clean.starts_with(device)) {
+        return Some("it writes to a device");
+    }
+    if SYSTEM.iter().any(|root| is_below(&clean, root)) && !clean.contains("..") {
+        return Some("it writes to the system's files");
+    }
+    let from_home = home_relative(word, &clean)?;
+    STARTUP
+        .iter()
+        .any(|root| is_below(from_home, root))
+        .then_some("it writes to files that run or open doors later")
+}
+
+/// The part below a home directory, when it is plainly in one.
+fn home_relative<'a>(word: &Word, path: &'a str) -> Option<&'a str> {
+    if word.has_tilde {
+        return path.strip_prefix("~/");
+    }
+    if word.text.starts_with("$HOME/") || word.text.starts_with("${HOME}/") {
+        return None;
+    }
+    let below = path.strip_prefix("/home/").or_else(|| path.strip_prefix("/Users/"))?;
+    below.split_once('/').map(|(_, rest)| rest)
+}
+
+/// Whether a path stands for so much that deleting it, or changing all of it, is no small thing.
+fn is_wide(word: &Word) -> bool {
+    let text = word.text.trim_end_matches('/');
+    if word.below.is_some() {
+        return true;
+    }
+    if word.certainty == Certainty::Unknown {
+        return word.prefix.is_empty() || word.prefix.trim_matches(['/', '.']).is_empty();
+    }
+    let parts = text.split('/').filter(|part| !part.is_empty() && *part != ".").count();
+    let is_absolute = text.starts_with('/');
+    let is_only_pattern = text.chars().all(|c| "*?./".contains(c));
+    text.is_empty()
+        || is_only_pattern
+        || text == "~"
+        || text.starts_with("~") && parts <= 2
+        || is_absolute && parts <= 2
+        || text.ends_with("..")
+}
+
+fn rm(rest: &[Word]) -> Option<Why> {
+    let options = Options::scan(rest, Valued::default());
+    let is_long = |full: &str| {
+        options.given.iter().any(|given| given.name.len() > 2 && full.starts_with(&given.name))
+    };
+    let is_deep = options.has(&["-r", "-R"]) || is_long("--recursive");
+    let is_forced = options.has(&["-f"]) || is_long("--force");
+    if is_long("--no-preserve-root") {
+        return Some("it deletes the whole disk");
+    }
+    if is_deep && is_forced {
+        return Some("it deletes directories without asking");
+    }
+    if is_deep && (options.operands.iter().any(|word| is_wide(word)) || options.operands.is_empty())
+    {
+        return Some("it deletes a wide part of the disk");
+    }
+    let is_star = |word: &&&Word| {
+        word.certainty != Certainty::Exact && is_wide(word) && word.certainty == Certainty::Pattern
+    };
+    options.operands.iter().find(is_star).map(|_| "it deletes every file of a directory")
+}
+
+fn kills_all(rest: &[Word]) -> bool {
+    let mut operands = rest.iter().filter_map(Word::known).skip_while(|text| {
+        matches!(
+            *text,
+            "-9" | "-KILL"
+                | "-TERM"
+                | "-15"
+                | "-SIGKILL"
+                | "-SIGTERM"
+                | "--"
+                | "-s"
+                | "KILL"
+                | "TERM"
+                | "9"
+                | "15"
+        )
+    });
+    operands.any(|text| text == "-1" || text == "1")
+}
+
+fn permissions(rest: &[Word]) -> Option<Why> {
+    let options = Options::scan(rest, Valued::default());
+    let is_deep = options.has(&["-R", "--recursive"]);
+    let is_far = options.operands.iter().skip(1).any(|word| is_wide(word));
+    (is_deep && is_far).then_some("it changes the rights of a wide part of the disk")
+}
+
+fn git_danger(rest: &[Word]) -> Option<Why> {
+    let at = git::subcommand(rest)?;
+    let after = rest.get(at + 1..).unwrap_or_default();
+    let options = Options::scan(after, Valued::default());
+    let is_long = |full: &str| {
+        options.given.iter().any(|given| given.name.len() > 4 && full.starts_with(&given.name))
+    };
+    let is_all = |word: &&&Word| {
+        matches!(word.known(), Some("." | "./" | "*" | ":/" | ":/."))
+            || word.certainty == Certainty::Pattern
+    };
+    match rest.get(at)?.known()? {
+        "push" => {
+            let is_forced = options.has(&["-f", "-d"])
+                || [
+                    "--force",
+                    "--force-with-lease",
+                    "--force-if-includes",
+                    "--mirror",
+                    "--delete",
+                    "--prune",
+                ]
+                .iter()
+                .any(|full| is_long(full))
+                || after
+                    .iter()
+                    .any(|word| word.prefix.starts_with('+') || word.prefix.starts_with(':'));
+            is_forced.then_some("it overwrites or deletes what others may have")
+        }
+        "reset" => (is_long("--hard") || is_long("--merge")).then_some("it throws changes away"),
+        "clean" => (options.has(&["-f"]) || is_long("--force"))
+            .then_some("it deletes files that git does not know"),
+        "checkout" | "restore" => {
+            let discards = options.has(&["-f"])
+                || is_long("--force")
+                || options.operands.iter().any(|word| is_all(&word));
+            let is_staged_only =
+                options.has(&["--staged", "-S"]) && !options.has(&["--worktree", "-W"]);
+            (discards && !is_staged_only).then_some("it throws changes away")
+        }
+        "switch" => {
+            (options.has(&["-f", "-C"]) || is_long("--force") || is_long("--discard-changes"))
+                .then_some("it throws changes away")
+        }
+        "branch" => (options.has(&["-D", "-M"]) || is_long("--force"))
+            .then_some("it deletes a branch with its commits"),
+        "tag" => options.has(&["-d", "-f"]).then_some("it deletes or moves a tag"),
+        "stash" => has(after, &["drop", "clear"]).then_some("it throws changes away"),
+        "reflog" => has(after, &["expire", "delete"]).then_some("it rewrites history"),
+        "worktree" => (has(after, &["remove"]) && (options.has(&["-f"]) || is_long("--force")))
+            .then_some("it throws changes away"),
+        "rebase" | "filter-branch" | "filter-repo" | "replace" => {
+            (!has(after, &["--abort", "--continue", "--quit", "--skip"]))
+                .then_some("it rewrites history")
+        }
+        "commit" => is_long("--amend").then_some("it rewrites history"),
+        "update-ref" | "gc" | "prune" => (options.has(&["-d"])
+            || after.iter().any(|word| word.text.contains("prune")))
+        .then_some("it rewrites history"),
+        "rm" => (options.has(&["-r", "-f"])).then_some("it deletes directories"),
+        _ => None,
+    }
+}
+
+fn container(rest: &[Word]) -> Option<Why> {
+    let is_open = rest.iter().any(|word| {
+        let text = word.text.as_str();
+        text.starts_with("--privileged")
+            || matches!(
+                text,
+                "--pid=host"
+                    | "--userns=host"
+                    | "--ipc=host"
+                    | "--cap-add=ALL"
+                    | "--cap-add=SYS_ADMIN"
+            )
+            || text.contains("docker.sock")
+    });
+    let mut words = rest.iter();
+    let mut has_root = false;
+    while let Some(word) = words.next() {
+        let mount = match word.text.as_str() {
+            "-v" | "--volume" | "--mount" => {
+                words.next().map(|word| word.text.clone()).unwrap_or_default()
+            }
+            text => text
+                .trim_start_matches("-v")
+                .trim_start_matches("--volume=")
+                .trim_start_matches("--mount=")
+                .to_owned(),
+        };
+        has_root |= mount.starts_with("/:")
+            || ["/etc:", "/root:", "/var/run:", "/home:", "/proc:", "/sys:", "/dev:"]
+                .iter()
+                .any(|root| mount.starts_with(root))
+            || mount.contains("source=/,")
+            || mount.contains("src=/,");
+    }
+    if is_open || has_root {
+        return Some("the container reaches the whole machine");
+    }
+    (has(rest, &["prune"])
+        || has(rest, &["rm"]) && has(rest, &["-f", "-v", "-fv", "--force"])
+        || has(rest, &["rmi"]))
+    .then_some("it deletes containers or images")
+}
+
+fn publishing(name: &str, rest: &[Word]) -> Option<Why> {
+    let is_published = match name {
+        "gem" => has(rest, &["push", "yank"]),
+        "twine" => has(rest, &["upload"]),
+        "cargo" => has(rest, &["publish", "yank", "owner", "login"]),
+        _ => has(rest, &["publish", "unpublish", "deprecate"]),
+    };
+    // `npm run publish` is the project's own script, and no less far-reaching.
+    is_published.then_some("it publishes")
+}
+
+fn sql(rest: &[Word]) -> Option<Why> {
+    let is_destructive = |word: &Word| {
+        let text = word.text.to_ascii_lowercase();
+        let words: Vec<&str> =
+            text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+        let has = |wanted: &str| words.contains(&wanted);
+        has("drop")
+            || has("truncate")
+            || has("delete") && !has("where")
+            || has("alter") && has("table")
+    };
+    rest.iter().any(is_destructive).then_some("it deletes in a database")
+}

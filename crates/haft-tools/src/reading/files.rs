@@ -1,0 +1,379 @@
+//! Which files the words of a known program name.
+
+use super::{
+    How, Reach, Word, git,
+    options::{Options, Valued},
+    programs::{Operands, Program},
+    scripts,
+};
+
+/// A file as a word, before it is known where it lies.
+pub(super) struct Named {
+    pub(super) word: Word,
+    pub(super) how: How,
+    pub(super) reach: Reach,
+}
+
+fn named(word: &Word, how: How, is_tree: bool) -> Named {
+    Named { word: word.clone(), how, reach: if is_tree { Reach::Tree } else { Reach::Itself } }
+}
+
+fn here(how: How) -> Named {
+    named(&Word::exact("."), how, true)
+}
+
+/// The files of a command. Programs that are not known name none.
+pub(super) fn of(name: &str, words: &[Word]) -> Vec<Named> {
+    let rest = words.get(1..).unwrap_or_default();
+    match name {
+        "sed" | "awk" | "gawk" | "mawk" | "nawk" => {
+            let edits = name == "sed" && scripts::sed_edits(rest);
+            let how = if edits { How::Write } else { How::Read };
+            scripts::file_operands(name, rest)
+                .into_iter()
+                .map(|word| named(word, how, false))
+                .collect()
+        }
+        "git" => git_files(rest),
+        "find" => find_files(rest),
+        "dd" => dd_files(rest),
+        "tar" | "bsdtar" => tar_files(rest),
+        "unzip" => unzip_files(rest),
+        "curl" | "wget" => downloads(name, rest),
+        "script" => operands(rest, Valued { letters: "cEIoOBTm", names: "command" }, usize::MAX),
+        "flock" => operands(rest, Valued { letters: "wE", names: "timeout wait" }, 1),
+        "strace" | "ltrace" | "time" => {
+            written_by_option(rest, Valued { letters: "o", names: "output" })
+        }
+        _ => Program::named(name).map(|program| by_table(name, program, rest)).unwrap_or_default(),
+    }
+}
+
+/// The letters by which a program is told to write to a file.
+pub(super) fn output_letters(name: &str) -> &'static [char] {
+    match name {
+        "sort" | "tree" | "less" | "more" => &['o'],
+        _ => &[],
+    }
+}
+
+fn operands(rest: &[Word], valued: Valued, most: usize) -> Vec<Named> {
+    let options = Options::scan(rest, valued);
+    options.operands.iter().take(most).map(|word| named(word, How::Write, false)).collect()
+}
+
+fn written_by_option(rest: &[Word], valued: Valued) -> Vec<Named> {
+    let options = Options::scan(rest, valued);
+    let is_output = |name: &str| matches!(name, "-o" | "--output");
+    let written = options.given.iter().filter(|given| is_output(&given.name));
+    let word = written.filter_map(|given| {
+        given.word.cloned().or_else(|| given.value.as_deref().map(Word::exact))
+    });
+    word.map(|word| named(&word, How::Write, false)).collect()
+}
+
+fn by_table(name: &str, program: &Program, rest: &[Word]) -> Vec<Named> {
+    let options = Options::scan(rest, program.valued);
+    let is_deep = goes_deep(name, &options);
+    let operands = options.operands.as_slice();
+    let mut files = Vec::new();
+    let each = |words: &[&Word], how: How, is_tree: bool| -> Vec<Named> {
+        words.iter().filter(|word| !word.is("-")).map(|word| named(word, how, is_tree)).collect()
+    };
+    match program.operands {
+        Operands::Words => {}
+        Operands::Read => files = each(operands, How::Read, is_deep),
+        Operands::ReadTree if operands.is_empty() => files.push(here(How::Read)),
+        Operands::ReadTree => files = each(operands, How::Read, true),
+        Operands::PatternThenRead | Operands::PatternThenTree => {
+            files = searched(name, program, &options)
+        }
+        Operands::ReadOneWriteOne => {
+            files = each(operands.get(..1).unwrap_or_default(), How::Read, false);
+            files.extend(each(operands.get(1..).unwrap_or_default(), How::Write, false));
+        }
+        Operands::Write => files = each(operands, How::Write, is_deep),
+        Operands::WordThenWrite => {
+            files = each(operands.get(1..).unwrap_or_default(), How::Write, is_deep);
+        }
+        Operands::CopyToLast | Operands::MoveToLast => files = copied(program, &options, is_deep),
+        Operands::ScriptThenWords => {
+            let has_text = options.has(&["-c", "-e", "-m", "-E", "--eval"]);
+            let script = operands.get(..1).filter(|_| !has_text).unwrap_or_default();
+            files = each(script, How::Read, false);
+        }
+    }
+    if !output_letters(name).is_empty() {
+        files.extend(written_by_option(rest, program.valued));
+    }
+    files
+}
+
+/// Whether a directory among the operands stands for all that is below it.
+fn goes_deep(name: &str, options: &Options<'_>) -> bool {
+    let is_deep = |letters: &[&str]| {
+        options.has(letters) || options.given.iter().any(|given| given.name.starts_with("--r"))
+    };
+    match name {
+        "rm" | "diff" | "chmod" | "chown" | "chgrp" | "setfacl" | "scp" | "ls" => {
+            is_deep(&["-r", "-R"])
+        }
+        "cp" | "rsync" => is_deep(&["-r", "-R", "-a", "--archive"]),
+        "grep" | "egrep" | "fgrep" | "zgrep" => is_deep(&["-r", "-R", "--dereference-recursive"]),
+        "mv" => true,
+        _ => false,
+    }
+}
+
+/// A pattern, unless an option gives it, then where to search.
+fn searched(name: &str, program: &Program, options: &Options<'_>) -> Vec<Named> {
+    let is_given = options.has(&["-e", "-f", "--regexp", "--file", "--files", "--type-list"]);
+    let is_deep = program.operands == Operands::PatternThenTree || goes_deep(name, options);
+    let places: Vec<&&Word> = options.operands.iter().skip(usize::from(!is_given)).collect();
+    let mut files: Vec<Named> = places
+        .iter()
+        .filter(|word| !word.is("-"))
+        .map(|word| named(word, How::Read, is_deep))
+        .collect();
+    // Without a place they search here. What comes by a pipe is told apart by the caller, who sees the pipe.
+    if places.is_empty() && is_deep {
+        files.push(here(How::Read));
+    }
+    let is_patterns = |name: &str| matches!(name, "-f" | "--file");
+    let patterns = options.given.iter().filter(|given| is_patterns(&given.name) && name != "fd");
+    files.extend(patterns.filter_map(|given| {
+        let word = given.word.cloned().or_else(|| given.value.as_deref().map(Word::exact))?;
+        Some(named(&word, How::Read, false))
+    }));
+    files
+}
+
+fn copied(program: &Program, options: &Options<'_>, is_deep: bool) -> Vec<Named> {
+    let source = if program.operands == Operands::MoveToLast { How::Write } else { How::Read };
+    let target = options
+        .given
+        .iter()
+        .find(|given| matches!(given.name.as_str(), "-t" | "--target-directory"));
+    let target = target
+        .and_then(|given| given.word.cloned().or_else(|| given.value.as_deref().map(Word::exact)));
+    let mut operands = options.operands.clone();
+    let target = target.or_else(|| operands.pop().cloned());
+    // `host:path` lies elsewhere.
+    let is_here = |word: &Word| !word.prefix.split('/').next().unwrap_or_default().contains(':');
+    let sources = operands.into_iter().filter(|word| is_here(word));
+    let mut files: Vec<Named> = sources.map(|word| named(word, source, is_deep)).collect();
+    files.extend(target.filter(is_here).map(|word| named(&word, How::Write, is_deep)));
+    files
+}
+
+fn git_files(rest: &[Word]) -> Vec<Named> {
+    let mut files: Vec<Named> =
+        git::paths_in_history(rest).iter().map(|word| named(word, How::Read, false)).collect();
+    let end = git::subcommand(rest).unwrap_or(rest.len());
+    let mut before = rest.iter().take(end);
+    while let Some(word) = before.next() {
+        if word.is("-C") {
+            files.extend(before.next().map(|word| named(word, How::Read, true)));
+        }
+    }
+    let after = rest.get(end..).unwrap_or_default();
+    files.extend(written_by_option(after, Valued { letters: "", names: "output" }));
+    let has_path = |name: &str| matches!(name, "blame" | "annotate");
+    if rest.get(end).and_then(Word::known).is_some_and(has_path) {
+        let last =
+            rest.get(end + 1..).unwrap_or_default().last().filter(|word| !word.may_be_option());
+        files.extend(last.map(|word| named(word, How::Read, false)));
+    }
+    files
+}
+
+fn dd_files(rest: &[Word]) -> Vec<Named> {
+    let file = |word: &Word| {
+        let (how, path) = match word.text.split_once('=')? {
+            ("if", path) => (How::Read, path),
+            ("of", path) => (How::Write, path),
+            _ => return None,
+        };
+        let mut found = word.clone();
+        path.clone_into(&mut found.text);
+        let known = found.prefix.split_once('=').map(|(_, known)| known.to_owned());
+        found.prefix = known.unwrap_or_default();
+        found.has_tilde = path.starts_with("~/");
+        Some(Named { word: found, how, reach: Reach::Itself })
+    };
+    rest.iter().filter_map(file).collect()
+}
+
+fn tar_files(rest: &[Word]) -> Vec<Named> {
+    let old_style = rest.first().and_then(Word::known).filter(|text| !text.starts_with('-'));
+    let letters: String = match old_style {
+        Some(letters) => letters.to_owned(),
+        None => rest
+            .iter()
+            .filter_map(|word| word.known())
+            .filter(|text| text.starts_with('-') && !text.starts_with("--"))
+            .collect(),
+    };
+    let has = |letter: char, name: &str| {
+        letters.contains(letter) || rest.iter().any(|word| word.is(name))
+    };
+    let valued =
+        Valued { letters: "fCTX", names: "file directory exclude exclude-from files-from" };
+    let skipped = usize::from(old_style.is_some());
+    let options = Options::scan(rest.get(skipped..).unwrap_or_default(), valued);
+    let mut operands = options.operands.iter();
+    let archive = options.given.iter().find(|given| matches!(given.name.as_str(), "-f" | "--file"));
+    let archive = archive
+        .and_then(|given| given.word.cloned().or_else(|| given.value.as_deref().map(Word::exact)));
+    let is_old_archive = old_style.is_some_and(|letters| letters.contains('f'));
+    let archive =
+        archive.or_else(|| operands.next().filter(|_| is_old_archive).map(|word| (*word).clone()));
+    let directory =
+        options.given.iter().find(|given| matches!(given.name.as_str(), "-C" | "--directory"));
+    let directory = directory.and_then(|given| given.value.as_deref().map(Word::exact));
+    let makes = has('c', "--create") || has('r', "--append") || has('u', "--update");
+    let how = if makes { How::Write } else { How::Read };
+    let mut files: Vec<Named> =
+        archive.iter().filter(|word| !word.is("-")).map(|word| named(word, how, false)).collect();
+    if makes {
+        files.extend(operands.map(|word| named(word, How::Read, true)));
+    } else if has('x', "--extract") {
+        files.push(named(&directory.unwrap_or_else(|| Word::exact(".")), How::Write, true));
+    }
+    files
+}
+
+fn unzip_files(rest: &[Word]) -> Vec<Named> {
+    let options = Options::scan(rest, Valued { letters: "dx", names: "" });
+    let mut files: Vec<Named> =
+        options.operands.iter().take(1).map(|word| named(word, How::Read, false)).collect();
+    if !options.has(&["-l", "-v", "-Z", "-t", "-p"]) {
+        let directory = options.given.iter().find(|given| given.name == "-d");
+        let directory = directory.and_then(|given| given.value.as_deref().map(Word::exact));
+        files.push(named(&directory.unwrap_or_else(|| Word::exact(".")), How::Write, true));
+    }
+    files
+}
+
+fn downloads(name: &str, rest: &[Word]) -> Vec<Named> {
+    let valued = match name {
+        "curl" => Valued {
+            letters: "AbcCdDeEFHKmoPQrtTuUwxXyYz",
+            names: "data data-binary data-raw data-urlencode output user-agent header request url user proxy max-time \
+                    connect-timeout retry form cookie cookie-jar upload-file config output-dir cacert cert key \
+                    dump-header write-out resolve interface",
+        },
+        _ => Valued {
+            letters: "OoaiPtTwQeUBDAR",
+            names: "output-document output-file append-output input-file directory-prefix header user-agent timeout \
+                    tries post-file post-data body-file",
+        },
+    };
+    let options = Options::scan(rest, valued);
+    let mut files = Vec::new();
+    for given in &options.given {
+        let Some(value) = &given.value else { continue };
+        let word = given.word.cloned().unwrap_or_else(|| Word::exact(value));
+        let (how, word) = match (name, given.name.as_str()) {
+            ("curl", "-o" | "--output" | "-c" | "--cookie-jar" | "-D" | "--dump-header") => {
+                (How::Write, word)
+            }
+            ("curl", "--output-dir") => (How::Write, word),
+            ("curl", "-T" | "--upload-file" | "-K" | "--config" | "-E" | "--cert" | "--key") => {
+                (How::Read, word)
+            }
+            (
+                "curl",
+                "-d" | "--data" | "--data-binary" | "--data-urlencode" | "-F" | "--form" | "-H"
+                | "--header",
+            ) => {
+                let Some((_, path)) = value
+                    .split_once('@')
+                    .filter(|(before, _)| before.is_empty() || before.ends_with('='))
+                else {
+                    continue;
+                };
+                (How::Read, Word { text: path.to_owned(), ..word })
+            }
+            (
+                "wget",
+                "-O" | "--output-document" | "-o" | "--output-file" | "-a" | "--append-output"
+                | "-P" | "--directory-prefix",
+            ) => (How::Write, word),
+            ("wget", "-i" | "--input-file" | "--post-file" | "--body-file") => (How::Read, word),
+            _ => continue,
+        };
+        if !word.is("-") {
+            files.push(named(&word, how, false));
+        }
+    }
+    let saves_here = match name {
+        "curl" => options.has(&["-O", "--remote-name", "--remote-name-all", "-J"]),
+        _ => !options.has(&["-O", "--output-document", "-P", "--directory-prefix", "--spider"]),
+    };
+    if saves_here {
+        files.push(here(How::Write));
+    }
+    files
+}
+
+/// What find looks through, before its expression begins.
+pub(super) fn find_roots(rest: &[Word]) -> Vec<Word> {
+    let is_option = |word: &&Word| matches!(word.known(), Some("-H" | "-L" | "-P"));
+    let rest = rest.iter().skip_while(is_option);
+    let is_root = |word: &&Word| {
+        !word.prefix.starts_with('-') && !matches!(word.known(), Some("(" | ")" | "!" | ","))
+    };
+    let roots: Vec<Word> = rest.take_while(is_root).cloned().collect();
+    if roots.is_empty() { vec![Word::exact(".")] } else { roots }
+}
+
+fn find_files(rest: &[Word]) -> Vec<Named> {
+    let roots = find_roots(rest);
+    let deletes = rest.iter().any(|word| word.is("-delete"));
+    let how = if deletes { How::Write } else { How::Read };
+    let mut files: Vec<Named> = roots.iter().map(|word| named(word, how, true)).collect();
+    let mut words = rest.iter();
+    while let Some(word) = words.next() {
+        match word.known() {
+            Some("-fprint" | "-fprint0" | "-fls" | "-fprintf") => {
+                files.extend(words.next().map(|word| named(word, How::Write, false)));
+            }
+            Some("-newer" | "-samefile" | "-files0-from") => {
+                files.extend(words.next().map(|word| named(word, How::Read, false)));
+            }
+            _ => {}
+        }
+    }
+    files
+}
+
+/// Whether find only tells: tests, `-print` and its kin.
+pub(super) fn find_only_looks(rest: &[Word]) -> bool {
+    const ALONE: &str = "-print -print0 -prune -depth -d -mount -xdev -empty -true -false -not -a -and -o -or ( ) ! , \
+        -readable -writable -executable -nogroup -nouser -daystart -follow -noleaf -ls -quit -H -L -P";
+    const VALUED: &str = "-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -size \
+        -mtime -mmin -atime -amin -ctime -cmin -newer -anewer -cnewer -newermt -maxdepth -mindepth -perm -user -group -uid \
+        -gid -links -inum -samefile -fstype -regextype -printf -used";
+    let mut words = rest.iter();
+    let mut is_expression = false;
+    while let Some(word) = words.next() {
+        let Some(text) = word.known() else {
+            if is_expression || word.may_be_option() {
+                return false;
+            }
+            continue;
+        };
+        if ALONE.split_whitespace().any(|known| known == text) {
+            is_expression |= !matches!(text, "-H" | "-L" | "-P");
+        } else if VALUED.split_whitespace().any(|known| known == text) {
+            is_expression = true;
+            if words.next().is_none_or(|word| word.is_open) {
+                return false;
+            }
+        } else if text.starts_with('-') || is_expression {
+            return false;
+        }
+    }
+    true
+}

@@ -1,0 +1,330 @@
+//! What a person is offered to allow for good: the command itself, and the command with other arguments.
+
+use super::{Certainty, Command, Risk, Word};
+
+/// How many words say what is done, flags not counted. The longest beginning that fits counts.
+static ARITY: &[(&str, usize)] = &[
+    ("apt", 2),
+    ("apt-get", 2),
+    ("aws", 3),
+    ("az", 3),
+    ("brew", 2),
+    ("bun", 2),
+    ("bun run", 3),
+    ("bundle", 2),
+    ("bundle exec", 3),
+    ("cargo", 2),
+    ("cargo nextest", 3),
+    ("cargo xtask", 3),
+    ("cargo run", 2),
+    ("composer", 2),
+    ("conda", 2),
+    ("deno", 2),
+    ("deno task", 3),
+    ("docker", 2),
+    ("docker compose", 3),
+    ("docker container", 3),
+    ("docker image", 3),
+    ("docker network", 3),
+    ("docker volume", 3),
+    ("docker buildx", 3),
+    ("docker-compose", 2),
+    ("dotnet", 2),
+    ("flutter", 2),
+    ("gcloud", 3),
+    ("gh", 3),
+    ("git", 2),
+    ("git bisect", 3),
+    ("git config", 3),
+    ("git notes", 3),
+    ("git remote", 3),
+    ("git stash", 3),
+    ("git submodule", 3),
+    ("git worktree", 3),
+    ("go", 2),
+    ("go mod", 3),
+    ("go tool", 3),
+    ("gradle", 2),
+    ("helm", 2),
+    ("just", 2),
+    ("kubectl", 2),
+    ("kubectl config", 3),
+    ("kubectl rollout", 3),
+    ("make", 2),
+    ("mix", 2),
+    ("mvn", 2),
+    ("npm", 2),
+    ("npm exec", 3),
+    ("npm run", 3),
+    ("npx", 2),
+    ("nx", 2),
+    ("php artisan", 3),
+    ("pip", 2),
+    ("pip3", 2),
+    ("pnpm", 2),
+    ("pnpm exec", 3),
+    ("pnpm run", 3),
+    ("podman", 2),
+    ("podman compose", 3),
+    ("poetry", 2),
+    ("poetry run", 3),
+    ("rails", 2),
+    ("rake", 2),
+    ("rustup", 2),
+    ("rustup target", 3),
+    ("rustup toolchain", 3),
+    ("swift", 2),
+    ("systemctl", 2),
+    ("terraform", 2),
+    ("turbo", 2),
+    ("uv", 2),
+    ("uv pip", 3),
+    ("uv run", 3),
+    ("yarn", 2),
+    ("yarn run", 3),
+    ("yarn workspace", 4),
+    ("zig", 2),
+    ("./gradlew", 2),
+    ("./mvnw", 2),
+];
+
+/// Options before the sub-command that take a word with them.
+static GLOBAL_VALUES: &[(&str, &[&str])] = &[
+    ("git", &["-C", "--git-dir", "--work-tree"]),
+    ("docker", &["-H", "--host", "-c", "--context", "--config"]),
+    ("kubectl", &["-n", "--namespace", "--context", "--kubeconfig"]),
+    ("cargo", &["--manifest-path", "-Z", "--color"]),
+    ("npm", &["--prefix", "-w", "--workspace"]),
+    ("pnpm", &["--filter", "-F", "-C", "--dir"]),
+    ("yarn", &["--cwd"]),
+    ("make", &["-C", "-f", "-j"]),
+    ("gh", &["-R", "--repo"]),
+    ("helm", &["-n", "--namespace"]),
+    ("terraform", &[]),
+];
+
+/// Programs that do whatever their arguments say, so that "with any arguments" would mean anything.
+static TOO_WIDE: &[&str] = &[
+    "bash",
+    "sh",
+    "zsh",
+    "dash",
+    "ksh",
+    "fish",
+    "ash",
+    "python",
+    "python2",
+    "python3",
+    "node",
+    "perl",
+    "ruby",
+    "php",
+    "lua",
+    "deno",
+    "bun",
+    "osascript",
+    "tclsh",
+    "Rscript",
+    "java",
+    "awk",
+    "gawk",
+    "sed",
+    "xargs",
+    "env",
+    "eval",
+    "exec",
+    "source",
+    ".",
+    "command",
+    "builtin",
+    "sudo",
+    "doas",
+    "su",
+    "ssh",
+    "scp",
+    "rsync",
+    "rm",
+    "mv",
+    "cp",
+    "dd",
+    "ln",
+    "chmod",
+    "chown",
+    "find",
+    "fd",
+    "tee",
+    "curl",
+    "wget",
+    "nc",
+    "ncat",
+    "socat",
+    "kill",
+    "killall",
+    "pkill",
+    "tar",
+    "unzip",
+    "install",
+    "timeout",
+    "nice",
+    "nohup",
+    "time",
+    "watch",
+    "parallel",
+    "busybox",
+    "vim",
+    "vi",
+    "nvim",
+    "emacs",
+    "ed",
+    "tmux",
+    "screen",
+    "crontab",
+    "at",
+    "docker",
+    "podman",
+    "kubectl",
+    "psql",
+    "mysql",
+    "sqlite3",
+    "truncate",
+    "shred",
+    "mount",
+    "strace",
+    "script",
+    "flock",
+    "chroot",
+    "unshare",
+    "trap",
+    "set",
+    "export",
+    "declare",
+    "alias",
+    "shopt",
+    "npx",
+    "bunx",
+    "uvx",
+    "entr",
+    "gdb",
+    "expect",
+    "systemd-run",
+];
+
+/// The same for two words.
+static TOO_WIDE_PAIRS: &[&str] = &[
+    "npm run",
+    "npm exec",
+    "pnpm run",
+    "pnpm exec",
+    "yarn run",
+    "bun run",
+    "uv run",
+    "poetry run",
+    "bundle exec",
+    "docker run",
+    "docker exec",
+    "docker compose",
+    "podman run",
+    "podman exec",
+    "kubectl exec",
+    "kubectl delete",
+    "git config",
+    "git push",
+    "git filter-branch",
+    "git bisect",
+    "git submodule",
+    "git rebase",
+    "go run",
+    "go tool",
+    "deno run",
+    "deno eval",
+    "cargo xtask",
+    "make SHELL",
+    "gh api",
+    "cargo publish",
+    "npm publish",
+    "deno task",
+    "git -c",
+    "apt install",
+    "apt-get install",
+];
+
+/// Rules that would allow this command, narrow first: as it is, with other arguments, and with the least words that say
+/// what is done. What would allow too much is left out, so that for some commands there is one, or none.
+pub fn widths(command: &Command) -> Vec<String> {
+    let mut found = Vec::new();
+    // A `*` would match more than itself, and a variable is another thing tomorrow.
+    let is_certain = command.words.iter().all(|word| word.certainty == Certainty::Exact);
+    if is_certain && !command.text.contains('*') {
+        found.push(command.text.clone());
+    }
+    let is_own_text = command.text == super::words::line(&command.words);
+    if matches!(command.risk, Risk::Dangerous(_)) || !is_own_text {
+        return found;
+    }
+    let least = least_words(&command.words);
+    if let Some(least) = least {
+        let flags = flagged_words(&command.words, least);
+        for count in [flags, least] {
+            let pattern =
+                command.words.get(..count).map(|words| format!("{} *", super::words::line(words)));
+            found.extend(pattern.filter(|pattern| {
+                !found.contains(pattern) && !pattern.trim_end_matches(" *").contains('*')
+            }));
+        }
+    }
+    found
+}
+
+/// How many words the widest rule has, if one may be offered.
+fn least_words(words: &[Word]) -> Option<usize> {
+    let plain = |word: &Word| {
+        word.known()
+            .filter(|text| text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:@+".contains(c)))
+            .map(str::to_owned)
+    };
+    let program = plain(words.first()?)?;
+    let values = GLOBAL_VALUES
+        .iter()
+        .find(|(name, _)| *name == program)
+        .map_or(&[][..], |(_, values)| values);
+    let mut said = program.clone();
+    let (mut count, mut at) = (1, 1);
+    while count < arity(&said) {
+        let text = plain(words.get(at)?)?;
+        if text == "-c" && program == "git" {
+            return None;
+        }
+        if values.contains(&text.as_str()) {
+            at += 1;
+        } else if !text.starts_with('-') && !text.starts_with('+') {
+            said = format!("{said} {text}");
+            count += 1;
+        }
+        at += 1;
+    }
+    let is_too_wide = (count == 1 && TOO_WIDE.contains(&program.as_str()))
+        || TOO_WIDE_PAIRS.contains(&said.as_str());
+    (!is_too_wide && at <= words.len()).then_some(at)
+}
+
+fn arity(said: &str) -> usize {
+    let fits = |beginning: &str| {
+        said == beginning || said.strip_prefix(beginning).is_some_and(|rest| rest.starts_with(' '))
+    };
+    let known = ARITY.iter().filter(|(beginning, _)| fits(beginning));
+    known.max_by_key(|(beginning, _)| beginning.len()).map_or(1, |(_, arity)| *arity)
+}
+
+/// One step narrower: with the flags and the word that follow at once.
+fn flagged_words(words: &[Word], least: usize) -> usize {
+    let is_flag =
+        |word: &Word| word.known().is_some_and(|text| text.starts_with('-') && text.len() > 1);
+    match words.get(least) {
+        Some(word) if is_flag(word) && words.len() > least + 1 => {
+            let takes_next =
+                words.get(least + 1).is_some_and(|next| next.known().is_some() && !is_flag(next));
+            least + 1 + usize::from(takes_next && words.len() > least + 2)
+        }
+        _ => least,
+    }
+}

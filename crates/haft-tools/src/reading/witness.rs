@@ -1,0 +1,85 @@
+//! The second opinion: tree-sitter's grammar of bash, written by others and wrong in other places than ours.
+
+use std::{cell::RefCell, ops::ControlFlow};
+
+use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
+
+use super::parse::{Parsed, Problem};
+
+/// So often the grammar may report before it is stopped. It reports every hundred or so steps; a long text takes a few
+/// hundred reports, and only texts that drive its repair into the bushes take more.
+const MOST_REPORTS: usize = 2_000;
+
+thread_local! {
+    /// Making a parser takes longer than reading with it.
+    static PARSER: RefCell<Option<Parser>> = const { RefCell::new(None) };
+}
+
+/// Why the witness does not confirm what was read, if it does not.
+pub(super) fn objection(text: &str, parsed: &Parsed) -> Option<Problem> {
+    // Plain words can be read in one way only.
+    if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" _-./:=@%+,".contains(&byte)) {
+        return None;
+    }
+    let Some(tree) = PARSER.with_borrow_mut(|parser| parse(parser, text)) else {
+        return Some("the grammar does not come to an end with it");
+    };
+    if tree.root_node().has_error() {
+        return Some("the grammar finds an error in it");
+    }
+    let is_seen = |start: usize| parsed.starts.contains(&start) || is_in(start, &parsed.backticks);
+    if commands(tree.root_node(), text).into_iter().all(is_seen) {
+        None
+    } else {
+        Some("it can be read in two ways")
+    }
+}
+
+fn parse(parser: &mut Option<Parser>, text: &str) -> Option<Tree> {
+    let parser = match parser {
+        Some(parser) => parser,
+        None => {
+            let mut new = Parser::new();
+            new.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
+            parser.insert(new)
+        }
+    };
+    let mut reports = 0;
+    let mut stop = |_: &ParseState| {
+        reports += 1;
+        if reports > MOST_REPORTS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let options = ParseOptions::new().progress_callback(&mut stop);
+    let mut bytes = |at: usize, _| text.as_bytes().get(at..).unwrap_or_default();
+    let tree = parser.parse_with_options(&mut bytes, None, Some(options));
+    if tree.is_none() {
+        parser.reset();
+    }
+    tree
+}
+
+/// Where the names of commands begin.
+fn commands(root: Node<'_>, text: &str) -> Vec<usize> {
+    let mut starts = Vec::new();
+    let mut cursor = root.walk();
+    loop {
+        let node = cursor.node();
+        // These words of the shell the grammar takes for commands.
+        let is_reserved = || matches!(text.get(node.byte_range()), Some("time" | "coproc" | "!"));
+        if node.kind() == "command_name" && !is_reserved() {
+            starts.push(node.start_byte());
+        }
+        if cursor.goto_first_child() {
+            continue;
+        }
+        while !cursor.goto_next_sibling() {
+            if !cursor.goto_parent() {
+                return starts;
+            }
+        }
+    }
+}
+
+fn is_in(at: usize, ranges: &[(usize, usize)]) -> bool {
+    ranges.iter().any(|(begin, end)| (*begin..*end).contains(&at))
+}

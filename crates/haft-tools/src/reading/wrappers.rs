@@ -1,0 +1,489 @@
+//! Programs that run other programs: where the inner command stands among their words.
+
+use super::{
+    Word,
+    options::{Options, Valued},
+};
+
+/// What a wrapper runs.
+pub(super) enum Inner {
+    /// It is none.
+    NoWrapper,
+    /// It runs nothing this time.
+    Nothing,
+    /// The words from here on. `is_plain`: it changes nothing about them that a rule would care for.
+    Words { words: Vec<Word>, is_plain: bool, more: bool },
+    /// A text for a shell.
+    Text { text: String, is_plain: bool },
+    /// A text that is not known; whether it comes from the network.
+    Unknown { why: &'static str, is_fetched: bool },
+    /// It runs what its standard input brings.
+    Input,
+}
+
+struct Row {
+    names: &'static str,
+    /// The letters of options without a value. With any other option nobody knows where the command begins.
+    flags: &'static str,
+    valued: Valued,
+    /// So many words stand before the command.
+    skips: usize,
+    is_plain: bool,
+}
+
+const fn row(
+    names: &'static str,
+    flags: &'static str,
+    letters: &'static str,
+    long: &'static str,
+    skips: usize,
+) -> Row {
+    Row { names, flags, valued: Valued { letters, names: long }, skips, is_plain: true }
+}
+
+const fn outer(row: Row) -> Row {
+    Row { is_plain: false, ..row }
+}
+
+static ROWS: &[Row] = &[
+    row("timeout gtimeout", "v", "ks", "kill-after signal", 1),
+    row("nice", "0123456789", "n", "adjustment", 0),
+    row("nohup builtin busybox toybox", "", "", "", 0),
+    row("setsid", "cfw", "", "", 0),
+    row("ionice", "t", "cn", "class classdata", 0),
+    row("stdbuf", "", "ioe", "input output error", 0),
+    row("exec", "cl", "a", "", 0),
+    row("taskset", "", "", "", 1),
+    row("unbuffer chronic caffeinate", "pevdims", "", "", 0),
+    outer(row("time", "pvaq", "fo", "format output", 0)),
+    outer(row(
+        "sudo",
+        "nEHkSbAKPB",
+        "ugpCDhrtTUR",
+        "user group prompt chdir host role type close-from chroot",
+        0,
+    )),
+    outer(row("doas", "n", "uC", "", 0)),
+    outer(row("pkexec", "", "", "user", 0)),
+    outer(row("chroot", "", "", "userspec groups", 1)),
+    outer(row("unshare", "mupifnrUCTc", "SGRw", "root wd setuid setgid map-user map-group", 0)),
+    outer(row("nsenter", "amuipnUCTZrwF", "tSG", "target setuid setgid", 0)),
+    outer(row("strace ltrace", "fFvcCqtTyriDkhxw", "oepsEuaIOPSUXbz", "output trace", 0)),
+    outer(row("entr", "rcpdnaz", "", "", 0)),
+    outer(row("fakeroot dbus-run-session torsocks proxychains", "q", "", "", 0)),
+];
+
+/// Programs that start others by rules of their own.
+const STARTERS: &str =
+    "systemd-run setpriv prlimit firejail bwrap proot xvfb-run faketime expect rlwrap cpulimit";
+
+/// `npx x` and its kin run a program of the project.
+static RUNNERS: &[(&str, &str)] = &[
+    ("npx", ""),
+    ("bunx", ""),
+    ("pnpx", ""),
+    ("uvx", ""),
+    ("uv", "run"),
+    ("poetry", "run"),
+    ("pipenv", "run"),
+    ("bundle", "exec"),
+    ("pnpm", "exec"),
+    ("npm", "exec"),
+    ("yarn", "exec"),
+    ("rye", "run"),
+    ("hatch", "run"),
+    ("nix-shell", "--run"),
+    ("direnv", "exec"),
+];
+
+pub(super) fn unwrap(name: &str, words: &[Word]) -> Inner {
+    let rest = words.get(1..).unwrap_or_default();
+    match name {
+        "env" => env(rest),
+        "command" => command(rest),
+        "xargs" | "gxargs" => xargs(rest),
+        "sh" | "bash" | "dash" | "zsh" | "ksh" | "ash" | "rbash" | "mksh" | "fish" => shell(rest),
+        "eval" => joined(rest, true),
+        "watch" => watched(rest),
+        "trap" => trap(rest),
+        "su" | "runuser" => {
+            option_text(rest, Valued { letters: "csgG", names: "command shell group" })
+        }
+        "script" => option_text(rest, Valued { letters: "cEIoOBTm", names: "command" }),
+        "flock" => flock(rest),
+        "ssh" => ssh(rest),
+        "find" => find(rest),
+        "fd" | "fdfind" => fd(rest),
+        "parallel" | "sem" | "at" | "batch" => {
+            Inner::Unknown { why: "it makes commands out of what it is given", is_fetched: false }
+        }
+        "tmux" | "screen" | "zellij" => multiplexer(rest),
+        _ => by_table(name, rest),
+    }
+}
+
+fn by_table(name: &str, rest: &[Word]) -> Inner {
+    if let Some((_, verb)) = RUNNERS.iter().find(|(runner, _)| *runner == name) {
+        return runner(verb, rest);
+    }
+    if STARTERS.split(' ').any(|known| known == name) {
+        return Inner::Unknown { why: "it starts another program", is_fetched: false };
+    }
+    let Some(row) = ROWS.iter().find(|row| row.names.split(' ').any(|known| known == name)) else {
+        return Inner::NoWrapper;
+    };
+    let skipped = match leading_options(rest, row.flags, row.valued) {
+        Some(at) => at + row.skips,
+        None => return Inner::Unknown { why: "its options are not known", is_fetched: false },
+    };
+    // Only numbers and masks may stand before the command.
+    if rest.iter().take(skipped).any(|word| word.known().is_none()) {
+        return Inner::Unknown { why: "its options are not known", is_fetched: false };
+    }
+    inner(rest, skipped, row.is_plain)
+}
+
+fn inner(rest: &[Word], at: usize, is_plain: bool) -> Inner {
+    let words = rest.get(at..).unwrap_or_default().to_vec();
+    if words.is_empty() { Inner::Nothing } else { Inner::Words { words, is_plain, more: false } }
+}
+
+/// How many words are options of the wrapper itself: up to the first operand.
+fn leading_options(rest: &[Word], flags: &str, valued: Valued) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let Some(word) = rest.get(at) else { return Some(at) };
+        let Some(text) = word.known() else {
+            return (!word.may_be_option()).then_some(at);
+        };
+        if text == "--" {
+            return Some(at + 1);
+        }
+        if !text.starts_with('-') || text == "-" {
+            return Some(at);
+        }
+        at += 1 + usize::from(takes_next(text, flags, valued)?);
+    }
+}
+
+/// Whether the value of an option is the next word. None when the option is not known.
+fn takes_next(text: &str, flags: &str, valued: Valued) -> Option<bool> {
+    const FLAGS: &str = "preserve-status foreground verbose null no-run-if-empty interactive differences color no-title exec \
+                         non-interactive yes exclusive shared nonblock frozen no-sync isolated quiet";
+    if let Some(long) = text.strip_prefix("--") {
+        let name = long.split('=').next().unwrap_or_default();
+        let is = |list: &str| list.split_whitespace().any(|known| known == name);
+        return match (is(valued.names), is(FLAGS)) {
+            (true, _) => Some(name == long),
+            (false, true) => Some(false),
+            (false, false) => None,
+        };
+    }
+    let mut letters = text.chars().skip(1).peekable();
+    while let Some(letter) = letters.next() {
+        if valued.letters.contains(letter) {
+            return Some(letters.peek().is_none());
+        }
+        if !flags.contains(letter) {
+            return None;
+        }
+    }
+    Some(false)
+}
+
+fn env(rest: &[Word]) -> Inner {
+    const UNKNOWN: Inner =
+        Inner::Unknown { why: "env splits a text or changes the directory", is_fetched: false };
+    let mut at = 0;
+    let mut is_plain = true;
+    while let Some(word) = rest.get(at) {
+        if let Some((name, _)) =
+            word.prefix.split_once('=').filter(|(name, _)| !name.starts_with('-'))
+        {
+            is_plain &= super::environment::is_harmless(name);
+            at += 1;
+            continue;
+        }
+        match word.known() {
+            Some("-i" | "-" | "--ignore-environment" | "-0" | "--null") => {
+                // Without a PATH the shell's own is used.
+                is_plain &= word.is("-0") || word.is("--null");
+                at += 1;
+            }
+            Some("-u" | "--unset") => {
+                is_plain = false;
+                at += 2;
+            }
+            Some("--") => at += 1,
+            Some(text) if text.starts_with('-') => return UNKNOWN,
+            Some(_) => break,
+            None => return UNKNOWN,
+        }
+    }
+    inner(rest, at, is_plain)
+}
+
+fn command(rest: &[Word]) -> Inner {
+    match rest.first().and_then(Word::known) {
+        Some("-v" | "-V" | "-pv" | "-pV") => Inner::Nothing,
+        Some("-p" | "--") => inner(rest, 1, true),
+        Some(text) if text.starts_with('-') => {
+            Inner::Unknown { why: "its options are not known", is_fetched: false }
+        }
+        _ => inner(rest, 0, true),
+    }
+}
+
+fn xargs(rest: &[Word]) -> Inner {
+    let valued = Valued {
+        letters: "adEILnPs",
+        names: "arg-file delimiter max-args max-procs max-chars replace",
+    };
+    let Some(at) = leading_options(rest, "0rtpxo", valued) else {
+        return Inner::Unknown { why: "its options are not known", is_fetched: false };
+    };
+    let (own, command) = rest.split_at(at.min(rest.len()));
+    let options = Options::scan(own, valued);
+    let replaced =
+        options.given.iter().find(|given| matches!(given.name.as_str(), "-I" | "-i" | "--replace"));
+    let mark = replaced.map(|given| given.value.clone().unwrap_or_else(|| "{}".to_owned()));
+    let fill = |word: &Word| match &mark {
+        Some(mark) if word.text.contains(mark.as_str()) => Word::unknown(&word.text),
+        _ => word.clone(),
+    };
+    let words: Vec<Word> = command.iter().map(fill).collect();
+    if words.is_empty() {
+        return Inner::Nothing;
+    }
+    Inner::Words { words, is_plain: true, more: mark.is_none() }
+}
+
+/// `bash -c text`, `bash -lc text`, `bash script`, `bash` alone.
+fn shell(rest: &[Word]) -> Inner {
+    let mut at = 0;
+    let mut has_text = false;
+    while let Some(word) = rest.get(at) {
+        let Some(text) = word.known() else {
+            if word.is_fetched {
+                return Inner::Unknown { why: "it runs what the network brings", is_fetched: true };
+            }
+            if has_text {
+                break;
+            }
+            return if word.may_be_option() {
+                Inner::Unknown {
+                    why: "a shell runs a text that is not known",
+                    is_fetched: word.is_fetched,
+                }
+            } else {
+                Inner::NoWrapper
+            };
+        };
+        match text {
+            "--" | "-" => {
+                at += 1;
+                break;
+            }
+            "-o" | "+o" | "-O" | "+O" | "--rcfile" | "--init-file" => {
+                return Inner::Unknown {
+                    why: "a shell is started with other settings",
+                    is_fetched: false,
+                };
+            }
+            "--login" | "--norc" | "--noprofile" | "--posix" => at += 1,
+            "--version" | "--help" => return Inner::NoWrapper,
+            _ if text.starts_with("--") => {
+                return Inner::Unknown {
+                    why: "a shell is started with other settings",
+                    is_fetched: false,
+                };
+            }
+            _ if text.starts_with('-') => {
+                if !text.chars().skip(1).all(|letter| "clexuvis".contains(letter))
+                    || text.contains('i')
+                {
+                    return Inner::Unknown {
+                        why: "a shell is started with other settings",
+                        is_fetched: false,
+                    };
+                }
+                has_text |= text.contains('c');
+                if text.contains('s') {
+                    return Inner::Input;
+                }
+                at += 1;
+            }
+            _ => break,
+        }
+    }
+    match (has_text, rest.get(at)) {
+        (true, Some(word)) => match word.known() {
+            Some(text) => Inner::Text { text: text.to_owned(), is_plain: true },
+            None => Inner::Unknown {
+                why: "a shell runs a text that is not known",
+                is_fetched: word.is_fetched,
+            },
+        },
+        (true, None) => Inner::Nothing,
+        (false, None) => Inner::Input,
+        (false, Some(_)) => Inner::NoWrapper,
+    }
+}
+
+fn joined(rest: &[Word], is_plain: bool) -> Inner {
+    let rest = if rest.first().is_some_and(|word| word.is("--")) {
+        rest.get(1..).unwrap_or_default()
+    } else {
+        rest
+    };
+    let texts: Option<Vec<&str>> = rest.iter().map(Word::known).collect();
+    match texts {
+        Some(texts) if texts.is_empty() => Inner::Nothing,
+        // A tilde that was not quoted would be another directory by now.
+        Some(texts) if rest.iter().all(|word| !word.has_tilde) => {
+            Inner::Text { text: texts.join(" "), is_plain }
+        }
+        _ => Inner::Unknown {
+            why: "it runs a text that is not known",
+            is_fetched: rest.iter().any(|word| word.is_fetched),
+        },
+    }
+}
+
+fn watched(rest: &[Word]) -> Inner {
+    let valued = Valued { letters: "nq", names: "interval" };
+    match leading_options(rest, "bcdegtpw", valued) {
+        Some(at) => joined(rest.get(at..).unwrap_or_default(), true),
+        None => Inner::Unknown { why: "its options are not known", is_fetched: false },
+    }
+}
+
+fn trap(rest: &[Word]) -> Inner {
+    let rest = if rest.first().is_some_and(|word| word.is("--")) {
+        rest.get(1..).unwrap_or_default()
+    } else {
+        rest
+    };
+    match rest {
+        [] => Inner::Nothing,
+        [word, ..] if matches!(word.known(), Some("-" | "-p" | "-l" | "")) => Inner::Nothing,
+        [_] => Inner::Nothing,
+        [word, ..] => joined(std::slice::from_ref(word), true),
+    }
+}
+
+fn option_text(rest: &[Word], valued: Valued) -> Inner {
+    let options = Options::scan(rest, valued);
+    let given =
+        options.given.iter().find(|given| matches!(given.name.as_str(), "-c" | "--command"));
+    match given {
+        Some(given) => match (given.word, &given.value) {
+            (Some(word), _) if word.known().is_none() => Inner::Unknown {
+                why: "it runs a text that is not known",
+                is_fetched: word.is_fetched,
+            },
+            (_, Some(text)) => Inner::Text { text: text.clone(), is_plain: false },
+            _ => Inner::Nothing,
+        },
+        None => Inner::Input,
+    }
+}
+
+fn flock(rest: &[Word]) -> Inner {
+    let valued = Valued { letters: "wE", names: "timeout wait conflict-exit-code" };
+    let Some(at) = leading_options(rest, "sxeunoFv", valued) else {
+        return Inner::Unknown { why: "its options are not known", is_fetched: false };
+    };
+    match rest.get(at + 1).and_then(Word::known) {
+        Some("-c" | "--command") => joined(rest.get(at + 2..).unwrap_or_default(), false),
+        _ => inner(rest, at + 1, false),
+    }
+}
+
+fn ssh(rest: &[Word]) -> Inner {
+    let valued = Valued { letters: "BbcDEeFIiJLlmOopQRSWw", names: "" };
+    match leading_options(rest, "46AaCfGgKkMNnqsTtVvXxYy", valued) {
+        Some(at) => joined(rest.get(at + 1..).unwrap_or_default(), false),
+        None => Inner::Unknown { why: "its options are not known", is_fetched: false },
+    }
+}
+
+/// The first command of `-exec` and its kin, with `{}` for the place that is searched.
+fn find(rest: &[Word]) -> Inner {
+    let is_exec =
+        |word: &Word| matches!(word.known(), Some("-exec" | "-execdir" | "-ok" | "-okdir"));
+    let Some(at) = rest.iter().position(is_exec) else { return Inner::NoWrapper };
+    let after = rest.get(at + 1..).unwrap_or_default();
+    let end = after.iter().position(|word| word.is(";") || word.is("+"));
+    let Some(end) = end else {
+        return Inner::Unknown { why: "what find runs has no end", is_fetched: false };
+    };
+    let later = after.get(end + 1..).unwrap_or_default();
+    if later.iter().any(is_exec) {
+        return Inner::Unknown { why: "find runs several commands", is_fetched: false };
+    }
+    let roots = super::files::find_roots(rest);
+    let fill = |word: &Word| match (word.text.as_str(), roots.as_slice()) {
+        ("{}", [root]) => Word { below: Some(Box::new(root.clone())), ..word.clone() },
+        (text, _) if text.contains("{}") => Word::unknown(text),
+        _ => word.clone(),
+    };
+    let command = after.get(..end).unwrap_or_default();
+    if command.first().is_some_and(|word| word.text.contains("{}")) {
+        return Inner::Unknown { why: "find runs what it finds", is_fetched: false };
+    }
+    Inner::Words { words: command.iter().map(fill).collect(), is_plain: false, more: false }
+}
+
+fn fd(rest: &[Word]) -> Inner {
+    let is_exec =
+        |word: &Word| matches!(word.known(), Some("-x" | "-X" | "--exec" | "--exec-batch"));
+    match rest.iter().position(is_exec) {
+        Some(at) => {
+            let command = rest.get(at + 1..).unwrap_or_default();
+            let fill = |word: &Word| {
+                if word.text.contains('{') { Word::unknown(&word.text) } else { word.clone() }
+            };
+            Inner::Words { words: command.iter().map(fill).collect(), is_plain: false, more: true }
+        }
+        None => Inner::NoWrapper,
+    }
+}
+
+fn multiplexer(rest: &[Word]) -> Inner {
+    let verb = rest.iter().filter_map(Word::known).find(|text| !text.starts_with('-'));
+    let only_lists = verb.is_some_and(|verb| {
+        verb.starts_with("list-")
+            || matches!(verb, "ls" | "has-session" | "capture-pane" | "display-message")
+    });
+    if only_lists {
+        Inner::NoWrapper
+    } else {
+        Inner::Unknown { why: "it hands commands to another shell", is_fetched: false }
+    }
+}
+
+fn runner(verb: &str, rest: &[Word]) -> Inner {
+    let rest = match (verb, rest) {
+        ("", rest) => rest,
+        (verb, [first, rest @ ..]) if first.is(verb) => rest,
+        _ => return Inner::NoWrapper,
+    };
+    match leading_options(
+        rest,
+        "yq",
+        Valued { letters: "pcw", names: "package with python extra group project directory call" },
+    ) {
+        Some(at)
+            if rest
+                .get(..at)
+                .unwrap_or_default()
+                .iter()
+                .any(|word| word.is("-c") || word.is("--call")) =>
+        {
+            Inner::Unknown { why: "it runs a text", is_fetched: false }
+        }
+        Some(at) => inner(rest, at, false),
+        None => Inner::Unknown { why: "its options are not known", is_fetched: false },
+    }
+}
