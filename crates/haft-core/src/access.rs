@@ -4,6 +4,7 @@
 use std::{
     fmt,
     path::{Component, Path, PathBuf},
+    sync::Arc,
 };
 
 use schemars::JsonSchema;
@@ -154,11 +155,44 @@ pub enum Access {
     Read(PathBuf),
     /// Changes this file or below this directory.
     Write(PathBuf),
-    /// Runs this command.
+    /// Runs this text with a shell, or this command line.
     Run(String),
+    /// Runs this one command, as a reader found it in a text that is run. Policy judges these in the text's stead.
+    Command(Box<ReadCommand>),
     /// Talks to this host or URL.
     Fetch(String),
 }
+
+/// One command of a text that is run.
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub struct ReadCommand {
+    /// Its words in one spelling, which is what rules match.
+    pub text: String,
+    /// How far it reaches.
+    pub risk: CommandRisk,
+    /// The commands that a person may want to allow together with it, narrow first.
+    #[serde(default, skip_serializing)]
+    pub widths: Vec<String>,
+}
+
+/// How far a command reaches, as its reader says.
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum CommandRisk {
+    /// It only reads and prints.
+    Looks,
+    /// Anything else.
+    Usual,
+    /// What a person must be asked about in every mode but `all`, and why.
+    Asks(String),
+}
+
+/// Reads the commands, files and addresses of a text that is run. Paths are as the text has them, but without `~`.
+pub type ReadsCommands = Arc<dyn Fn(&str) -> Vec<Access> + Send + Sync>;
 
 impl Access {
     /// Whether a permission for `self` includes `other`.
@@ -184,7 +218,7 @@ impl Access {
             Self::Any(power) => *power,
             Self::Read(_) => Power::ReadFiles,
             Self::Write(_) => Power::WriteFiles,
-            Self::Run(_) => Power::Shell,
+            Self::Run(_) | Self::Command(_) => Power::Shell,
             Self::Fetch(_) => Power::Net,
         }
     }
@@ -197,6 +231,10 @@ impl fmt::Display for Access {
             Self::Read(path) => write!(f, "read {}", path.display()),
             Self::Write(path) => write!(f, "write {}", path.display()),
             Self::Run(command) => write!(f, "run {command}"),
+            Self::Command(command) => match &command.risk {
+                CommandRisk::Asks(why) => write!(f, "run {} ({why})", command.text),
+                _ => write!(f, "run {}", command.text),
+            },
             Self::Fetch(target) => write!(f, "fetch {target}"),
         }
     }

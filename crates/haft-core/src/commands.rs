@@ -64,6 +64,25 @@ pub struct Launch {
     pub streams: Streams,
 }
 
+impl Launch {
+    /// What is run, as it is granted: for a shell with the way to its directory, because that is what its paths mean.
+    pub fn script(&self) -> String {
+        match &self.program {
+            Program::Shell(text) => script(&self.directory, text),
+            Program::Direct { .. } => self.program.to_string(),
+        }
+    }
+}
+
+/// A text for the shell, with the way to where it is run.
+pub fn script(directory: &Path, text: &str) -> String {
+    let directory = directory.to_string_lossy();
+    match directory.trim_start_matches("./").trim_end_matches('/') {
+        "" | "." => text.to_owned(),
+        directory => format!("cd {}\n{text}", Word(directory)),
+    }
+}
+
 /// What to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
@@ -302,7 +321,7 @@ impl Shell {
     /// Of kind `denied` for anything else; otherwise as [`Executor::start`].
     pub fn start(&self, launch: Launch) -> Result<Arc<dyn Process>, ToolError> {
         if let Some(grants) = &self.grants {
-            grants.check(&Access::Run(launch.program.to_string()))?;
+            grants.check(&Access::Run(launch.script()))?;
         }
         self.executor.start(launch)
     }
@@ -455,6 +474,20 @@ mod tests {
         let program = Program::Direct { name: "git".to_owned(), arguments: arguments.into() };
         assert_eq!(program.to_string(), r"git log -n 1 -- 'a b' 'it'\''s' '' '$x'");
         assert_eq!(Program::Shell("a | b".to_owned()).to_string(), "a | b");
+    }
+
+    #[test]
+    fn a_script_begins_with_the_way_to_its_directory() {
+        for (directory, expected) in [
+            (".", "make"),
+            ("./", "make"),
+            ("", "make"),
+            ("sub", "cd sub\nmake"),
+            ("./a b/", "cd 'a b'\nmake"),
+            ("/w", "cd /w\nmake"),
+        ] {
+            assert_eq!(script(Path::new(directory), "make"), expected, "{directory}");
+        }
     }
 
     #[test]

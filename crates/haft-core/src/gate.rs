@@ -27,6 +27,7 @@ use crate::{
     Access, ApprovalHandler, ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, CallInfo,
     Confirmation, Context, Decision, Events, Ledger, Outcome, Outputs, Policy, Power, Redactor,
     Registry, Reply, ResolvePath, SavedRules, Surroundings, Tool, ToolError, Verdict,
+    access::ReadsCommands,
     approval::no_such_request,
     call::{CancelSignal, SeenFile, Services},
     clock::now_ms,
@@ -121,6 +122,7 @@ pub(crate) struct Inner {
     redactor: Redactor,
     queue: PathQueue,
     limits: Limits,
+    reader: Option<ReadsCommands>,
     /// Whether a tool runs on its caller's thread until it first waits.
     starts_in_place: bool,
 }
@@ -139,8 +141,10 @@ struct Flight {
     /// From repair.
     input: Value,
     repairs: Vec<String>,
-    /// From access.
+    /// From access: what the tool says, which is what it is granted.
     accesses: Vec<Access>,
+    /// What policy judges and people see: for a text that is run, what was read in it.
+    judged: Vec<Access>,
     seen: Vec<SeenFile>,
     /// From policy.
     decision: Option<Decision>,
@@ -240,10 +244,10 @@ impl Gate {
         let is_asked = decision.action == Action::Ask;
         Ok(Explanation {
             tool: spec.name.to_string(),
-            confirmation: Confirmation::of(&spec.title, spec.effect, &flight.accesses, is_asked),
+            confirmation: Confirmation::of(&spec.title, spec.effect, &flight.judged, is_asked),
             input: flight.input,
             repairs: flight.repairs,
-            accesses: flight.accesses,
+            accesses: flight.judged,
             decision,
         })
     }
@@ -319,6 +323,7 @@ impl Inner {
             input: Value::Null,
             repairs: Vec::new(),
             accesses: Vec::new(),
+            judged: Vec::new(),
             seen: Vec::new(),
             decision: None,
             withheld: Vec::new(),

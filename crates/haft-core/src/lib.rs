@@ -39,7 +39,10 @@ mod variables;
 pub use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    access::{Access, Effect, LexicalPaths, Need, Power, ResolvePath},
+    access::{
+        Access, CommandRisk, Effect, LexicalPaths, Need, Power, ReadCommand, ReadsCommands,
+        ResolvePath,
+    },
     approval::{
         ApprovalHandler, ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Confirmation,
         MemoryApprovals, MemoryRules, Preview, Remember, SavedRules, Scope, Verdict,

@@ -12,6 +12,7 @@ use std::{fmt, path::Path, sync::Arc};
 
 use serde::Serialize;
 
+use self::mode::By;
 pub(crate) use self::rule::suggestions;
 pub use self::{
     mode::Mode,
@@ -340,7 +341,9 @@ impl Policy {
                 allows.iter().find(|rule| rule.touches(question.tool, access, &self.places))
             {
                 last_rule = Some(*rule);
-            } else if mode.verdict(access, question.effect, &self.sandbox) == Action::Ask {
+            } else if mode.verdict(access, question.effect, &self.sandbox, by(question))
+                == Action::Ask
+            {
                 return (Action::Ask, Reason::Mode { mode, access: Some(access.clone()) });
             }
         }
@@ -480,8 +483,9 @@ impl Policy {
 
     fn least_mode(&self, question: &Question<'_>, agent: Option<&str>) -> Mode {
         let runs = |mode: &&Mode| {
-            let allows =
-                |access| mode.verdict(access, question.effect, &self.sandbox) == Action::Allow;
+            let allows = |access| {
+                mode.verdict(access, question.effect, &self.sandbox, by(question)) == Action::Allow
+            };
             mode.verdict_on_nothing(Effect::Read) == Action::Allow
                 && question.accesses.iter().all(allows)
                 && **mode > self.mode_for(agent)
@@ -493,6 +497,12 @@ impl Policy {
         let layer = self.layers.iter().find(|layer| layer.kind == kind);
         layer.map_or_else(|| "your config.toml".to_owned(), |layer| layer.file.to_string())
     }
+}
+
+/// Whether it is commands that open what is named.
+fn by(question: &Question<'_>) -> By {
+    let is_command = |access: &Access| matches!(access, Access::Command(_));
+    if question.accesses.iter().any(is_command) { By::Command } else { By::Tool }
 }
 
 /// haft's own files and git's are how a workspace tells programs what to do; changing them is worth a question.

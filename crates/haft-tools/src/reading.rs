@@ -4,7 +4,9 @@
 //! Two readers look at every text: a strict parser of our own (`parse`), whose tree is the answer, and the grammar of
 //! tree-sitter as a witness. Where they see different commands there is a doubt, and a doubt means asking.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use haft_core::{Access, CommandRisk, ReadCommand};
 
 mod ansi;
 mod danger;
@@ -181,6 +183,44 @@ pub fn read(command: &str) -> Reading {
     }
     walk::text(command, &mut reading);
     reading
+}
+
+/// What policy judges in a text that is run: each command, each file and each address. `home` is what `~` stands for.
+pub fn accesses(text: &str, home: Option<&Path>) -> Vec<Access> {
+    let Reading { commands, files, doubts } = read(text);
+    let mut all: Vec<Access> = Vec::new();
+    for command in commands {
+        all.extend(command.fetches.iter().cloned().map(Access::Fetch));
+        let risk = match command.risk {
+            Risk::Looks => CommandRisk::Looks,
+            Risk::Usual => CommandRisk::Usual,
+            Risk::Dangerous(why) => CommandRisk::Asks(why.to_owned()),
+        };
+        let widths = widths(&command);
+        let text = command.text;
+        all.push(Access::Command(Box::new(ReadCommand { text, risk, widths })));
+    }
+    all.extend(files.into_iter().map(|file| match file.how {
+        How::Read => Access::Read(at_home(file.path, home)),
+        How::Write => Access::Write(at_home(file.path, home)),
+    }));
+    all.extend(doubts.into_iter().map(|doubt| {
+        let risk = match doubt.about {
+            About::Commands => CommandRisk::Asks(doubt.why.to_owned()),
+            // The command is known and judged; which files it opens a sandbox holds, or somebody is asked.
+            About::Files => CommandRisk::Usual,
+        };
+        Access::Command(Box::new(ReadCommand { text: doubt.what, risk, widths: Vec::new() }))
+    }));
+    all
+}
+
+/// Who has no home has nothing there: the path stays one that is nowhere in a workspace.
+fn at_home(path: PathBuf, home: Option<&Path>) -> PathBuf {
+    match path.strip_prefix("~") {
+        Ok(below) => home.unwrap_or(Path::new("/~")).join(below),
+        Err(_) => path,
+    }
 }
 
 /// Doubts are shown to people.

@@ -12,8 +12,8 @@ use std::{ffi::OsString, io, path::PathBuf, process::ExitCode, sync::Arc};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
 use haft_core::{
-    CallRequest, Context, Gate, Input, Outcome, Redactor, Registry, Tool, ToolError, ToolSpec,
-    commands::Executor, did_you_mean, files::Disk, nearest,
+    CallRequest, Context, Gate, Input, Outcome, ReadsCommands, Redactor, Registry, Tool, ToolError,
+    ToolSpec, commands::Executor, did_you_mean, files::Disk, nearest,
 };
 use haft_exec::{Programs, Workspace};
 use tokio::runtime::Runtime;
@@ -190,6 +190,7 @@ impl<'a> Bench<'a> {
             .service::<dyn Disk>(workspace)
             .service(programs)
             .policy(settings.policy)
+            .reads_commands(reader(self.environment))
             .limits(settings.limits)
             .redactor(Redactor::new(self.environment.secrets.iter().cloned()))
             .handler(prompt)
@@ -302,6 +303,12 @@ fn open_workspace(
         }
     }
     Ok(Arc::new(workspace))
+}
+
+/// What policy judges in a command line.
+fn reader(environment: &Environment) -> ReadsCommands {
+    let home = environment.home.clone();
+    Arc::new(move |text| haft_tools::reading::accesses(text, home.as_deref()))
 }
 
 /// What runs commands.

@@ -27,7 +27,34 @@ pub(super) fn access(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError>
             flight.accesses.push(resolved);
         }
     }
+    flight.judged = judged_of(gate, &flight.accesses);
     Ok(())
+}
+
+/// A text that is run is judged by what a reader finds in it.
+fn judged_of(gate: &Inner, accesses: &[Access]) -> Vec<Access> {
+    let Some(reader) = &gate.reader else { return accesses.to_vec() };
+    let has_network = accesses.contains(&Access::Any(Power::Net));
+    let mut judged = Vec::with_capacity(accesses.len());
+    for access in accesses {
+        let parts = match access {
+            Access::Run(text) => reader(text),
+            other => vec![other.clone()],
+        };
+        for part in parts {
+            // Without the network nobody is reached, and whoever may use it is asked about that as a whole.
+            let part = match part {
+                Access::Fetch(_) if !has_network && matches!(access, Access::Run(_)) => continue,
+                Access::Read(path) => Access::Read(gate.paths.resolve(&path)),
+                Access::Write(path) => Access::Write(gate.paths.resolve(&path)),
+                other => other,
+            };
+            if !judged.contains(&part) {
+                judged.push(part);
+            }
+        }
+    }
+    judged
 }
 
 fn resolved(gate: &Inner, access: &Access, keeps_links: bool, seen: &mut Vec<SeenFile>) -> Access {

@@ -72,7 +72,7 @@ fn request(gate: &Inner, own: &Gate, flight: &Flight) -> ApprovalRequest {
     let decision = flight.decision();
     let created_ms = now_ms();
     let wait = u64::try_from(longest_wait(gate, flight).as_millis()).unwrap_or(u64::MAX);
-    let mut suggested: Vec<String> = flight.accesses.iter().flat_map(suggestions).collect();
+    let mut suggested: Vec<String> = flight.judged.iter().flat_map(suggestions).collect();
     if suggested.is_empty() {
         suggested.push(spec.name.to_string());
     }
@@ -85,8 +85,8 @@ fn request(gate: &Inner, own: &Gate, flight: &Flight) -> ApprovalRequest {
         tool: spec.name.to_string(),
         title: spec.title.to_string(),
         input: flight.input.clone(),
-        confirmation: Confirmation::of(&spec.title, spec.effect, &flight.accesses, true),
-        accesses: flight.accesses.clone(),
+        confirmation: Confirmation::of(&spec.title, spec.effect, &flight.judged, true),
+        accesses: flight.judged.clone(),
         preview: preview(gate, own, flight),
         reason: decision.reason.to_string(),
         suggestions: suggested,

@@ -7,7 +7,7 @@ use super::{Gate, Inner};
 use crate::{
     ApprovalHandler, Approvals, Events, Ledger, LexicalPaths, MemoryApprovals, MemoryLedger,
     MemoryOutputs, MemoryRules, Outputs, Policy, Redactor, Registry, ResolvePath, SavedRules,
-    Surroundings, call::Services, queue::PathQueue,
+    Surroundings, access::ReadsCommands, call::Services, queue::PathQueue,
 };
 
 /// The sizes and times that bound every call.
@@ -69,6 +69,7 @@ pub struct GateBuilder {
     ledger: Arc<dyn Ledger>,
     redactor: Redactor,
     limits: Limits,
+    reader: Option<ReadsCommands>,
     starts_in_place: bool,
 }
 
@@ -88,6 +89,7 @@ impl GateBuilder {
             ledger: Arc::new(MemoryLedger::default()),
             redactor: Redactor::default(),
             limits: Limits::default(),
+            reader: None,
             starts_in_place: false,
         }
     }
@@ -96,6 +98,14 @@ impl GateBuilder {
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// What reads the texts that tools run, so that policy judges their commands and files one by one. Without it such a
+    /// text is judged as a whole.
+    #[must_use]
+    pub fn reads_commands(mut self, reader: ReadsCommands) -> Self {
+        self.reader = Some(reader);
         self
     }
 
@@ -209,6 +219,7 @@ impl GateBuilder {
             redactor: self.redactor,
             queue: PathQueue::default(),
             limits: self.limits,
+            reader: self.reader,
             starts_in_place: self.starts_in_place,
         }))
     }

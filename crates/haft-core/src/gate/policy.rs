@@ -9,7 +9,7 @@ use crate::{
 pub(super) async fn judge(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError> {
     let saved = gate.saved_rules.in_force(&flight.context.session).await?;
     withhold_optional(gate, flight, &saved);
-    let decision = decide(gate, flight, &flight.accesses, &saved);
+    let decision = decide(gate, flight, &flight.judged, &saved);
     let denied = (decision.action == Action::Deny).then(|| refusal(gate, flight, &decision));
     flight.decision = Some(decision);
     denied.map_or(Ok(()), Err)
@@ -36,13 +36,18 @@ fn withhold_optional(gate: &Inner, flight: &mut Flight, saved: &[Rule]) {
         .map(|need| need.power)
         .collect();
     for power in optional {
-        let (uses, rest): (Vec<Access>, Vec<Access>) =
-            flight.accesses.iter().cloned().partition(|access| access.power() == power);
+        // Only what the tool itself asks for can be kept from it; a command does what it does.
+        let (uses, rest): (Vec<Access>, Vec<Access>) = flight
+            .judged
+            .iter()
+            .cloned()
+            .partition(|access| access.power() == power && flight.accesses.contains(access));
         let is_denied = !uses.is_empty()
             && decide(gate, flight, &uses, saved).action == Action::Deny
             && decide(gate, flight, &rest, saved).action != Action::Deny;
         if is_denied {
-            flight.accesses = rest;
+            flight.judged = rest;
+            flight.accesses.retain(|access| access.power() != power);
             flight.withheld.push(power);
         }
     }
@@ -57,7 +62,7 @@ fn refusal(gate: &Inner, flight: &Flight, decision: &Decision) -> ToolError {
     let touched = match &decision.reason {
         Reason::Rule(rule) if !rule.names_tool(name) => {
             let is_touched = |access: &&Access| rule.touches(name, access, &gate.policy.places);
-            flight.accesses.iter().find(is_touched)
+            flight.judged.iter().find(is_touched)
         }
         _ => None,
     };

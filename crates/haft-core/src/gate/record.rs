@@ -26,7 +26,7 @@ pub(super) async fn record(gate: &Inner, mut flight: Flight, outcome: &mut Outco
         tool: outcome.tool.clone(),
         input,
         repairs: outcome.repairs.clone(),
-        accesses: flight.accesses.iter().map(|access| clean_access(redactor, access)).collect(),
+        accesses: flight.judged.iter().map(|access| clean_access(redactor, access)).collect(),
         decision: flight.decision.map(|decision| clean_decision(redactor, decision)),
         verdict: flight.verdict,
         error: outcome.error.as_ref().map(|error| error.kind),

@@ -1,7 +1,7 @@
 //! Stage 9: what must never be shown is taken out of everything that leaves.
 
 use super::Inner;
-use crate::{Access, Decision, Outcome, Redactor, policy::Reason};
+use crate::{Access, Decision, Outcome, Redactor, access::ReadCommand, policy::Reason};
 
 pub(super) fn redact(gate: &Inner, outcome: &mut Outcome) {
     let redactor = &gate.redactor;
@@ -30,6 +30,11 @@ pub(super) fn redact(gate: &Inner, outcome: &mut Outcome) {
 pub(super) fn clean_access(redactor: &Redactor, access: &Access) -> Access {
     match access {
         Access::Run(command) => Access::Run(redactor.text(command).into_owned()),
+        Access::Command(command) => Access::Command(Box::new(ReadCommand {
+            text: redactor.text(&command.text).into_owned(),
+            risk: command.risk.clone(),
+            widths: Vec::new(),
+        })),
         Access::Fetch(target) => Access::Fetch(redactor.text(target).into_owned()),
         other => other.clone(),
     }

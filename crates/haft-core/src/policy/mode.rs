@@ -5,7 +5,10 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 use super::{SandboxCheck, rule::Action};
-use crate::{Access, Effect, Power, access::is_inside};
+use crate::{
+    Access, Effect, Power,
+    access::{CommandRisk, is_inside},
+};
 
 /// How much runs without asking. Ordered from strict to free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -45,10 +48,16 @@ impl Mode {
         }
     }
 
-    /// What this mode says to one access.
-    pub(crate) fn verdict(self, access: &Access, effect: Effect, sandbox: &SandboxCheck) -> Action {
+    /// What this mode says to one access of a tool or a command.
+    pub(crate) fn verdict(
+        self,
+        access: &Access,
+        effect: Effect,
+        sandbox: &SandboxCheck,
+        by: By,
+    ) -> Action {
         // The others say the same with and without one, so that it need not be tried.
-        let reach = reach_of(access, || self == Self::Contained && sandbox.works());
+        let reach = reach_of(access, by, || self == Self::Contained && sandbox.works());
         // What cannot be brought back is never the mode's to wave through, however near it is.
         let reach = if effect == Effect::Destructive { Reach::Beyond } else { reach };
         self.allows(reach)
@@ -99,13 +108,29 @@ enum Reach {
     Beyond,
 }
 
-fn reach_of(access: &Access, sandbox_works: impl Fn() -> bool) -> Reach {
+/// Who opens what an access names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// A tool of ours.
+    Tool,
+    /// A command: where it runs in a sandbox, that holds it.
+    Command,
+}
+
+fn reach_of(access: &Access, by: By, sandbox_works: impl Fn() -> bool) -> Reach {
     match access {
         Access::Read(path) if is_inside(path) => Reach::Look,
         Access::Write(path) if is_inside(path) => Reach::Change,
+        Access::Command(command) if command.risk == CommandRisk::Looks => Reach::Look,
+        Access::Command(command) if matches!(command.risk, CommandRisk::Asks(_)) => Reach::Beyond,
+        Access::Read(_) | Access::Write(_) if by == By::Command && sandbox_works() => Reach::Change,
+        Access::Run(_) | Access::Command(_) | Access::Any(Power::Shell) if sandbox_works() => {
+            Reach::Change
+        }
         Access::Read(_) | Access::Write(_) | Access::Fetch(_) => Reach::Beyond,
-        Access::Run(_) | Access::Any(Power::Shell) if sandbox_works() => Reach::Change,
-        Access::Run(_) => Reach::Beyond,
+        Access::Run(_) | Access::Command(_) => Reach::Beyond,
+        // What the commands may do is judged by them, and what they name by its path.
+        Access::Any(Power::WriteFiles) if by == By::Command => Reach::Look,
         Access::Any(power) => match power {
             // The calls that `Tools` leads to pass the gate themselves; the file powers are held to the workspace.
             Power::Free | Power::Tools | Power::ReadFiles | Power::ReadStore | Power::Lsp => {
@@ -120,11 +145,12 @@ fn reach_of(access: &Access, sandbox_works: impl Fn() -> bool) -> Reach {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ReadCommand;
 
     /// The least mode in which an access runs unasked.
     fn least(access: Access) -> Mode {
         let runs = |mode: &&Mode| {
-            mode.verdict(&access, Effect::Read, &SandboxCheck::default()) == Action::Allow
+            mode.verdict(&access, Effect::Read, &SandboxCheck::default(), By::Tool) == Action::Allow
         };
         *Mode::ALL.iter().find(runs).expect("`all` allows everything")
     }
@@ -146,24 +172,53 @@ mod tests {
     fn a_working_sandbox_contains_commands() {
         let run = Access::Run("ls".into());
         let works = SandboxCheck::new(|| true);
-        assert_eq!(Mode::Contained.verdict(&run, Effect::Execute, &works), Action::Allow);
+        assert_eq!(Mode::Contained.verdict(&run, Effect::Execute, &works, By::Tool), Action::Allow);
         // Where it makes no difference it is not even tried.
         let untried = SandboxCheck::new(|| panic!("tried"));
-        assert_eq!(Mode::Safe.verdict(&run, Effect::Execute, &untried), Action::Ask);
-        assert_eq!(Mode::All.verdict(&run, Effect::Execute, &untried), Action::Allow);
+        assert_eq!(Mode::Safe.verdict(&run, Effect::Execute, &untried, By::Tool), Action::Ask);
+        assert_eq!(Mode::All.verdict(&run, Effect::Execute, &untried, By::Tool), Action::Allow);
     }
 
     #[test]
     fn what_cannot_be_undone_is_asked_for_below_all() {
         let write = Access::Write("src".into());
         let works = SandboxCheck::new(|| true);
-        assert_eq!(Mode::Contained.verdict(&write, Effect::Destructive, &works), Action::Ask);
-        assert_eq!(Mode::All.verdict(&write, Effect::Destructive, &works), Action::Allow);
+        assert_eq!(
+            Mode::Contained.verdict(&write, Effect::Destructive, &works, By::Tool),
+            Action::Ask
+        );
+        assert_eq!(Mode::All.verdict(&write, Effect::Destructive, &works, By::Tool), Action::Allow);
     }
 
     #[test]
     fn none_asks_for_everything() {
         assert_eq!(Mode::None.verdict_on_nothing(Effect::Read), Action::Ask);
         assert_eq!(Mode::Safe.verdict_on_nothing(Effect::Read), Action::Allow);
+    }
+
+    #[test]
+    fn a_command_that_was_read_is_judged_by_how_far_it_reaches() {
+        let command =
+            |risk| Access::Command(ReadCommand { text: "x".to_owned(), risk, widths: Vec::new() });
+        let (works, is_not) = (SandboxCheck::new(|| true), SandboxCheck::default());
+        let least = |access: &Access, sandbox: &SandboxCheck| {
+            let runs = |mode: &&Mode| {
+                mode.verdict(access, Effect::Execute, sandbox, By::Command) == Action::Allow
+            };
+            *Mode::ALL.iter().find(runs).expect("`all` allows everything")
+        };
+        let dangerous = command(CommandRisk::Asks("why".to_owned()));
+        for (access, in_sandbox, without) in [
+            (command(CommandRisk::Looks), Mode::Safe, Mode::Safe),
+            (command(CommandRisk::Usual), Mode::Contained, Mode::All),
+            (dangerous, Mode::All, Mode::All),
+            (Access::Read("src".into()), Mode::Safe, Mode::Safe),
+            (Access::Read("/etc/hosts".into()), Mode::Contained, Mode::All),
+            (Access::Write("/etc/hosts".into()), Mode::Contained, Mode::All),
+            (Access::Any(Power::WriteFiles), Mode::Safe, Mode::Safe),
+        ] {
+            assert_eq!(least(&access, &works), in_sandbox, "{access}");
+            assert_eq!(least(&access, &is_not), without, "{access}");
+        }
     }
 }

@@ -160,6 +160,7 @@ impl Rule {
             Access::Any(power) => argument == power.name(),
             Access::Read(path) | Access::Write(path) => path_fits(argument, path, places),
             Access::Run(command) => self.command_fits(argument, command),
+            Access::Command(command) => pattern::command(argument, &command.text),
             Access::Fetch(target) => pattern::host(argument, target),
         }
     }
@@ -200,7 +201,7 @@ fn verb(access: &Access) -> Option<&'static str> {
     match access {
         Access::Read(_) | Access::Any(Power::ReadFiles) => Some("read"),
         Access::Write(_) | Access::Any(Power::WriteFiles) => Some("write"),
-        Access::Run(_) | Access::Any(Power::Shell) => Some("bash"),
+        Access::Run(_) | Access::Command(_) | Access::Any(Power::Shell) => Some("bash"),
         Access::Fetch(_) | Access::Any(Power::Net) => Some("web_fetch"),
         Access::Any(_) => None,
     }
@@ -256,6 +257,9 @@ pub(crate) fn suggestions(access: &Access) -> Vec<String> {
         Access::Read(path) => path_suggestions("read", path),
         Access::Write(path) => path_suggestions("write", path),
         Access::Run(command) => command_suggestions(command),
+        Access::Command(command) => {
+            command.widths.iter().map(|width| format!("bash({width})")).collect()
+        }
         Access::Fetch(target) => vec![format!("web_fetch({})", crate::access::host_of(target))],
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use haft_core::{
     Access, Cancel, ErrorKind, Net, Output, Power, Progress, Reply, Return, Shell, ToolError,
     WriteFiles, brief,
-    commands::{Awaited, ExecutorPlace, Killed, Process, Program, Stdin, Stream},
+    commands::{Awaited, ExecutorPlace, Killed, Process, Program, Stdin, Stream, script},
     files::{ChangedFile, FileChange, Survey},
 };
 use haft_macros::tool;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::report::{self, Standing};
-use crate::text::terminal;
+use crate::{reading, text::terminal};
 
 const USUAL_TIMEOUT: u64 = 120_000;
 const LONGEST_TIMEOUT: u64 = 600_000;
@@ -28,10 +28,10 @@ const LIVE: usize = 16 << 10;
 const MOST_CHANGED: usize = 100;
 /// And so many in the text.
 const NAMED: usize = 10;
-/// So many files are looked at before and after, which takes about 30 ms. A command must not wait for more.
-const MOST_FILES: usize = 15_000;
-/// On a disk that is slow.
-const LONGEST_SURVEY: Duration = Duration::from_millis(1_000);
+/// So many files are looked at before and after.
+const MOST_FILES: usize = 100_000;
+/// For so long a command waits for a look; then there is none for a while.
+const LONGEST_SURVEY: Duration = Duration::from_millis(200);
 
 /// What to run.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -166,7 +166,7 @@ impl Ran {
 pub async fn bash(
     input: Bash,
     shell: Shell,
-    files: WriteFiles,
+    files: Option<WriteFiles>,
     _network: Option<Net>,
     progress: Progress,
     cancel: Cancel,
@@ -177,7 +177,7 @@ pub async fn bash(
         (false, true) => Stdin::Open,
         (false, false) => Stdin::Closed,
     };
-    let before = survey(&files);
+    let before = survey(files.as_ref());
     let process = shell.start(launch)?;
     let place = shell.place();
     let awaited = Awaited::new(process.clone());
@@ -205,7 +205,7 @@ pub async fn bash(
     }
     drop(awaited);
     // Who calls off does not wait for more.
-    let after = if stopped == Some(Killed::Cancelled) { None } else { survey(&files) };
+    let after = if stopped == Some(Killed::Cancelled) { None } else { survey(files.as_ref()) };
     let changes = after.zip(before).and_then(|(after, before)| after.changes_since(&before));
     let ran = ran(&input, place, &*process, changes);
     match (stopped, process.failure()) {
@@ -216,16 +216,23 @@ pub async fn bash(
 }
 
 /// Looked at before and after, for what the command has changed. None when there is not enough time for all files.
-fn survey(files: &WriteFiles) -> Option<Survey> {
+fn survey(files: Option<&WriteFiles>) -> Option<Survey> {
+    // Who may change nothing has changed nothing.
+    let Some(files) = files else {
+        return Some(Survey { is_complete: true, ..Survey::default() });
+    };
     let begun = Instant::now();
     let survey = brief(|| files.survey(MOST_FILES, &|| begun.elapsed() > LONGEST_SURVEY).ok())?;
     survey.is_complete.then_some(survey)
 }
 
+/// A command that only looks is run without the power to change files, so nobody has to be asked about that.
 fn accesses(input: &Bash) -> Vec<Access> {
-    let run = Access::Run(input.command.clone());
+    let script = script(&input.workdir, &input.command);
+    let changes = !reading::read(&script).is_only_looking();
+    let changes = changes.then_some(Access::Any(Power::WriteFiles));
     let network = input.network.then_some(Access::Any(Power::Net));
-    [run, Access::Any(Power::WriteFiles)].into_iter().chain(network).collect()
+    [Access::Run(script)].into_iter().chain(changes).chain(network).collect()
 }
 
 /// Hands on what is written until it is over.

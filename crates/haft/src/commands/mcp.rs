@@ -19,7 +19,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-use super::{no_threads, open_workspace, programs};
+use super::{no_threads, open_workspace, programs, reader};
 use crate::{
     config::Settings,
     environment::Environment,
@@ -241,6 +241,7 @@ impl Desk {
             .service::<dyn Disk>(workspace.clone())
             .service(programs(&self.environment, &settings, workspace))
             .policy(settings.policy)
+            .reads_commands(reader(&self.environment))
             .limits(settings.limits)
             .redactor(Redactor::new(self.environment.secrets.iter().cloned()));
         if self.starts_in_place {

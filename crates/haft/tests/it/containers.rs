@@ -127,10 +127,10 @@ fn secrets_of_the_workspace_are_closed_in_containers_too() {
     fs::write(house.path("project/.env"), "A=1secret").expect("written");
     fs::write(house.path("project/plain"), "2open").expect("written");
     let mut client = trusted(&house);
-    let found = ask(&mut client, 1, "bash", json!({"command": "cat plain .env"}));
+    let found = ask(&mut client, 1, "bash", json!({"command": "grep -rh . ."}));
     assert!(text(&found).contains("2open") && !text(&found).contains("secret"), "{found:#}");
     // One that comes later is closed to the next command.
     fs::write(house.path("project/id_rsa"), "3secret").expect("written");
-    let later = ask(&mut client, 2, "bash", json!({"command": "cat plain id_rsa"}));
+    let later = ask(&mut client, 2, "bash", json!({"command": "grep -h . *"}));
     assert!(text(&later).contains("2open") && !text(&later).contains("secret"), "{later:#}");
 }

@@ -11,6 +11,7 @@ mod formats;
 mod git;
 mod house;
 mod init;
+mod judged;
 mod mcp_peers;
 mod mcp_stdio;
 mod pages;

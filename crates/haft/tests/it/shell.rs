@@ -98,7 +98,7 @@ fn what_a_command_has_changed_is_told_and_what_is_ignored_is_not() {
     }
     fs::create_dir(house.path("project/.git")).expect("a folder");
     let mut client = trusted(&house);
-    let command = "echo x >> changed; rm gone; mkdir -p new built; touch new/file built/x .git/x";
+    let command = "echo x >> changed; rm gone; mkdir -p new built; touch new/file built/x; f=.git/x; touch $f";
     let result = ask(&mut client, 1, "bash", json!({"command": command}));
     assert_eq!(text(&result), "[exit code 0; changed: ~changed -gone +new/file]");
     let changed = json!([
@@ -299,11 +299,15 @@ fn secrets_of_the_workspace_are_closed_to_commands_too() {
     }
     fs::write(house.path("project/.gitignore"), ".env\n").expect("written");
     let mut client = trusted(&house);
-    let all = json!({"command": "grep -rh . . ; cat .env deep/.env deep/private/x"});
-    let found = ask(&mut client, 1, "bash", all);
+    // What it names policy denies; what it finds by itself is covered.
+    let named = ask(&mut client, 7, "bash", json!({"command": "cat plain deep/.env"}));
+    assert!(text(&named).contains("`.env` is a secret path"), "{named:#}");
+    let ruled = ask(&mut client, 8, "bash", json!({"command": "cat plain deep/private/x"}));
+    assert!(text(&ruled).contains("deny `read(deep/private/**)`"), "{ruled:#}");
+    let found = ask(&mut client, 1, "bash", json!({"command": "grep -rh . ."}));
     assert!(text(&found).contains("4open"), "{found:#}");
     assert!(!text(&found).contains("secret"), "{found:#}");
     fs::write(house.path("project/id_rsa"), "5secret").expect("written");
-    let later = ask(&mut client, 2, "bash", json!({"command": "cat id_rsa plain"}));
+    let later = ask(&mut client, 2, "bash", json!({"command": "grep -h . *"}));
     assert!(text(&later).contains("4open") && !text(&later).contains("secret"), "{later:#}");
 }

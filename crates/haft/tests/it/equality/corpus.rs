@@ -361,7 +361,7 @@ fn running() -> Vec<Call> {
         works("bash", json!({"command": "printf '\\033[31mred\\033[0m\\377\\n'", "cwd": "src"}))
             .typed(Typed::Unmended)
             .unasked(),
-        fails("bash", ErrorKind::ApprovalUnavailable, json!({"command": "true"})),
+        fails("bash", ErrorKind::ApprovalUnavailable, json!({"command": "make"})),
         fails("bash", ErrorKind::ApprovalUnavailable, json!({"command": "true", "network": true})),
         fails("bash", ErrorKind::Timeout, json!({"command": "sleep 600", "timeout_ms": 1}))
             .unasked(),

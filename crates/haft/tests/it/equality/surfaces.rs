@@ -50,6 +50,7 @@ fn gate(house: &House, call: &Call) -> Gate {
     Gate::builder(registry)
         .policy(Policy::new([Layer::new(LayerKind::User, &own_file), session]))
         .surroundings(surroundings)
+        .reads_commands(Arc::new(|text| haft::catalogue::reading::accesses(text, None)))
         .paths(workspace.clone())
         .service::<dyn Disk>(workspace.clone())
         .service::<dyn Executor>(Arc::new(Programs::local(workspace, variables, &house.path(""))))
