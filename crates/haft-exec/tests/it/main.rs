@@ -1,9 +1,10 @@
-//! The disk as tools use it: through the two capabilities, on real directories.
+//! The disk, programs and the network as tools use them, on real directories, processes and sockets.
 
 mod crash;
 mod many;
 mod names;
 mod near;
+mod network;
 mod place;
 mod programs;
 mod scope;
