@@ -13,9 +13,9 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
 use haft_core::{
     CallRequest, Context, Gate, Input, Outcome, Redactor, Registry, Tool, ToolError, ToolSpec,
-    commands::Executor, did_you_mean, files::Disk, nearest,
+    commands::Executor, did_you_mean, files::Disk, nearest, network::Client,
 };
-use haft_exec::{Around, Programs, Workspace};
+use haft_exec::{Around, Network, NetworkSettings, Programs, Workspace};
 use tokio::runtime::Runtime;
 
 use crate::{
@@ -189,9 +189,10 @@ impl<'a> Bench<'a> {
             .paths(workspace.clone())
             .service::<dyn Disk>(workspace)
             .service(programs)
+            .service(network(&settings.network))
             .policy(settings.policy)
             .limits(settings.limits)
-            .redactor(Redactor::new(self.environment.secrets.iter().cloned()))
+            .redactor(redactor(self.environment, &settings.network))
             .handler(prompt)
             .build();
         Ok(gate)
@@ -302,6 +303,24 @@ fn programs(
     workspace: Arc<Workspace>,
 ) -> Arc<dyn Executor> {
     Arc::new(Programs::new(around, workspace, environment::all, &environment.temporary))
+}
+
+/// What talks to other machines.
+fn network(settings: &NetworkSettings) -> Arc<dyn Client> {
+    let mut settings = settings.clone();
+    settings.variables = environment::all;
+    Arc::new(Network::new(settings))
+}
+
+/// What knows the secrets that must not be shown: those whose names tell of them, and those that a person has named.
+fn redactor(environment: &Environment, network: &NetworkSettings) -> Redactor {
+    let named = |(name, value): (OsString, OsString)| {
+        let mut known = network.credentials.iter();
+        let known = known.find(|known| *name == *known.variable)?;
+        Some((known.name.clone(), value.into_string().ok()?))
+    };
+    let all = if network.credentials.is_empty() { Vec::new() } else { environment::all() };
+    Redactor::new(environment.secrets.iter().cloned().chain(all.into_iter().filter_map(named)))
 }
 
 fn catalogue() -> Result<Registry, ToolError> {

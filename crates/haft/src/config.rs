@@ -3,6 +3,7 @@
 
 mod file;
 pub(crate) mod keys;
+mod network;
 mod workspace;
 
 use std::{
@@ -14,7 +15,7 @@ use haft_core::{
     Limits, Policy, Surroundings, ToolError,
     policy::{Layer, LayerKind, SandboxCheck},
 };
-use haft_exec::Around;
+use haft_exec::{Around, NetworkSettings};
 
 use self::file::{File, Place};
 use crate::{environment::Environment, globals::Globals};
@@ -37,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) limits: Limits,
     /// What commands run in.
     pub(crate) sandbox: Around,
+    /// How other machines are reached.
+    pub(crate) network: NetworkSettings,
     /// The profile in force.
     pub(crate) profile: Option<String>,
     /// Whether any file has rules, so that looking for idle ones makes sense.
@@ -127,8 +130,17 @@ impl Files {
         let by_admin = self.admin.iter().find_map(|file| file.sandbox);
         let sandbox = by_admin.or(self.user.sandbox).unwrap_or_default();
         policy.sandbox = SandboxCheck::new(move || sandbox.works());
-        let profile = None;
-        Ok(Settings { workspace, directory, roots, policy, limits, sandbox, profile, has_rules })
+        Ok(Settings {
+            workspace,
+            directory,
+            roots,
+            policy,
+            limits,
+            sandbox,
+            network: network::settings(self.admin.iter().chain([&self.user])),
+            profile: None,
+            has_rules,
+        })
     }
 
     fn trusts(&self, workspace: &Path) -> bool {

@@ -16,3 +16,5 @@ mod pages;
 mod pipes;
 mod policy;
 mod shell;
+mod site;
+mod web;
