@@ -5,6 +5,7 @@ mod commands;
 mod corpus;
 mod floors;
 mod pipe;
+mod web;
 
 use std::{
     fs, io,
@@ -202,6 +203,7 @@ impl Bench<'_> {
         self.editing()?;
         self.listing()?;
         self.running()?;
+        self.fetching()?;
         for rival in rivals() {
             self.beside(&rival)?;
         }
@@ -473,6 +475,7 @@ impl Desk {
             .paths(workspace.clone())
             .service::<dyn Disk>(workspace.clone())
             .service::<dyn Executor>(Arc::new(programs))
+            .service(web::client())
             .policy(Policy::new([layer]))
             .build();
         Ok(Calls { gate, runtime: self.runtime })

@@ -254,10 +254,11 @@ fn listed(response: &Response) -> Result<Vec<Hit>, ToolError> {
                 excerpt: String::new(),
                 published: None,
             }));
-        } else if has(id, "result__snippet") && !above().any(|id| has(id, "result--ad")) {
-            if let Some(last) = hits.last_mut().filter(|last| last.excerpt.is_empty()) {
-                last.excerpt = one_line(&page.text(id)).chars().take(LONGEST_EXCERPT).collect();
-            }
+        } else if has(id, "result__snippet")
+            && !above().any(|id| has(id, "result--ad"))
+            && let Some(last) = hits.last_mut().filter(|last| last.excerpt.is_empty())
+        {
+            last.excerpt = one_line(&page.text(id)).chars().take(LONGEST_EXCERPT).collect();
         }
     }
     if hits.is_empty()

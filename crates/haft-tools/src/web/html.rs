@@ -191,7 +191,8 @@ impl<'a> Builder<'a> {
         self.close_implied(tag);
         let top = self.top();
         let id = self.page.push(top, Kind::Element(tag), attributes);
-        if !tag.is_void() && !(is_closed && tag == Tag::Other) && self.open.len() < DEEPEST {
+        let is_whole = tag.is_void() || (is_closed && tag == Tag::Other);
+        if !is_whole && self.open.len() < DEEPEST {
             self.open.push((id, tag));
         }
     }

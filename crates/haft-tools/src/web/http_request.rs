@@ -29,7 +29,7 @@ const MOST_BASE64: usize = 32 << 10;
     "url": "https://api.example.org/items",
     "method": "POST",
     "headers": { "Authorization": "Bearer secret:EXAMPLE_TOKEN" },
-    "json": { "name": "new" },
+    "json_body": { "name": "new" },
 }))]
 pub struct HttpRequest {
     /// The whole address, with http or https.
@@ -47,11 +47,12 @@ pub struct HttpRequest {
     pub body: Option<String>,
     /// A body of JSON, instead of `body`.
     #[serde(default)]
-    pub json: Option<Map<String, Value>>,
+    #[schemars(extend("x-aliases" = ["json"]))]
+    pub json_body: Option<Map<String, Value>>,
     /// How long it may take, in seconds; as configured (usually 30) when left out.
     #[serde(default)]
-    #[schemars(range(min = 1, max = MOST_SECONDS), extend("x-aliases" = ["timeout_secs"]))]
-    pub timeout: Option<u64>,
+    #[schemars(range(min = 1, max = MOST_SECONDS), extend("x-aliases" = ["timeout"]))]
+    pub timeout_secs: Option<u64>,
 }
 
 /// What is done.
@@ -155,9 +156,9 @@ pub async fn http_request(
 fn request(input: HttpRequest) -> Result<Request, ToolError> {
     let url = checked(&input.url)?;
     let mut headers: Vec<(String, String)> = input.headers.into_iter().collect();
-    let (body, kind) = match (input.body, input.json) {
+    let (body, kind) = match (input.body, input.json_body) {
         (Some(_), Some(_)) => {
-            return Err(ToolError::input("body and json: only one of them can be sent")
+            return Err(ToolError::input("body and json_body: only one of them can be sent")
                 .hint("leave one out"));
         }
         (Some(text), None) => {
@@ -182,7 +183,7 @@ fn request(input: HttpRequest) -> Result<Request, ToolError> {
         url: url.into(),
         headers,
         body,
-        timeout: input.timeout.map(Duration::from_secs),
+        timeout: input.timeout_secs.map(Duration::from_secs),
         purpose: Purpose::Exchange,
     })
 }
@@ -257,7 +258,7 @@ mod tests {
         for (given, kind) in [
             (json!({"url": "https://a.test", "body": "plain"}), Some("text/plain; charset=utf-8")),
             (json!({"url": "https://a.test", "body": "{\"a\": 1}"}), Some("application/json")),
-            (json!({"url": "https://a.test", "json": {"a": 1}}), Some("application/json")),
+            (json!({"url": "https://a.test", "json_body": {"a": 1}}), Some("application/json")),
             (
                 json!({"url": "https://a.test", "body": "a=1", "headers": {"content-type": "x/y"}}),
                 Some("x/y"),
@@ -269,7 +270,7 @@ mod tests {
                 request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
             assert_eq!(found.map(|(_, value)| value.as_str()), kind, "{given}");
         }
-        let two = request(input(json!({"url": "https://a.test", "body": "x", "json": {}})));
+        let two = request(input(json!({"url": "https://a.test", "body": "x", "json_body": {}})));
         assert_eq!(two.expect_err("refused").kind(), ErrorKind::Input);
     }
 

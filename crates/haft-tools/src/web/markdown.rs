@@ -87,10 +87,17 @@ pub(crate) fn one_line(text: &str) -> String {
         if !line.is_empty() {
             line.push(' ');
         }
-        line.extend(word.chars().filter(|c| !c.is_control()));
+        // The bytes of control characters, and the one that begins the rest of them.
+        match word.bytes().any(|byte| matches!(byte, 0..=0x1f | 0x7f | 0xc2)) {
+            true => line.extend(word.chars().filter(|c| !c.is_control())),
+            false => line.push_str(word),
+        }
     }
     line
 }
+
+/// So many quotations and lists in each other are shown as such.
+const DEEPEST_MARGIN: usize = 10;
 
 /// What a line begins with inside a quotation or a list item.
 struct Margin {
@@ -139,7 +146,10 @@ impl Out {
         self.text.push('\n');
     }
 
+    /// Deeper than [`DEEPEST_MARGIN`] the margin stays as it is: a page of nothing but open lists would be mostly margin.
     fn within(&mut self, first: &str, rest: &str) {
+        let (first, rest) =
+            if self.margins.len() < DEEPEST_MARGIN { (first, rest) } else { ("", "") };
         self.margins.push(Margin {
             first: first.to_owned(),
             rest: rest.to_owned(),
@@ -215,6 +225,20 @@ impl<'p> Writer<'p> {
                 }
                 Kind::Element(tag) => self.inline(child, *tag, &mut line),
             }
+        }
+        self.paragraph(&mut line);
+    }
+
+    /// What stands where it should not, directly in a list or a table: it is read all the same.
+    fn stray(&mut self, id: Id) {
+        let mut line = String::new();
+        match self.page.kind(id) {
+            Kind::Text(text) => self.words(text, &mut line),
+            Kind::Element(tag) if self.is_left_out(id, *tag) => {}
+            Kind::Element(tag) if tag.is_block() || self.has_blocks(id, *tag) => {
+                self.block(id, *tag)
+            }
+            Kind::Element(tag) => self.inline(id, *tag, &mut line),
         }
         self.paragraph(&mut line);
     }

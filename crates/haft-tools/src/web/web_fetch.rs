@@ -37,8 +37,8 @@ pub struct WebFetch {
     pub format: Format,
     /// How long it may take, in seconds; as configured (usually 30) when left out.
     #[serde(default)]
-    #[schemars(range(min = 1, max = MOST_SECONDS), extend("x-aliases" = ["timeout_secs"]))]
-    pub timeout: Option<u64>,
+    #[schemars(range(min = 1, max = MOST_SECONDS), extend("x-aliases" = ["timeout"]))]
+    pub timeout_secs: Option<u64>,
 }
 
 /// What a page is turned into.
@@ -129,7 +129,7 @@ pub async fn web_fetch(input: WebFetch, net: Net, cancel: Cancel) -> Result<WebP
         method: "GET".to_owned(),
         url: url.into(),
         headers: vec![("Accept".to_owned(), input.format.accept().to_owned())],
-        timeout: input.timeout.map(Duration::from_secs),
+        timeout: input.timeout_secs.map(Duration::from_secs),
         purpose: Purpose::Reading,
         ..Request::default()
     };

@@ -230,7 +230,7 @@ async fn a_request_carries_its_secret_and_shows_none() {
     let gate = gate(settings(&[&site]), Mode::All, &[]);
     let input = json!({
         "url": site.url("/?k=secret:KEY"), "method": "POST",
-        "headers": {"Authorization": "Bearer secret:KEY"}, "json": {"key": "secret:KEY"},
+        "headers": {"Authorization": "Bearer secret:KEY"}, "json_body": {"key": "secret:KEY"},
     });
     let outcome = call(&gate, "http_request", input).await;
     let heard = site.heard().pop().expect("a request");

@@ -78,10 +78,10 @@ impl<'a> Tokens<'a> {
     }
 
     pub(super) fn next(&mut self, attributes: &mut Vec<Attribute<'a>>) -> Option<Token<'a>> {
-        if let Some(tag) = self.raw.take() {
-            if let Some(token) = self.raw_text(tag) {
-                return Some(token);
-            }
+        if let Some(tag) = self.raw.take()
+            && let Some(token) = self.raw_text(tag)
+        {
+            return Some(token);
         }
         loop {
             if self.at >= self.text.len() {

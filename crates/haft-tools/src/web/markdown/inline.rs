@@ -32,15 +32,18 @@ impl Writer<'_> {
     pub(super) fn words(&self, text: &str, line: &mut String) {
         let mut rest = text;
         while !rest.is_empty() {
-            let word_end =
-                rest.find(|c: char| c.is_whitespace() && c != '\u{a0}').unwrap_or(rest.len());
+            // Only these are gaps in HTML; every other space stands for itself.
+            let is_gap = |byte: u8| byte.is_ascii_whitespace();
+            let word_end = rest.bytes().position(is_gap).unwrap_or(rest.len());
             let (word, after) = rest.split_at(word_end);
-            if self.is_plain() {
+            if is_harmless(word) {
+                line.push_str(word);
+            } else if self.is_plain() {
                 line.extend(word.chars().filter(|c| !is_invisible(*c)).map(plain_space));
             } else {
                 escape(word, line);
             }
-            let trimmed = after.trim_start_matches(|c: char| c.is_whitespace() && c != '\u{a0}');
+            let trimmed = after.trim_ascii_start();
             if trimmed.len() < after.len() {
                 gap(line);
             }
@@ -220,7 +223,11 @@ impl Writer<'_> {
         }
         let address = self.base.join(href).ok()?;
         let is_useful = matches!(address.scheme(), "http" | "https" | "mailto" | "ftp" | "tel");
-        is_useful.then(|| address.as_str().replace('(', "%28").replace(')', "%29"))
+        let address = is_useful.then(|| String::from(address))?;
+        Some(match address.contains(['(', ')']) {
+            true => address.replace('(', "%28").replace(')', "%29"),
+            false => address,
+        })
     }
 }
 
@@ -242,6 +249,14 @@ fn is_invisible(c: char) -> bool {
 
 fn plain_space(c: char) -> char {
     if c == '\u{a0}' { ' ' } else { c }
+}
+
+/// Whether a word can be copied as it is: it has no letter that may be a mark, or begin one that is not seen.
+fn is_harmless(word: &str) -> bool {
+    let may_matter = |byte: u8| {
+        matches!(byte, b'*' | b'`' | b'_' | b'<' | b'\\' | 0..=0x1f | 0x7f | 0xc2 | 0xe2 | 0xef)
+    };
+    !word.bytes().any(may_matter)
 }
 
 /// A word in which nothing is taken for a mark.

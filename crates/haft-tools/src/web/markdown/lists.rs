@@ -34,16 +34,7 @@ impl Writer<'_> {
                     self.list(child, inner);
                     self.out.leave();
                 }
-                Some(tag) if !self.is_left_out(child, tag) => self.blocks(child),
-                Some(_) => {}
-                // Words that no item is around.
-                None => {
-                    let mut line = String::new();
-                    if let Kind::Text(text) = self.page.kind(child) {
-                        self.words(text, &mut line);
-                    }
-                    self.paragraph(&mut line);
-                }
+                _ => self.stray(child),
             }
         }
         self.is_tight = false;
@@ -113,7 +104,7 @@ impl Writer<'_> {
                 }
                 // Pairs may stand in a `div`.
                 Some(Tag::Div) => self.definitions(child),
-                _ => {}
+                _ => self.stray(child),
             }
         }
     }

@@ -17,6 +17,7 @@ struct Cell {
 
 impl Writer<'_> {
     pub(super) fn table(&mut self, id: Id) {
+        self.strays(id);
         let rows = self.rows(id);
         if !self.is_data(id, &rows) {
             return self.arranged(&rows);
@@ -34,6 +35,18 @@ impl Writer<'_> {
         self.is_tight = false;
         let text = if self.is_plain() { tabbed(&lines) } else { piped(lines, has_head, width) };
         self.out.block(&text, false);
+    }
+
+    /// What is in no cell stands before the table, as browsers show it.
+    fn strays(&mut self, id: Id) {
+        let children: Vec<Id> = self.page.children(id).collect();
+        for child in children {
+            match self.page.tag(child) {
+                Some(Tag::Tr | Tag::Thead | Tag::Tbody | Tag::Tfoot) => self.strays(child),
+                Some(Tag::Td | Tag::Th | Tag::Caption | Tag::Col) => {}
+                _ => self.stray(child),
+            }
+        }
     }
 
     fn has_head_section(&self, id: Id) -> bool {
@@ -65,7 +78,7 @@ impl Writer<'_> {
             let (columns, rows) = (number(id, "colspan"), number(id, "rowspan"));
             Some(Cell { id, is_head: tag == Tag::Th, columns, rows })
         });
-        cells.take(MOST_COLUMNS).collect()
+        cells.collect()
     }
 
     /// Rows of cells that hold words, rather than a way to put things side by side.
@@ -82,7 +95,8 @@ impl Writer<'_> {
             })
         };
         let is_wide = columns >= 2 && rows.len() >= 2;
-        !is_said && (has_head || is_wide) && !rows.iter().flatten().any(holds_blocks)
+        let is_readable = columns <= MOST_COLUMNS;
+        is_readable && !is_said && (has_head || is_wide) && !rows.iter().flatten().any(holds_blocks)
     }
 
     fn arranged(&mut self, rows: &[Vec<Cell>]) {

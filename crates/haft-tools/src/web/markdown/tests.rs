@@ -44,6 +44,24 @@ fn plain_text_has_no_marks() {
     assert!(!tables.contains("]("), "{tables}");
 }
 
+#[test]
+fn what_is_nested_without_end_does_not_grow_without_end() {
+    for piece in ["<ul><li>a", "<blockquote><p>a", "<dl><dd>a", "<table><tr><td>a"] {
+        let html = piece.repeat(20_000);
+        let body = read(&html, &address(), Style::Markdown).body;
+        assert!(body.len() < 4 * html.len(), "{piece}: {} of {}", body.len(), html.len());
+        assert_eq!(body.matches('a').count(), 20_000, "{piece}");
+    }
+}
+
+#[test]
+fn a_row_of_more_cells_than_anybody_reads_is_no_table_but_all_there() {
+    let html = format!("<table><tr>{}</tr><tr><td>end</td></tr></table>", "<th>x</th>".repeat(300));
+    let body = read(&html, &address(), Style::Markdown).body;
+    assert_eq!(body.matches('x').count(), 300);
+    assert!(!body.contains('|'), "{body}");
+}
+
 /// A page of five megabytes, made of what pages are made of.
 fn huge() -> String {
     let paragraph = "<p>The quick brown fox jumps over <a href=\"../x/1\">the lazy dog</a>, <em>again</em> and <code>again</code>.</p>\n";

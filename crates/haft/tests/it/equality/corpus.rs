@@ -455,7 +455,8 @@ fn web() -> Vec<Call> {
     let at = |path: &str| site().url(path);
     vec![
         works("web_fetch", json!({"url": at("/page")})).unasked(),
-        works("web_fetch", json!({"url": at("/page"), "format": "text", "timeout": 60})).unasked(),
+        works("web_fetch", json!({"url": at("/page"), "format": "text", "timeout_secs": 60}))
+            .unasked(),
         works("web_fetch", json!({"url": at("/page"), "format": "html"})).unasked(),
         works("web_fetch", json!({"url": at("/picture")})).unasked(),
         fails("web_fetch", ErrorKind::ApprovalUnavailable, json!({"url": at("/page")})),
@@ -463,7 +464,8 @@ fn web() -> Vec<Call> {
         fails("web_fetch", ErrorKind::Unsupported, json!({"url": at("/bytes")})).unasked(),
         fails("web_fetch", ErrorKind::Denied, json!({"url": "http://127.0.0.1:1/"})).unasked(),
         fails("web_fetch", ErrorKind::Input, json!({"url": "file:///etc/passwd"})),
-        fails("web_fetch", ErrorKind::Input, json!({"url": at("/page"), "timeout": 121})).unasked(),
+        fails("web_fetch", ErrorKind::Input, json!({"url": at("/page"), "timeout_secs": 121}))
+            .unasked(),
         works("http_request", json!({"url": at("/json")})).unasked(),
         works("http_request", json!({"url": at("/missing"), "method": "DELETE"})).unasked(),
         works(
@@ -471,7 +473,7 @@ fn web() -> Vec<Call> {
             json!({"url": at("/bytes"), "method": "POST", "headers": {"X-A": "b"}, "body": "text"}),
         )
         .unasked(),
-        works("http_request", json!({"url": at("/json"), "method": "PUT", "json": {"a": 1}}))
+        works("http_request", json!({"url": at("/json"), "method": "PUT", "json_body": {"a": 1}}))
             .unasked(),
         fails("http_request", ErrorKind::ApprovalUnavailable, json!({"url": at("/json")})),
         fails("http_request", ErrorKind::NotFound, json!({"url": at("/?k=secret:NONE")})).unasked(),
