@@ -62,6 +62,12 @@ impl Network {
         let request = self.request(leg)?;
         let answer = sender.send_request(request).await.map_err(|e| fault::http(&shown, &e))?;
         let (head, body) = answer.into_parts();
+        // The machinery takes a head that arrives in one go, whatever its length.
+        let length: usize =
+            head.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        if length > LONGEST_HEAD {
+            return Err(fault::head_too_large(&shown));
+        }
         if head.status.is_informational() {
             return Err(fault::malformed(&shown, "it wants to go on in another protocol"));
         }

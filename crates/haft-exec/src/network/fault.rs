@@ -36,6 +36,12 @@ pub(super) fn too_large(shown: &str, limit: usize) -> ToolError {
         .hint("ask for a part of it, or raise `max_bytes` under [network] in your own config")
 }
 
+pub(super) fn head_too_large(shown: &str) -> ToolError {
+    Fault::Size
+        .error(ErrorKind::TooLarge, format!("the headers of {shown} are longer than is taken"))
+        .hint("the service is at fault; use another address of it")
+}
+
 pub(super) fn malformed(shown: &str, what: &str) -> ToolError {
     Fault::Malformed
         .error(ErrorKind::Network, format!("the answer of {shown} cannot be understood: {what}"))
@@ -99,9 +105,7 @@ fn reason(why: &rustls::CertificateError) -> &'static str {
 
 pub(super) fn http(shown: &str, error: &hyper::Error) -> ToolError {
     if error.is_parse_too_large() {
-        return Fault::Size
-            .error(ErrorKind::TooLarge, format!("the headers of {shown} are longer than is taken"))
-            .hint("the service is at fault; use another address of it");
+        return head_too_large(shown);
     }
     if error.is_parse() || error.is_parse_status() {
         return malformed(shown, "it is not HTTP");

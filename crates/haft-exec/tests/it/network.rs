@@ -90,6 +90,6 @@ pub(crate) fn text(response: &Response) -> &str {
 /// What became of a request that must fail: the kind, the cause, the message with its next step.
 #[track_caller]
 pub(crate) fn failure(result: Result<Response, ToolError>) -> (ErrorKind, Option<Fault>, String) {
-    let error = result.expect_err("it must fail");
+    let error = result.map(|response| response.status).expect_err("it must fail");
     (error.kind(), Fault::of(&error), format!("{} / {}", error.message(), error.next_step()))
 }
