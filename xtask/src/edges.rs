@@ -53,11 +53,13 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("rmcp", &["haft-mcp"]),
     ("rusqlite", &["haft-store"]),
     ("tokio-postgres", &["haft-store"]),
+    ("tokio-rustls", &["haft-exec"]),
 ];
 
 /// Crates without IO. Clippy's fence cannot see through a dependency, so none may open or spawn.
 const PURE: &[&str] = &["haft-core", "haft-tools"];
-const DOES_IO: &[&str] = &["cap-std", "libc", "mio", "notify", "reqwest", "rustix", "tempfile"];
+const DOES_IO: &[&str] =
+    &["cap-std", "hyper", "libc", "mio", "notify", "reqwest", "rustix", "tempfile", "tokio-rustls"];
 const PURE_TOKIO: &[&str] = &["rt", "rt-multi-thread", "sync", "time", "macros"];
 
 pub(crate) fn check(metadata: &Metadata) -> Result<()> {

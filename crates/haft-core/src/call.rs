@@ -22,7 +22,7 @@ use crate::{
     Access, Effect, Events, Power, Redactor, ToolError, Tools,
     access::{is_below, is_inside},
     events::{Event, Happening},
-    policy::{Policy, Question, Reason},
+    policy::{Action, Policy, Question, Reason},
 };
 
 /// What a surface knows about the call it hands to the gate.
@@ -285,6 +285,21 @@ impl Grants {
         self.judge(access).is_err()
     }
 
+    /// Whether policy would let this be done without a question, had the call named it. Where something leads on to what
+    /// nobody could name beforehand: a redirect.
+    pub(crate) fn would_allow(&self, access: &Access) -> bool {
+        let inner = &*self.0;
+        let question = Question {
+            tool: &inner.tool,
+            effect: inner.effect,
+            accesses: std::slice::from_ref(access),
+            agents: &inner.agents,
+            profile: None,
+            saved: &[],
+        };
+        inner.policy.decide(&question).action == Action::Allow
+    }
+
     fn covers(&self, access: &Access) -> bool {
         self.0.accesses.iter().any(|granted| granted.covers(access))
     }
@@ -392,7 +407,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::policy::{Action, Layer, LayerKind, Rule, Source};
+    use crate::policy::{Layer, LayerKind, Rule, Source};
 
     #[derive(Deserialize, Debug)]
     struct Outer {

@@ -422,22 +422,6 @@ impl Drop for Awaited {
     }
 }
 
-/// The power to talk to other machines.
-#[derive(Clone, Copy, Debug)]
-pub struct Net(());
-
-#[diagnostic::do_not_recommend]
-impl Capability for Net {
-    const NEED: Need = Need::required(Power::Net);
-
-    fn from_call(call: &Call) -> Result<Self, ToolError> {
-        if call.grants().has(Power::Net) {
-            return Ok(Self(()));
-        }
-        Err(ToolError::denied("this call was not granted the network"))
-    }
-}
-
 impl std::fmt::Display for Program {
     /// As rules and people read it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

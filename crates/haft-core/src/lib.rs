@@ -25,6 +25,7 @@ mod ids;
 mod input;
 mod ledger;
 mod nearest;
+pub mod network;
 mod outcome;
 mod outputs;
 pub mod policy;
@@ -50,13 +51,14 @@ pub use self::{
     blocking::{brief, lengthy},
     call::{Call, CallInfo, Context, Grants, Listener, Services},
     capability::{Cancel, Capability, Progress, Tools},
-    commands::{Net, Shell},
+    commands::Shell,
     error::{ErrorKind, ToolError},
     events::{Event, Events, Happening, Step, Subscription},
     files::{ReadFiles, WriteFiles},
     gate::{Answer, CallRequest, Explanation, Gate, GateBuilder, Input, Limits},
     ledger::{Ledger, LedgerEntry, MemoryLedger},
     nearest::{did_you_mean, nearest},
+    network::Net,
     outcome::{Outcome, OutcomeError},
     outputs::{MemoryOutputs, Outputs},
     policy::{Decision, Mode, Policy},

@@ -1,4 +1,4 @@
-//! What acts for tools: the files of a workspace, and programs. Everything that opens something on a tool's behalf is here, and
+//! What acts for tools: the files of a workspace, programs, and the network. Everything that opens something on a tool's behalf is here, and
 //! nothing here knows what a tool is.
 
 mod change;
@@ -9,6 +9,7 @@ mod find;
 mod grep;
 mod locate;
 mod near;
+mod network;
 mod open_file;
 mod programs;
 mod root;
@@ -20,6 +21,7 @@ mod workspace;
 
 pub use self::{
     container::{ContainerSettings, container_verdict},
+    network::{Allowed, Credential, Network, NetworkSettings, Resolve},
     programs::{
         Around, Programs, Variables,
         limits::{Allowance, Held},

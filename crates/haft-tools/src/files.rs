@@ -8,7 +8,7 @@ pub mod glob;
 pub mod grep;
 pub mod list;
 pub mod make_directory;
-mod media;
+pub(crate) mod media;
 pub mod r#move;
 pub mod patch;
 pub mod read;

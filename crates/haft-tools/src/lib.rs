@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`files`] | reading, finding and changing the files of the workspace |
 //! | [`shell`] | running programs, and looking after those that run on |
+//! | [`web`] | reading pages, talking to services, searching |
 //! | [`git`] | looking at a repository, and changing it with care |
 //! | [`reference`] | the smallest tool, which the documentation walks through |
 //!
@@ -18,9 +19,11 @@ pub mod reading;
 pub mod reference;
 pub mod shell;
 mod text;
+pub mod web;
 
 /// Every group's list, in the order that people and models see.
-static GROUPS: &[&[&StaticTool]] = &[files::TOOLS, shell::TOOLS, git::TOOLS, reference::TOOLS];
+static GROUPS: &[&[&StaticTool]] =
+    &[files::TOOLS, shell::TOOLS, web::TOOLS, git::TOOLS, reference::TOOLS];
 
 /// Every tool, in order. Builds nothing: schemas are made when a tool is first looked at.
 pub fn all() -> impl Iterator<Item = &'static StaticTool> {

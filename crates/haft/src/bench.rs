@@ -5,6 +5,7 @@ mod commands;
 mod corpus;
 mod floors;
 mod pipe;
+mod web;
 
 use std::{
     fs, io,
@@ -205,6 +206,7 @@ impl Bench<'_> {
         self.editing()?;
         self.listing()?;
         self.running()?;
+        self.fetching()?;
         for rival in rivals() {
             self.beside(&rival)?;
         }
@@ -480,6 +482,7 @@ impl Desk {
             .paths(workspace.clone())
             .service::<dyn Disk>(workspace.clone())
             .service::<dyn Executor>(Arc::new(programs))
+            .service(web::client())
             .policy(Policy::new([layer]))
             .build();
         Ok(Calls { gate, runtime: self.runtime })

@@ -13,9 +13,9 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
 use haft_core::{
     CallRequest, Context, Gate, Input, Outcome, ReadsCommands, Redactor, Registry, Tool, ToolError,
-    ToolSpec, commands::Executor, did_you_mean, files::Disk, nearest,
+    ToolSpec, commands::Executor, did_you_mean, files::Disk, nearest, network::Client,
 };
-use haft_exec::{Programs, Workspace};
+use haft_exec::{Network, NetworkSettings, Programs, Workspace};
 use tokio::runtime::Runtime;
 
 use crate::{
@@ -189,10 +189,11 @@ impl<'a> Bench<'a> {
             .paths(workspace.clone())
             .service::<dyn Disk>(workspace)
             .service(programs)
+            .service(network(&settings.network))
             .policy(settings.policy)
             .reads_commands(reader(self.environment))
             .limits(settings.limits)
-            .redactor(Redactor::new(self.environment.secrets.iter().cloned()))
+            .redactor(redactor(self.environment, &settings.network))
             .handler(prompt)
             .build();
         Ok(gate)
@@ -320,6 +321,24 @@ fn programs(
     let around = settings.sandbox.clone();
     let programs = Programs::new(around, workspace, environment::all, &environment.temporary);
     Arc::new(programs.limited(settings.allowance))
+}
+
+/// What talks to other machines.
+fn network(settings: &NetworkSettings) -> Arc<dyn Client> {
+    let mut settings = settings.clone();
+    settings.variables = environment::all;
+    Arc::new(Network::new(settings))
+}
+
+/// What knows the secrets that must not be shown: those whose names tell of them, and those that a person has named.
+fn redactor(environment: &Environment, network: &NetworkSettings) -> Redactor {
+    let named = |(name, value): (OsString, OsString)| {
+        let mut known = network.credentials.iter();
+        let known = known.find(|known| *name == *known.variable)?;
+        Some((known.name.clone(), value.into_string().ok()?))
+    };
+    let all = if network.credentials.is_empty() { Vec::new() } else { environment::all() };
+    Redactor::new(environment.secrets.iter().cloned().chain(all.into_iter().filter_map(named)))
 }
 
 fn catalogue() -> Result<Registry, ToolError> {

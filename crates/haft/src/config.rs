@@ -4,6 +4,7 @@
 mod container;
 mod file;
 pub(crate) mod keys;
+mod network;
 mod workspace;
 
 use std::{
@@ -15,7 +16,7 @@ use haft_core::{
     Limits, Policy, Surroundings, ToolError,
     policy::{Layer, LayerKind, SandboxCheck},
 };
-use haft_exec::{Allowance, Around, ContainerSettings};
+use haft_exec::{Allowance, Around, ContainerSettings, NetworkSettings};
 
 use self::file::{File, Place};
 use crate::{environment::Environment, globals::Globals};
@@ -49,6 +50,8 @@ pub(crate) struct Settings {
     pub(crate) sandbox: Around,
     /// What containers are made from, wanted or not.
     pub(crate) container: Arc<ContainerSettings>,
+    /// How other machines are reached.
+    pub(crate) network: NetworkSettings,
     /// The profile in force.
     pub(crate) profile: Option<String>,
     /// Whether any file has rules, so that looking for idle ones makes sense.
@@ -154,6 +157,7 @@ impl Files {
             allowance,
             sandbox,
             container,
+            network: network::settings(self.admin.iter().chain([&self.user])),
             profile,
             has_rules,
         })

@@ -6,7 +6,8 @@
 //! use std::{path::Path, sync::Arc};
 //!
 //! use haft::{
-//!     Around, CallRequest, Context, Gate, Programs, Registry, Workspace, commands::Executor, files::Disk,
+//!     Around, CallRequest, Context, Gate, Network, NetworkSettings, Programs, Registry, Workspace,
+//!     commands::Executor, files::Disk, network::Client,
 //! };
 //! use serde_json::json;
 //!
@@ -24,6 +25,8 @@
 //!         || std::env::vars_os().collect(),
 //!         Path::new("/var/tmp"),
 //!     )))
+//!     // The same for `web_fetch` and the network.
+//!     .service::<dyn Client>(Arc::new(Network::new(NetworkSettings::default())))
 //!     .build();
 //!
 //! let request = CallRequest::new("read", json!({"path": "Cargo.toml"}), Context::new("my-session"));
@@ -41,8 +44,11 @@ extern crate self as haft;
 /// Tools, calls and results in the words of every model API.
 pub use haft_agent::formats;
 pub use haft_core::*;
-/// The files of a folder, for tools to work on, and programs to run in it.
-pub use haft_exec::{Around, ContainerSettings, Programs, Variables, Workspace};
+/// The files of a folder, for tools to work on, programs to run in it, and the way to other machines.
+pub use haft_exec::{
+    Allowed, Around, ContainerSettings, Credential, Network, NetworkSettings, Programs, Resolve,
+    Variables, Workspace,
+};
 pub use haft_macros::tool;
 /// A registry as a server that speaks the Model Context Protocol.
 pub use haft_mcp as mcp;

@@ -198,8 +198,10 @@ mod tests {
 
     #[test]
     fn a_command_that_was_read_is_judged_by_how_far_it_reaches() {
-        let command =
-            |risk| Access::Command(ReadCommand { text: "x".to_owned(), risk, widths: Vec::new() });
+        let command = |risk| {
+            let text = "x".to_owned();
+            Access::Command(Box::new(ReadCommand { text, risk, widths: Vec::new() }))
+        };
         let (works, is_not) = (SandboxCheck::new(|| true), SandboxCheck::default());
         let least = |access: &Access, sandbox: &SandboxCheck| {
             let runs = |mode: &&Mode| {

@@ -1,4 +1,4 @@
-//! The disk as tools use it: through the two capabilities, on real directories.
+//! The disk, programs and the network as tools use them, on real directories, processes and sockets.
 
 mod bombs;
 mod containers;
@@ -6,6 +6,7 @@ mod crash;
 mod many;
 mod names;
 mod near;
+mod network;
 mod place;
 mod programs;
 mod scope;

@@ -9,9 +9,7 @@ use std::{
 };
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use haft_core::{
-    CancellationToken, Gate, Redactor, Registry, ToolError, files::Disk, policy::Profiles,
-};
+use haft_core::{CancellationToken, Gate, Registry, ToolError, files::Disk, policy::Profiles};
 use haft_exec::Programs;
 use haft_mcp::{Http, HttpError, Server, Structured};
 use tokio::{
@@ -19,7 +17,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-use super::{no_threads, open_workspace, programs, reader};
+use super::{network, no_threads, open_workspace, programs, reader, redactor};
 use crate::{
     config::Settings,
     environment::Environment,
@@ -240,10 +238,11 @@ impl Desk {
             .paths(workspace.clone())
             .service::<dyn Disk>(workspace.clone())
             .service(programs(&self.environment, &settings, workspace))
+            .service(network(&settings.network))
+            .redactor(redactor(&self.environment, &settings.network))
             .policy(settings.policy)
             .reads_commands(reader(&self.environment))
-            .limits(settings.limits)
-            .redactor(Redactor::new(self.environment.secrets.iter().cloned()));
+            .limits(settings.limits);
         if self.starts_in_place {
             gate = gate.start_in_place();
         }

@@ -21,6 +21,7 @@ use super::{
     Sizes,
     container::{self, ContainerWords},
     keys::{self, Table},
+    network::NetworkWords,
 };
 
 const ACTIONS: [Action; 3] = [Action::Allow, Action::Ask, Action::Deny];
@@ -42,6 +43,8 @@ pub(super) struct File {
     pub(super) sandbox: Option<Around>,
     /// What it says of containers.
     pub(super) container: ContainerWords,
+    /// How other machines are reached.
+    pub(super) network: NetworkWords,
 }
 
 impl File {
@@ -57,6 +60,7 @@ impl File {
             limits: Vec::new(),
             sandbox: None,
             container: ContainerWords::default(),
+            network: NetworkWords::default(),
         }
     }
 }
@@ -151,7 +155,7 @@ pub(super) fn parse(text: &str, place: &Place<'_>) -> Result<File, ToolError> {
 }
 
 /// The text with its place, to say where something stands.
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     text: &'a str,
     place: &'a Place<'a>,
 }
@@ -163,7 +167,7 @@ impl Reader<'_> {
         (before.matches('\n').count() + 1, line.chars().count() + 1)
     }
 
-    fn fault(&self, at: usize, problem: &str, hint: impl Into<String>) -> ToolError {
+    pub(super) fn fault(&self, at: usize, problem: &str, hint: impl Into<String>) -> ToolError {
         let (line, column) = self.line_and_column(at);
         let message = format!("{}:{line}:{column}: {problem}", self.place.file);
         ToolError::input(message).hint(hint)
@@ -174,7 +178,7 @@ impl Reader<'_> {
     }
 
     /// A path with `~` as the home, `at` being where it is written.
-    fn path(&self, at: usize, path: &str) -> Result<String, ToolError> {
+    pub(super) fn path(&self, at: usize, path: &str) -> Result<String, ToolError> {
         let Some(rest) =
             path.strip_prefix('~').filter(|rest| rest.is_empty() || rest.starts_with('/'))
         else {
@@ -219,11 +223,11 @@ impl Reader<'_> {
 }
 
 /// A table of the file.
-struct Section<'a> {
-    reader: &'a Reader<'a>,
+pub(super) struct Section<'a> {
+    pub(super) reader: &'a Reader<'a>,
     /// With a dot at its end, so that a key can be put behind it; empty for the root.
-    path: &'a str,
-    table: &'a DeTable<'a>,
+    pub(super) path: &'a str,
+    pub(super) table: &'a DeTable<'a>,
 }
 
 impl<'a> Section<'a> {
@@ -241,6 +245,7 @@ impl<'a> Section<'a> {
         file.limits = self.limits()?;
         file.sandbox = self.sandbox()?;
         file.container = self.container()?;
+        file.network = self.network()?;
         self.secrets(&mut file)?;
         Ok(file)
     }
@@ -256,22 +261,33 @@ impl<'a> Section<'a> {
     }
 
     fn sandbox(&self) -> Result<Option<Around>, ToolError> {
-        let known = [
-            ("auto", Around::Auto),
-            ("required", Around::Sandbox),
-            ("landlock", Around::Landlock),
-            ("bubblewrap", Around::Bubblewrap),
-            // What is said of containers comes later, from all files.
-            ("container", Around::Container(Arc::default())),
-            ("off", Around::Nothing),
-        ];
-        let Some((at, text)) = self.text("sandbox")? else { return Ok(None) };
-        if let Some((_, around)) = known.iter().find(|(word, _)| *word == text) {
-            return Ok(Some(around.clone()));
+        self.word(
+            "sandbox",
+            &[
+                ("auto", Around::Auto),
+                ("required", Around::Sandbox),
+                ("landlock", Around::Landlock),
+                ("bubblewrap", Around::Bubblewrap),
+                // What is said of containers comes later, from all files.
+                ("container", Around::Container(Arc::default())),
+                ("off", Around::Nothing),
+            ],
+        )
+    }
+
+    /// One of a few words, and what it stands for.
+    pub(super) fn word<T: Clone>(
+        &self,
+        key: &str,
+        known: &[(&str, T)],
+    ) -> Result<Option<T>, ToolError> {
+        let Some((at, text)) = self.text(key)? else { return Ok(None) };
+        if let Some((_, meaning)) = known.iter().find(|(word, _)| *word == text) {
+            return Ok(Some(meaning.clone()));
         }
         let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
         let near = did_you_mean(&nearest(text, words.iter().copied()));
-        let problem = format!("`sandbox`: `{text}` is none of {}", words.join(", "));
+        let problem = format!("`{}{key}`: `{text}` is none of {}", self.path, words.join(", "));
         let hint = if near.is_empty() { "choose one of them".to_owned() } else { near };
         Err(self.reader.fault(at, &problem, hint))
     }
@@ -422,7 +438,7 @@ impl<'a> Section<'a> {
     }
 
     /// The tables of a table, each read by `read`, with its name and place.
-    fn named<T>(
+    pub(super) fn named<T>(
         &self,
         key: &str,
         read: impl Fn(&Section<'_>, &str, usize) -> Result<T, ToolError>,
@@ -439,7 +455,7 @@ impl<'a> Section<'a> {
 
     /// # Errors
     /// When a key is not one of the table's, or is there and the author of this file may not set it.
-    fn check_keys(&self, table: &Table) -> Result<(), ToolError> {
+    pub(super) fn check_keys(&self, table: &Table) -> Result<(), ToolError> {
         let written = || self.table.iter().map(|(key, _)| key);
         let Some(unknown) = written().find(|key| table.key(key.get_ref()).is_none()) else {
             return written().try_for_each(|key| self.check_author(key, table));
@@ -467,13 +483,13 @@ impl<'a> Section<'a> {
         Err(self.reader.fault(written.span().start, &problem, "move it there, or take it out"))
     }
 
-    fn text(&self, key: &str) -> Result<Option<(usize, &'a str)>, ToolError> {
+    pub(super) fn text(&self, key: &str) -> Result<Option<(usize, &'a str)>, ToolError> {
         let Some(value) = self.table.get(key) else { return Ok(None) };
         let text = value.get_ref().as_str().ok_or_else(|| self.wrong(key, value, "a string"))?;
         Ok(Some((value.span().start, text)))
     }
 
-    fn texts(&self, key: &str) -> Result<Vec<(usize, &'a str)>, ToolError> {
+    pub(super) fn texts(&self, key: &str) -> Result<Vec<(usize, &'a str)>, ToolError> {
         const EXPECTED: &str = "a list of strings";
         let Some(value) = self.table.get(key) else { return Ok(Vec::new()) };
         let items = value.get_ref().as_array().ok_or_else(|| self.wrong(key, value, EXPECTED))?;
@@ -484,7 +500,7 @@ impl<'a> Section<'a> {
         items.iter().map(text).collect()
     }
 
-    fn number(&self, key: &str) -> Result<Option<usize>, ToolError> {
+    pub(super) fn number(&self, key: &str) -> Result<Option<usize>, ToolError> {
         let Some(value) = self.table.get(key) else { return Ok(None) };
         let digits = value.get_ref().as_integer();
         let number = digits.and_then(|n| usize::from_str_radix(n.as_str(), n.radix()).ok());
@@ -497,7 +513,7 @@ impl<'a> Section<'a> {
         flag.map(Some).ok_or_else(|| self.wrong(key, value, "`true` or `false`"))
     }
 
-    fn table(&self, key: &str) -> Result<Option<&'a DeTable<'a>>, ToolError> {
+    pub(super) fn table(&self, key: &str) -> Result<Option<&'a DeTable<'a>>, ToolError> {
         self.table.get(key).map(|value| self.as_table(key, value)).transpose()
     }
 

@@ -38,6 +38,10 @@ pub(crate) enum Sort {
     Number,
     /// Yes or no.
     Flag,
+    /// A whole number, and what it is when nobody sets it.
+    Amount(usize),
+    /// Any words.
+    Texts,
     /// One of a few words.
     Word(&'static [&'static str]),
     /// A table of its own, or one for each name.
@@ -80,6 +84,7 @@ impl Key {
                 Some(format!("\"{}\"", Policy::default().mode_for(None).name()))
             }
             Sort::Limit => Limit::named(self.name)?.default().map(|number| number.to_string()),
+            Sort::Amount(usual) => Some(usual.to_string()),
             Sort::Word(words) => words.first().map(|word| format!("\"{word}\"")),
             _ if table.header == CONTAINER.header => self.of_containers(),
             _ => None,
@@ -174,6 +179,15 @@ pub(crate) const ROOT: Table = Table {
         key("limits", Sort::Table(&LIMITS), EVERYBODY, "Sizes and times.", ""),
         key("container", Sort::Table(&CONTAINER), OWNERS, "What containers are made from.", ""),
         key("roots", Sort::Table(&ROOTS), THE_PERSON, "Further folders to work in, by name.", ""),
+        key("network", Sort::Table(&NETWORK), OWNERS, "How haft reaches other machines.", ""),
+        key("search", Sort::Table(&SEARCH), OWNERS, "What the web is searched with.", ""),
+        key(
+            "credentials",
+            Sort::Table(&CREDENTIALS),
+            OWNERS,
+            "Secrets for `http_request`, by name.",
+            "",
+        ),
     ],
 };
 
@@ -351,9 +365,129 @@ pub(crate) const CONTAINER: Table = Table {
     ],
 };
 
+pub(crate) const NETWORK: Table = Table {
+    header: "network",
+    meaning: "How haft reaches other machines. Addresses of this machine and of private networks are closed unless `allow` \
+              opens them. Of a single value an admin's word holds, lists are joined.",
+    names: Names::Listed,
+    keys: &[
+        key(
+            "allow",
+            Sort::Texts,
+            OWNERS,
+            "Local services that may be talked to: a host, an address or a network, with a port or with all.",
+            "[\"localhost:8080\", \"10.1.0.0/16\"]",
+        ),
+        key(
+            "proxy",
+            Sort::Text,
+            OWNERS,
+            "A proxy for all requests. It resolves the names, so it has to keep private addresses closed.",
+            "\"http://proxy.corp:3128\"",
+        ),
+        key(
+            "ca",
+            Sort::Folders,
+            OWNERS,
+            "Files with certificates (PEM) of further authorities to trust.",
+            "[\"/etc/ssl/corp.pem\"]",
+        ),
+        key(
+            "timeout_secs",
+            Sort::Amount(30),
+            OWNERS,
+            "How long a request may take when it does not say, in seconds; at most 120.",
+            "60",
+        ),
+        key("max_bytes", Sort::Amount(5 << 20), OWNERS, "The longest answer, unpacked.", "1000000"),
+        key(
+            "requests_per_minute",
+            Sort::Amount(0),
+            OWNERS,
+            "How often one host may be asked; 0 for as often as wanted.",
+            "30",
+        ),
+        key(
+            "robots",
+            Sort::Word(&["ignore", "respect"]),
+            OWNERS,
+            "Whether `web_fetch` leaves alone what a site's robots.txt asks machines to.",
+            "\"respect\"",
+        ),
+        key(
+            "downgrade",
+            Sort::Word(&["refuse", "follow"]),
+            OWNERS,
+            "What to do with a redirect from https to http.",
+            "\"refuse\"",
+        ),
+    ],
+};
+
+pub(crate) const SEARCH: Table = Table {
+    header: "search",
+    meaning: "What the web is searched with. SearXNG needs `url`; Brave, Tavily and Exa need `key`.",
+    names: Names::Listed,
+    keys: &[
+        key(
+            "engine",
+            Sort::Word(&["duckduckgo", "searxng", "brave", "tavily", "exa"]),
+            OWNERS,
+            "The engine. DuckDuckGo needs nothing.",
+            "\"brave\"",
+        ),
+        key(
+            "url",
+            Sort::Text,
+            OWNERS,
+            "Where it is, if not at its usual place.",
+            "\"https://searx.corp\"",
+        ),
+        key(
+            "key",
+            Sort::Text,
+            OWNERS,
+            "The name of the secret that opens it: one of `credentials`, or X for the variable `HAFT_SECRET_X`.",
+            "\"BRAVE\"",
+        ),
+    ],
+};
+
+pub(crate) const CREDENTIALS: Table = Table {
+    header: "credentials.NAME",
+    meaning: "A secret that requests name as `secret:NAME`. Without an entry it is the variable `HAFT_SECRET_NAME`, for every host.",
+    names: Names::Listed,
+    keys: &[
+        key(
+            "variable",
+            Sort::Text,
+            OWNERS,
+            "The variable of the environment that holds it.",
+            "\"GITHUB_TOKEN\"",
+        ),
+        key(
+            "hosts",
+            Sort::Texts,
+            OWNERS,
+            "The only hosts it is sent to; `*.example.org` for all below one.",
+            "[\"api.github.com\"]",
+        ),
+    ],
+};
+
 /// In the order of the reference page.
-pub(crate) const TABLES: [&Table; 7] =
-    [&ROOT, &SECRETS, &PROFILES, &AGENTS, &LIMITS, &CONTAINER, &ROOTS];
+pub(crate) const TABLES: [&Table; 10] = [
+    &ROOT,
+    &SECRETS,
+    &PROFILES,
+    &AGENTS,
+    &LIMITS,
+    &CONTAINER,
+    &ROOTS,
+    &NETWORK,
+    &SEARCH,
+    &CREDENTIALS,
+];
 
 #[cfg(test)]
 mod tests {
@@ -391,7 +525,9 @@ mod tests {
         for table in TABLES {
             for key in table.keys {
                 let other = match key.sort {
-                    Sort::Limit | Sort::Number | Sort::Flag | Sort::Table(_) => "\"text\"",
+                    Sort::Limit | Sort::Number | Sort::Flag | Sort::Amount(_) | Sort::Table(_) => {
+                        "\"text\""
+                    }
                     _ => "7",
                 };
                 let key = Key { example: other, ..*key };

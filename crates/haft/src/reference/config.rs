@@ -57,8 +57,9 @@ fn sort(key: &Key) -> String {
         Sort::Globs => "a list of globs".to_owned(),
         Sort::Folders => "a list of paths".to_owned(),
         Sort::Folder => "a path".to_owned(),
-        Sort::Limit | Sort::Number => "a whole number, 0 or more".to_owned(),
+        Sort::Limit | Sort::Number | Sort::Amount(_) => "a whole number, 0 or more".to_owned(),
         Sort::Flag => "`true` or `false`".to_owned(),
+        Sort::Texts => "a list of strings".to_owned(),
         Sort::Word(words) => {
             let words: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
             words.join(", ")

@@ -65,11 +65,11 @@ fn of_key(key: &Key, table: &Table) -> Value {
             json!({ "enum": Mode::ALL.iter().map(|mode| mode.name()).collect::<Vec<_>>() })
         }
         Sort::Text | Sort::Folder => json!({ "type": "string" }),
-        Sort::Rules | Sort::Globs | Sort::Folders => {
+        Sort::Rules | Sort::Globs | Sort::Folders | Sort::Texts => {
             json!({ "type": "array", "items": { "type": "string" } })
         }
         Sort::Word(words) => json!({ "type": "string", "enum": words }),
-        Sort::Limit | Sort::Number => json!({ "type": "integer", "minimum": 0 }),
+        Sort::Limit | Sort::Number | Sort::Amount(_) => json!({ "type": "integer", "minimum": 0 }),
         Sort::Flag => json!({ "type": "boolean" }),
         // A table with NAME in its header is one for each name.
         Sort::Table(inner) if inner.header.ends_with("NAME") => {

@@ -19,3 +19,5 @@ mod pipes;
 mod policy;
 mod reading;
 mod shell;
+mod site;
+mod web;

@@ -12,7 +12,10 @@ use haft::{ErrorKind, Mode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::house::House;
+use crate::{
+    house::House,
+    site::{self, Site},
+};
 
 pub(super) struct Call {
     pub(super) tool: &'static str,
@@ -69,7 +72,11 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08\x06
 /// A house whose project is the workspace of every call.
 pub(super) fn house() -> House {
     // Without a sandbox: what a command does in one is tested elsewhere, and a remote is a folder here.
-    let house = House::new().user_config("sandbox = \"off\"\n");
+    let house = House::new().user_config(&format!(
+        "sandbox = \"off\"\n[network]\nallow = [\"{}\"]\n[search]\nengine = \"searxng\"\nurl = \"{}\"\n",
+        site().address,
+        site().url("/searx")
+    ));
     let project = house.path("project");
     let put = |path: &str, content: &[u8]| {
         let path = project.join(path);
@@ -136,10 +143,31 @@ fn make_old(folder: &Path) {
     fs::File::open(folder).and_then(|file| file.set_modified(then)).expect("its own folder");
 }
 
+/// What the web is to these calls.
+pub(super) fn site() -> &'static Site {
+    static SITE: OnceLock<Site> = OnceLock::new();
+    SITE.get_or_init(|| {
+        Site::start(|request| match site::path(request) {
+            "/page" => (
+                "200 OK\r\nContent-Type: text/html",
+                b"<title>A page</title><nav>menu</nav><main><h1>A page</h1><p>With <a href=x>a link</a>.</main>".to_vec(),
+            ),
+            "/picture" => ("200 OK\r\nContent-Type: image/png", PNG.to_vec()),
+            "/json" => ("200 OK\r\nContent-Type: application/json\r\nSet-Cookie: a=b", b"{\"a\": [1]}".to_vec()),
+            "/bytes" => ("200 OK", b"\0\x01\x02".to_vec()),
+            path if path.starts_with("/searx/search") => (
+                "200 OK\r\nContent-Type: application/json",
+                br#"{"results": [{"url": "https://a.test/", "title": "A <b>hit</b>", "content": "words"}]}"#.to_vec(),
+            ),
+            _ => ("404 Not Found\r\nContent-Type: text/html", b"<h1>Nothing here</h1>".to_vec()),
+        })
+    })
+}
+
 /// All calls.
 pub(super) fn calls() -> Vec<Call> {
     let files = [reading(), finding(), looking(), writing(), editing(), arranging()];
-    let groups = files.into_iter().chain([running(), versions(), greeting()]);
+    let groups = files.into_iter().chain([running(), web(), versions(), greeting()]);
     groups.flatten().chain(nothing_of_that_name()).collect()
 }
 
@@ -420,6 +448,42 @@ fn versions() -> Vec<Call> {
         nowhere("git_branch", json!({"action": "list"})),
         nowhere("git_worktree", json!({"action": "list"})),
         nowhere("git_push", json!({"remote": "origin", "branch": "topic"})),
+    ]
+}
+
+fn web() -> Vec<Call> {
+    let at = |path: &str| site().url(path);
+    vec![
+        works("web_fetch", json!({"url": at("/page")})).unasked(),
+        works("web_fetch", json!({"url": at("/page"), "format": "text", "timeout_secs": 60}))
+            .unasked(),
+        works("web_fetch", json!({"url": at("/page"), "format": "html"})).unasked(),
+        works("web_fetch", json!({"url": at("/picture")})).unasked(),
+        fails("web_fetch", ErrorKind::ApprovalUnavailable, json!({"url": at("/page")})),
+        fails("web_fetch", ErrorKind::NotFound, json!({"url": at("/missing")})).unasked(),
+        fails("web_fetch", ErrorKind::Unsupported, json!({"url": at("/bytes")})).unasked(),
+        fails("web_fetch", ErrorKind::Denied, json!({"url": "http://127.0.0.1:1/"})).unasked(),
+        fails("web_fetch", ErrorKind::Input, json!({"url": "file:///etc/passwd"})),
+        fails("web_fetch", ErrorKind::Input, json!({"url": at("/page"), "timeout_secs": 121}))
+            .unasked(),
+        works("http_request", json!({"url": at("/json")})).unasked(),
+        works("http_request", json!({"url": at("/missing"), "method": "DELETE"})).unasked(),
+        works(
+            "http_request",
+            json!({"url": at("/bytes"), "method": "POST", "headers": {"X-A": "b"}, "body": "text"}),
+        )
+        .unasked(),
+        works("http_request", json!({"url": at("/json"), "method": "PUT", "json_body": {"a": 1}}))
+            .unasked(),
+        fails("http_request", ErrorKind::ApprovalUnavailable, json!({"url": at("/json")})),
+        fails("http_request", ErrorKind::NotFound, json!({"url": at("/?k=secret:NONE")})).unasked(),
+        fails("http_request", ErrorKind::Input, json!({"url": at("/"), "headers": {"Host": "x"}}))
+            .unasked(),
+        works("web_search", json!({"query": "a hit"})).unasked(),
+        works("web_search", json!({"query": "a hit", "limit": 3, "domains": ["b.test"]})).unasked(),
+        fails("web_search", ErrorKind::ApprovalUnavailable, json!({"query": "a hit"})),
+        fails("web_search", ErrorKind::Input, json!({"query": "a hit", "limit": 21})),
+        fails("web_search", ErrorKind::Input, json!({"query": ""})),
     ]
 }
 

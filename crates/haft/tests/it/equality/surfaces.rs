@@ -5,9 +5,11 @@ mod http;
 use std::{process::Command, sync::Arc};
 
 use haft::{
-    CallRequest, Context, Gate, Policy, Programs, Registry, Surroundings, Variables, Workspace,
+    CallRequest, Context, Gate, Network, NetworkSettings, Policy, Programs, Registry, Surroundings,
+    Variables, Workspace,
     commands::Executor,
     files::Disk,
+    network::{self, EngineKind},
     policy::{Layer, LayerKind},
 };
 use serde_json::{Value, json};
@@ -54,7 +56,17 @@ fn gate(house: &House, call: &Call) -> Gate {
         .paths(workspace.clone())
         .service::<dyn Disk>(workspace.clone())
         .service::<dyn Executor>(Arc::new(Programs::local(workspace, variables, &house.path(""))))
+        .service::<dyn network::Client>(Arc::new(client()))
         .build()
+}
+
+/// As the house's config has it.
+fn client() -> Network {
+    let mut settings = NetworkSettings::default();
+    settings.allow = vec![corpus::site().address.to_string().parse().expect("an entry")];
+    settings.search.kind = EngineKind::SearXng;
+    settings.search.url = Some(corpus::site().url("/searx"));
+    Network::new(settings)
 }
 
 /// `haft call NAME JSON`

@@ -1,0 +1,202 @@
+//! Peers that refuse, hang, drip, never end, lie or speak something else: each ends in time, with its kind.
+
+use std::{
+    io::Write,
+    time::{Duration, Instant},
+};
+
+use flate2::{Compression, write::GzEncoder};
+use haft_core::{ErrorKind, network::Fault};
+use haft_exec::Network;
+
+use super::{
+    failure, get, open_to, send,
+    server::{Act, Server, answer},
+    text,
+};
+
+/// Far more than is needed, far less than for ever.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn ask(
+    act: impl Fn() -> Act + Send + Sync + 'static,
+    timeout_ms: u64,
+) -> (ErrorKind, Option<Fault>, String) {
+    let server = Server::start(move |_| act());
+    let mut settings = open_to(&[server.address]);
+    settings.most_bytes = 100_000;
+    let mut request = get(&server.url("/"));
+    request.timeout = Some(Duration::from_millis(timeout_ms));
+    let begin = Instant::now();
+    let failed = failure(send(&Network::new(settings), request).await);
+    assert!(begin.elapsed() < PATIENCE, "{failed:?}");
+    failed
+}
+
+#[track_caller]
+fn check(failed: &(ErrorKind, Option<Fault>, String), kind: ErrorKind, fault: Fault) {
+    assert_eq!((failed.0, failed.1), (kind, Some(fault)), "{}", failed.2);
+}
+
+#[tokio::test]
+async fn nobody_listens() {
+    // Held, so that nobody else takes the port meanwhile, but not listened at.
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+    let address = socket.local_addr().expect("an address");
+    let client = Network::new(open_to(&[address]));
+    let failed = failure(send(&client, get(&format!("http://{address}/"))).await);
+    check(&failed, ErrorKind::Network, Fault::Refused);
+    assert!(failed.2.contains(&address.to_string()), "{}", failed.2);
+}
+
+#[tokio::test]
+async fn somebody_hangs() {
+    check(&ask(|| Act::Hang(Vec::new()), 200).await, ErrorKind::Timeout, Fault::Overdue);
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf";
+    check(&ask(move || Act::Hang(head.into()), 200).await, ErrorKind::Timeout, Fault::Overdue);
+    check(&ask(|| Act::Hang("HTTP/1.1 2".into()), 200).await, ErrorKind::Timeout, Fault::Overdue);
+}
+
+#[tokio::test]
+async fn somebody_drips() {
+    // As slow as the machine can be made to read: byte by byte, so that only the clock ends it.
+    let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    let failed = ask(move || Act::Endless(head.clone(), b"0".to_vec()), 500).await;
+    assert!(
+        matches!(failed.1, Some(Fault::Overdue | Fault::Malformed | Fault::Size)),
+        "{failed:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_body_without_end() {
+    let head = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
+    let failed = ask(move || Act::Endless(head.clone(), vec![b'x'; 4096]), 60_000).await;
+    check(&failed, ErrorKind::TooLarge, Fault::Size);
+    assert!(failed.2.contains("max_bytes"), "{}", failed.2);
+    let chunk = format!("1000\r\n{}\r\n", "x".repeat(4096)).into_bytes();
+    let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    let failed = ask(move || Act::Endless(head.clone(), chunk.clone()), 60_000).await;
+    check(&failed, ErrorKind::TooLarge, Fault::Size);
+}
+
+#[tokio::test]
+async fn headers_without_end() {
+    let head = b"HTTP/1.1 200 OK\r\n".to_vec();
+    let failed =
+        ask(move || Act::Endless(head.clone(), b"X-More: of the same\r\n".to_vec()), 60_000).await;
+    check(&failed, ErrorKind::TooLarge, Fault::Size);
+    let head = b"HTTP/1.1 200 OK\r\nX-Long: ".to_vec();
+    let failed = ask(move || Act::Endless(head.clone(), vec![b'x'; 4096]), 60_000).await;
+    check(&failed, ErrorKind::TooLarge, Fault::Size);
+    // Far below where the machinery itself would stop.
+    let long = format!("HTTP/1.1 200 OK\r\nX-Long: {}\r\n\r\n", "x".repeat(100_000)).into_bytes();
+    let failed = ask(move || Act::Say(long.clone()), 60_000).await;
+    check(&failed, ErrorKind::TooLarge, Fault::Size);
+    let many: String = (0..1000).map(|number| format!("X-{number}: y\r\n")).collect();
+    let head = format!("HTTP/1.1 200 OK\r\n{many}Content-Length: 0\r\n\r\n").into_bytes();
+    let failed = ask(move || Act::Say(head.clone()), 60_000).await;
+    check(&failed, ErrorKind::TooLarge, Fault::Size);
+}
+
+#[tokio::test]
+async fn a_bomb() {
+    let mut packer = GzEncoder::new(Vec::new(), Compression::best());
+    packer.write_all(&vec![0; 20 << 20]).expect("written to memory");
+    let bomb = packer.finish().expect("written to memory");
+    assert!(bomb.len() < 100_000, "what arrives is within the limit");
+    let failed = ask(move || answer("200 OK", "Content-Encoding: gzip", &bomb), 60_000).await;
+    check(&failed, ErrorKind::TooLarge, Fault::Size);
+}
+
+#[tokio::test]
+async fn lengths_that_lie() {
+    // More is announced than comes.
+    let short = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nshort";
+    check(&ask(move || Act::Say(short.into()), 60_000).await, ErrorKind::Network, Fault::Ended);
+    // So much is announced that it is not even waited for.
+    let huge = "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n";
+    check(&ask(move || Act::Hang(huge.into()), 60_000).await, ErrorKind::TooLarge, Fault::Size);
+    // Two lengths.
+    let two = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxy";
+    check(&ask(move || Act::Say(two.into()), 60_000).await, ErrorKind::Network, Fault::Malformed);
+    // A chunk that ends early.
+    let chunk = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nshort";
+    check(&ask(move || Act::Say(chunk.into()), 60_000).await, ErrorKind::Network, Fault::Ended);
+}
+
+#[tokio::test]
+async fn less_is_announced_than_comes() {
+    let server = Server::start(|_| {
+        Act::Say(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ntrueHTTP/1.1 200 OK\r\n\r\nfalse"
+                .to_vec(),
+        )
+    });
+    let response = send(&Network::new(open_to(&[server.address])), get(&server.url("/")))
+        .await
+        .expect("an answer");
+    assert_eq!(text(&response), "true");
+}
+
+#[tokio::test]
+async fn packed_otherwise_than_said() {
+    let failed =
+        ask(|| answer("200 OK", "Content-Encoding: gzip", "not packed at all"), 60_000).await;
+    check(&failed, ErrorKind::Network, Fault::Malformed);
+    let failed = ask(|| answer("200 OK", "Content-Encoding: br", "x"), 60_000).await;
+    check(&failed, ErrorKind::Network, Fault::Malformed);
+    assert!(failed.2.contains("`br`"), "{}", failed.2);
+}
+
+#[tokio::test]
+async fn something_else_than_http() {
+    for said in [
+        "SSH-2.0-OpenSSH_9.2\r\n",
+        "220 mail ESMTP\r\n",
+        "\0\0\0\0",
+        "HTTP/9.9 200 OK\r\n\r\n",
+        "HTTP/1.1 abc OK\r\n\r\n",
+    ] {
+        let failed = ask(move || Act::Say(said.into()), 60_000).await;
+        check(&failed, ErrorKind::Network, Fault::Malformed);
+    }
+    check(&ask(|| Act::Say(Vec::new()), 60_000).await, ErrorKind::Network, Fault::Ended);
+    let other = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n";
+    check(&ask(move || Act::Say(other.into()), 60_000).await, ErrorKind::Network, Fault::Malformed);
+}
+
+#[tokio::test]
+async fn an_answer_in_pieces_is_the_same_answer() {
+    for size in [1, 2, 3, 7, 50, 10_000] {
+        let body = "line of text\n".repeat(20);
+        let chunked = format!(
+            "HTTP/1.1 200 OK\r\nX-Y: z\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
+            body.len()
+        );
+        let server = Server::start(move |_| Act::Pieces(chunked.clone().into(), size));
+        let response = send(&Network::new(open_to(&[server.address])), get(&server.url("/")))
+            .await
+            .expect("an answer");
+        assert_eq!(text(&response), "line of text\n".repeat(20));
+        assert_eq!(response.header("x-y"), Some("z"));
+    }
+}
+
+#[tokio::test]
+async fn who_stops_waiting_ends_the_connection() {
+    let other =
+        Server::start(|_| Act::Hang(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n".to_vec()));
+    let client = Network::new(open_to(&[other.address]));
+    let mut asking = Box::pin(send(&client, get(&other.url("/"))));
+    while other.heard().is_empty() {
+        tokio::select! { biased; _ = &mut asking => panic!("it hangs"), () = tokio::task::yield_now() => {} }
+    }
+    drop(asking);
+    let begin = Instant::now();
+    while other.left() == 0 {
+        assert!(begin.elapsed() < PATIENCE, "the connection stays");
+        tokio::task::yield_now().await;
+    }
+}

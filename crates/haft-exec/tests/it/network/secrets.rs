@@ -1,0 +1,161 @@
+//! `secret:NAME` reaches the place it is for and nothing else.
+
+use haft_core::{
+    ErrorKind, ToolError,
+    network::{Client, Fault, Purpose, Response},
+};
+use haft_exec::{Credential, Network, NetworkSettings, Variables};
+
+use super::{
+    failure, get, open_to, send,
+    server::{Server, answer, path},
+};
+
+const VALUE: &str = "s3cr3t-va\"lue+1";
+
+fn variables() -> Variables {
+    vec![("HAFT_SECRET_KEY".into(), VALUE.into()), ("BOUND".into(), "bound-value".into())]
+}
+
+fn settings(servers: &[&Server]) -> NetworkSettings {
+    let addresses: Vec<_> = servers.iter().map(|server| server.address).collect();
+    let mut settings = open_to(&addresses);
+    settings.variables = variables;
+    settings.credentials = vec![Credential {
+        name: "BOUND".to_owned(),
+        variable: "BOUND".to_owned(),
+        hosts: vec!["only.test".to_owned()],
+    }];
+    settings
+}
+
+fn headers(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// Everything that anybody could see of a result.
+fn seen(result: &Result<Response, ToolError>) -> String {
+    match result {
+        Ok(response) => format!("{response:?} {}", String::from_utf8_lossy(&response.body)),
+        Err(error) => format!("{error:?} {error} {}", error.next_step()),
+    }
+}
+
+#[tokio::test]
+async fn it_stands_in_headers_query_and_body_on_the_wire_and_nowhere_else() {
+    // Sends back whatever it hears, in its headers and its body.
+    let server = Server::start(|request| {
+        let query = path(request).to_owned();
+        answer("200 OK", &format!("X-Echo: {query}\nX-Key: {VALUE}"), request)
+    });
+    let mut request = get(&server.url("/p?k=secret:KEY&x=1"));
+    request.method = "POST".to_owned();
+    request.headers =
+        headers(&[("Authorization", "Bearer secret:KEY"), ("Content-Type", "application/json")]);
+    request.body = br#"{"key":"secret:KEY"}"#.to_vec();
+    let result = send(&Network::new(settings(&[&server])), request).await;
+    let heard = server.heard().pop().expect("a request");
+    assert!(heard.contains(&format!("authorization: Bearer {VALUE}")), "{heard}");
+    assert!(heard.contains("/p?k=s3cr3t-va%22lue%2B1&x=1"), "{heard}");
+    assert!(heard.contains(r#"{"key":"s3cr3t-va\"lue+1"}"#), "{heard}");
+    let response = result.as_ref().expect("an answer");
+    assert_eq!(response.url, server.url("/p?k=secret:KEY&x=1"));
+    let seen = seen(&result);
+    assert!(!seen.contains("s3cr3t") && seen.contains("[secret:KEY]"), "{seen}");
+}
+
+#[tokio::test]
+async fn a_page_that_is_read_gets_none() {
+    let server = Server::start(|_| answer("200 OK", "", ""));
+    let mut request = get(&server.url("/p?k=secret:KEY"));
+    request.purpose = Purpose::Reading;
+    send(&Network::new(settings(&[&server])), request).await.expect("an answer");
+    assert!(server.heard()[0].contains("/p?k=secret:KEY"), "{:?}", server.heard());
+}
+
+#[tokio::test]
+async fn it_does_not_travel_to_another_place() {
+    let other = Server::start(|_| answer("200 OK", "", "end"));
+    let target = other.url("/end");
+    let first = Server::start(move |_| answer("307 Keep", &format!("Location: {target}"), ""));
+    let client = Network::new(settings(&[&first, &other]));
+    let mut request = get(&first.url("/?k=secret:KEY"));
+    request.headers = headers(&[("X-Api-Key", "secret:KEY"), ("X-Plain", "kept")]);
+    send(&client, request.clone()).await.expect("the headers stay behind");
+    let end = other.heard().pop().expect("a request");
+    assert!(
+        !end.contains("s3cr3t") && !end.contains("x-api-key") && end.contains("x-plain: kept"),
+        "{end}"
+    );
+    // What has it in its body cannot leave it behind.
+    request.method = "POST".to_owned();
+    request.body = b"secret:KEY".to_vec();
+    let (kind, fault, words) = failure(send(&client, request).await);
+    assert_eq!((kind, fault), (ErrorKind::Denied, Some(Fault::Redirect)), "{words}");
+    assert_eq!(other.heard().len(), 1);
+}
+
+#[tokio::test]
+async fn a_redirect_that_would_carry_it_along_is_not_followed_nor_shown() {
+    let other = Server::start(|_| answer("200 OK", "", "end"));
+    let target = other.url("");
+    let first = Server::start(move |request| {
+        let query = path(request).split('?').nth(1).unwrap_or_default().to_owned();
+        answer("302 Found", &format!("Location: {target}/?{query}"), "")
+    });
+    let result =
+        send(&Network::new(settings(&[&first, &other])), get(&first.url("/?k=secret:KEY"))).await;
+    let seen = seen(&result);
+    assert!(!seen.contains("s3cr3t"), "{seen}");
+    assert_eq!(failure(result).1, Some(Fault::Redirect));
+    assert!(other.heard().is_empty());
+}
+
+#[tokio::test]
+async fn at_the_same_place_it_travels_on_unseen() {
+    let server = Server::start(|request| match path(request) {
+        "/end?k=s3cr3t-va%22lue%2B1" => answer("200 OK", "", "end"),
+        _ => answer("302 Found", "Location: /end?k=s3cr3t-va%22lue%2B1", ""),
+    });
+    let asked = std::sync::Mutex::new(Vec::new());
+    let permit = |url: &str| {
+        asked.lock().expect("nobody panics").push(url.to_owned());
+        Ok(())
+    };
+    let mut request = get(&server.url("/?k=secret:KEY"));
+    request.headers = headers(&[("Authorization", "secret:KEY")]);
+    let result = Network::new(settings(&[&server])).send(request, &permit).await;
+    let heard = server.heard().pop().expect("a request");
+    assert!(heard.contains(&format!("authorization: {VALUE}")), "{heard}");
+    let (seen, asked) = (seen(&result), asked.into_inner().expect("nobody panics"));
+    assert!(
+        !seen.contains("s3cr3t") && !format!("{asked:?}").contains("s3cr3t"),
+        "{seen} {asked:?}"
+    );
+    assert_eq!(asked.len(), 2);
+}
+
+#[tokio::test]
+async fn failures_do_not_tell_it() {
+    let server = Server::start(|_| answer("200 OK", "Content-Encoding: gzip", "x"));
+    let client = Network::new(settings(&[&server]));
+    let port = server.address.port();
+    for (url, value) in [
+        (server.url("/?k=secret:KEY"), "secret:KEY"),
+        (format!("http://nowhere.invalid:{port}/?k=secret:KEY"), "secret:KEY"),
+        ("http://127.0.0.1:1/?k=secret:KEY".to_owned(), "secret:KEY"),
+        (server.url("/"), "secret:KEY\r\nX-Injected: y"),
+        (server.url("/"), "secret:NONE"),
+        (server.url("/"), "secret:BOUND"),
+    ] {
+        let mut request = get(&url);
+        request.headers = headers(&[("X-Key", value)]);
+        let result = send(&client, request).await;
+        let seen = seen(&result);
+        assert!(
+            result.is_err() && !seen.contains("s3cr3t") && !seen.contains("bound-value"),
+            "{url}: {seen}"
+        );
+    }
+    assert_eq!(server.heard().len(), 1, "only the first one got that far");
+}
