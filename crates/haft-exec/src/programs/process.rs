@@ -38,6 +38,8 @@ use super::{
 const PORTION: usize = 64 << 10;
 /// How long the output of a program that has ended is waited for: somebody else may hold the pipe for ever.
 const LEAKED_PIPE: Duration = Duration::from_millis(500);
+/// What ends so soon after its leader was not left behind.
+const MOMENT: Duration = Duration::from_millis(20);
 /// How long a process may still take after it was asked to end.
 const GRACE: Duration = Duration::from_millis(100);
 /// So long without a word is called silence.
@@ -197,7 +199,7 @@ impl Running {
         let left = match &self.interior {
             Some(interior) => self.left_inside(interior.clone()).await,
             None if self.is_whole => 0,
-            None => self.family.left(),
+            None => self.left_here().await,
         };
         if left == 0 {
             self.reap();
@@ -209,6 +211,15 @@ impl Running {
         *self.input() = None;
         self.tell();
         self.leave_space();
+    }
+
+    /// Those that only end a moment later are not worth a word.
+    async fn left_here(&self) -> usize {
+        if self.family.left() == 0 {
+            return 0;
+        }
+        tokio::time::sleep(MOMENT).await;
+        self.family.left()
     }
 
     /// Taking mounts down takes time, which nobody should wait for.
