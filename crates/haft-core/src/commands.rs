@@ -176,6 +176,12 @@ pub trait Process: Send + Sync {
         Vec::new()
     }
 
+    /// What keeps it from reading this absolute path, which is there for others. Reading is not watched, so this is for
+    /// paths that its command line names.
+    fn keeps_from(&self, _path: &Path) -> Option<Refusal> {
+        None
+    }
+
     /// Whether something in it accepts connections at this port.
     fn listens(&self, port: u16) -> bool;
 

@@ -4,6 +4,7 @@
 use std::{
     io,
     os::fd::{AsFd, OwnedFd},
+    path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -426,6 +427,10 @@ impl Process for Running {
     fn refusals(&self) -> Vec<Refusal> {
         let has_succeeded = matches!(self.end().exit, Some(Exit::Code(0)));
         self.wishes.refused(has_succeeded)
+    }
+
+    fn keeps_from(&self, path: &Path) -> Option<Refusal> {
+        self.wishes.keeps_from(path)
     }
 
     fn listens(&self, port: u16) -> bool {

@@ -1,6 +1,6 @@
 //! What a program wanted and did not get: from the fence around it, and from the limits of all programs together.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use haft_core::commands::Refusal;
 
@@ -18,6 +18,10 @@ impl Wishes {
     pub(crate) fn new(noted: Noted, group: Option<Arc<Group>>) -> Self {
         let before = group.as_ref().map(|group| group.known_hits()).unwrap_or_default();
         Self { noted, group, before }
+    }
+
+    pub(crate) fn keeps_from(&self, path: &Path) -> Option<Refusal> {
+        self.noted.keeps_from(path)
     }
 
     /// Whoever has succeeded has met no limit that matters, and nobody has to look.

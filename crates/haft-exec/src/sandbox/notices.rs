@@ -68,15 +68,30 @@ struct Judge {
 
 /// What was refused so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Noted(Arc<Mutex<Vec<Refusal>>>);
+pub(crate) struct Noted {
+    refused: Arc<Mutex<Vec<Refusal>>>,
+    layout: Option<Arc<Layout>>,
+}
 
 impl Noted {
     pub(crate) fn all(&self) -> Vec<Refusal> {
         self.lock().clone()
     }
 
+    /// What keeps it from reading something that is there. Reading is not reported: somebody has to ask for a path.
+    pub(crate) fn keeps_from(&self, path: &Path) -> Option<Refusal> {
+        let path = fold(path);
+        let obstacle = self.layout.as_ref()?.obstacle(&path, Access::Read)?;
+        let (why, remedy) = obstacle.words();
+        path.exists().then(|| Refusal {
+            what: format!("read {}", path.display()),
+            why: why.to_owned(),
+            remedy: remedy.to_owned(),
+        })
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Refusal>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(&self, refusal: Refusal) {
@@ -102,7 +117,7 @@ pub(crate) fn arrange(
 impl Listening {
     /// Once the child is the program. Its notes come as long as anything of it lives.
     pub(crate) fn begin(self) -> Noted {
-        let noted = Noted::default();
+        let noted = Noted { layout: Some(self.judge.layout.clone()), ..Noted::default() };
         let Ok(listener) = kernel::receive(&self.socket) else { return noted };
         let notes = noted.clone();
         let judge = self.judge;

@@ -75,7 +75,7 @@ impl Layout {
                 })
             }
             Some(Part::Private { at, source }) => {
-                is_only_outside(path, at, source).then_some(Obstacle::Outside)
+                is_only_outside(path, wanted, at, source).then_some(Obstacle::Outside)
             }
             Some(_) => None,
         }
@@ -91,11 +91,16 @@ impl Part {
     }
 }
 
-/// Whether the folder of a path is there for everybody else, but not in the private place that is in its stead.
-fn is_only_outside(path: &Path, at: &Path, private: &Path) -> bool {
-    let Some(folder) = path.parent().filter(|folder| *folder != at) else { return false };
-    let inside = folder.strip_prefix(at).map(|rest| private.join(rest));
-    inside.is_ok_and(|inside| !inside.exists()) && folder.exists()
+/// Whether what is needed is there for everybody else, but not in the private place that is in its stead: for reading the
+/// file, for making one its folder.
+fn is_only_outside(path: &Path, wanted: Access, at: &Path, private: &Path) -> bool {
+    let needed = match wanted {
+        Access::Read => Some(path),
+        Access::Write => path.parent(),
+    };
+    let Some(needed) = needed.filter(|needed| *needed != at) else { return false };
+    let inside = needed.strip_prefix(at).map(|rest| private.join(rest));
+    inside.is_ok_and(|inside| !inside.exists()) && needed.exists()
 }
 
 fn is_of_the_kernel(path: &Path) -> bool {

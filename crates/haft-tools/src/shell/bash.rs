@@ -9,7 +9,7 @@ use std::{
 use haft_core::{
     Access, Cancel, ErrorKind, Net, Output, Power, Progress, Reply, Return, Shell, ToolError,
     WriteFiles, brief,
-    commands::{Awaited, ExecutorPlace, Killed, Process, Program, Stdin, Stream, script},
+    commands::{Awaited, ExecutorPlace, Killed, Process, Program, Refusal, Stdin, Stream, script},
     files::{ChangedFile, FileChange, Survey},
 };
 use haft_macros::tool;
@@ -18,7 +18,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::report::{self, Standing};
-use crate::{reading, text::terminal};
+use crate::{
+    reading::{self, How},
+    text::terminal,
+};
 
 const USUAL_TIMEOUT: u64 = 120_000;
 const LONGEST_TIMEOUT: u64 = 600_000;
@@ -288,7 +291,10 @@ fn ran(
     let mut changed = changes.unwrap_or_default();
     let more_changed = changed.len().saturating_sub(MOST_CHANGED);
     changed.truncate(MOST_CHANGED);
-    let standing = Standing::of(process);
+    let mut standing = Standing::of(process);
+    if standing.has_failed() {
+        standing.refused.extend(unread(input, process));
+    }
     let text = report::written(process)?;
     Ok(Ran {
         standing,
@@ -316,6 +322,13 @@ fn stopped_error(input: &Bash, why: Killed) -> ToolError {
         )),
         _ => ToolError::new(ErrorKind::Cancelled, "the command was called off, with all it had started"),
     }
+}
+
+/// Files that the command line names and that are kept from it.
+fn unread(input: &Bash, process: &dyn Process) -> Vec<Refusal> {
+    let files = reading::read(&script(&input.workdir, &input.command)).files;
+    let named = files.iter().filter(|file| file.how == How::Read && file.path.is_absolute());
+    named.filter_map(|file| process.keeps_from(&file.path)).collect()
 }
 
 /// Half an output beats none.

@@ -87,10 +87,13 @@ impl Standing {
         words
     }
 
+    pub(super) fn has_failed(&self) -> bool {
+        self.state.is_over() && self.exit_code != Some(0)
+    }
+
     /// For whoever sees it fail: what it could not have, a line each.
     pub(super) fn refusals(&self) -> String {
-        let has_failed = self.state.is_over() && self.exit_code != Some(0);
-        let shown = self.refused.iter().filter(|_| has_failed).take(MOST_REFUSED);
+        let shown = self.refused.iter().filter(|_| self.has_failed()).take(MOST_REFUSED);
         let lines = shown
             .map(|Refusal { what, why, remedy }| format!("\n[refused: {what}: {why}; {remedy}]"));
         lines.collect()

@@ -283,6 +283,13 @@ fn what_the_sandbox_refuses_is_told_with_its_path_and_a_way() {
         "{offline:#}"
     );
     assert!(text(&offline).contains("network=true"), "{offline:#}");
+    let outside = house.path("outside");
+    fs::write(&outside, "x").expect("written");
+    let command = format!("cat {}", outside.display());
+    let unread = ask(&mut client, 4, "bash", json!({"command": command}));
+    let told =
+        format!("[refused: read {}: it is outside of what the sandbox shows", outside.display());
+    assert!(text(&unread).contains(&told), "{unread:#}");
 }
 
 #[test]
