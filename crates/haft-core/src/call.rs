@@ -288,16 +288,7 @@ impl Grants {
     /// Whether policy would let this be done without a question, had the call named it. Where something leads on to what
     /// nobody could name beforehand: a redirect.
     pub(crate) fn would_allow(&self, access: &Access) -> bool {
-        let inner = &*self.0;
-        let question = Question {
-            tool: &inner.tool,
-            effect: inner.effect,
-            accesses: std::slice::from_ref(access),
-            agents: &inner.agents,
-            profile: None,
-            saved: &[],
-        };
-        inner.policy.decide(&question).action == Action::Allow
+        self.0.policy.decide(&self.question(access)).action == Action::Allow
     }
 
     fn covers(&self, access: &Access) -> bool {
@@ -305,16 +296,20 @@ impl Grants {
     }
 
     fn judge(&self, access: &Access) -> Result<(), Reason> {
-        let inner = &*self.0;
-        let question = Question {
+        self.0.policy.opens(&self.question(access), &self.0.accesses)
+    }
+
+    /// What policy is asked about one access of this call.
+    fn question<'a>(&'a self, access: &'a Access) -> Question<'a> {
+        let Self(inner) = self;
+        Question {
             tool: &inner.tool,
             effect: inner.effect,
             accesses: std::slice::from_ref(access),
             agents: &inner.agents,
             profile: None,
             saved: &[],
-        };
-        inner.policy.opens(&question, &inner.accesses)
+        }
     }
 }
 
