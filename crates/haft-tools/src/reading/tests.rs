@@ -187,10 +187,25 @@ fn spellings(word: &str) -> Vec<String> {
     ]
 }
 
+#[test]
+fn characters_beyond_ascii_do_not_crash_the_grammar() {
+    for character in ['é', '꼍', '𦜉', '\u{10ffff}'] {
+        for text in [
+            format!("{{{character}"),
+            format!("{{1..{character}}}"),
+            format!("echo {{{character}..2}}"),
+        ] {
+            assert!(read(&text).commands.len() <= 1, "{text}");
+        }
+    }
+    assert!(read("cat 'Übersicht.md' größe.txt {ä,ö}.txt").is_only_looking());
+}
+
 proptest! {
     #[test]
-    fn nothing_makes_it_panic(text in "\\PC{0,80}", signs in "[ \\n\\\\'\"$`(){}<>|&;#!*?\\[\\]=~,a-c0-2-]{0,80}") {
+    fn nothing_makes_it_panic(text in "\\PC{0,80}", open in "([{$`\"'(<a ]|\\PC){0,40}", signs in "[ \\n\\\\'\"$`(){}<>|&;#!*?\\[\\]=~,a-c0-2-]{0,80}") {
         read(&text);
+        read(&open);
         read(&signs);
         for command in read(&signs).commands {
             widths(&command);

@@ -1,6 +1,6 @@
 //! The second opinion: tree-sitter's grammar of bash, written by others and wrong in other places than ours.
 
-use std::{cell::RefCell, ops::ControlFlow};
+use std::{borrow::Cow, cell::RefCell, ops::ControlFlow};
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
@@ -9,6 +9,9 @@ use super::parse::{Parsed, Problem};
 /// So often the grammar may report before it is stopped. It reports every hundred or so steps; a long text takes a few
 /// hundred reports, and only texts that drive its repair into the bushes take more.
 const MOST_REPORTS: usize = 2_000;
+
+/// Stands for bytes outside of ASCII: it may stand in any word, and in no name of a variable.
+const STAND_IN: u8 = b'%';
 
 thread_local! {
     /// Making a parser takes longer than reading with it.
@@ -50,12 +53,22 @@ fn parse(parser: &mut Option<Parser>, text: &str) -> Option<Tree> {
         if reports > MOST_REPORTS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let options = ParseOptions::new().progress_callback(&mut stop);
-    let mut bytes = |at: usize, _| text.as_bytes().get(at..).unwrap_or_default();
+    let text = plain(text);
+    let mut bytes = |at: usize, _| text.get(at..).unwrap_or_default();
     let tree = parser.parse_with_options(&mut bytes, None, Some(options));
     if tree.is_none() {
         parser.reset();
     }
     tree
+}
+
+/// The text with a letter for each byte that is not ASCII. Outside of ASCII bash knows only letters of words, and the
+/// grammar asks C's `isdigit` about characters that this function has no place for: it read beyond a table and crashed.
+fn plain(text: &str) -> Cow<'_, [u8]> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text.as_bytes());
+    }
+    text.bytes().map(|byte| if byte.is_ascii() { byte } else { STAND_IN }).collect()
 }
 
 /// Where the names of commands begin.
