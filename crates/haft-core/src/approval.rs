@@ -11,10 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::{
-    Access, BoxFuture, Effect, ToolError,
-    policy::{Action, Rule, Source},
-};
+use crate::{Access, BoxFuture, Effect, Remember, ToolError};
 
 /// Whether a call wants a yes, and the words to ask with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -168,29 +165,6 @@ impl Verdict {
     pub fn deny(by: impl Into<String>, via: impl Into<String>, note: Option<String>) -> Self {
         Self { approved: false, by: by.into(), via: via.into(), note, remember: None }
     }
-}
-
-/// Rules to keep from a yes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Remember {
-    /// Allow rules, usually from the request's suggestions.
-    pub rules: Vec<String>,
-    /// For how long and for whom.
-    pub scope: Scope,
-    /// When they lapse, in milliseconds since 1970.
-    pub expires_ms: Option<u64>,
-}
-
-/// How far a saved rule reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Scope {
-    /// Until the session ends.
-    Session,
-    /// In this workspace.
-    Project,
-    /// Everywhere, for this person.
-    User,
 }
 
 /// A way to decide: a prompt, a dialog, a program of yours.
@@ -369,60 +343,4 @@ fn already(record: &ApprovalRecord) -> ToolError {
     let message =
         format!("approval request `{}` is already {}{by}{ran}", record.request.id, record.state);
     ToolError::conflict(message).hint("nothing is left to decide here")
-}
-
-/// Where the rules of earlier approvals are kept.
-pub trait SavedRules: Send + Sync {
-    /// The scopes this store can keep; a prompt offers no others.
-    fn scopes(&self) -> &'static [Scope];
-
-    /// The rules in force for a session.
-    fn in_force<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ToolError>>;
-
-    /// Keeps the rules of an approval.
-    fn save<'a>(
-        &'a self,
-        session: &'a str,
-        remember: &'a Remember,
-    ) -> BoxFuture<'a, Result<(), ToolError>>;
-}
-
-/// Rules in memory, gone with the process.
-#[derive(Default)]
-pub struct MemoryRules {
-    rules: Mutex<Vec<(String, Rule, Option<u64>)>>,
-}
-
-impl SavedRules for MemoryRules {
-    fn scopes(&self) -> &'static [Scope] {
-        &[Scope::Session]
-    }
-
-    fn in_force<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ToolError>> {
-        let now = crate::clock::now_ms();
-        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        rules.retain(|(_, _, expires)| expires.is_none_or(|expires| expires > now));
-        let own = rules.iter().filter(|(owner, _, _)| owner == session);
-        let found = own.map(|(_, rule, _)| rule.clone()).collect();
-        Box::pin(std::future::ready(Ok(found)))
-    }
-
-    fn save<'a>(
-        &'a self,
-        session: &'a str,
-        remember: &'a Remember,
-    ) -> BoxFuture<'a, Result<(), ToolError>> {
-        let parse = |text: &String| {
-            Rule::parse(Action::Allow, text, Source::named("saved in this session"))
-                .map_err(|error| ToolError::input(error.to_string()))
-        };
-        let parsed: Result<Vec<Rule>, ToolError> = remember.rules.iter().map(parse).collect();
-        let saved = parsed.map(|parsed| {
-            let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-            let entries =
-                parsed.into_iter().map(|rule| (session.to_owned(), rule, remember.expires_ms));
-            rules.extend(entries);
-        });
-        Box::pin(std::future::ready(saved))
-    }
 }

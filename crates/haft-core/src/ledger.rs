@@ -6,13 +6,13 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{Access, BoxFuture, Decision, ErrorKind, ToolError, Verdict};
 
 /// One call, after the fact. Free of secrets.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LedgerEntry {
     /// The call's id.
@@ -49,6 +49,9 @@ pub struct LedgerEntry {
 pub trait Ledger: Send + Sync {
     /// Adds an entry. An error does not undo the call; the outcome says that it was not recorded.
     fn record(&self, entry: LedgerEntry) -> BoxFuture<'_, Result<(), ToolError>>;
+
+    /// The newest entries, newest first.
+    fn newest(&self, most: usize) -> BoxFuture<'_, Result<Vec<LedgerEntry>, ToolError>>;
 }
 
 /// Entries in memory: the newest ones, gone with the process.
@@ -103,6 +106,12 @@ impl Ledger for MemoryLedger {
         }
         Box::pin(std::future::ready(Ok(())))
     }
+
+    fn newest(&self, most: usize) -> BoxFuture<'_, Result<Vec<LedgerEntry>, ToolError>> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = entries.newest.iter().rev().take(most).cloned().collect();
+        Box::pin(std::future::ready(Ok(newest)))
+    }
 }
 
 #[cfg(test)]
@@ -138,6 +147,8 @@ mod tests {
         }
         let ids = || ledger.entries().into_iter().map(|entry| entry.call_id).collect::<Vec<_>>();
         assert_eq!(ids(), ["2", "3", "4"]);
+        let newest = ledger.newest(2).await.expect("entries");
+        assert_eq!(newest.iter().map(|entry| &*entry.call_id).collect::<Vec<_>>(), ["4", "3"]);
         ledger.record(entry(5, &"x".repeat(9_000))).await.expect("recorded");
         ledger.record(entry(6, &"x".repeat(9_000))).await.expect("recorded");
         assert_eq!(ids(), ["6"], "the large ones do not add up");

@@ -33,6 +33,7 @@ mod queue;
 mod redactor;
 mod registry;
 mod reply;
+mod saved_rules;
 mod schema;
 mod tool;
 mod variables;
@@ -46,7 +47,7 @@ pub use self::{
     },
     approval::{
         ApprovalHandler, ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Confirmation,
-        MemoryApprovals, MemoryRules, Preview, Remember, SavedRules, Scope, Verdict,
+        MemoryApprovals, Preview, Verdict,
     },
     blocking::{brief, lengthy},
     call::{Call, CallInfo, Context, Grants, Listener, Services},
@@ -65,6 +66,7 @@ pub use self::{
     redactor::Redactor,
     registry::{AgentView, Definitions, Registry, RegistryError},
     reply::{Attachment, Output, Reply, Return},
+    saved_rules::{MemoryRules, Remember, SavedRule, SavedRules, Scope, no_such_rule},
     schema::{ALIASES, IN_CONTENT, Schema},
     tool::{BoxFuture, DEFAULT_DEADLINE, Origin, StaticTool, Tool, ToolSpec},
     variables::Surroundings,

@@ -10,7 +10,7 @@ mod secrets;
 
 use std::{fmt, path::Path, sync::Arc};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use self::mode::By;
 pub(crate) use self::rule::suggestions;
@@ -110,7 +110,7 @@ pub struct Question<'a> {
 }
 
 /// What policy says, and why.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     /// Run, ask, or refuse.
     pub action: Action,
@@ -119,12 +119,12 @@ pub struct Decision {
     /// The smallest change that would make it otherwise, ready to be carried out.
     pub change: String,
     /// Of which agent it is said, when an agent calls.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
 }
 
 /// What a decision rests on.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Reason {

@@ -172,9 +172,10 @@ async fn remember(
     flight: &mut Flight,
     record: &ApprovalRecord,
 ) -> Result<(), ToolError> {
-    let remember = record.verdict.as_ref().and_then(|verdict| verdict.remember.as_ref());
-    if let Some(remember) = remember
-        && let Err(error) = gate.saved_rules.save(&record.request.session, remember).await
+    if let Some(verdict) = &record.verdict
+        && let Some(remember) = &verdict.remember
+        && let Err(error) =
+            gate.saved_rules.save(&record.request.session, &verdict.by, remember).await
     {
         flight.repairs.push(format!("the rule of this approval was not kept: {error}"));
     }

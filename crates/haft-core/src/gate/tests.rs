@@ -732,11 +732,34 @@ async fn secrets_do_not_leak_by_what_was_mended() {
 }
 
 #[tokio::test]
+async fn an_entry_survives_being_written_down() {
+    let ledger = Arc::new(MemoryLedger::default());
+    let gate = builder([writer(&Arc::default())])
+        .policy(Policy::new([user_layer(Mode::Safe, &[])]))
+        .ledger(ledger.clone())
+        .handler(Person::who(Some(Verdict::approve("ada", "test"))))
+        .build();
+    gate.call(call("write", json!({"path": "a"}))).await;
+    let entry = &ledger.entries()[0];
+    let text = serde_json::to_string(entry).expect("it is plain data");
+    let back: crate::LedgerEntry = serde_json::from_str(&text).expect("as it was written");
+    assert_eq!(&back, entry);
+    assert_eq!(entry.decision.as_ref().map(|decision| decision.action), Some(Action::Ask));
+}
+
+#[tokio::test]
 async fn a_ledger_that_fails_is_not_hidden() {
     struct Full;
     impl Ledger for Full {
         fn record(&self, _entry: crate::LedgerEntry) -> BoxFuture<'_, Result<(), ToolError>> {
             Box::pin(std::future::ready(Err(ToolError::unavailable("the disk is full"))))
+        }
+
+        fn newest(
+            &self,
+            _most: usize,
+        ) -> BoxFuture<'_, Result<Vec<crate::LedgerEntry>, ToolError>> {
+            Box::pin(std::future::ready(Ok(Vec::new())))
         }
     }
     let gate = builder([echo()]).ledger(Arc::new(Full)).build();

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::pattern;
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// What policy says to a call. Ordered: of several voices the strictest counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     /// It runs.
@@ -45,7 +45,7 @@ impl fmt::Display for Action {
 }
 
 /// Where a rule is written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// The file, or a word like `built-in` or `saved`.
     pub file: Arc<str>,
@@ -75,7 +75,8 @@ impl fmt::Display for Source {
 /// A bare name is a glob on tool names and stands for whole calls of those tools. With an argument it speaks of single
 /// accesses, and then `read`, `write`, `bash` and `web_fetch` stand for the kind of access, whichever tool makes it:
 /// `deny = ["read(private/**)"]` binds `grep` and `bash` as well.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "WrittenRule")]
 pub struct Rule {
     /// What it says.
     pub action: Action,
@@ -87,6 +88,22 @@ pub struct Rule {
     name: String,
     #[serde(skip)]
     argument: Option<String>,
+}
+
+/// A rule as records have it.
+#[derive(Deserialize)]
+struct WrittenRule {
+    action: Action,
+    text: String,
+    source: Source,
+}
+
+impl TryFrom<WrittenRule> for Rule {
+    type Error = RuleError;
+
+    fn try_from(written: WrittenRule) -> Result<Self, RuleError> {
+        Self::parse(written.action, &written.text, written.source)
+    }
 }
 
 /// Why a rule's text is no rule.
