@@ -1,7 +1,7 @@
 //! Programs: started, read, bounded and ended here, whatever stands around them.
 
 pub(crate) mod aside;
-mod birth;
+pub(crate) mod birth;
 pub(crate) mod closed;
 pub(crate) mod environment;
 mod family;

@@ -1,11 +1,12 @@
 //! Walls of this machine's kernel around a program. Two fences, made from one list of what a program sees (`layout.rs`):
 //!
-//! - `Landlock` needs no program: Landlock rules, a seccomp program, and a mount namespace that the child makes for itself.
-//!   The last is what keeps `.git/hooks`, `.git/config` and `.haft` as they are in a workspace that may be changed, because
+//! - `Landlock` needs no program: Landlock rules, a seccomp program, and a room: mounts (and, without the network, an empty
+//!   network) that the commands of a session share. The mounts are what keeps `.git/hooks`, `.git/config` and `.haft` as they are in a workspace that may be changed, because
 //!   Landlock cannot take something out of what it allows, and what hides other programs' sockets, because Landlock does
 //!   not see who connects to one. Where no such namespace can be had, only launches that change nothing are taken, and
 //!   these get no sockets at all; others are `unavailable`.
-//! - `Bubblewrap` has in addition processes (and, without the network, an empty network) of its own.
+//! - `Bubblewrap` has in addition processes of its own. Where root may build rooms it is started in one, and has little left
+//!   to build.
 //!
 //! What holds the protected places is the mount: what something is mounted on can be neither renamed nor removed from
 //! inside. From outside it can: when somebody else replaces `.git/config` (as `git config` does) while a program runs, the
@@ -20,6 +21,9 @@ mod mounts;
 mod notices;
 mod obstacles;
 mod probe;
+mod raw;
+mod rights;
+mod rooms;
 mod rules;
 mod scratch;
 mod syscalls;
@@ -36,8 +40,8 @@ pub(crate) use self::{
     bubblewrap::Bubblewrap,
     landlock::Landlock,
     layout::{Access, Layout, Part},
-    mounts::Mounts,
     notices::{Listening, Noted, Reporter},
+    rooms::{Inside, Room},
     scratch::{Scratch, Scratches},
 };
 use crate::programs::fence::Fence;

@@ -64,6 +64,12 @@ struct Given<'a> {
     failure: &'a AtomicI32,
 }
 
+/// What a child does that never becomes a program.
+struct Errand<'a> {
+    work: &'a dyn Fn() -> io::Result<()>,
+    failure: &'a AtomicI32,
+}
+
 /// Where a child stands until it is the program. One is enough for a thread: it makes one child at a time.
 pub(crate) struct Stand {
     memory: *mut c_void,
@@ -136,9 +142,41 @@ impl Stand {
         }
     }
 
+    /// Has a child do something and returns when it is gone. It may do nothing but system calls; what it sets up around
+    /// itself goes with it unless it has handed it to somebody.
+    ///
+    /// # Errors
+    /// What the system says, or what the child says.
+    pub(crate) fn errand(
+        &mut self,
+        shares_memory: bool,
+        work: &dyn Fn() -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.failure().store(0, Ordering::Release);
+        let errand = Errand { work, failure: self.failure() };
+        let shared = if shares_memory { libc::CLONE_VM } else { 0 };
+        let flags = shared | libc::CLONE_VFORK | libc::SIGCHLD;
+        let held = hold_signals()?;
+        #[expect(unsafe_code, reason = "std makes children only by copying our memory")]
+        // SAFETY: as in `split`: its own stack, nothing but system calls, and this thread stands still until it is gone.
+        let pid = unsafe {
+            let top = self.memory.byte_add(STAND - PAGE);
+            let errand = (&raw const errand).cast_mut().cast::<c_void>();
+            libc::clone(run_errand, top, flags, errand)
+        };
+        let made = if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
+        release_signals(&held);
+        made?;
+        let _ = waitpid(Pid::from_raw(pid), WaitOptions::empty());
+        match self.failure().load(Ordering::Acquire) {
+            0 => Ok(()),
+            number => Err(io::Error::from_raw_os_error(number)),
+        }
+    }
+
     fn split(&self, given: &Given<'_>) -> io::Result<(Pid, OwnedFd)> {
-        // Who makes a user namespace changes what the kernel thinks of all that share its memory.
-        let shared = if given.order.walls.makes_user_namespace() { 0 } else { libc::CLONE_VM };
+        // Who enters a user namespace changes what the kernel thinks of all that share its memory.
+        let shared = if given.order.walls.changes_person() { 0 } else { libc::CLONE_VM };
         let flags = shared | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
         let mut handle: libc::c_int = -1;
         #[expect(unsafe_code, reason = "std makes children only by copying our memory")]
@@ -205,6 +243,16 @@ extern "C" fn child(given: *mut c_void) -> libc::c_int {
     given.failure.store(error.raw_os_error().unwrap_or(libc::EIO), Ordering::Release);
     // Returning ends the child and nothing else.
     127
+}
+
+extern "C" fn run_errand(errand: *mut c_void) -> libc::c_int {
+    #[expect(unsafe_code, reason = "a C function is given an address")]
+    // SAFETY: as in `child`.
+    let errand = unsafe { &*errand.cast::<Errand<'_>>().cast_const() };
+    if let Err(error) = (errand.work)() {
+        errand.failure.store(error.raw_os_error().unwrap_or(libc::EIO), Ordering::Release);
+    }
+    0
 }
 
 impl Given<'_> {

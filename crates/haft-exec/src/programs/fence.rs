@@ -4,7 +4,7 @@
 use std::{
     ffi::OsString,
     io,
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::fd::{AsRawFd, OwnedFd},
     path::PathBuf,
     sync::Arc,
 };
@@ -17,7 +17,7 @@ use haft_core::{
 use super::closed::Closed;
 use crate::{
     Workspace,
-    sandbox::{Listening, Mounts, Reporter},
+    sandbox::{Inside, Listening, Reporter, Room},
 };
 
 /// A way to keep programs in.
@@ -103,26 +103,26 @@ pub(crate) trait Interior: Send + Sync {
 #[derive(Default)]
 pub(crate) struct Walls {
     /// A Landlock ruleset.
-    pub(crate) landlock: Option<OwnedFd>,
+    pub(crate) landlock: Option<Arc<OwnedFd>>,
     /// A seccomp program.
     pub(crate) seccomp: Option<Arc<Vec<seccompiler::sock_filter>>>,
     /// No program below may gain rights by being started (set-uid). Both walls need it.
     pub(crate) no_new_privileges: bool,
-    /// What it does about its mounts and rights, before all others. It changes directory by itself.
-    pub(crate) mounts: Option<Arc<Mounts>>,
+    /// The room it enters and the rights it keeps, before all others. It changes directory by itself.
+    pub(crate) inside: Option<Inside>,
     /// Tells us what will be refused. Where that cannot be had, the walls are the same.
     pub(crate) reporter: Option<Reporter>,
 }
 
 impl Walls {
-    /// Whether it will have mounts of its own.
-    pub(crate) fn has_mounts(&self) -> bool {
-        self.mounts.as_ref().is_some_and(|mounts| mounts.has_namespace())
+    /// The room it will be in.
+    pub(crate) fn room(&self) -> Option<Arc<Room>> {
+        self.inside.as_ref()?.room.clone()
     }
 
     /// Whether it will be one's own person in a namespace of its own.
-    pub(crate) fn makes_user_namespace(&self) -> bool {
-        self.mounts.as_ref().is_some_and(|mounts| mounts.makes_user_namespace())
+    pub(crate) fn changes_person(&self) -> bool {
+        self.inside.as_ref().is_some_and(Inside::changes_person)
     }
 
     /// Puts them up around this process, for good. For a child between fork and exec: only system calls are made, nothing
@@ -131,9 +131,9 @@ impl Walls {
     /// # Errors
     /// What the kernel says; the child must not go on.
     pub(crate) fn put_up(&self) -> io::Result<()> {
-        if let Some(mounts) = &self.mounts {
+        if let Some(inside) = &self.inside {
             // Nothing may go by handle after this: handles lead out.
-            mounts.raise(self.landlock.as_ref().map(OwnedFd::as_fd))?;
+            inside.enter()?;
         }
         if self.no_new_privileges {
             rustix::thread::set_no_new_privs(true)?;

@@ -34,6 +34,7 @@ use super::{
     watched::{Watched, watch},
     wishes::Wishes,
 };
+use crate::sandbox::Room;
 
 /// How much is read at a time.
 const PORTION: usize = 64 << 10;
@@ -58,7 +59,7 @@ pub(crate) struct Running {
     /// Where it ran went away.
     is_lost: AtomicBool,
     handle: OwnedFd,
-    space: Mutex<Option<OwnedFd>>,
+    room: Mutex<Option<Arc<Room>>>,
     input: Mutex<Option<Arc<Watched>>>,
     reads: Stdin,
     out: Log,
@@ -117,7 +118,7 @@ impl Running {
             interior,
             is_lost: AtomicBool::new(false),
             handle: born.handle.try_clone()?,
-            space: Mutex::new(born.space),
+            room: Mutex::new(born.room),
             input: Mutex::new(input),
             reads,
             out,
@@ -211,7 +212,7 @@ impl Running {
         drop(end);
         *self.input() = None;
         self.tell();
-        self.leave_space();
+        self.leave_room();
     }
 
     /// Those that only end a moment later are not worth a word.
@@ -224,10 +225,11 @@ impl Running {
     }
 
     /// Taking mounts down takes time, which nobody should wait for.
-    fn leave_space(&self) {
-        let space = self.space.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(space) = space {
-            tokio::task::spawn_blocking(move || drop(space));
+    fn leave_room(&self) {
+        let room = self.room.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Others use it as well, mostly.
+        if let Some(room) = room.and_then(Arc::into_inner) {
+            tokio::task::spawn_blocking(move || drop(room));
         }
     }
 

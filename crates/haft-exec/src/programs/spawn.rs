@@ -22,6 +22,7 @@ use super::{
     fence::Recipe,
     limits::{Allowance, Bounds, Group},
 };
+use crate::sandbox::Room;
 
 /// As much as an unprivileged user may have: fewer turns for a program that says much.
 const PIPE_SIZE: usize = 1 << 20;
@@ -32,9 +33,9 @@ const MOST_THREADS: usize = 4;
 pub(crate) struct Born {
     pub(crate) pid: Pid,
     pub(crate) handle: OwnedFd,
-    /// Its mounts, if they are its own. As long as somebody holds them the kernel does not take them down, which its end
-    /// would have to wait for.
-    pub(crate) space: Option<OwnedFd>,
+    /// The room it is in. As long as somebody holds it the kernel does not take it down, which its end would have to wait
+    /// for.
+    pub(crate) room: Option<Arc<Room>>,
     pub(crate) ends: Ends,
 }
 
@@ -80,7 +81,7 @@ struct Queue {
 struct Child {
     pid: Pid,
     handle: OwnedFd,
-    space: Option<OwnedFd>,
+    room: Option<Arc<Room>>,
 }
 
 struct Job {
@@ -115,8 +116,8 @@ impl Spawner {
         let (answer, born) = mpsc::channel();
         self.add(Job { recipe, directory, given, answer })?;
         let gone = || io::Error::other("the thread that starts programs is gone");
-        let Child { pid, handle, space } = born.recv().map_err(|_| gone())??;
-        Ok(Born { pid, handle, space, ends })
+        let Child { pid, handle, room } = born.recv().map_err(|_| gone())??;
+        Ok(Born { pid, handle, room, ends })
     }
 
     /// What holds all programs together, if anything does.
@@ -163,8 +164,7 @@ impl Work {
                     none => none.insert(Stand::new()?),
                 };
                 let (pid, handle) = stand.bear(&order, birthplace)?;
-                let space = order.walls.has_mounts().then(|| mounts_of(pid)).flatten();
-                Ok(Child { pid, handle, space })
+                Ok(Child { pid, handle, room: order.walls.room() })
             });
             let _ = answer.send(born);
         }
@@ -184,12 +184,6 @@ impl Work {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// What is gone already needs nobody to hold its mounts.
-fn mounts_of(pid: Pid) -> Option<OwnedFd> {
-    let path = format!("/proc/{}/ns/mnt", pid.as_raw_nonzero());
-    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
 fn order(recipe: Recipe, directory: OwnedFd, given: Given, bounds: Bounds) -> io::Result<Order> {

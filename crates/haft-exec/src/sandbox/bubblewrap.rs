@@ -1,10 +1,10 @@
-//! The fence that bubblewrap builds: processes of their own, an empty network when there is to be none, and the layout as
-//! mounts. The seccomp program and the scopes of Landlock go up before bubblewrap starts, so they leave it what it needs.
+//! The fence that bubblewrap builds: processes of their own, and, where it is not started in a room, the layout as mounts and
+//! an empty network when there is to be none. The seccomp program and the scopes of Landlock go up before bubblewrap starts, so they leave it what it needs.
 
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use haft_core::{
@@ -14,7 +14,9 @@ use haft_core::{
 
 use super::{
     layout::{self, Access, Layout, Part},
-    notices, rules,
+    notices, probe,
+    rooms::{Inside, Rooms},
+    rules,
     scratch::{Scratch, Scratches},
     syscalls::{self, Calls, Internet, Namespaces},
 };
@@ -26,6 +28,9 @@ use crate::programs::{
 pub(crate) struct Bubblewrap {
     program: PathBuf,
     scratches: Scratches,
+    rooms: Rooms,
+    /// Whether it is started in a room; tried once.
+    has_rooms: OnceLock<bool>,
     /// Without it bubblewrap needs a user namespace.
     is_root: bool,
     has_scopes: bool,
@@ -57,6 +62,8 @@ impl Bubblewrap {
         Ok(Self {
             program,
             scratches: Scratches::in_directory(temporary),
+            rooms: Rooms::default(),
+            has_rooms: OnceLock::new(),
             is_root: rustix::process::geteuid().is_root(),
             has_scopes: rules::version() >= rules::NEEDED,
         })
@@ -66,31 +73,40 @@ impl Bubblewrap {
         let namespaces = if self.is_root { Namespaces::WithRights } else { Namespaces::WithUser };
         // In a network of its own there are no abstract sockets of others; in the machine's only the scopes keep them away.
         let unix = self.has_scopes || !launch.confinement.network;
-        let landlock = if self.has_scopes { Some(rules::scopes_only()?) } else { None };
+        let landlock = if self.has_scopes { Some(Arc::new(rules::scopes_only()?)) } else { None };
         let calls = Calls { internet: Internet::Allowed, unix, namespaces, attributes: true };
         Ok(Walls {
             landlock,
             seccomp: Some(syscalls::program(calls)?),
             no_new_privileges: true,
-            mounts: None,
+            inside: None,
             reporter: None,
         })
     }
 
-    fn spaces(&self, launch: &Launch) -> Vec<OsString> {
-        let mut words = Words::default();
-        words.add([
-            "--die-with-parent",
-            "--unshare-pid",
-            "--unshare-ipc",
-            "--unshare-uts",
-            "--unshare-cgroup-try",
-        ]);
-        if !matches!(launch.input, Stdin::Terminal { .. }) {
-            words.add(["--new-session"]);
-        }
+    /// Builds all of it.
+    fn builds_all(&self, launch: &Launch, (layout, scratch): (&Layout, &Scratch)) -> Vec<OsString> {
+        let mut words = self.spaces(launch);
+        words.add(["--unshare-ipc"]);
         if !launch.confinement.network {
             words.add(["--unshare-net"]);
+        }
+        words.0.extend(places(layout, scratch));
+        words.0
+    }
+
+    /// Started in a room, where there is all but processes of its own.
+    fn builds_the_rest(&self, launch: &Launch) -> Vec<OsString> {
+        let mut words = self.spaces(launch);
+        words.add(["--dev-bind", "/", "/", "--proc", "/proc", "--remount-ro", "/proc"]);
+        words.0
+    }
+
+    fn spaces(&self, launch: &Launch) -> Words {
+        let mut words = Words(vec![self.program.clone().into()]);
+        words.add(["--die-with-parent", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]);
+        if !matches!(launch.input, Stdin::Terminal { .. }) {
+            words.add(["--new-session"]);
         }
         words.add(["--cap-drop", "ALL"]);
         if self.is_root {
@@ -98,12 +114,18 @@ impl Bubblewrap {
         } else {
             words.add(["--unshare-user", "--disable-userns"]);
         }
-        words.0
+        words
+    }
+
+    /// Who has become a person of a user namespace could not build another `/proc` there.
+    fn has_rooms(&self) -> bool {
+        self.is_root && *self.has_rooms.get_or_init(|| probe::mounts().works)
     }
 }
 
 impl Fence for Bubblewrap {
     fn forget(&self, session: &str) {
+        self.rooms.forget(session);
         self.scratches.forget(session);
     }
 
@@ -114,13 +136,19 @@ impl Fence for Bubblewrap {
     fn recipe(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError> {
         let scratch = self.scratches.of_session(&launch.session)?;
         let layout = Layout::of(site, launch.confinement.writes, &scratch)?;
-        let mut words = Words(vec![self.program.clone().into()]);
-        words.0.extend(self.spaces(launch));
-        words.0.extend(places(&layout, &scratch));
+        let mut walls = self.walls(launch)?;
+        let mut words = if self.has_rooms() {
+            let network = launch.confinement.network;
+            let whole = (&layout, &*scratch);
+            let room = self.rooms.room(&launch.session, whole, network, || Ok(None))?;
+            walls.inside = Some(Inside { kept: None, ..Inside::of(room, &site.path)? });
+            Words(self.builds_the_rest(launch))
+        } else {
+            Words(self.builds_all(launch, (&layout, &scratch)))
+        };
         words.add(["--chdir".into(), site.path.clone().into_os_string(), "--".into()]);
         words.0.extend(local::command(&launch.program, site)?);
         let environment = layout::environment(site, layout.tmp());
-        let mut walls = self.walls(launch)?;
         let behind = walls.seccomp.clone().unwrap_or_default();
         let internet = Internet::of(launch.confinement.network);
         let builder = Some(self.program.clone());

@@ -1,4 +1,4 @@
-//! The fence that needs no program: rules, a seccomp program, and mounts that the child makes for itself.
+//! The fence that needs no program: rules, a seccomp program, and a room of its session's.
 
 use std::{
     path::Path,
@@ -10,10 +10,13 @@ use haft_core::{
     commands::{ExecutorPlace, Launch},
 };
 
+use seccompiler::sock_filter;
+
 use super::{
     layout::{self, Layout},
-    mounts::Mounts,
-    notices, probe, rules,
+    notices, probe,
+    rooms::{Inside, Rooms},
+    rules,
     scratch::Scratches,
     syscalls::{self, Calls, Internet, Namespaces},
 };
@@ -24,20 +27,16 @@ use crate::programs::{
 
 pub(crate) struct Landlock {
     scratches: Scratches,
+    rooms: Rooms,
     /// Whether mounts of its own can be had; tried once.
     mounts: OnceLock<bool>,
-}
-
-/// A recipe, and what the child has to do about its mounts and rights before the walls go up.
-pub(crate) struct Prepared {
-    pub(crate) recipe: Recipe,
-    pub(crate) mounts: Option<Arc<Mounts>>,
 }
 
 impl Landlock {
     /// Private directories of sessions are made below this one.
     pub(crate) fn in_directory(temporary: &Path) -> Self {
-        Self { scratches: Scratches::in_directory(temporary), mounts: OnceLock::new() }
+        let scratches = Scratches::in_directory(temporary);
+        Self { scratches, rooms: Rooms::default(), mounts: OnceLock::new() }
     }
 
     /// As [`Landlock::in_directory`], for a machine that is known to let (or not to let) a program make mounts.
@@ -45,28 +44,31 @@ impl Landlock {
         Self { mounts: has_mounts.into(), ..Self::in_directory(temporary) }
     }
 
-    /// # Errors
-    /// As [`Fence::recipe`].
-    pub(crate) fn prepare(&self, launch: &Launch, site: &Site) -> Result<Prepared, ToolError> {
-        let has_mounts = *self.mounts.get_or_init(|| probe::mounts().works);
-        if has_mounts { self.with_mounts(launch, site) } else { self.without_mounts(launch, site) }
-    }
-
-    fn with_mounts(&self, launch: &Launch, site: &Site) -> Result<Prepared, ToolError> {
+    fn with_mounts(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError> {
         let scratch = self.scratches.of_session(&launch.session)?;
         let layout = Layout::of(site, launch.confinement.writes, &scratch)?;
-        let internet = Internet::of(launch.confinement.network);
-        let calls =
-            Calls { internet, unix: true, namespaces: Namespaces::Denied, attributes: true };
-        let walls = walls(rules::of(&layout, rules::Secrets::Covered)?, calls)?;
-        let mounts = Mounts::of(&layout, &scratch, &site.path)?;
+        let rules = || rules::of(&layout, rules::Secrets::Covered).map(Some);
+        let network = launch.confinement.network;
+        let room = self.rooms.room(&launch.session, (&layout, &scratch), network, rules)?;
+        // Without the network it is in one of its own, where it reaches the session's other programs and nobody else.
+        let calls = Calls {
+            internet: Internet::Allowed,
+            unix: true,
+            namespaces: Namespaces::Denied,
+            attributes: true,
+        };
+        let walls = Walls {
+            landlock: room.rules.clone(),
+            inside: Some(Inside::of(room, &site.path)?),
+            ..walls(calls)?
+        };
         let mut recipe = recipe(launch, site, layout.tmp(), walls)?;
-        report(&mut recipe, layout, calls)?;
-        Ok(Prepared { recipe, mounts: Some(Arc::new(mounts)) })
+        report(&mut recipe, layout, Internet::of(network), syscalls::program(calls)?);
+        Ok(recipe)
     }
 
     /// Nothing is changed, so nothing has to be protected from change; and who has no sockets reaches nobody's.
-    fn without_mounts(&self, launch: &Launch, site: &Site) -> Result<Prepared, ToolError> {
+    fn without_mounts(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError> {
         if launch.confinement.writes {
             let verdict = probe::mounts();
             let message = "without mounts of its own a program that may write could change `.git/hooks`, `.git/config` and `.haft`";
@@ -81,15 +83,23 @@ impl Landlock {
         let internet = Internet::of(launch.confinement.network);
         let calls =
             Calls { internet, unix: false, namespaces: Namespaces::Denied, attributes: false };
-        let walls = walls(rules::of(&layout, rules::Secrets::Bare)?, calls)?;
+        let rules = rules::of(&layout, rules::Secrets::Bare)?;
+        let walls = Walls {
+            landlock: Some(Arc::new(rules)),
+            inside: Some(Inside::nothing()),
+            ..walls(calls)?
+        };
         let mut recipe = recipe(launch, site, &scratch.tmp(), walls)?;
-        report(&mut recipe, layout, calls)?;
-        Ok(Prepared { recipe, mounts: Some(Arc::new(Mounts::none())) })
+        let has_network = internet == Internet::Allowed;
+        let internet = if has_network { internet } else { Internet::DeniedByReport };
+        report(&mut recipe, layout, internet, syscalls::program(Calls { internet, ..calls })?);
+        Ok(recipe)
     }
 }
 
 impl Fence for Landlock {
     fn forget(&self, session: &str) {
+        self.rooms.forget(session);
         self.scratches.forget(session);
     }
 
@@ -98,30 +108,25 @@ impl Fence for Landlock {
     }
 
     fn recipe(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError> {
-        let Prepared { mut recipe, mounts } = self.prepare(launch, site)?;
-        recipe.walls.mounts = mounts;
-        Ok(recipe)
+        let has_mounts = *self.mounts.get_or_init(|| probe::mounts().works);
+        if has_mounts { self.with_mounts(launch, site) } else { self.without_mounts(launch, site) }
     }
 }
 
-fn walls(rules: std::os::fd::OwnedFd, calls: Calls) -> Result<Walls, ToolError> {
+fn walls(calls: Calls) -> Result<Walls, ToolError> {
     Ok(Walls {
-        landlock: Some(rules),
+        landlock: None,
         seccomp: Some(syscalls::program(calls)?),
         no_new_privileges: true,
-        mounts: None,
+        inside: None,
         reporter: None,
     })
 }
 
 /// Has it told what will be refused.
-fn report(recipe: &mut Recipe, layout: Layout, calls: Calls) -> Result<(), ToolError> {
-    let has_network = calls.internet == Internet::Allowed;
-    let internet = if has_network { calls.internet } else { Internet::DeniedByReport };
-    let behind = syscalls::program(Calls { internet, ..calls })?;
+fn report(recipe: &mut Recipe, layout: Layout, internet: Internet, behind: Arc<Vec<sock_filter>>) {
     let arranged = notices::arrange(Arc::new(layout), internet, None, behind);
     (recipe.walls.reporter, recipe.listening) = arranged.unzip();
-    Ok(())
 }
 
 fn recipe(launch: &Launch, site: &Site, tmp: &Path, walls: Walls) -> Result<Recipe, ToolError> {

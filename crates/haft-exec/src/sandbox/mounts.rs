@@ -1,7 +1,6 @@
-//! The layout as a mount namespace that the child makes for itself between fork and exec. Landlock cannot take something
-//! out of what it has allowed, and does not see who connects to a socket by its path: what must not be changed inside a
-//! workspace is read-only here, and other programs' sockets are not here. Everything is made before the fork; the child
-//! only makes calls.
+//! The layout as a mount namespace. Landlock cannot take something out of what it has allowed, and does not see who connects
+//! to a socket by its path: what must not be changed inside a workspace is read-only here, and other programs' sockets are
+//! not here. It is planned by us and built by a process of its own, which only makes calls.
 
 use std::{
     ffi::{CStr, CString},
@@ -17,24 +16,21 @@ use haft_core::ToolError;
 
 use super::{
     layout::{Access, Layout, Part},
+    raw::{arg, call, pointer},
+    rights::may_mount,
     rules,
     scratch::Scratch,
 };
 
-/// What the child does, in this order: a namespace, the trees it will show, an empty root, the trees put into it, and
-/// away with the old root and with its own rights.
+/// What the one who builds it does, in this order: namespaces, the trees it will show, an empty root, the trees put into
+/// it, and away with the old root.
 pub(crate) struct Mounts {
-    /// Where no namespace can be had, the child only gives up its rights. It has to: whoever may measure processes may
-    /// also read their memory, past Landlock.
-    has_namespace: bool,
     /// Without rights over mounts one gets them in a user namespace: the lines that say who is who in it.
     user: Option<UserNamespace>,
+    /// Whether there is no network but its own, in which programs reach each other and nobody else.
+    is_alone: bool,
     trees: Vec<Tree>,
     steps: Vec<Step>,
-    /// Where the program starts.
-    directory: CString,
-    /// The rights that stay, as bits: of those over files the ones we have.
-    kept: u32,
 }
 
 struct UserNamespace {
@@ -82,25 +78,12 @@ const LINKS_OF_DEVICES: &[(&str, &str)] = &[
     ("pts/ptmx", "dev/ptmx"),
 ];
 
-/// Rights of root over files, which it needs to work in the folders of others: CHOWN, DAC_OVERRIDE, FOWNER, FSETID.
-pub(crate) const KEPT_RIGHTS: &[u32] = &[0, 1, 3, 4];
-const LAST_RIGHT: u32 = 63;
-
 impl Mounts {
     /// # Errors
     /// Of kind `unavailable` when there is too much to show.
-    pub(crate) fn of(
-        layout: &Layout,
-        scratch: &Scratch,
-        directory: &Path,
-    ) -> Result<Self, ToolError> {
-        let mut mounts =
-            Self { has_namespace: true, directory: c_path(directory)?, ..Self::none() };
-        if !may_mount() {
-            // A user namespace gives all rights, over nothing but itself. None of them is needed in it.
-            mounts.user = Some(UserNamespace::of_ourselves());
-            mounts.kept = 0;
-        }
+    pub(crate) fn of(layout: &Layout, scratch: &Scratch, network: bool) -> Result<Self, ToolError> {
+        let user = if may_mount() { None } else { Some(UserNamespace::of_ourselves()) };
+        let mut mounts = Self { user, is_alone: !network, trees: Vec::new(), steps: Vec::new() };
         mounts.add_kernel()?;
         for part in &layout.parts {
             match part {
@@ -131,25 +114,29 @@ impl Mounts {
         Ok(mounts)
     }
 
-    /// No mounts: the child only gives up its rights.
-    pub(crate) fn none() -> Self {
-        let over_files = KEPT_RIGHTS.iter().fold(0, |kept, right| kept | 1_u64 << right);
-        Self {
-            has_namespace: false,
-            user: None,
-            trees: Vec::new(),
-            steps: Vec::new(),
-            directory: CString::default(),
-            kept: u32::try_from(rights() & over_files).expect("the lowest bits"),
-        }
-    }
-
-    pub(crate) fn has_namespace(&self) -> bool {
-        self.has_namespace
-    }
-
     pub(crate) fn makes_user_namespace(&self) -> bool {
         self.user.is_some()
+    }
+
+    /// The namespaces it consists of besides mounts and messages.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
+    /// What lies where, as seen from the new root: the last one where several do.
+    pub(crate) fn attached(&self) -> impl Iterator<Item = (&CStr, &CStr)> {
+        let all = self.steps.iter().filter_map(|step| match step {
+            Step::Attach { tree, at } => {
+                Some((self.trees.get(*tree)?.path.as_c_str(), at.as_c_str()))
+            }
+            _ => None,
+        });
+        let all: Vec<(&CStr, &CStr)> = all.collect();
+        let is_last = move |place: usize| {
+            let later = all.get(place + 1..).unwrap_or_default();
+            all.get(place).copied().filter(|(_, at)| !later.iter().any(|(_, other)| other == at))
+        };
+        (0..self.trees.len()).filter_map(is_last)
     }
 
     /// `/proc`, `/sys` and `/dev`: of the last only what is harmless.
@@ -197,22 +184,21 @@ impl Mounts {
         Ok(())
     }
 
-    /// Does it, in the child, for good. Nothing is allocated. `rules` are completed with what only now is there.
+    /// Does it, in a process that is there for nothing else. Nothing is allocated. `rules` are completed with what only now
+    /// is there.
     ///
     /// # Errors
-    /// What the kernel says; the child must not go on.
-    pub(crate) fn raise(&self, rules: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        if self.has_namespace {
-            self.move_in(rules)?;
-        }
-        give_up_rights(self.kept)
-    }
-
-    fn move_in(&self, rules: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    /// What the kernel says; then there is nothing to use.
+    pub(crate) fn build(&self, rules: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let with_user = if self.user.is_some() { libc::CLONE_NEWUSER } else { 0 };
-        call(libc::SYS_unshare, [arg(libc::CLONE_NEWNS | with_user), 0, 0, 0, 0])?;
+        let with_network = if self.is_alone { libc::CLONE_NEWNET } else { 0 };
+        let spaces = libc::CLONE_NEWNS | libc::CLONE_NEWIPC | with_network | with_user;
+        call(libc::SYS_unshare, [arg(spaces), 0, 0, 0, 0])?;
         if let Some(user) = &self.user {
             user.tell()?;
+        }
+        if self.is_alone {
+            raise_loopback()?;
         }
         mount(None, c"/", None, libc::MS_SLAVE | libc::MS_REC, None)?;
         let mut trees: [RawFd; MOST_TREES] = [-1; MOST_TREES];
@@ -234,8 +220,22 @@ impl Mounts {
             allow(rules, c"/", rules::LISTING)?;
             allow(rules, c"/dev/pts", rules::USING_DEVICES)?;
         }
-        enter(&self.directory)
+        Ok(())
     }
+}
+
+/// The way to oneself is there in a new network, and shut.
+fn raise_loopback() -> io::Result<()> {
+    let kind = arg(libc::SOCK_DGRAM | libc::SOCK_CLOEXEC);
+    let socket = call(libc::SYS_socket, [arg(libc::AF_INET), kind, 0, 0, 0])?;
+    // A name, and flags behind it: `ifreq`, which is forty bytes long.
+    let mut request = [0_u8; 40];
+    let flags = u16::try_from(libc::IFF_UP).map_err(|_| io::ErrorKind::InvalidInput)?;
+    request[..2].copy_from_slice(b"lo");
+    request[16..18].copy_from_slice(&flags.to_ne_bytes());
+    let set = i64::try_from(libc::SIOCSIFFLAGS).map_err(|_| io::ErrorKind::InvalidInput)?;
+    call(libc::SYS_ioctl, [socket, set, (&raw const request) as i64, 0, 0])?;
+    call(libc::SYS_close, [socket, 0, 0, 0, 0]).map(drop)
 }
 
 impl UserNamespace {
@@ -335,33 +335,6 @@ fn allow(rules: BorrowedFd<'_>, path: &CStr, access: u64) -> io::Result<()> {
     call(libc::SYS_landlock_add_rule, arguments).map(drop)
 }
 
-/// A program started by root gets what is in the bounding set, whatever is taken from its parent.
-fn give_up_rights(kept: u32) -> io::Result<()> {
-    #[repr(C)]
-    struct Header {
-        version: u32,
-        process: i32,
-    }
-    for right in (0..=LAST_RIGHT).filter(|right| u64::from(kept) >> right & 1 == 0) {
-        let dropped =
-            call(libc::SYS_prctl, [arg(libc::PR_CAPBSET_DROP), i64::from(right), 0, 0, 0]);
-        match dropped.map_err(|error| error.raw_os_error()) {
-            // The first that the kernel does not know; or one who may not drop them, and who can gain none either: no
-            // new privileges.
-            Err(Some(libc::EINVAL | libc::EPERM)) => break,
-            Err(error) => return Err(io::Error::from_raw_os_error(error.unwrap_or(libc::EPERM))),
-            Ok(_) => {}
-        }
-    }
-    let clear = arg(libc::PR_CAP_AMBIENT_CLEAR_ALL);
-    call(libc::SYS_prctl, [arg(libc::PR_CAP_AMBIENT), clear, 0, 0, 0])?;
-    let header = Header { version: 0x2008_0522, process: 0 };
-    // Effective, permitted, inheritable; the lower 32 rights and then the upper ones.
-    let rights: [u32; 6] = [kept, kept, 0, 0, 0, 0];
-    let arguments = [(&raw const header) as i64, (&raw const rights) as i64, 0, 0, 0];
-    call(libc::SYS_capset, arguments).map(drop)
-}
-
 fn mount(
     source: Option<&CStr>,
     at: &CStr,
@@ -387,40 +360,11 @@ fn write(path: &CStr, text: &CStr) -> io::Result<()> {
     call(libc::SYS_close, [handle, 0, 0, 0, 0]).map(drop)
 }
 
-fn arg(number: i32) -> i64 {
-    i64::from(number)
-}
-
-fn pointer(text: &CStr) -> i64 {
-    text.as_ptr() as i64
-}
-
-fn call(number: i64, [a, b, c, d, e]: [i64; 5]) -> io::Result<i64> {
-    #[expect(unsafe_code, reason = "no crate offers all of these calls without allocating")]
-    // SAFETY: every address comes from a reference that lives as long as the call, with the length or the zero byte the
-    // call reads to; none of the calls made here writes to our memory.
-    let result = unsafe { libc::syscall(number, a, b, c, d, e) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
-/// Whether we may make mounts without a user namespace.
-fn may_mount() -> bool {
-    const SYS_ADMIN: u32 = 21;
-    rights() >> SYS_ADMIN & 1 == 1
-}
-
-/// Our own, as bits.
-pub(crate) fn rights() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0)
-}
-
 fn below(path: &Path) -> Result<CString, ToolError> {
     c_path(path.strip_prefix("/").unwrap_or(path))
 }
 
-fn c_path(path: &Path) -> Result<CString, ToolError> {
+pub(super) fn c_path(path: &Path) -> Result<CString, ToolError> {
     CString::new(path.as_os_str().as_bytes()).map_err(|error| {
         let shown = PathBuf::from(path);
         ToolError::input(format!("`{}` contains a zero byte", shown.display()))

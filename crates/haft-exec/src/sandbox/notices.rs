@@ -23,6 +23,7 @@ use haft_core::commands::Refusal;
 use seccompiler::sock_filter;
 
 use self::kernel::{Address, Notice};
+pub(super) use self::kernel::{pair, receive, send};
 use super::{
     layout::{Access, Layout},
     syscalls::Internet,

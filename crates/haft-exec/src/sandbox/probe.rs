@@ -18,9 +18,8 @@ use haft_core::{
 
 use super::{
     Bubblewrap, Landlock, bubblewrap,
-    landlock::Prepared,
     layout::Layout,
-    mounts::Mounts,
+    rooms::{Inside, Rooms},
     rules,
     scratch::{Scratch, Scratches},
     syscalls::{self, Calls, Internet, Namespaces},
@@ -114,7 +113,7 @@ pub(crate) fn landlock() -> &'static Verdict {
         }
         let writes = mounts().works;
         let fence = Landlock::knowing(Path::new(TEMPORARY), writes);
-        let tried = Ground::make().and_then(|ground| ground.hold(writes, |launch, site| fence.prepare(launch, site)));
+        let tried = Ground::make().and_then(|ground| ground.hold(writes, |launch, site| fence.recipe(launch, site)));
         let detail = if writes {
             format!("version {version}")
         } else {
@@ -163,9 +162,7 @@ pub(crate) fn bubblewrap() -> &'static Verdict {
         };
         let tried = Ground::make().and_then(|ground| {
             let fence = Bubblewrap::find(Path::new(TEMPORARY))?;
-            ground.hold(true, |launch, site| {
-                Ok(Prepared { recipe: fence.recipe(launch, site)?, mounts: None })
-            })
+            ground.hold(true, |launch, site| fence.recipe(launch, site))
         });
         let advice = format!("{INSTALL_BUBBLEWRAP}; {ALLOW_NAMESPACES}");
         verdict("bubblewrap", tried, program.display().to_string(), &advice)
@@ -270,19 +267,19 @@ impl Ground {
     fn hold(
         mut self,
         writes: bool,
-        prepare: impl FnOnce(&Launch, &Site) -> Result<Prepared, ToolError>,
+        prepare: impl FnOnce(&Launch, &Site) -> Result<Recipe, ToolError>,
     ) -> Result<(), ToolError> {
         self.site.environment.push(("WRITES".into(), if writes { "yes" } else { "no" }.into()));
         let launch = launch(SCRIPT, writes);
-        let prepared = prepare(&launch, &self.site)?;
-        self.end(prepared)
+        let recipe = prepare(&launch, &self.site)?;
+        self.end(recipe)
     }
 
     /// Mounts and nothing else.
     fn mount(self) -> Result<(), ToolError> {
         let scratch = self.scratches.of_session("mounts")?;
         let layout = Layout::of(&self.site, true, &scratch)?;
-        let mounts = Mounts::of(&layout, &scratch, &self.site.path)?;
+        let room = Rooms::default().room("mounts", (&layout, &scratch), false, || Ok(None))?;
         let shell =
             self.site.find("sh").ok_or_else(|| ToolError::unavailable("there is no `sh`"))?;
         let script = "echo x > .git/hooks/pre-commit && exit 20; echo x > made";
@@ -291,16 +288,16 @@ impl Ground {
         let recipe = Recipe {
             command,
             environment,
-            walls: Walls::default(),
+            walls: Walls { inside: Some(Inside::of(room, &self.site.path)?), ..Walls::default() },
             is_whole: false,
             listening: None,
             interior: None,
         };
-        self.end(Prepared { recipe, mounts: Some(Arc::new(mounts)) })
+        self.end(recipe)
     }
 
-    fn end(self, prepared: Prepared) -> Result<(), ToolError> {
-        let outcome = trial::run(prepared, &self.site.path, LIMIT).map_err(not_tried)?;
+    fn end(self, recipe: Recipe) -> Result<(), ToolError> {
+        let outcome = trial::run(recipe, &self.site.path, LIMIT).map_err(not_tried)?;
         // A program may well write to that path, in a place of its own.
         if self.scratch.tmp().join("outside").exists() {
             return Err(ToolError::unavailable("a file outside can be written"));

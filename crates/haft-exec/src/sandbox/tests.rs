@@ -26,7 +26,7 @@ use super::{
     Chosen, Verdict, Wanted,
     bubblewrap::Bubblewrap,
     choose, fence,
-    landlock::{Landlock, Prepared},
+    landlock::Landlock,
     probe,
     trial::{self, Outcome},
     verdicts,
@@ -35,11 +35,12 @@ use crate::{
     Workspace,
     programs::{
         closed::Closed,
-        fence::{Fence, Site},
+        fence::{Fence, Recipe, Site},
     },
 };
 
 mod refusals;
+mod rooms;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
@@ -133,23 +134,20 @@ impl Field {
         }
     }
 
-    fn prepared(&self, which: Which, launch: &Launch, site: &Site) -> Prepared {
-        let prepared = match which {
-            WithMounts => self.landlock.prepare(launch, site),
-            Bare => self.bare.prepare(launch, site),
-            WithBubblewrap => {
-                let recipe = self.bubblewrap.recipe(launch, site);
-                recipe.map(|recipe| Prepared { recipe, mounts: None })
-            }
+    fn recipe(&self, which: Which, launch: &Launch, site: &Site) -> Recipe {
+        let recipe = match which {
+            WithMounts => self.landlock.recipe(launch, site),
+            Bare => self.bare.recipe(launch, site),
+            WithBubblewrap => self.bubblewrap.recipe(launch, site),
         };
-        prepared.expect("this machine has the fence")
+        recipe.expect("this machine has the fence")
     }
 
     fn run(&self, which: Which, confinement: Confinement, program: Program) -> Outcome {
         let site = self.site();
         let launch = launch(program, confinement);
-        let prepared = self.prepared(which, &launch, &site);
-        trial::run(prepared, &site.path, Duration::from_secs(20)).expect("started")
+        let recipe = self.recipe(which, &launch, &site);
+        trial::run(recipe, &site.path, Duration::from_secs(20)).expect("started")
     }
 
     fn shell(&self, which: Which, confinement: Confinement, script: &str) -> Outcome {
@@ -330,7 +328,7 @@ fn what_cannot_be_protected_is_refused() {
         std::os::unix::fs::symlink(field.at("workspace/elsewhere"), &path).expect("linked");
         let launch = launch(Program::Shell("true".to_owned()), WRITES);
         let error = Landlock::knowing(&field.at("scratch"), true)
-            .prepare(&launch, &field.site())
+            .recipe(&launch, &field.site())
             .err()
             .expect(link);
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{link}");
@@ -655,8 +653,8 @@ fn a_session_finds_its_temporary_files_again_and_they_go_with_the_fence() {
             session: session.to_owned(),
             ..launch(Program::Shell(script.to_owned()), READS)
         };
-        let prepared = fence.prepare(&launch, &site).expect("works here");
-        trial::run(prepared, &site.path, Duration::from_secs(20)).expect("started").code
+        let recipe = fence.recipe(&launch, &site).expect("works here");
+        trial::run(recipe, &site.path, Duration::from_secs(20)).expect("started").code
     };
     assert_eq!(run("one", "echo x > /tmp/mine"), Some(0));
     assert_eq!(run("one", "cat /tmp/mine"), Some(0));
@@ -752,8 +750,8 @@ fn roots_inside_each_other_are_each_protected() {
         let script = "echo x > $OUT/file && echo x > $OUT/inner/file || exit 9
             echo x > $OUT/.git/hooks/x && exit 1; echo x > $OUT/inner/.git/hooks/x && exit 2; exit 0";
         let launch = launch(Program::Shell(script.to_owned()), WRITES);
-        let prepared = field.prepared(*which, &launch, &site);
-        let outcome = trial::run(prepared, &site.path, Duration::from_secs(20)).expect("started");
+        let recipe = field.recipe(*which, &launch, &site);
+        let outcome = trial::run(recipe, &site.path, Duration::from_secs(20)).expect("started");
         assert_eq!(outcome.code, Some(0), "{which:?} {outcome:?}");
     }
 }
@@ -763,7 +761,7 @@ fn writing_without_mounts_is_refused_and_never_held_less() {
     let field = Field::new();
     let fence = Landlock::knowing(&field.at("scratch"), false);
     let launch = launch(Program::Shell("true".to_owned()), WRITES);
-    let error = fence.prepare(&launch, &field.site()).err().expect("refused");
+    let error = fence.recipe(&launch, &field.site()).err().expect("refused");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(
         error.message().contains(".git/hooks") && error.next_step().contains("bubblewrap"),
@@ -781,7 +779,7 @@ fn no_sandbox_goes_around_a_whole_machine() {
     let launch = launch(Program::Shell("true".to_owned()), READS);
     for has_mounts in [true, false] {
         let error = Landlock::knowing(&field.at("scratch"), has_mounts)
-            .prepare(&launch, &site)
+            .recipe(&launch, &site)
             .err()
             .expect("refused");
         assert_eq!(error.kind(), ErrorKind::Unavailable);
@@ -851,8 +849,8 @@ fn what_is_closed_in_the_workspace_cannot_be_read_by_anybody() {
         let confinement = if *which == Bare { READS } else { WRITES };
         let script = "cat .env src/main.c; ls keys; grep -rh secret . ; git add .env; rm -f .env; mv .env x; true";
         let launch = launch(Program::Shell(script.to_owned()), confinement);
-        let prepared = field.prepared(*which, &launch, &site);
-        let outcome = trial::run(prepared, &site.path, Duration::from_secs(20)).expect("started");
+        let recipe = field.recipe(*which, &launch, &site);
+        let outcome = trial::run(recipe, &site.path, Duration::from_secs(20)).expect("started");
         assert!(!outcome.output.contains("secret"), "{which:?}: {outcome:?}");
         assert!(outcome.output.contains(".env: Permission denied"), "{which:?}: {outcome:?}");
         assert!(outcome.output.contains("int main"), "{which:?}: {outcome:?}");

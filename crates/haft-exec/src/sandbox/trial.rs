@@ -17,8 +17,8 @@ use rustix::{
     process::{Pid, PidfdFlags},
 };
 
-use super::{landlock::Prepared, notices::Listening};
-use crate::programs::fence::Walls;
+use super::notices::Listening;
+use crate::programs::fence::{Recipe, Walls};
 
 /// How a trial went.
 #[derive(Debug)]
@@ -35,15 +35,15 @@ pub(crate) struct Outcome {
 
 /// # Errors
 /// When it cannot be started, walls included.
-pub(crate) fn run(prepared: Prepared, directory: &Path, limit: Duration) -> io::Result<Outcome> {
-    let Some((program, arguments)) = prepared.recipe.command.split_first() else {
+pub(crate) fn run(recipe: Recipe, directory: &Path, limit: Duration) -> io::Result<Outcome> {
+    let Some((program, arguments)) = recipe.command.split_first() else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     let mut command = Command::new(program);
-    command.args(arguments).env_clear().envs(prepared.recipe.environment.iter().cloned());
+    command.args(arguments).env_clear().envs(recipe.environment.iter().cloned());
     command.current_dir(directory);
-    put_up(&mut command, Walls { mounts: prepared.mounts, ..prepared.recipe.walls });
-    finish(command, prepared.recipe.listening, limit)
+    put_up(&mut command, recipe.walls);
+    finish(command, recipe.listening, limit)
 }
 
 /// Runs it to its end, or to the limit.

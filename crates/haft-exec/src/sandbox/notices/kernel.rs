@@ -43,7 +43,7 @@ pub(super) enum Address {
 const LONGEST_PATH: usize = 4096;
 
 /// Child and parent, joined for one message.
-pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(in crate::sandbox) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }
@@ -71,7 +71,7 @@ pub(super) fn listen(program: &[sock_filter]) -> io::Result<RawFd> {
 }
 
 /// In the child: hands it over. It closes by itself when the child is the program.
-pub(super) fn send(socket: RawFd, listener: RawFd) -> io::Result<()> {
+pub(in crate::sandbox) fn send(socket: RawFd, listener: RawFd) -> io::Result<()> {
     #[expect(unsafe_code, reason = "between fork and exec there are only numbers")]
     // SAFETY: both are open in the child until it is the program.
     let (socket, listener) =
@@ -85,7 +85,7 @@ pub(super) fn send(socket: RawFd, listener: RawFd) -> io::Result<()> {
 }
 
 /// What a child has handed over.
-pub(super) fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
+pub(in crate::sandbox) fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut message = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0; 1];

@@ -67,10 +67,11 @@ fn a_network_that_is_not_there_is_told_and_one_that_is_not() {
         });
         (outcome.code, whats.collect::<Vec<String>>())
     };
-    assert_eq!(whats(Which::Landlock, WRITES), (Some(3), vec!["use the network".to_owned()]));
     assert_eq!(whats(Which::Bare, READS), (Some(3), vec!["use the network".to_owned()]));
-    let there = vec!["connect to 192.0.2.1:443".to_owned()];
-    assert_eq!(whats(Which::Bubblewrap, WRITES), (Some(4), there));
+    for which in WRITING {
+        let there = vec!["connect to 192.0.2.1:443".to_owned()];
+        assert_eq!(whats(*which, WRITES), (Some(4), there), "{which:?}");
+    }
     // This machine may have a way there or not.
     assert_eq!(whats(Which::Landlock, CONNECTED).1, Vec::<String>::new());
 }
