@@ -144,10 +144,14 @@ impl Mounts {
         for path in ["proc", "sys", "dev", "dev/pts", "run", "var"] {
             self.steps.push(Step::Directory(c_path(Path::new(path))?));
         }
-        self.attach(Path::new("/proc"), Path::new("/proc"), READ_ONLY | NO_SET_UID | NO_DEVICES)?;
-        self.attach(Path::new("/sys"), Path::new("/sys"), READ_ONLY | NO_SET_UID | NO_DEVICES)?;
-        // Debugging and tracing of the kernel hang below; in a user namespace the kernel takes all or nothing.
         let is_ours = self.user.is_none();
+        // Root needs no right but being the owner to change the machine by files of `/proc`. Others do not own them; and
+        // bubblewrap may not make another `/proc` for its processes where there is only a read-only one.
+        let of_processes = if is_ours { READ_ONLY } else { 0 };
+        let harmless = NO_SET_UID | NO_DEVICES;
+        self.attach(Path::new("/proc"), Path::new("/proc"), of_processes | harmless)?;
+        self.attach(Path::new("/sys"), Path::new("/sys"), READ_ONLY | harmless)?;
+        // Debugging and tracing of the kernel hang below; in a user namespace the kernel takes all or nothing.
         if let Some(sys) = self.trees.last_mut() {
             sys.with_mounts_below = !is_ours;
         }

@@ -8,7 +8,7 @@ const LISTEN: &str = "use IO::Socket::INET; \
     my $s = IO::Socket::INET->new(LocalAddr => '127.0.0.1', LocalPort => 4711, Listen => 1, ReuseAddr => 1) or exit 3; \
     open(F, '>', 'listening'); close(F); my $c = $s->accept or exit 4; print $c 'from the other'; exit 0";
 const ASK: &str = "use IO::Socket::INET; \
-    my $s = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => PORT) or exit 5; print scalar <$s>; exit 0";
+    my $s = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => PORT) or do { print $!, readlink('/proc/self/ns/net'); exit 5 }; print scalar <$s>; exit 0";
 
 /// The room that a program would get.
 fn room(field: &Field, confinement: Confinement) -> Arc<Room> {
