@@ -1,6 +1,6 @@
 //! The rights of root, bit by bit, and giving them up.
 
-use std::io;
+use std::{io, sync::LazyLock};
 
 use super::raw::{arg, call};
 
@@ -18,7 +18,7 @@ impl Kept {
 
     /// Of those over files the ones we have.
     pub(crate) fn over_files() -> Self {
-        Self(u32::try_from(rights() & OVER_FILES).expect("the lowest bits"))
+        Self(u32::try_from(*OWN & OVER_FILES).expect("the lowest bits"))
     }
 
     /// Gives up all others, for good. For a child between fork and exec.
@@ -60,10 +60,12 @@ fn give_up_rights(kept: u32) -> io::Result<()> {
 /// Whether we may make mounts without a user namespace.
 pub(super) fn may_mount() -> bool {
     const SYS_ADMIN: u32 = 21;
-    rights() >> SYS_ADMIN & 1 == 1
+    *OWN >> SYS_ADMIN & 1 == 1
 }
 
-/// Our own, as bits.
+/// Our own, as bits. We never change them.
+static OWN: LazyLock<u64> = LazyLock::new(rights);
+
 fn rights() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));

@@ -5,11 +5,15 @@
 //! away from outside what was laid over something.
 
 use std::{
-    ffi::{CStr, CString},
+    ffi::{CStr, CString, OsStr},
     io,
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use haft_core::ToolError;
@@ -28,6 +32,8 @@ use super::{
 };
 use crate::programs::birth::Stand;
 
+/// As long as a look at the machine holds.
+const FRESH: Duration = Duration::from_secs(2);
 /// More sessions than this at once build theirs again and again, as if there were no rooms.
 const MOST: usize = 32;
 
@@ -40,7 +46,12 @@ pub(crate) struct Room {
     has_person: bool,
     is_alone: bool,
     root: OwnedFd,
+    /// Of what may be replaced any time.
     seals: Vec<Seal>,
+    /// Of the rest of the machine.
+    steady_seals: Vec<Seal>,
+    /// When the latter were looked at.
+    looked: Mutex<Instant>,
 }
 
 struct Space {
@@ -165,7 +176,8 @@ impl Room {
         let kinds = kinds(&mounts);
         let (root, spaces) = built(&mounts, &kinds, rules.as_ref()).map_err(cannot)?;
         let seals = mounts.attached().map(|(source, at)| Seal::at(&root, source, at));
-        let seals = seals.collect::<io::Result<_>>().map_err(cannot)?;
+        let seals = seals.collect::<io::Result<Vec<Seal>>>().map_err(cannot)?;
+        let (seals, steady_seals) = seals.into_iter().partition(|seal| seal.is_restless(layout));
         Ok(Self {
             parts: layout.parts.clone(),
             rules: rules.map(Arc::new),
@@ -174,12 +186,23 @@ impl Room {
             is_alone: mounts.is_alone(),
             root,
             seals,
+            steady_seals,
+            looked: Mutex::new(Instant::now()),
         })
     }
 
     /// Whether it is what would be built now.
     fn is_intact(&self) -> bool {
-        self.seals.iter().all(|seal| seal.holds(&self.root).unwrap_or(false))
+        let all_hold = |seals: &[Seal]| seals.iter().all(|seal| seal.holds(&self.root));
+        if !all_hold(&self.seals) {
+            return false;
+        }
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        if looked.elapsed() < FRESH {
+            return true;
+        }
+        *looked = Instant::now();
+        all_hold(&self.steady_seals)
     }
 }
 
@@ -227,9 +250,19 @@ impl Seal {
     }
 
     /// What is at the source lies at the place, and by the same mount as at first.
-    fn holds(&self, root: &OwnedFd) -> io::Result<bool> {
-        let (source, inside) = (found_at(CWD, &self.source)?, found_at(root.as_fd(), &self.at)?);
-        Ok(inside.mount == self.mount && inside.file == source.file)
+    fn holds(&self, root: &OwnedFd) -> bool {
+        let found = found_at(CWD, &self.source).and_then(|source| {
+            let inside = found_at(root.as_fd(), &self.at)?;
+            Ok(inside.mount == self.mount && inside.file == source.file)
+        });
+        found.unwrap_or(false)
+    }
+
+    /// Whether somebody may replace what is there any time: a file of the workspace, or one that is a secret.
+    fn is_restless(&self, layout: &Layout) -> bool {
+        let at = Path::new("/").join(OsStr::from_bytes(self.at.to_bytes()));
+        let is_hidden = |part: &Part| matches!(part, Part::Hidden { path, .. } if *path == at);
+        layout.roots.iter().any(|root| at.starts_with(root)) || layout.parts.iter().any(is_hidden)
     }
 }
 

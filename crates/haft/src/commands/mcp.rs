@@ -93,7 +93,8 @@ pub(super) fn prepare(registry: &Registry) {
     let _ = thread::Builder::new().name("haft-prepare".to_owned()).spawn(move || {
         let profiles = Profiles::default();
         let usual = |name: &String| profiles.get(PROFILE).is_ok_and(|it| it.includes(name));
-        for name in registry.names().into_iter().filter(usual) {
+        // From the end: whoever lists them begins at the front, and makes those that are not made yet.
+        for name in registry.names().into_iter().rev().filter(usual) {
             if let Some(tool) = registry.ready(&name) {
                 let spec = tool.spec();
                 spec.input.announced();

@@ -50,7 +50,7 @@ const OPENING: &[(i64, Option<usize>, usize, usize)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_open, None, 0, 1),
 ];
-const TO_WRITE: i32 = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
+const CHANGES: i32 = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
 
 type Program = LazyLock<Arc<Vec<sock_filter>>>;
 
@@ -80,9 +80,12 @@ fn write(internet: Internet) -> Vec<sock_filter> {
     }
     for (call, _, _, flags) in OPENING {
         program.extend([
-            step(JUMP_IF_EQUAL, 0, 4, number(*call)),
+            step(JUMP_IF_EQUAL, 0, 6, number(*call)),
             step(LOAD, 0, 0, argument(*flags)),
-            step(JUMP_IF_SET, 0, 1, TO_WRITE.cast_unsigned()),
+            step(JUMP_IF_SET, 2, 0, CHANGES.cast_unsigned()),
+            step(JUMP_IF_SET, 0, 2, libc::O_RDWR.cast_unsigned()),
+            // Shells look for their terminal so; who writes to files does not.
+            step(JUMP_IF_SET, 1, 0, libc::O_NONBLOCK.cast_unsigned()),
             step(RETURN, 0, 0, REPORT),
             step(RETURN, 0, 0, ALLOW),
         ]);
@@ -185,6 +188,12 @@ mod tests {
             [0, 0, libc::O_CREAT.cast_unsigned()]
         ));
         assert!(!reports(Internet::DeniedByReport, libc::SYS_openat, [write, write, 0]));
+        let both = libc::O_RDWR;
+        assert!(reports(Internet::Allowed, libc::SYS_openat, [0, 0, both.cast_unsigned()]));
+        let terminal = both | libc::O_NONBLOCK;
+        assert!(!reports(Internet::Allowed, libc::SYS_openat, [0, 0, terminal.cast_unsigned()]));
+        let made = terminal | libc::O_CREAT;
+        assert!(reports(Internet::Allowed, libc::SYS_openat, [0, 0, made.cast_unsigned()]));
         for (call, _) in CHANGING {
             assert!(reports(Internet::Allowed, *call, [0; 3]), "{call}");
         }

@@ -40,6 +40,8 @@ fn a_room_that_is_not_whole_any_more_is_built_again() {
         for which in WRITING {
             let outcome = field.shell(*which, WRITES, "echo x >> .git/config");
             assert_ne!(outcome.code, Some(0), "{which:?}: {what}");
+            let outcome = field.shell(*which, WRITES, "cat ~/.bash_history");
+            assert_ne!(outcome.code, Some(0), "{which:?}: {what}");
             let outcome = field.shell(*which, WRITES, "cat .git/config && ls");
             assert_eq!(outcome.code, Some(0), "{which:?}: {what}: {outcome:?}");
         }
@@ -54,6 +56,11 @@ fn a_room_that_is_not_whole_any_more_is_built_again() {
         fs::hard_link(&config, &other).expect("linked");
         fs::remove_file(&config).expect("removed");
         fs::rename(&other, &config).expect("put back");
+    });
+    check("a secret of the home, replaced", &|| {
+        let history = field.at("home/.bash_history");
+        fs::write(field.at("home/new"), "secret words").expect("written");
+        fs::rename(field.at("home/new"), history).expect("replaced");
     });
     check("another workspace in its place", &|| {
         let (workspace, aside) = (field.at("workspace"), field.at("aside"));
