@@ -110,7 +110,8 @@ pub(crate) struct Walls {
     pub(crate) no_new_privileges: bool,
     /// The room it enters and the rights it keeps, before all others. It changes directory by itself.
     pub(crate) inside: Option<Inside>,
-    /// Tells us what will be refused. Where that cannot be had, the walls are the same.
+    /// Denies what the seccomp program does, and tells us what will be refused. Where that cannot be had, the walls are the
+    /// same.
     pub(crate) reporter: Option<Reporter>,
 }
 
@@ -141,9 +142,10 @@ impl Walls {
         if let Some(rules) = &self.landlock {
             restrict(rules)?;
         }
-        let reporter = self.reporter.as_ref().filter(|reporter| reporter.begin());
-        let program = reporter.map(|reporter| &reporter.behind).or(self.seccomp.as_ref());
-        if let Some(program) = program {
+        if self.reporter.as_ref().is_some_and(Reporter::begin) {
+            return Ok(());
+        }
+        if let Some(program) = &self.seccomp {
             seccompiler::apply_filter(program)
                 .map_err(|_| io::Error::from_raw_os_error(libc::EPERM))?;
         }

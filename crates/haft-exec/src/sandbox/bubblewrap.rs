@@ -151,7 +151,7 @@ impl Fence for Bubblewrap {
         let behind = walls.seccomp.clone().unwrap_or_default();
         let internet = Internet::of(launch.confinement.network);
         let builder = Some(self.program.clone());
-        let arranged = notices::arrange(Arc::new(layout), internet, builder, behind);
+        let arranged = notices::arrange(Arc::new(layout), internet, builder, &behind);
         let (reporter, listening) = arranged.unzip();
         walls.reporter = reporter;
         let command = words.0;

@@ -63,7 +63,7 @@ impl Landlock {
             ..walls(calls)?
         };
         let mut recipe = recipe(launch, site, layout.tmp(), walls)?;
-        report(&mut recipe, layout, Internet::of(network), syscalls::program(calls)?);
+        report(&mut recipe, layout, Internet::of(network), &syscalls::program(calls)?);
         Ok(recipe)
     }
 
@@ -92,7 +92,7 @@ impl Landlock {
         let mut recipe = recipe(launch, site, &scratch.tmp(), walls)?;
         let has_network = internet == Internet::Allowed;
         let internet = if has_network { internet } else { Internet::DeniedByReport };
-        report(&mut recipe, layout, internet, syscalls::program(Calls { internet, ..calls })?);
+        report(&mut recipe, layout, internet, &syscalls::program(Calls { internet, ..calls })?);
         Ok(recipe)
     }
 }
@@ -124,8 +124,8 @@ fn walls(calls: Calls) -> Result<Walls, ToolError> {
 }
 
 /// Has it told what will be refused.
-fn report(recipe: &mut Recipe, layout: Layout, internet: Internet, behind: Arc<Vec<sock_filter>>) {
-    let arranged = notices::arrange(Arc::new(layout), internet, None, behind);
+fn report(recipe: &mut Recipe, layout: Layout, internet: Internet, denying: &[sock_filter]) {
+    let arranged = notices::arrange(Arc::new(layout), internet, None, denying);
     (recipe.walls.reporter, recipe.listening) = arranged.unzip();
 }
 

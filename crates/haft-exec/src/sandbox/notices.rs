@@ -34,15 +34,15 @@ const MOST: usize = 16;
 
 /// What the child puts up, and sends us what it gets for it.
 pub(crate) struct Reporter {
-    pub(crate) program: Arc<Vec<sock_filter>>,
-    /// The seccomp program for one that reports: it leaves to the report what is answered there.
-    pub(crate) behind: Arc<Vec<sock_filter>>,
+    /// Denies what is denied, and reports what is to be reported. One program: two take the kernel twice as long, at the
+    /// start and at each call.
+    program: Vec<sock_filter>,
     socket: OwnedFd,
 }
 
 impl Reporter {
     /// In the child. Nothing is allocated. False where the kernel does not have it, or where somebody listens already:
-    /// then nothing has changed.
+    /// then nothing has changed, and nothing is denied.
     pub(crate) fn begin(&self) -> bool {
         match kernel::listen(&self.program) {
             // Who cannot tell where it listens must not go on: its calls would be answered by nobody. The kernel answers
@@ -103,15 +103,16 @@ impl Noted {
     }
 }
 
-/// The two sides, for one launch. None when there are no descriptors left: a command runs without being told about.
+/// The two sides, for one launch. What `denying` denies is not reported. None when there are no descriptors left: a command runs without being told about.
 pub(crate) fn arrange(
     layout: Arc<Layout>,
     internet: Internet,
     builder: Option<PathBuf>,
-    behind: Arc<Vec<sock_filter>>,
+    denying: &[sock_filter],
 ) -> Option<(Reporter, Listening)> {
     let (theirs, ours) = kernel::pair().ok()?;
-    let reporter = Reporter { program: filter::program(internet), behind, socket: theirs };
+    let program = filter::after(denying, &filter::program(internet));
+    let reporter = Reporter { program, socket: theirs };
     Some((reporter, Listening { socket: ours, judge: Judge { layout, internet, builder } }))
 }
 

@@ -67,6 +67,7 @@ pub(super) fn program(internet: Internet) -> Arc<Vec<sock_filter>> {
 }
 
 const LOAD: u16 = 0x20;
+const JUMP: u16 = 0x05;
 const JUMP_IF_EQUAL: u16 = 0x15;
 const JUMP_IF_SET: u16 = 0x45;
 const RETURN: u16 = 0x06;
@@ -108,6 +109,19 @@ fn write(internet: Internet) -> Vec<sock_filter> {
     }
     program.push(step(RETURN, 0, 0, ALLOW));
     program
+}
+
+/// Both as one: the second is asked about what the first allows.
+pub(super) fn after(first: &[sock_filter], second: &[sock_filter]) -> Vec<sock_filter> {
+    let mut joined: Vec<sock_filter> = first.to_vec();
+    for (place, step) in joined.iter_mut().enumerate() {
+        if step.code == RETURN && step.k == ALLOW {
+            let to_second = u32::try_from(first.len() - place - 1).expect("programs are short");
+            *step = self::step(JUMP, 0, 0, to_second);
+        }
+    }
+    joined.extend_from_slice(second);
+    joined
 }
 
 fn step(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
@@ -156,7 +170,10 @@ mod tests {
 
     /// Whether the program reports a call with these arguments.
     fn reports(internet: Internet, call: i64, arguments: [u32; 3]) -> bool {
-        let program = write(internet);
+        answer(&write(internet), call, arguments) == REPORT
+    }
+
+    fn answer(program: &[sock_filter], call: i64, arguments: [u32; 3]) -> u32 {
         let (mut at, mut loaded) = (0, 0);
         loop {
             let step = program.get(at).expect("it ends with an answer");
@@ -170,7 +187,11 @@ mod tests {
                     loaded = arguments[(step.k as usize - 16) / 8];
                     continue;
                 }
-                RETURN => return step.k == REPORT,
+                RETURN => return step.k,
+                JUMP => {
+                    at += step.k as usize;
+                    continue;
+                }
                 JUMP_IF_EQUAL => loaded == step.k,
                 _ => loaded & step.k != 0,
             };
@@ -199,6 +220,28 @@ mod tests {
         }
         for call in [libc::SYS_read, libc::SYS_write, libc::SYS_execve, libc::SYS_statx] {
             assert!(!reports(Internet::DeniedByReport, call, [write; 3]), "{call}");
+        }
+    }
+
+    #[test]
+    fn what_one_program_allows_the_next_is_asked_about() {
+        const DENY: u32 = 0x0005_0001;
+        let denying = [
+            step(LOAD, 0, 0, 0),
+            step(JUMP_IF_EQUAL, 0, 1, number(libc::SYS_read)),
+            step(RETURN, 0, 0, ALLOW),
+            step(JUMP_IF_EQUAL, 0, 1, number(libc::SYS_truncate)),
+            step(RETURN, 0, 0, DENY),
+            step(RETURN, 0, 0, ALLOW),
+        ];
+        let joined = after(&denying, &write(Internet::Allowed));
+        for (call, expected) in [
+            (libc::SYS_read, ALLOW),
+            (libc::SYS_truncate, DENY),
+            (libc::SYS_mkdirat, REPORT),
+            (libc::SYS_write, ALLOW),
+        ] {
+            assert_eq!(answer(&joined, call, [0; 3]), expected, "{call}");
         }
     }
 
