@@ -94,6 +94,7 @@ const HOME_SECRETS: &[&str] = &[
     "snap/chromium",
     ".var/app",
     ".local/share/keyrings",
+    ".local/state/haft",
     ".local/share/kwalletd",
     ".pki",
     ".Xauthority",
