@@ -1,0 +1,15 @@
+//! What haft keeps: the ledger of calls and the rules that people saved. One interface over SQLite, which is the default and
+//! needs nothing, and PostgreSQL; the only crate that knows SQL.
+
+#![warn(missing_docs)]
+
+mod address;
+mod clock;
+mod migrations;
+mod place;
+mod sqlite;
+mod store;
+mod value;
+mod waiting;
+
+pub use self::{address::Address, place::Place, store::Store};
