@@ -5,6 +5,7 @@
 
 mod address;
 mod clock;
+mod ledger;
 mod migrations;
 mod place;
 mod sqlite;
@@ -12,4 +13,11 @@ mod store;
 mod value;
 mod waiting;
 
-pub use self::{address::Address, place::Place, store::Store};
+pub use self::{
+    address::Address,
+    ledger::{
+        Anchor, Answering, Fault, Filter, Recorded, StoreLedger, Verification, flush_everything,
+    },
+    place::Place,
+    store::Store,
+};

@@ -26,6 +26,10 @@ impl Faults<'_> {
                 | ErrorCode::PermissionDenied
                 | ErrorCode::SystemIoFailure,
             ) => self.unwritable(&error.to_string()),
+            // Numbers are given by us alone: one that is taken means that somebody moved the end of the chain.
+            Some(ErrorCode::ConstraintViolation) => self
+                .unavailable(&format!("holds something where a new entry belongs: {error}"))
+                .hint("see what was changed with `haft ledger verify`"),
             _ => self.unavailable(&format!("does not do as it is told: {error}")),
         };
         told.caused_by(error)
