@@ -8,6 +8,7 @@ mod clock;
 mod ledger;
 mod migrations;
 mod place;
+mod rules;
 mod sqlite;
 mod store;
 mod value;
@@ -19,5 +20,6 @@ pub use self::{
         Anchor, Answering, Fault, Filter, Recorded, StoreLedger, Verification, flush_everything,
     },
     place::Place,
+    rules::StoreRules,
     store::Store,
 };

@@ -56,6 +56,13 @@ impl Store {
         }
     }
 
+    /// Whether both are the same open store.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (&self.engine, &other.engine) {
+            (Engine::Sqlite(one), Engine::Sqlite(two)) => Arc::ptr_eq(one, two),
+        }
+    }
+
     /// Whether what is open is still what is found at the address.
     pub(crate) fn is_in_place(&self) -> bool {
         match &self.engine {
