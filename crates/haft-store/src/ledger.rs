@@ -24,7 +24,7 @@ pub use self::{
 use self::{
     chain::Line,
     latecomers::Latecomers,
-    queue::{Answer, Queue},
+    queue::{Answer, Queue, Unwritten},
 };
 use crate::{Address, Place};
 
@@ -125,12 +125,12 @@ impl Inner {
         let _turn = self.turn.lock().await;
         // Whoever had the turn before may have taken it along.
         if let Ok(answer) = answered.try_recv() {
-            return answer.map_err(ToolError::from);
+            return answer.map_err(Unwritten::told);
         }
         // The answer comes to us as to everybody who waits.
         let _ = self.write_out().await;
         match answered.try_recv() {
-            Ok(answer) => answer.map_err(ToolError::from),
+            Ok(answer) => answer.map_err(Unwritten::told),
             Err(_) => Err(ToolError::internal("nobody said what became of the entry")),
         }
     }
@@ -140,7 +140,7 @@ impl Inner {
         if self.queue().is_empty() {
             return Ok(());
         }
-        self.write_out().await.map_err(ToolError::from)
+        self.write_out().await.map_err(Unwritten::told)
     }
 
     /// Writes what waits, in one transaction.

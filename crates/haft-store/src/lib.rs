@@ -11,6 +11,7 @@ mod place;
 mod rules;
 mod sqlite;
 mod store;
+mod upkeep;
 mod value;
 mod waiting;
 
@@ -22,4 +23,5 @@ pub use self::{
     place::Place,
     rules::StoreRules,
     store::Store,
+    upkeep::{Info, newest_version, restore},
 };

@@ -21,9 +21,10 @@ pub(super) struct Unwritten {
     hint: String,
 }
 
-impl From<Unwritten> for ToolError {
-    fn from(unwritten: Unwritten) -> Self {
-        Self::unavailable(unwritten.message).hint(unwritten.hint)
+impl Unwritten {
+    // No `From`: a second one for this type would leave every `?` of the crates above in doubt.
+    pub(super) fn told(self) -> ToolError {
+        ToolError::unavailable(self.message).hint(self.hint)
     }
 }
 

@@ -35,7 +35,7 @@ impl Faults<'_> {
         told.caused_by(error)
     }
 
-    pub(super) fn of_file(&self, error: &io::Error) -> ToolError {
+    pub(crate) fn of_file(&self, error: &io::Error) -> ToolError {
         match error.kind() {
             io::ErrorKind::StorageFull => self
                 .unavailable("cannot be made: the disk is full")
