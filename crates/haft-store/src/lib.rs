@@ -8,6 +8,7 @@ mod clock;
 mod ledger;
 mod migrations;
 mod place;
+mod postgres;
 mod rules;
 mod sqlite;
 mod store;

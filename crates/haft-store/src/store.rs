@@ -6,6 +6,7 @@ use haft_core::ToolError;
 
 use crate::{
     Address,
+    postgres::{Begun, Postgres},
     sqlite::{Absence, Held, Sqlite},
     value::{Row, Value},
 };
@@ -19,11 +20,13 @@ pub struct Store {
 #[derive(Clone)]
 pub(crate) enum Engine {
     Sqlite(Arc<Sqlite>),
+    Postgres(Arc<Postgres>),
 }
 
 /// Statements that belong together. Dropped without a commit they have not happened.
 pub(crate) enum Transaction {
     Sqlite(Held),
+    Postgres(Begun),
 }
 
 impl Store {
@@ -50,8 +53,9 @@ impl Store {
                 let opened = Sqlite::open(path, absence)?;
                 Ok(opened.map(|sqlite| Self { engine: Engine::Sqlite(sqlite) }))
             }
-            Address::Postgres(_) => {
-                Err(ToolError::new(haft_core::ErrorKind::Unsupported, "PostgreSQL comes later"))
+            Address::Postgres(url) => {
+                let opened = Postgres::open(url, absence).await?;
+                Ok(opened.map(|postgres| Self { engine: Engine::Postgres(postgres) }))
             }
         }
     }
@@ -60,6 +64,8 @@ impl Store {
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (&self.engine, &other.engine) {
             (Engine::Sqlite(one), Engine::Sqlite(two)) => Arc::ptr_eq(one, two),
+            (Engine::Postgres(one), Engine::Postgres(two)) => Arc::ptr_eq(one, two),
+            _ => false,
         }
     }
 
@@ -67,6 +73,7 @@ impl Store {
     pub(crate) fn is_in_place(&self) -> bool {
         match &self.engine {
             Engine::Sqlite(sqlite) => sqlite.is_in_place(),
+            Engine::Postgres(_) => true,
         }
     }
 
@@ -78,6 +85,7 @@ impl Store {
                 held.begin()?;
                 Ok(Transaction::Sqlite(held))
             }
+            Engine::Postgres(postgres) => postgres.begin("BEGIN").await.map(Transaction::Postgres),
         }
     }
 
@@ -88,6 +96,10 @@ impl Store {
                 let mut held = sqlite.hold()?;
                 held.begin_reading()?;
                 Ok(Transaction::Sqlite(held))
+            }
+            Engine::Postgres(postgres) => {
+                let begun = postgres.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+                begun.await.map(Transaction::Postgres)
             }
         }
     }
@@ -100,6 +112,12 @@ impl Store {
     ) -> Result<Vec<Row>, ToolError> {
         match &self.engine {
             Engine::Sqlite(sqlite) => sqlite.hold()?.query(sql, values),
+            Engine::Postgres(_) => {
+                let mut transaction = self.begin_reading().await?;
+                let rows = transaction.query(sql, values).await?;
+                transaction.commit().await?;
+                Ok(rows)
+            }
         }
     }
 }
@@ -113,6 +131,7 @@ impl Transaction {
     ) -> Result<u64, ToolError> {
         match self {
             Self::Sqlite(held) => held.execute(sql, values),
+            Self::Postgres(begun) => begun.execute(sql, values).await,
         }
     }
 
@@ -123,12 +142,14 @@ impl Transaction {
     ) -> Result<Vec<Row>, ToolError> {
         match self {
             Self::Sqlite(held) => held.query(sql, values),
+            Self::Postgres(begun) => begun.query(sql, values).await,
         }
     }
 
     pub(crate) async fn commit(self) -> Result<(), ToolError> {
         match self {
             Self::Sqlite(mut held) => held.commit(),
+            Self::Postgres(begun) => begun.commit().await,
         }
     }
 }

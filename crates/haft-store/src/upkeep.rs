@@ -39,6 +39,9 @@ pub struct Info {
 const COUNT: &str = "SELECT (SELECT count(*) FROM ledger), (SELECT count(*) FROM rules), \
     (SELECT max(version) FROM migrations)";
 
+const SERVER: &str = "SELECT current_setting('server_version'), \
+    (pg_total_relation_size('ledger') + pg_total_relation_size('rules'))::BIGINT";
+
 impl Store {
     /// What it is.
     ///
@@ -51,6 +54,12 @@ impl Store {
             Engine::Sqlite(sqlite) => {
                 let engine = format!("sqlite {}", rusqlite::version());
                 (engine, sqlite.path().display().to_string(), size(sqlite.path()))
+            }
+            Engine::Postgres(postgres) => {
+                let rows = self.query(SERVER, &[]).await?;
+                let row = rows.first().ok_or_else(|| ToolError::internal("a size without one"))?;
+                let engine = format!("postgres {}", row.text(0)?);
+                (engine, postgres.shown().to_owned(), row.number(1)?)
             }
         };
         let (entries, rules, version) = (row.number(0)?, row.number(1)?, row.integer(2)?);
@@ -69,6 +78,8 @@ impl Store {
                 let told: Vec<String> = told.collect::<Result<_, ToolError>>()?;
                 Ok(told.into_iter().filter(|line| line != "ok").collect())
             }
+            // The server looks after its files itself.
+            Engine::Postgres(_) => Ok(Vec::new()),
         }
     }
 
@@ -87,6 +98,7 @@ impl Store {
                 }
                 copied
             }
+            Engine::Postgres(_) => Err(by_own_means()),
         }
     }
 }
