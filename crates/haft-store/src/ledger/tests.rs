@@ -293,7 +293,8 @@ proptest! {
         let text = &before.iter().find(|it| it.seq == place).expect("there").text;
         let at = at % text.len();
         prop_assume!(text.is_ascii() && text.as_bytes()[at] != letter.as_bytes()[0]);
-        let changed = format!("{}{letter}{}", &text[..at], &text[at + 1..]);
+        let mut changed = text.clone();
+        changed.replace_range(at..=at, &letter);
         let connection = Connection::open(&field.path).expect("opens");
         connection.execute("UPDATE ledger SET entry = ?1 WHERE seq = ?2", (changed, place as i64)).expect("done");
         let faults = runtime.block_on(ledger.verify(None)).expect("read").faults;

@@ -1,5 +1,8 @@
 //! What is recorded by whom, where, and what happens when it cannot be.
 
+mod commands;
+mod faults;
+
 use std::{fs, path::Path, process::Command, sync::Arc};
 
 use haft::{
