@@ -15,6 +15,7 @@ mod fence;
 mod licence;
 mod metadata;
 mod msrv;
+mod postgres;
 mod programs;
 mod setup;
 mod shell;

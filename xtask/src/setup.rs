@@ -50,6 +50,12 @@ const COMPONENTS: &[Component] = &[
         Install::Script("xtask/src/setup/containers.sh"),
     ),
     required(
+        "PostgreSQL",
+        &["sh", "-c", "/usr/lib/postgresql/*/bin/initdb --version"],
+        "tests of the store",
+        Install::Apt("postgresql"),
+    ),
+    required(
         "the MCP conformance suite and Inspector",
         &[
             "sh",
@@ -250,7 +256,7 @@ fn tell(component: &Component) -> String {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one door of xtask to the environment")]
-fn in_ci() -> bool {
+pub(crate) fn in_ci() -> bool {
     std::env::var_os("CI").is_some_and(|value| value == "true")
 }
 

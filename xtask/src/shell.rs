@@ -21,9 +21,15 @@ pub(crate) fn command(words: &[&str]) -> Command {
 
 /// Runs with our own stdout and stderr; an exit code other than 0 is an error.
 pub(crate) fn run(words: &[&str]) -> Result<()> {
+    run_with(words, &[])
+}
+
+/// The same with further variables; an empty value is none.
+pub(crate) fn run_with(words: &[&str], variables: &[(&str, &str)]) -> Result<()> {
     let line = words.join(" ");
-    let status =
-        command(words).status().with_context(|| format!("`{line}` could not be started"))?;
+    let mut command = command(words);
+    command.envs(variables.iter().copied().filter(|(_, value)| !value.is_empty()));
+    let status = command.status().with_context(|| format!("`{line}` could not be started"))?;
     if !status.success() {
         bail!("`{line}` ended with {status}");
     }

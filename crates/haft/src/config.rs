@@ -5,6 +5,7 @@ mod container;
 mod file;
 pub(crate) mod keys;
 mod network;
+mod store;
 mod workspace;
 
 use std::{
@@ -19,6 +20,7 @@ use haft_core::{
 use haft_exec::{Allowance, Around, ContainerSettings, NetworkSettings};
 
 use self::file::{File, Place};
+pub(crate) use self::store::StoreSettings;
 use crate::{environment::Environment, globals::Globals};
 
 /// The machine owner's file. `$HAFT_ADMIN_CONFIG` names one more.
@@ -52,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) container: Arc<ContainerSettings>,
     /// How other machines are reached.
     pub(crate) network: NetworkSettings,
+    /// Where calls are recorded.
+    pub(crate) store: StoreSettings,
     /// The profile in force.
     pub(crate) profile: Option<String>,
     /// Whether any file has rules, so that looking for idle ones makes sense.
@@ -69,7 +73,8 @@ impl Settings {
         })?;
         let workspace = workspace::find(globals.workspace.as_deref(), &directory)?;
         let files = Files::read(globals, environment, &workspace)?;
-        let mut settings = files.settings(workspace, directory)?;
+        let store = store::settled(globals, &files.admin, &files.user, (&workspace, &directory))?;
+        let mut settings = files.settings(workspace, directory, store)?;
         settings.profile = chosen_profile(globals, &files)?;
         if let Some(profile) = &settings.profile {
             settings.policy.profiles.get(profile)?;
@@ -123,7 +128,12 @@ impl Files {
         Ok(Self { admin, user, project, session })
     }
 
-    fn settings(&self, workspace: PathBuf, directory: PathBuf) -> Result<Settings, ToolError> {
+    fn settings(
+        &self,
+        workspace: PathBuf,
+        directory: PathBuf,
+        store: StoreSettings,
+    ) -> Result<Settings, ToolError> {
         let project = self.project.iter().map(|project| {
             let mut layer = project.layer.clone();
             layer.trusted = self.trusts(&workspace);
@@ -158,6 +168,7 @@ impl Files {
             sandbox,
             container,
             network: network::settings(self.admin.iter().chain([&self.user])),
+            store,
             profile,
             has_rules,
         })

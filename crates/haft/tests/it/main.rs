@@ -20,4 +20,5 @@ mod policy;
 mod reading;
 mod shell;
 mod site;
+mod store;
 mod web;

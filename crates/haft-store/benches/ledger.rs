@@ -1,0 +1,162 @@
+//! What recording costs: small calls through the gate with the ledger in memory, in SQLite as a server has it (a call that
+//! only looked is answered before its commit), and with every answer after its commit; by one caller and by eight at once,
+//! on two threads. Saved rules are in the store too, since every call asks for them. Goals: a median of at most 100 us with
+//! eight callers, and at least 5,000 calls a second.
+//!
+//!     cargo bench -p haft-store
+//!
+//! With `HAFT_TEST_POSTGRES` set to the address of a server, its rows are measured too.
+
+use std::{
+    io::Write,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use haft_core::{
+    BoxFuture, Call, CallRequest, Context, Effect, Gate, Ledger, MemoryLedger, Registry, Remember,
+    Reply, SavedRules, Schema, Scope, Tool, ToolError, ToolSpec,
+};
+use haft_store::{Address, Answering, Place, StoreLedger, StoreRules};
+use serde_json::json;
+use tokio::runtime::{Builder, Runtime};
+
+const CALLS: usize = 20_000;
+
+fn main() -> std::io::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{:<44} {:>8} {:>8} {:>9}", "ledger and call", "median", "p99", "calls/s")?;
+    for callers in [1, 8] {
+        for effect in [Effect::Read, Effect::Write] {
+            for subject in subjects(folder.path(), callers, effect) {
+                let name = format!("{}, {effect}, {callers} at once", subject.name);
+                let (mut times, whole) = measure(&runtime, &subject, callers);
+                times.sort_unstable();
+                let (median, p99) = (times[times.len() / 2], times[times.len() * 99 / 100]);
+                let rate = times.len() as f64 / whole.as_secs_f64();
+                let (median, p99) = (median.as_micros(), p99.as_micros());
+                writeln!(out, "{name:<44} {median:>5} us {p99:>5} us {rate:>9.0}")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Subject {
+    name: &'static str,
+    gate: Gate,
+    rules: Option<Arc<StoreRules>>,
+    calls: usize,
+}
+
+fn subjects(folder: &Path, callers: usize, effect: Effect) -> Vec<Subject> {
+    let fresh =
+        |name: &str| Address::Sqlite(folder.join(format!("{name}-{callers}-{effect}/haft.db")));
+    let mut all = vec![
+        Subject {
+            name: "memory",
+            gate: gate(Arc::new(MemoryLedger::default()), None, effect),
+            rules: None,
+            calls: CALLS,
+        },
+        stored("sqlite, early", &fresh("early"), Answering::Early, folder, effect, CALLS),
+        stored(
+            "sqlite, after commit",
+            &fresh("after"),
+            Answering::AfterCommit,
+            folder,
+            effect,
+            CALLS,
+        ),
+    ];
+    if let Some(url) = postgres() {
+        let address = Address::Postgres(url);
+        all.push(stored("postgres", &address, Answering::Early, folder, effect, CALLS / 10));
+    }
+    all
+}
+
+fn stored(
+    name: &'static str,
+    address: &Address,
+    answering: Answering,
+    folder: &Path,
+    effect: Effect,
+    calls: usize,
+) -> Subject {
+    let place = Place::new(address.clone());
+    let rules = Arc::new(StoreRules::new(place.clone(), folder, &folder.join("state")));
+    let ledger = Arc::new(StoreLedger::new(place, answering));
+    Subject { name, gate: gate(ledger, Some(rules.clone()), effect), rules: Some(rules), calls }
+}
+
+fn gate(ledger: Arc<dyn Ledger>, rules: Option<Arc<StoreRules>>, effect: Effect) -> Gate {
+    let registry = Registry::default();
+    let schema = Schema::from_value(json!({"type": "object"})).expect("a schema");
+    let mut spec = ToolSpec::declared("bench", "small", "says something", schema);
+    spec.effect = effect;
+    registry.register(Small(spec)).expect("a good name");
+    let gate = Gate::builder(registry).ledger(ledger);
+    match rules {
+        Some(rules) => gate.saved_rules(rules).build(),
+        None => gate.build(),
+    }
+}
+
+struct Small(ToolSpec);
+
+impl Tool for Small {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn access(&self, _: &serde_json::Value) -> Result<Vec<haft_core::Access>, ToolError> {
+        Ok(Vec::new())
+    }
+
+    fn call(&self, _: Call) -> BoxFuture<'_, Result<Reply, ToolError>> {
+        Box::pin(std::future::ready(Ok(Reply::text("done"))))
+    }
+}
+
+fn measure(runtime: &Runtime, subject: &Subject, callers: usize) -> (Vec<Duration>, Duration) {
+    runtime.block_on(async {
+        if let Some(rules) = &subject.rules {
+            let remember = Remember {
+                rules: vec!["small".to_owned()],
+                scope: Scope::Project,
+                expires_ms: None,
+            };
+            rules.save("bench", "Ann", &remember).await.expect("kept");
+        }
+        let began = Instant::now();
+        let each = subject.calls / callers;
+        let call = |gate: Gate| async move {
+            let mut times = Vec::with_capacity(each);
+            for _ in 0..each {
+                let began = Instant::now();
+                let input = json!({"name": "Ada"});
+                let outcome =
+                    gate.call(CallRequest::new("small", input, Context::new("bench"))).await;
+                assert!(outcome.is_ok() && outcome.metadata.is_empty(), "{outcome:?}");
+                times.push(began.elapsed());
+            }
+            times
+        };
+        let tasks: Vec<_> =
+            (0..callers).map(|_| tokio::spawn(call(subject.gate.clone()))).collect();
+        let mut times = Vec::new();
+        for task in tasks {
+            times.extend(task.await.expect("no panic"));
+        }
+        (times, began.elapsed())
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one door of this bench to the environment")]
+fn postgres() -> Option<String> {
+    std::env::var("HAFT_TEST_POSTGRES").ok().filter(|url| !url.is_empty())
+}

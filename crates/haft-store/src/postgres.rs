@@ -1,0 +1,160 @@
+//! A store in a database of PostgreSQL, in a schema of its own called `haft`. Several machines may share it.
+
+mod faults;
+mod opening;
+
+use std::{error::Error, sync::Arc, time::Duration};
+
+use deadpool_postgres::{Object, Pool};
+use haft_core::ToolError;
+use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
+
+use self::faults::Faults;
+use crate::value::{Cell, Row, Value};
+
+/// How long the server may take for anything: a statement, a lock, a connection.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The server gives up before we do, so that it says why.
+const LAST: Duration = Duration::from_secs(8);
+
+pub(crate) struct Postgres {
+    pool: Pool,
+    /// The address as it may be shown.
+    shown: String,
+}
+
+/// A connection with a transaction on it. Dropped before its commit it is closed, because what was begun on it must not
+/// reach whoever has it next.
+pub(crate) struct Begun {
+    home: Arc<Postgres>,
+    client: Option<Object>,
+}
+
+impl Postgres {
+    pub(crate) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    fn faults(&self) -> Faults<'_> {
+        Faults(&self.shown)
+    }
+
+    async fn client(&self) -> Result<Object, ToolError> {
+        self.pool.get().await.map_err(|error| self.faults().of_pool(error))
+    }
+
+    /// Begins a transaction; on a connection that turns out to be dead, on another one.
+    pub(crate) async fn begin(
+        self: &Arc<Self>,
+        statement: &'static str,
+    ) -> Result<Begun, ToolError> {
+        loop {
+            let client = self.client().await?;
+            let begun = self.patiently(client.batch_execute(statement)).await;
+            match begun {
+                Ok(()) => return Ok(Begun { home: self.clone(), client: Some(client) }),
+                // A server that was started anew has closed all of them; a new one that fails is told by the pool.
+                Err(_) if client.is_closed() => drop(Object::take(client)),
+                Err(error) => {
+                    drop(Object::take(client));
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    async fn patiently<T>(
+        &self,
+        work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, ToolError> {
+        match tokio::time::timeout(LAST, work).await {
+            Ok(done) => done.map_err(|error| self.faults().of(error)),
+            Err(_) => Err(self.faults().silent()),
+        }
+    }
+}
+
+impl Begun {
+    fn client(&self) -> &Object {
+        self.client.as_ref().expect("it is given back at the end only")
+    }
+
+    pub(crate) async fn execute(
+        &mut self,
+        sql: &'static str,
+        values: &[Value<'_>],
+    ) -> Result<u64, ToolError> {
+        let client = self.client();
+        let work = async {
+            let statement = client.prepare_cached(sql).await?;
+            client.execute(&statement, &parameters(values)).await
+        };
+        self.home.patiently(work).await
+    }
+
+    pub(crate) async fn query(
+        &mut self,
+        sql: &'static str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, ToolError> {
+        let client = self.client();
+        let work = async {
+            let statement = client.prepare_cached(sql).await?;
+            let rows = client.query(&statement, &parameters(values)).await?;
+            rows.iter().map(row).collect()
+        };
+        self.home.patiently(work).await
+    }
+
+    /// Only then may somebody else have the connection.
+    pub(crate) async fn commit(mut self) -> Result<(), ToolError> {
+        self.home.patiently(self.client().batch_execute("COMMIT")).await?;
+        self.client = None;
+        Ok(())
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take() {
+            drop(Object::take(client));
+        }
+    }
+}
+
+fn parameters<'a>(values: &'a [Value<'_>]) -> Vec<&'a (dyn ToSql + Sync)> {
+    values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
+}
+
+fn row(row: &tokio_postgres::Row) -> Result<Row, tokio_postgres::Error> {
+    let cell = |(index, column): (usize, &tokio_postgres::Column)| {
+        if *column.type_() == Type::INT8 {
+            let number: Option<i64> = row.try_get(index)?;
+            return Ok(number.map_or(Cell::Nothing, Cell::Integer));
+        }
+        let text: Option<String> = row.try_get(index)?;
+        Ok(text.map_or(Cell::Nothing, Cell::Text))
+    };
+    row.columns().iter().enumerate().map(cell).collect::<Result<_, _>>().map(Row)
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        match self {
+            Self::Integer(number) => number.to_sql(kind, out),
+            Self::Text(text) => text.to_sql(kind, out),
+            Self::Nothing => Ok(IsNull::Yes),
+        }
+    }
+
+    /// Which it is the server finds out: there are no others.
+    fn accepts(kind: &Type) -> bool {
+        matches!(*kind, Type::INT8 | Type::TEXT)
+    }
+
+    to_sql_checked!();
+}

@@ -1,0 +1,102 @@
+//! A fresh store of each engine for a test.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use haft_core::LedgerEntry;
+use haft_store::{Address, Answering, Place, StoreLedger, StoreRules};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio_postgres::NoTls;
+
+/// A store nobody else uses.
+pub(crate) struct Fresh {
+    pub(crate) folder: TempDir,
+    pub(crate) address: Address,
+}
+
+/// One of each engine that is there. Without PostgreSQL only SQLite is tested, except in CI, where that is a failure.
+pub(crate) async fn each() -> Vec<Fresh> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let address = Address::Sqlite(folder.path().join("project/.haft/haft.db"));
+    let mut stores = vec![Fresh { folder, address }];
+    if let Some(server) = server() {
+        stores.push(database(&server).await);
+    }
+    stores
+}
+
+/// A database of its own, if there is a server.
+pub(crate) async fn postgres() -> Option<Fresh> {
+    Some(database(&server()?).await)
+}
+
+async fn database(server: &str) -> Fresh {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("test_{}_{number}", std::process::id());
+    run(server, &format!("DROP DATABASE IF EXISTS {name}")).await;
+    run(server, &format!("CREATE DATABASE {name}")).await;
+    let (before, _) = server.rsplit_once('/').expect("an address of a database");
+    let address = Address::Postgres(format!("{before}/{name}"));
+    Fresh { folder: tempfile::tempdir().expect("a folder"), address }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one door of these tests to the environment")]
+fn server() -> Option<String> {
+    let server = std::env::var("HAFT_TEST_POSTGRES").ok().filter(|url| !url.is_empty());
+    let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    assert!(server.is_some() || !is_ci, "in CI there has to be a PostgreSQL");
+    server
+}
+
+/// Says something to a server behind haft's back.
+pub(crate) async fn run(url: &str, sql: &str) {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("it is reached");
+    tokio::spawn(connection);
+    client.batch_execute(sql).await.expect(sql);
+}
+
+impl Fresh {
+    /// As another process would have it.
+    pub(crate) fn ledger(&self) -> Arc<StoreLedger> {
+        Arc::new(StoreLedger::new(Place::new(self.address.clone()), Answering::Early))
+    }
+
+    pub(crate) fn rules(&self, workspace: &str) -> StoreRules {
+        let (place, folder) = (Place::new(self.address.clone()), self.folder.path());
+        StoreRules::new(place, &folder.join(workspace), &folder.join("state/haft"))
+    }
+
+    /// Changes something behind haft's back.
+    pub(crate) async fn tamper(&self, sql: &str) {
+        match &self.address {
+            Address::Sqlite(path) => {
+                let connection = rusqlite::Connection::open(path).expect("it opens");
+                connection.execute_batch(sql).expect(sql);
+            }
+            Address::Postgres(url) => run(url, &format!("SET search_path TO haft; {sql}")).await,
+        }
+    }
+}
+
+pub(crate) fn entry(number: u64, effect: &str) -> LedgerEntry {
+    serde_json::from_value(json!({
+        "call_id": format!("call_{number}"), "session": format!("s\u{0}{}", number % 2), "agents": [],
+        "parent": null, "tool": if effect == "read" { "read" } else { "write" }, "effect": effect,
+        "input": {"path": format!("ä\u{0}{number}")}, "repairs": [], "accesses": [], "decision": null,
+        "verdict": null, "error": if number == 3 { json!("timeout") } else { json!(null) },
+        "output_sha256": "", "began_ms": 1000 + number, "ms": number
+    }))
+    .expect("an entry")
+}
+
+pub(crate) fn change(number: u64) -> LedgerEntry {
+    entry(number, "write")
+}
+
+pub(crate) fn look(number: u64) -> LedgerEntry {
+    entry(number, "read")
+}

@@ -1,0 +1,207 @@
+//! Real processes on one store when things go wrong: many at once, killed ones, a full disk, a store that cannot be written.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::{Value, json};
+
+use super::{recorded, usual};
+use crate::{house::House, mcp_stdio::Client};
+
+fn write(client: &mut Client, id: u64, name: &str) {
+    client.call(id, "write", json!({"path": format!("{name}.txt"), "content": name}));
+}
+
+/// What the answer to a call says beside its text.
+fn is_recorded(answer: &Value) -> bool {
+    assert_eq!(answer["result"]["isError"], json!(false), "{answer}");
+    !answer.to_string().contains("not_recorded")
+}
+
+#[test]
+fn servers_that_write_at_once_lose_no_call_and_are_never_told_of_locks() {
+    const CALLS: u64 = 150;
+    let house = House::new();
+    let mut clients = [0, 1, 2].map(|_| Client::introduced(&house, json!({})));
+    for (number, client) in clients.iter_mut().enumerate() {
+        for id in 0..CALLS {
+            // Several are on their way at once: nobody waits for an answer before the next one.
+            if id % 3 == 0 {
+                client.call(id, "hello", json!({"name": "Ada"}));
+            } else {
+                write(client, id, &format!("{number}-{id}"));
+            }
+        }
+        client.close();
+    }
+    for client in &mut clients {
+        let answers = client.rest();
+        assert_eq!(answers.len() as u64, CALLS);
+        assert!(answers.iter().all(is_recorded), "{answers:?}");
+        assert!(client.exit().success());
+    }
+    let ids: BTreeSet<String> =
+        recorded(&usual(&house)).into_iter().map(|entry| entry.call_id).collect();
+    assert_eq!(ids.len() as u64, 3 * CALLS);
+}
+
+#[test]
+fn a_killed_server_leaves_a_whole_chain_with_every_change_that_was_answered() {
+    for round in 0..12 {
+        let house = House::new();
+        let mut client = Client::introduced(&house, json!({}));
+        let total = 40_u64;
+        for id in 0..total {
+            write(&mut client, id, &id.to_string());
+        }
+        // In the middle of it: each round a little later.
+        let mut answered = Vec::new();
+        for _ in 0..=round * 3 {
+            answered.push(client.next());
+        }
+        client.kill();
+        assert!(answered.iter().all(is_recorded));
+        let written: BTreeSet<String> = recorded(&usual(&house))
+            .iter()
+            .filter_map(|entry| Some(entry.input.get("path")?.as_str()?.to_owned()))
+            .collect();
+        for answer in &answered {
+            let name = format!("{}.txt", answer["id"]);
+            assert!(written.contains(&name), "{name} was answered: {written:?}");
+        }
+        // And whoever comes next goes on.
+        house.run(&["hello", "Ada"]);
+        assert_eq!(recorded(&usual(&house)).len(), written.len() + 1);
+    }
+}
+
+/// A file system of a few hundred kilobytes; only root can have one.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn new(house: &House) -> Option<Self> {
+        let place = house.path("small");
+        fs::create_dir(&place).expect("made");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"]).arg(&place);
+        mount.output().is_ok_and(|output| output.status.success()).then_some(Self(place))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+fn told(house: &House, store: &Path) -> Option<String> {
+    let outcome = house.run(&["hello", "Ada", "--json", "--store", &store.display().to_string()]);
+    let outcome = outcome.json();
+    assert_eq!(outcome["content"], "Hello, Ada!", "the call works: {outcome}");
+    outcome["metadata"]["not_recorded"].as_str().map(str::to_owned)
+}
+
+#[test]
+fn on_a_full_disk_calls_work_and_what_was_recorded_stays_whole() {
+    let house = House::new();
+    let Some(disk) = SmallDisk::new(&house) else {
+        // Without root: no file may grow beyond a few pages.
+        let store = house.path("small/haft.db");
+        let line = "ulimit -f 100; exec \"$@\"";
+        let haft = env!("CARGO_BIN_EXE_haft");
+        let mut command = Command::new("bash");
+        command.args(["-c", line, "-", haft, "hello", "Ada", "--store"]).arg(&store);
+        let ran = command.current_dir(house.path("project")).output().expect("it runs");
+        return assert!(String::from_utf8_lossy(&ran.stdout).contains("Hello, Ada!"), "{ran:?}");
+    };
+    let store = disk.0.join("haft.db");
+    let mut calls = 0;
+    let full = loop {
+        match told(&house, &store) {
+            None => calls += 1,
+            Some(told) => break told,
+        }
+        assert!(calls < 1_000, "the disk does not fill");
+    };
+    assert!(calls > 0 && full.contains("the store"), "{calls}: {full}");
+    let room = fs::read_dir(&disk.0).expect("there").count();
+    assert!(room >= 1);
+    // With room again it goes on where it was.
+    let grown = Command::new("mount").args(["-o", "remount,size=4m"]).arg(&disk.0).status();
+    assert!(grown.is_ok_and(|status| status.success()));
+    assert_eq!(told(&house, &store), None);
+    assert_eq!(recorded(&store).len(), calls + 1);
+}
+
+#[test]
+fn a_store_that_cannot_be_written_is_told_and_nothing_is_changed() {
+    let house = House::new();
+    house.run(&["hello", "Ada"]);
+    let store = usual(&house);
+    let folder = store.parent().expect("a folder").to_owned();
+    let is_closed = close(&folder);
+    if is_closed {
+        let told = told(&house, &store).expect("it is told");
+        assert!(told.contains("cannot be"), "{told}");
+        open(&folder);
+    }
+    assert_eq!(recorded(&store).len(), 1);
+}
+
+/// Whether nobody can write there now. Permissions do not stop root; a file system that is read-only does.
+fn close(folder: &Path) -> bool {
+    let mount = |options: &[&str]| {
+        let mut mount = Command::new("mount");
+        mount.args(options).arg(folder);
+        mount.output().is_ok_and(|output| output.status.success())
+    };
+    let path = folder.display().to_string();
+    let is_bound = mount(&["--bind", &path]) && mount(&["-o", "remount,bind,ro"]);
+    if is_bound {
+        return true;
+    }
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o500)).expect("ours");
+    fs::write(folder.join("probe"), "").is_err()
+}
+
+fn open(folder: &Path) {
+    let _ = Command::new("umount").arg("-l").arg(folder).output();
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).expect("ours");
+}
+
+#[test]
+fn a_damaged_store_is_reported_with_the_way_out_of_it() {
+    let house = House::new();
+    for _ in 0..30 {
+        house.run(&["hello", "Ada"]);
+    }
+    let backup = house.path("backup.db");
+    let backup = backup.to_str().expect("it is UTF-8");
+    assert_eq!(house.run(&["store", "backup", backup]).code, 0);
+    let whole = fs::read(backup).expect("there");
+    let store = usual(&house);
+    for damage in ["cut", "torn"] {
+        let mut broken = whole.clone();
+        if damage == "cut" {
+            broken.truncate(whole.len() / 2);
+        } else {
+            broken[whole.len() / 2..].fill(0x5A);
+        }
+        for end in ["-wal", "-shm"] {
+            let _ = fs::remove_file(format!("{}{end}", store.display()));
+        }
+        fs::write(&store, &broken).expect("written");
+        let checked = house.run(&["store", "check"]);
+        assert!(matches!(checked.code, 4 | 10), "{damage}: {checked:?}");
+        assert!(checked.err.contains("haft store restore"), "{damage}: {checked:?}");
+        let restored = house.run(&["store", "restore", backup]);
+        assert_eq!(restored.code, 0, "{restored:?}");
+        assert!(restored.out.contains("what was there is"), "{restored:?}");
+        assert_eq!(recorded(&store).len(), 30, "{damage}");
+    }
+}

@@ -1,0 +1,130 @@
+//! A real PostgreSQL for the tests: its own data, on a port of this machine that was free, gone when the tests are over.
+
+use std::{
+    fs,
+    net::{TcpListener, TcpStream},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::shell;
+
+/// Where the tests look for its address.
+pub(crate) const VARIABLE: &str = "HAFT_TEST_POSTGRES";
+/// Debian keeps the programs of each version apart and puts none of them on the path.
+const VERSIONS: &str = "/usr/lib/postgresql";
+/// It starts in a second; a busy machine takes longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server. It ends with this.
+pub(crate) struct Server {
+    child: Child,
+    data: PathBuf,
+    pub(crate) url: String,
+}
+
+impl Server {
+    /// Starts one, or says why there is none.
+    pub(crate) fn start() -> Result<Self> {
+        let programs = programs().context("PostgreSQL is not installed")?;
+        let owner = owner()?;
+        let data = make_room(owner)?;
+        let initdb = programs.join("initdb");
+        let mut made = owned(Command::new(initdb), owner);
+        made.args(["--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-locale"]);
+        made.args(["--no-sync", "-D"]).arg(&data).stdout(Stdio::null());
+        if !made.status().context("initdb could not be started")?.success() {
+            bail!("initdb failed in {}", data.display());
+        }
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let mut server = owned(Command::new(programs.join("postgres")), owner);
+        server.arg("-D").arg(&data).args(["-c", "listen_addresses=127.0.0.1"]);
+        server.args(["-c", "unix_socket_directories=", "-c", &format!("port={port}")]);
+        let log = fs::File::create(data.with_extension("log"))?;
+        server.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let child = server.spawn().context("postgres could not be started")?;
+        let url = format!("postgres://postgres@127.0.0.1:{port}/postgres");
+        let server = Self { child, data, url };
+        server.wait(port)?;
+        Ok(server)
+    }
+
+    fn wait(&self, port: u16) -> Result<()> {
+        let began = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if began.elapsed() > PATIENCE {
+                bail!("it does not listen; see {}", self.data.with_extension("log").display());
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // SIGINT is its quick and orderly end; what is in it is worth nothing.
+        let _ = shell::run(&["kill", "-INT", &self.child.id().to_string()]);
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.data);
+        let _ = fs::remove_file(self.data.with_extension("log"));
+    }
+}
+
+/// The newest version that is installed.
+fn programs() -> Option<PathBuf> {
+    let versions = fs::read_dir(VERSIONS).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let newest =
+        versions.filter(|path| path.join("bin/initdb").is_file()).max_by_key(|it| number(it));
+    newest.map(|path| path.join("bin"))
+}
+
+/// It refuses to run as root; then it runs as the user that its package made.
+fn owner() -> Result<Option<(u32, u32)>> {
+    let id = |words: &[&str]| -> Result<u32> { Ok(shell::capture(words)?.trim().parse()?) };
+    if id(&["id", "-u"])? != 0 {
+        return Ok(None);
+    }
+    Ok(Some((id(&["id", "-u", "postgres"])?, id(&["id", "-g", "postgres"])?)))
+}
+
+fn owned(mut command: Command, owner: Option<(u32, u32)>) -> Command {
+    if let Some((user, group)) = owner {
+        command.uid(user).gid(group);
+    }
+    command.current_dir("/");
+    command
+}
+
+fn make_room(owner: Option<(u32, u32)>) -> Result<PathBuf> {
+    let tools = shell::root().join("target/tools");
+    fs::create_dir_all(&tools)?;
+    let data = tools.join(format!("postgres-{}", std::process::id()));
+    fs::create_dir(&data)?;
+    if let Some((user, group)) = owner {
+        std::os::unix::fs::chown(&data, Some(user), Some(group))?;
+    }
+    Ok(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_listens_and_leaves_nothing_behind() {
+        // Where it is not installed, `setup` has said so, and in CI that was a failure.
+        let Some(_) = programs() else { return assert!(Server::start().is_err()) };
+        let server = Server::start().expect("it starts");
+        let (data, url) = (server.data.clone(), server.url.clone());
+        assert!(url.starts_with("postgres://postgres@127.0.0.1:"), "{url}");
+        assert!(data.join("PG_VERSION").is_file());
+        drop(server);
+        assert!(!data.exists());
+    }
+}
