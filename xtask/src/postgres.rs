@@ -102,9 +102,8 @@ fn owned(mut command: Command, owner: Option<(u32, u32)>) -> Command {
 }
 
 fn make_room(owner: Option<(u32, u32)>) -> Result<PathBuf> {
-    let tools = shell::root().join("target/tools");
-    fs::create_dir_all(&tools)?;
-    let data = tools.join(format!("postgres-{}", std::process::id()));
+    // Not below the project: the server's own user may not be let into the folders above it.
+    let data = Path::new("/tmp").join(format!("haft-postgres-{}", std::process::id()));
     fs::create_dir(&data)?;
     if let Some((user, group)) = owner {
         std::os::unix::fs::chown(&data, Some(user), Some(group))?;
