@@ -83,9 +83,11 @@ fn a_whole_chain_gives_an_anchor_and_a_broken_one_says_where() {
 #[test]
 fn an_export_is_lines_of_json_that_anybody_can_verify() {
     let house = busy_house();
-    let exported = house.run(&["ledger", "export"]);
+    // As it is: a hash is about bytes.
+    let exported = house.haft(&["ledger", "export"]).output().expect("haft runs").stdout;
+    let exported = String::from_utf8(exported).expect("it is UTF-8");
     let lines: Vec<Value> =
-        exported.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        exported.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(lines.iter().map(|line| line["seq"].clone()).collect::<Vec<_>>(), [1, 2, 3, 4]);
     assert_eq!(lines[2]["entry"]["tool"], "write");
     // By hand: the hash before and the bytes of the entry.
@@ -100,7 +102,7 @@ for line in sys.stdin:
 print('whole')
 "#;
     let file = house.path("export.jsonl");
-    fs::write(&file, &exported.out).expect("written");
+    fs::write(&file, &exported).expect("written");
     let mut python = std::process::Command::new("python3");
     python.arg("-c").arg(script).stdin(fs::File::open(file).expect("there"));
     let output = python.output().expect("python runs");
