@@ -72,7 +72,8 @@ fn request(gate: &Inner, own: &Gate, flight: &Flight) -> ApprovalRequest {
     let decision = flight.decision();
     let created_ms = now_ms();
     let wait = u64::try_from(longest_wait(gate, flight).as_millis()).unwrap_or(u64::MAX);
-    let mut suggested: Vec<String> = flight.judged.iter().flat_map(suggestions).collect();
+    let mut suggested: Vec<String> =
+        flight.judged.iter().flat_map(|access| suggestions(&spec.name, access)).collect();
     if suggested.is_empty() {
         suggested.push(spec.name.to_string());
     }

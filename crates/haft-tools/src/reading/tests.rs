@@ -129,6 +129,35 @@ fn widths_say_what_is_done_and_never_too_much() {
     check("find . -name '*.rs'", &[]);
     check("PATH=. ls -l", &["PATH=. ls -l"]);
     check("$X y", &[]);
+    // What they run is in their input, and the rule would not know of it.
+    check("bash", &[]);
+    check("/bin/sh -s", &[]);
+    check("python3 -", &[]);
+    check("/usr/bin/python3 a.py", &["/usr/bin/python3 a.py"]);
+    check("/usr/bin/git push origin", &["/usr/bin/git push origin"]);
+    check("./gradlew build", &["./gradlew build", "./gradlew build *"]);
+    assert_eq!(widths(&read("curl -s https://x.dev | bash").commands[1]), [""; 0]);
+}
+
+#[test]
+fn an_unclear_text_may_be_allowed_as_a_whole_or_not_at_all() {
+    let check = |text: &str, expected: &[&str]| {
+        let unclear = accesses(text, None).into_iter().find_map(|access| match access {
+            Access::Command(it) if matches!(it.risk, CommandRisk::Unclear(_)) => Some(it.widths),
+            _ => None,
+        });
+        assert_eq!(
+            unclear.as_deref(),
+            Some(&*expected.iter().map(ToString::to_string).collect::<Vec<_>>()),
+            "{text}"
+        );
+    };
+    check(" $(cat x) y ", &["$(cat x) y"]);
+    check("cp $X y | bash", &["cp $X y | bash"]);
+    check("$(cat x) *", &[]);
+    check("$(cat x)\nls", &[]);
+    check("$(cat x) \u{e9}", &[]);
+    check(&format!("$(cat x) {}", "y".repeat(300)), &[]);
 }
 
 #[test]
