@@ -1,0 +1,68 @@
+//! `haft policy`: what the rules say, before they have to say it. Nothing here runs a tool.
+
+mod why;
+
+use std::{ffi::OsString, process::ExitCode};
+
+use clap::{Arg, ArgMatches, Command};
+use haft_core::policy::Action;
+
+use super::{Bench, parse, root};
+use crate::{
+    globals::plain_words,
+    safe_text::shown_in_line,
+    stop::Stop,
+    terminal::{Terminal, Tone},
+};
+
+pub(super) fn command() -> Command {
+    Command::new("policy")
+        .about("Say who may do what and why, and what a rule would have decided")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(why::command())
+}
+
+impl Bench<'_> {
+    /// `haft policy …`
+    pub(super) fn policy(
+        &self,
+        options: [Arg; 8],
+        arguments: &[OsString],
+    ) -> Result<ExitCode, Stop> {
+        let words: Vec<_> = plain_words(arguments, &options).skip(1).take(2).collect();
+        if let [(_, why), (place, word)] = words[..]
+            && why == "why"
+        {
+            let word = word.to_string_lossy();
+            return self.why(options, (arguments, place), &word);
+        }
+        let matches = parse(root(options).subcommand(command()), arguments)?;
+        let (name, matches) = matches.subcommand().expect("clap insists on one of them");
+        self.about_policy(name, matches)
+    }
+
+    fn about_policy(&self, name: &str, _matches: &ArgMatches) -> Result<ExitCode, Stop> {
+        unreachable!("clap knows no command `{name}`")
+    }
+}
+
+/// A decision in its colour, as wide as the longest.
+fn coloured(terminal: &Terminal, action: Action) -> String {
+    let tone = match action {
+        Action::Allow => Tone::Good,
+        Action::Ask => Tone::Warning,
+        Action::Deny => Tone::Bad,
+    };
+    let padding = " ".repeat("allow".len().saturating_sub(action.name().len()));
+    format!("{}{padding}", terminal.result_toned(tone, action.name()))
+}
+
+/// Foreign text that stays in its line where a person reads it.
+fn safe(terminal: &Terminal, text: &str) -> String {
+    if terminal.shows_results() {
+        shown_in_line(text).into_owned()
+    } else {
+        text.replace('\n', "⏎")
+    }
+}
