@@ -2,6 +2,7 @@
 //! decision with its reason and the smallest change that would alter it out. Pure; the gate asks it, and so does
 //! every capability when it opens something.
 
+mod findings;
 mod mode;
 pub(crate) mod pattern;
 mod profile;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use self::mode::By;
 pub(crate) use self::rule::suggestions;
 pub use self::{
+    findings::{Finding, FindingKind, Known},
     mode::Mode,
     profile::{Profile, Profiles},
     rule::{Action, Places, Rule, RuleError, Source},
@@ -57,6 +59,19 @@ pub struct Layer {
     pub trusted: bool,
 }
 
+impl LayerKind {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::BuiltIn => "built-in",
+            Self::User => "user",
+            Self::Project => "project",
+            Self::Session => "session",
+        }
+    }
+}
+
 impl Layer {
     /// A layer that says nothing yet.
     pub fn new(kind: LayerKind, file: &str) -> Self {
@@ -71,8 +86,13 @@ impl Layer {
     }
 
     /// Whether an `allow` written here lets something run that would be asked for otherwise.
-    fn may_grant(&self) -> bool {
+    pub fn may_grant(&self) -> bool {
         self.kind != LayerKind::Project || self.trusted
+    }
+
+    /// Whether a rule that is written here is heard at all.
+    pub fn is_in_force(&self, rule: &Rule) -> bool {
+        rule.action != Action::Allow || self.may_grant()
     }
 
     fn rules_for<'a>(&'a self, agent: Option<&'a str>) -> impl Iterator<Item = &'a Rule> {
@@ -473,7 +493,7 @@ impl Policy {
                 if layer.kind != LayerKind::BuiltIn {
                     warnings.extend(rule.lint(names.clone()));
                 }
-                if rule.action == Action::Allow && !layer.may_grant() {
+                if !layer.is_in_force(rule) {
                     warnings.push(format!(
                         "{}: `{}` is not in force: a project may only narrow until you trust it; \
                          add its folder to `trust` in your own config to change that",

@@ -30,7 +30,7 @@ mod witness;
 mod words;
 mod wrappers;
 
-pub use widths::widths;
+pub use widths::{is_too_wide, widths};
 
 /// Longer texts are not read: nobody could judge them, and the reader must be quick.
 const LONGEST: usize = 64 << 10;

@@ -85,9 +85,9 @@ pub struct Rule {
     /// Where it was written.
     pub source: Source,
     #[serde(skip)]
-    name: String,
+    pub(super) name: String,
     #[serde(skip)]
-    argument: Option<String>,
+    pub(super) argument: Option<String>,
 }
 
 /// A rule as records have it.
@@ -200,16 +200,22 @@ impl Rule {
 
     /// A warning when no known tool answers to the rule's name.
     pub(crate) fn lint<'a>(&self, tools: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
-        let is_verb = self.argument.is_some() && VERBS.contains(&self.name.as_str());
-        if is_verb || tools.clone().any(|tool| pattern::wildcard(&self.name, tool)) {
-            return None;
-        }
-        let near = did_you_mean(&nearest(&self.name, tools));
-        let near = if near.is_empty() { String::new() } else { format!("; {near}") };
+        let near = self.fits_no_tool(tools)?;
+        let near = if near.is_empty() { near } else { format!("; {near}") };
         Some(format!(
             "{}: the {} rule `{}` matches no tool{near}",
             self.source, self.action, self.text
         ))
+    }
+
+    /// The names that may have been meant, when no known tool answers to the rule's.
+    pub(super) fn fits_no_tool<'a>(
+        &self,
+        tools: impl Iterator<Item = &'a str> + Clone,
+    ) -> Option<String> {
+        let is_verb = self.argument.is_some() && VERBS.contains(&self.name.as_str());
+        let is_known = is_verb || tools.clone().any(|tool| pattern::wildcard(&self.name, tool));
+        (!is_known).then(|| did_you_mean(&nearest(&self.name, tools)))
     }
 }
 
@@ -220,7 +226,7 @@ impl fmt::Display for Rule {
 }
 
 /// The names that stand for a kind of access in rules with an argument.
-const VERBS: &[&str] = &["read", "write", "bash", "web_fetch"];
+pub(super) const VERBS: &[&str] = &["read", "write", "bash", "web_fetch"];
 
 fn verb(access: &Access) -> Option<&'static str> {
     match access {

@@ -140,6 +140,37 @@ fn widths_say_what_is_done_and_never_too_much() {
 }
 
 #[test]
+fn a_pattern_that_stands_for_anything_is_too_wide() {
+    for wide in
+        ["*", "git *", "git*", "python3 *", "/usr/bin/env *", "bash -c *", "sudo -n *", "npm run *"]
+    {
+        assert!(is_too_wide(wide), "{wide}");
+    }
+    for narrow in [
+        "git log *",
+        "python3 build.py *",
+        "cargo test *",
+        "make",
+        "bash",
+        "pytest *",
+        "npm run test *",
+    ] {
+        assert!(!is_too_wide(narrow), "{narrow}");
+    }
+    // Whatever is offered is not too wide.
+    for text in [
+        "git commit -m x",
+        "cargo test -p x",
+        "docker compose up -d",
+        "pytest -x tests",
+        "npm run test -- --watch",
+    ] {
+        let offered = widths(&read(text).commands[0]);
+        assert!(offered.iter().all(|pattern| !is_too_wide(pattern)), "{offered:?}");
+    }
+}
+
+#[test]
 fn an_unclear_text_may_be_allowed_as_a_whole_or_not_at_all() {
     let check = |text: &str, expected: &[&str]| {
         let unclear = accesses(text, None).into_iter().find_map(|access| match access {

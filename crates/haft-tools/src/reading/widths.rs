@@ -275,6 +275,20 @@ pub fn widths(command: &Command) -> Vec<String> {
     found
 }
 
+/// Whether a pattern for commands would allow programs that do whatever their arguments say, so that it is never offered.
+pub fn is_too_wide(pattern: &str) -> bool {
+    let Some((head, _)) = pattern.split_once('*') else { return false };
+    let words: Vec<&str> = head.split_whitespace().filter(|word| !word.starts_with('-')).collect();
+    match words[..] {
+        [] => true,
+        [program] => arity(named(program)) > 1 || TOO_WIDE.contains(&named(program)),
+        [program, second] => {
+            TOO_WIDE_PAIRS.contains(&format!("{} {second}", named(program)).as_str())
+        }
+        _ => false,
+    }
+}
+
 /// Whether what it does comes from its input: `bash` in `curl … | bash` says nothing of what is run.
 fn is_told_by_input(words: &[Word]) -> bool {
     let mut texts = words.iter().map(|word| word.text.as_str());

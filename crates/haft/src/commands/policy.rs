@@ -1,11 +1,14 @@
 //! `haft policy`: what the rules say, before they have to say it. Nothing here runs a tool.
 
+mod check;
+mod list;
+mod revoke;
 mod why;
 
 use std::{ffi::OsString, process::ExitCode};
 
 use clap::{Arg, ArgMatches, Command};
-use haft_core::policy::Action;
+use haft_core::{SavedRule, policy::Action};
 
 use super::{Bench, parse, root};
 use crate::{
@@ -21,6 +24,9 @@ pub(super) fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(why::command())
+        .subcommand(list::command())
+        .subcommand(revoke::command())
+        .subcommand(check::command())
 }
 
 impl Bench<'_> {
@@ -42,9 +48,33 @@ impl Bench<'_> {
         self.about_policy(name, matches)
     }
 
-    fn about_policy(&self, name: &str, _matches: &ArgMatches) -> Result<ExitCode, Stop> {
-        unreachable!("clap knows no command `{name}`")
+    fn about_policy(&self, name: &str, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+        match name {
+            "list" => self.policy_list(matches),
+            "check" => self.policy_check(matches),
+            "revoke" => self.policy_revoke(matches),
+            _ => unreachable!("clap knows no command `{name}`"),
+        }
     }
+}
+
+/// A rule that somebody kept, as it is told of.
+fn told(saved: &SavedRule) -> String {
+    let SavedRule { rule, scope, by, saved_ms, expires_ms, .. } = saved;
+    let lapses = match expires_ms {
+        Some(expires) => format!(", lapses {}", moment(*expires)),
+        None => String::new(),
+    };
+    format!("allow `{rule}` ({scope}, kept by {by} {}{lapses})", moment(*saved_ms))
+}
+
+/// A time, where the person is.
+fn moment(ms: u64) -> String {
+    let time = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    time.map_or_else(
+        || "at no time that can be told".to_owned(),
+        |time| time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string(),
+    )
 }
 
 /// A decision in its colour, as wide as the longest.

@@ -17,6 +17,7 @@ mod mcp_stdio;
 mod pages;
 mod pipes;
 mod policy;
+mod policy_rules;
 mod policy_why;
 mod reading;
 mod shell;
