@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Access, BoxFuture, Decision, ErrorKind, ToolError, Verdict};
+use crate::{Access, BoxFuture, Decision, Effect, ErrorKind, Power, ToolError, Verdict};
 
 /// One call, after the fact. Free of secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +25,8 @@ pub struct LedgerEntry {
     pub parent: Option<String>,
     /// The tool, or the name that was asked for when there is none.
     pub tool: String,
+    /// How far the tool reaches; `read` when there is no such tool.
+    pub effect: Effect,
     /// The input as it ran; null when it could not be read.
     pub input: Value,
     /// What was mended in it.
@@ -43,6 +45,16 @@ pub struct LedgerEntry {
     pub began_ms: u64,
     /// How long it took.
     pub ms: u64,
+}
+
+impl LedgerEntry {
+    /// Whether the call can have changed nothing, here or elsewhere: it looked at files or at haft's own records, no more.
+    pub fn only_looked(&self) -> bool {
+        let is_look = |access: &Access| {
+            matches!(access.power(), Power::Free | Power::ReadFiles | Power::ReadStore)
+        };
+        self.effect == Effect::Read && self.accesses.iter().all(is_look)
+    }
 }
 
 /// Where entries go. Append only.
@@ -127,6 +139,7 @@ mod tests {
             agents: Vec::new(),
             parent: None,
             tool: "write".to_owned(),
+            effect: Effect::Write,
             input: json!({"content": content}),
             repairs: Vec::new(),
             accesses: Vec::new(),
@@ -152,5 +165,21 @@ mod tests {
         ledger.record(entry(5, &"x".repeat(9_000))).await.expect("recorded");
         ledger.record(entry(6, &"x".repeat(9_000))).await.expect("recorded");
         assert_eq!(ids(), ["6"], "the large ones do not add up");
+    }
+
+    #[test]
+    fn only_who_reads_files_has_changed_nothing() {
+        let mut looked = entry(1, "");
+        assert!(!looked.only_looked(), "the tool may write");
+        looked.effect = Effect::Read;
+        assert!(looked.only_looked());
+        looked.accesses = vec![Access::Read("a".into())];
+        assert!(looked.only_looked());
+        for access in
+            [Access::Write("a".into()), Access::Fetch("x.org".into()), Access::Run("ls".into())]
+        {
+            looked.accesses = vec![Access::Read("a".into()), access];
+            assert!(!looked.only_looked(), "{:?}", looked.accesses);
+        }
     }
 }

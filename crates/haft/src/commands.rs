@@ -3,10 +3,12 @@
 
 mod doctor;
 mod init;
+mod ledger;
 mod listing;
 mod mcp;
 mod pages;
 mod policy;
+mod store;
 
 use std::{ffi::OsString, io, path::PathBuf, process::ExitCode, sync::Arc};
 
@@ -29,6 +31,7 @@ use crate::{
     prompt::TerminalPrompt,
     reference, report, stdin,
     stop::Stop,
+    store::{Ending, furnish, scopes_at_terminal},
     terminal::{Label, Terminal},
     tool_command::ToolCommand,
 };
@@ -58,6 +61,12 @@ pub(crate) fn run(
         Some("init") => bench.init(&parse(root(options).subcommand(init::command()), arguments)?),
         Some("reference") => {
             bench.reference(&parse(root(options).subcommand(pages::command()), arguments)?)
+        }
+        Some("ledger") => {
+            bench.ledger(&parse(root(options).subcommand(ledger::command()), arguments)?)
+        }
+        Some("store") => {
+            bench.store(&parse(root(options).subcommand(store::command()), arguments)?)
         }
         Some("doctor") => {
             bench.doctor(&parse(root(options).subcommand(doctor::command()), arguments)?)
@@ -109,7 +118,7 @@ impl<'a> Bench<'a> {
     fn tool(
         &self,
         tool: &dyn Tool,
-        options: [Arg; 8],
+        options: [Arg; 9],
         arguments: &[OsString],
     ) -> Result<ExitCode, Stop> {
         let spec = tool.spec();
@@ -166,14 +175,15 @@ impl<'a> Bench<'a> {
 
     fn prompt(&self) -> TerminalPrompt {
         let Environment { user, colours, .. } = self.environment;
-        // No scopes: whatever this process would remember ends with it.
-        TerminalPrompt::new(self.terminal.clone(), user.clone(), *colours, Vec::new())
+        let scopes = scopes_at_terminal(self.environment);
+        TerminalPrompt::new(self.terminal.clone(), user.clone(), *colours, scopes)
     }
 
     fn gate(&self, mut settings: Settings, prompt: Arc<TerminalPrompt>) -> Result<Gate, ToolError> {
         let workspace = open_workspace(&mut settings, self.terminal)?;
         let programs = programs(self.environment, &settings, workspace.clone());
-        let gate = Gate::builder(self.registry.clone())
+        let gate = Gate::builder(self.registry.clone());
+        let gate = furnish(gate, self.environment, &settings, Ending::WithTheCall)
             .surroundings(settings.surroundings())
             .paths(workspace.clone())
             .service::<dyn Disk>(workspace)
@@ -384,7 +394,7 @@ fn with_program(arguments: &[OsString]) -> impl Iterator<Item = OsString> {
     std::iter::once(OsString::from("haft")).chain(arguments.iter().cloned())
 }
 
-fn root(options: [Arg; 8]) -> Command {
+fn root(options: [Arg; 9]) -> Command {
     Command::new("haft")
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)
@@ -436,13 +446,15 @@ fn bench_command() -> Command {
 }
 
 /// The commands that are no tools.
-fn own_commands() -> [Command; 10] {
+fn own_commands() -> [Command; 12] {
     [
         call_command(),
         listing::command(),
         policy::command(),
         mcp::command(),
         init::command(),
+        ledger::command(),
+        store::command(),
         doctor::command(),
         bench_command(),
         Command::new("completions").about("Print a completion script for your shell").arg(

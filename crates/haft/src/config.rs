@@ -6,6 +6,7 @@ mod container;
 mod file;
 pub(crate) mod keys;
 mod network;
+mod store;
 mod workspace;
 
 use std::{
@@ -21,6 +22,7 @@ use haft_exec::{Allowance, Around, ContainerSettings, NetworkSettings};
 
 pub(crate) use self::check::Checked;
 use self::file::{File, Place};
+pub(crate) use self::store::StoreSettings;
 use crate::{environment::Environment, globals::Globals};
 
 /// The machine owner's file. `$HAFT_ADMIN_CONFIG` names one more.
@@ -54,6 +56,8 @@ pub(crate) struct Settings {
     pub(crate) container: Arc<ContainerSettings>,
     /// How other machines are reached.
     pub(crate) network: NetworkSettings,
+    /// Where calls are recorded.
+    pub(crate) store: StoreSettings,
     /// The profile in force.
     pub(crate) profile: Option<String>,
     /// Whether any file has rules, so that looking for idle ones makes sense.
@@ -71,7 +75,8 @@ impl Settings {
         })?;
         let workspace = workspace::find(globals.workspace.as_deref(), &directory)?;
         let files = Files::read(globals, environment, &workspace)?;
-        let mut settings = files.settings(workspace, directory)?;
+        let store = store::settled(globals, &files.admin, &files.user, (&workspace, &directory))?;
+        let mut settings = files.settings(workspace, directory, store)?;
         settings.profile = chosen_profile(globals, &files)?;
         if let Some(profile) = &settings.profile {
             settings.policy.profiles.get(profile)?;
@@ -121,7 +126,12 @@ impl Files {
         Ok(Self { admin, user, project, session })
     }
 
-    fn settings(&self, workspace: PathBuf, directory: PathBuf) -> Result<Settings, ToolError> {
+    fn settings(
+        &self,
+        workspace: PathBuf,
+        directory: PathBuf,
+        store: StoreSettings,
+    ) -> Result<Settings, ToolError> {
         let project = self.project.iter().map(|project| {
             let mut layer = project.layer.clone();
             layer.trusted = self.trusts(&workspace);
@@ -156,6 +166,7 @@ impl Files {
             sandbox,
             container,
             network: network::settings(self.admin.iter().chain([&self.user])),
+            store,
             profile,
             has_rules,
         })

@@ -34,6 +34,7 @@ pub(crate) struct Globals {
     pub(crate) profile: Option<String>,
     pub(crate) agent: Option<String>,
     pub(crate) approve: Option<Mode>,
+    pub(crate) store: Option<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) format: Format,
     pub(crate) run: Run,
@@ -47,6 +48,7 @@ impl Globals {
             profile: matches.get_one("profile").cloned(),
             agent: matches.get_one("agent").cloned(),
             approve: matches.get_one("approve").copied(),
+            store: matches.get_one("store").cloned(),
             timeout: matches.get_one("timeout").copied(),
             format: if matches.get_flag("json") { Format::Json } else { Format::Text },
             run: if matches.get_flag("dry-run") { Run::Dry } else { Run::Real },
@@ -55,7 +57,7 @@ impl Globals {
 }
 
 /// The options as clap takes them.
-pub(crate) fn options() -> [Arg; 8] {
+pub(crate) fn options() -> [Arg; 9] {
     let valued = |name: &'static str, value: &'static str, help: &'static str| {
         option(name, help).value_name(value)
     };
@@ -74,6 +76,11 @@ pub(crate) fn options() -> [Arg; 8] {
             .value_parser(modes.try_map(|mode: String| mode.parse::<Mode>())),
         valued("config", "FILE", "Read this file instead of your own config.toml")
             .value_parser(value_parser!(PathBuf)),
+        valued(
+            "store",
+            "URL",
+            "Where calls and saved rules are kept: a file, or postgres://… [default: .haft/haft.db of the workspace]",
+        ),
         valued("timeout", "TIME", "Stop the call after this time, such as 30s or 1m30s")
             .value_parser(time),
         option("json", "Print the whole outcome as JSON").action(ArgAction::SetTrue),

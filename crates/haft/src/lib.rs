@@ -52,5 +52,8 @@ pub use haft_exec::{
 pub use haft_macros::tool;
 /// A registry as a server that speaks the Model Context Protocol.
 pub use haft_mcp as mcp;
+/// The ledger and the saved rules on disk.
+#[cfg(feature = "store")]
+pub use haft_store as store;
 /// The tools haft comes with.
 pub use haft_tools as catalogue;

@@ -17,6 +17,7 @@ mod report;
 mod safe_text;
 mod stdin;
 mod stop;
+mod store;
 mod terminal;
 mod tool_command;
 

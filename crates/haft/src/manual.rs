@@ -9,10 +9,12 @@ use clap_mangen::Man;
 use crate::reference::exit_codes;
 
 /// The files that have a say, and whose word each is.
-pub(crate) const FILES: [(&str, &str); 3] = [
+pub(crate) const FILES: [(&str, &str); 5] = [
     ("~/.config/haft/config.toml", "your rules"),
     (".haft/config.toml", "the project's rules, in its folder"),
     ("/etc/haft/admin.toml", "the machine owner's rules, which nothing loosens"),
+    (".haft/haft.db", "the calls that were made, and the project's saved rules"),
+    ("~/.local/state/haft/haft.db", "the rules you saved for everywhere"),
 ];
 
 /// The page in roff, without a date: it is the same until haft changes.

@@ -7,7 +7,11 @@ use crate::{
 };
 
 pub(super) async fn judge(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError> {
-    let saved = gate.saved_rules.in_force(&flight.context.session).await?;
+    // Saved rules only allow: without them somebody is asked, which is no reason to refuse the call.
+    let saved = gate.saved_rules.in_force(&flight.context.session).await.unwrap_or_else(|error| {
+        flight.repairs.push(format!("went without the saved rules: {error}"));
+        Vec::new()
+    });
     withhold_optional(gate, flight, &saved);
     let decision = decide(gate, flight, &flight.judged, &saved);
     let denied = (decision.action == Action::Deny).then(|| refusal(gate, flight, &decision));

@@ -10,7 +10,7 @@ use super::{
     redact::{clean_access, clean_decision},
 };
 use crate::{
-    LedgerEntry, Outcome,
+    Effect, LedgerEntry, Outcome,
     events::{Event, Happening},
 };
 
@@ -24,6 +24,7 @@ pub(super) async fn record(gate: &Inner, mut flight: Flight, outcome: &mut Outco
         agents: flight.info.agents.clone(),
         parent: flight.context.lineage.ancestors.last().map(|id| id.to_string()),
         tool: outcome.tool.clone(),
+        effect: flight.tool.as_ref().map_or(Effect::Read, |tool| tool.spec().effect),
         input,
         repairs: outcome.repairs.clone(),
         accesses: flight.judged.iter().map(|access| clean_access(redactor, access)).collect(),

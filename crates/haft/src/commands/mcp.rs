@@ -23,6 +23,7 @@ use crate::{
     environment::Environment,
     globals::Globals,
     stop::Stop,
+    store::{self, Ending},
     terminal::{Label, Terminal},
 };
 
@@ -150,6 +151,7 @@ pub(super) fn run(
         Some(address) => serve_http(environment, terminal, &server.build(), address, matches),
     };
     Programs::end_everything();
+    store::flush(terminal);
     served?;
     Ok(ExitCode::SUCCESS)
 }
@@ -233,7 +235,10 @@ impl Desk {
         add_roots(&mut settings, further)?;
         let profile = settings.profile.clone().unwrap_or_else(|| PROFILE.to_owned());
         let workspace = open_workspace(&mut settings, &self.terminal)?;
-        let mut gate = Gate::builder(self.registry.clone())
+        let gate = Gate::builder(self.registry.clone());
+        // Over HTTP signals are heard already.
+        let ending = if self.starts_in_place { Ending::BySignal } else { Ending::Flushed };
+        let mut gate = store::furnish(gate, &self.environment, &settings, ending)
             .surroundings(settings.surroundings())
             .paths(workspace.clone())
             .service::<dyn Disk>(workspace.clone())

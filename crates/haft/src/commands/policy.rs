@@ -33,7 +33,7 @@ impl Bench<'_> {
     /// `haft policy …`
     pub(super) fn policy(
         &self,
-        options: [Arg; 8],
+        options: [Arg; 9],
         arguments: &[OsString],
     ) -> Result<ExitCode, Stop> {
         let words: Vec<_> = plain_words(arguments, &options).skip(1).take(2).collect();

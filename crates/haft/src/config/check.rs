@@ -8,7 +8,8 @@ use haft_core::{
 };
 
 use super::{
-    ADMIN_FILE, Absence, File, Files, PROJECT_FILE, Place, Settings, read, user_file, workspace,
+    ADMIN_FILE, Absence, File, Files, PROJECT_FILE, Place, Settings, read, store, user_file,
+    workspace,
 };
 use crate::{environment::Environment, globals::Globals};
 
@@ -39,7 +40,7 @@ impl Settings {
         places.extend(admin.map(|path| (LayerKind::Admin, path.clone(), Absence::Error)));
         places.push((LayerKind::User, user, absence));
         places.push((LayerKind::Project, workspace.join(PROJECT_FILE), Absence::Usual));
-        Ok(checked(places, environment, (workspace, directory)))
+        Ok(checked(places, (globals, environment), (workspace, directory)))
     }
 
     /// One file by itself, as what its place says it is.
@@ -62,7 +63,7 @@ impl Settings {
             () => LayerKind::User,
         };
         let place = (kind, file.to_owned(), Absence::Error);
-        Ok(checked(vec![place], environment, (workspace, directory)))
+        Ok(checked(vec![place], (globals, environment), (workspace, directory)))
     }
 }
 
@@ -74,7 +75,7 @@ fn directory(environment: &Environment) -> Result<PathBuf, ToolError> {
 
 fn checked(
     places: Vec<(LayerKind, PathBuf, Absence)>,
-    environment: &Environment,
+    (globals, environment): (&Globals, &Environment),
     (workspace, directory): (PathBuf, PathBuf),
 ) -> Checked {
     let nowhere = Path::new("your config.toml");
@@ -97,7 +98,8 @@ fn checked(
         }
         files.push(path);
     }
-    let settings = all.settings(workspace, directory);
+    let store = store::settled(globals, &all.admin, &all.user, (&workspace, &directory));
+    let settings = store.and_then(|store| all.settings(workspace, directory, store));
     let settings = settings.map_err(|fault| faults.push(fault)).ok();
     Checked { files, faults, settings }
 }

@@ -22,6 +22,7 @@ use super::{
     container::{self, ContainerWords},
     keys::{self, Table},
     network::NetworkWords,
+    store::StoreWords,
 };
 
 const ACTIONS: [Action; 3] = [Action::Allow, Action::Ask, Action::Deny];
@@ -45,6 +46,8 @@ pub(super) struct File {
     pub(super) container: ContainerWords,
     /// How other machines are reached.
     pub(super) network: NetworkWords,
+    /// Where calls are recorded.
+    pub(super) store: StoreWords,
 }
 
 impl File {
@@ -61,6 +64,7 @@ impl File {
             sandbox: None,
             container: ContainerWords::default(),
             network: NetworkWords::default(),
+            store: StoreWords::default(),
         }
     }
 }
@@ -246,6 +250,7 @@ impl<'a> Section<'a> {
         file.sandbox = self.sandbox()?;
         file.container = self.container()?;
         file.network = self.network()?;
+        file.store = self.store()?;
         self.secrets(&mut file)?;
         Ok(file)
     }
@@ -507,7 +512,7 @@ impl<'a> Section<'a> {
         number.map(Some).ok_or_else(|| self.wrong(key, value, "a whole number, 0 or more"))
     }
 
-    fn flag(&self, key: &str) -> Result<Option<bool>, ToolError> {
+    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, ToolError> {
         let Some(value) = self.table.get(key) else { return Ok(None) };
         let flag = value.get_ref().as_bool();
         flag.map(Some).ok_or_else(|| self.wrong(key, value, "`true` or `false`"))

@@ -86,6 +86,7 @@ impl Key {
             Sort::Limit => Limit::named(self.name)?.default().map(|number| number.to_string()),
             Sort::Amount(usual) => Some(usual.to_string()),
             Sort::Word(words) => words.first().map(|word| format!("\"{word}\"")),
+            Sort::Flag if table.header == STORE.header => Some("true".to_owned()),
             _ if table.header == CONTAINER.header => self.of_containers(),
             _ => None,
         }
@@ -179,6 +180,7 @@ pub(crate) const ROOT: Table = Table {
         key("limits", Sort::Table(&LIMITS), EVERYBODY, "Sizes and times.", ""),
         key("container", Sort::Table(&CONTAINER), OWNERS, "What containers are made from.", ""),
         key("roots", Sort::Table(&ROOTS), THE_PERSON, "Further folders to work in, by name.", ""),
+        key("store", Sort::Table(&STORE), OWNERS, "Where calls are recorded.", ""),
         key("network", Sort::Table(&NETWORK), OWNERS, "How haft reaches other machines.", ""),
         key("search", Sort::Table(&SEARCH), OWNERS, "What the web is searched with.", ""),
         key(
@@ -365,6 +367,28 @@ pub(crate) const CONTAINER: Table = Table {
     ],
 };
 
+pub(crate) const STORE: Table = Table {
+    header: "store",
+    meaning: "Where haft keeps the record of every call, and the rules that were saved for a session or a project. An admin's word holds.",
+    names: Names::Listed,
+    keys: &[
+        key(
+            "url",
+            Sort::Text,
+            OWNERS,
+            "A file (a whole path; `~/` is your home) or a database, `postgres://…`. Without it `.haft/haft.db` of each workspace.",
+            "\"~/haft.db\"",
+        ),
+        key(
+            "record",
+            Sort::Flag,
+            OWNERS,
+            "Whether calls are recorded. Saved rules are kept all the same.",
+            "false",
+        ),
+    ],
+};
+
 pub(crate) const NETWORK: Table = Table {
     header: "network",
     meaning: "How haft reaches other machines. Addresses of this machine and of private networks are closed unless `allow` \
@@ -476,7 +500,7 @@ pub(crate) const CREDENTIALS: Table = Table {
 };
 
 /// In the order of the reference page.
-pub(crate) const TABLES: [&Table; 10] = [
+pub(crate) const TABLES: [&Table; 11] = [
     &ROOT,
     &SECRETS,
     &PROFILES,
@@ -484,6 +508,7 @@ pub(crate) const TABLES: [&Table; 10] = [
     &LIMITS,
     &CONTAINER,
     &ROOTS,
+    &STORE,
     &NETWORK,
     &SEARCH,
     &CREDENTIALS,

@@ -22,4 +22,5 @@ mod policy_why;
 mod reading;
 mod shell;
 mod site;
+mod store;
 mod web;

@@ -156,6 +156,11 @@ impl Client {
         (self.input, self.output, self.lines) = (None, None, None);
     }
 
+    /// The number of the server's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_ref().map(Child::id).expect("it runs")
+    }
+
     /// The server is ended as hard as can be.
     pub(crate) fn kill(&mut self) {
         let mut child = self.child.take().expect("not waited for yet");

@@ -1,0 +1,163 @@
+//! The ledger on disk. Entries that arrive together are written together; a call that may have changed something is answered
+//! when its entry is committed, one that only looked may be answered before that, and its entry follows within 50 ms.
+//!
+//! What a crash can cost: `kill -9` at most the looks of the last 50 ms, nothing else. A power cut may cost whatever the
+//! machine had not written yet (SQLite runs with `synchronous = NORMAL`), never the whole of the chain.
+
+mod chain;
+mod history;
+mod latecomers;
+mod queue;
+mod verify;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use haft_core::{BoxFuture, Ledger, LedgerEntry, ToolError};
+use tokio::sync::oneshot;
+
+pub use self::{
+    chain::Anchor,
+    history::{Filter, Recorded},
+    latecomers::flush_everything,
+    verify::{Fault, Verification},
+};
+use self::{
+    chain::Line,
+    latecomers::Latecomers,
+    queue::{Answer, Queue, Unwritten},
+};
+use crate::{Address, Place};
+
+/// When a call that only looked is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answering {
+    /// Like every other one, when its entry is committed: for a process that makes one call and ends.
+    AfterCommit,
+    /// At once. The process has to call [`flush_everything`] before it ends.
+    Early,
+}
+
+/// The ledger of a place. The store is opened when the first call is recorded.
+pub struct StoreLedger(Arc<Inner>);
+
+struct Inner {
+    place: Arc<Place>,
+    answering: Answering,
+    queue: Mutex<Queue>,
+    /// Whose turn it is to write what is in the queue.
+    turn: tokio::sync::Mutex<()>,
+    latecomers: Latecomers,
+}
+
+impl StoreLedger {
+    /// The ledger of a place.
+    pub fn new(place: Arc<Place>, answering: Answering) -> Self {
+        // The thread that writes latecomers has no runtime, which PostgreSQL needs.
+        let answering = match place.address() {
+            Address::Sqlite(_) => answering,
+            Address::Postgres(_) => Answering::AfterCommit,
+        };
+        Self(Arc::new(Inner {
+            place,
+            answering,
+            queue: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            latecomers: Latecomers::default(),
+        }))
+    }
+
+    /// Writes whatever is not written yet.
+    ///
+    /// # Errors
+    /// When it cannot be written; it is kept for the next time.
+    pub async fn flush(&self) -> Result<(), ToolError> {
+        self.0.flush().await
+    }
+}
+
+impl Ledger for StoreLedger {
+    fn record(&self, entry: LedgerEntry) -> BoxFuture<'_, Result<(), ToolError>> {
+        let may_wait = self.0.answering == Answering::Early && entry.only_looked();
+        let line = match Line::of(&entry) {
+            Ok(line) => line,
+            Err(error) => return Box::pin(std::future::ready(Err(error))),
+        };
+        let line = if may_wait { self.0.defer(line) } else { Some(line) };
+        match line {
+            None => Box::pin(std::future::ready(Ok(()))),
+            Some(line) => Box::pin(self.0.commit(line)),
+        }
+    }
+
+    fn newest(&self, most: usize) -> BoxFuture<'_, Result<Vec<LedgerEntry>, ToolError>> {
+        Box::pin(async move {
+            let filter = Filter { most, ..Filter::default() };
+            let found = self.find(&filter).await?;
+            Ok(found.into_iter().map(|recorded| recorded.entry).collect())
+        })
+    }
+}
+
+impl Drop for StoreLedger {
+    fn drop(&mut self) {
+        self.0.latecomers.close(&self.0);
+    }
+}
+
+impl Inner {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a line where it is written a little later. Gives it back when it has to be written now.
+    fn defer(self: &Arc<Self>, line: Line) -> Option<Line> {
+        let left = self.queue().defer(line);
+        if left.is_none() && !self.latecomers.expect_some(self) {
+            // Nobody to write them later: then now, by the next turn, which is ours.
+            let _ = crate::waiting::wait_for(self.flush());
+        }
+        left
+    }
+
+    async fn commit(&self, line: Line) -> Result<(), ToolError> {
+        let (answer, mut answered) = oneshot::channel();
+        self.queue().push(line, answer);
+        let _turn = self.turn.lock().await;
+        // Whoever had the turn before may have taken it along.
+        if let Ok(answer) = answered.try_recv() {
+            return answer.map_err(Unwritten::told);
+        }
+        // The answer comes to us as to everybody who waits.
+        let _ = self.write_out().await;
+        match answered.try_recv() {
+            Ok(answer) => answer.map_err(Unwritten::told),
+            Err(_) => Err(ToolError::internal("nobody said what became of the entry")),
+        }
+    }
+
+    async fn flush(&self) -> Result<(), ToolError> {
+        let _turn = self.turn.lock().await;
+        if self.queue().is_empty() {
+            return Ok(());
+        }
+        self.write_out().await.map_err(Unwritten::told)
+    }
+
+    /// Writes what waits, in one transaction.
+    async fn write_out(&self) -> Answer {
+        let begun = match self.place.store().await {
+            Ok(store) => store.begin().await,
+            Err(error) => Err(error),
+        };
+        // Only now: what came while we waited for the store goes along.
+        let batch = self.queue().take();
+        let written = match begun {
+            Ok(transaction) => chain::append(transaction, batch.lines()).await,
+            Err(error) => Err(error),
+        };
+        self.queue().settle(batch, written)
+    }
+}
+
+#[cfg(test)]
+mod tests;

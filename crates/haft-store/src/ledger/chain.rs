@@ -1,0 +1,143 @@
+//! The chain: each entry's hash is made from the hash before it and the exact bytes of the entry, so that nothing can be
+//! changed, taken out or moved without every later hash telling.
+
+use std::{fmt, str::FromStr};
+
+use haft_core::{LedgerEntry, ToolError};
+use serde_json::Value as Json;
+use sha2::{Digest, Sha256};
+
+use crate::{store::Transaction, value::Value};
+
+/// The hash before the first entry.
+pub(super) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// Takes the row that says where the chain ends, and with it the right to go on from there.
+const HEAD: &str = "UPDATE chain SET seq = seq WHERE id = 1 RETURNING seq, hash";
+const ADD: &str = "INSERT INTO ledger (seq, call_id, session, tool, began_ms, action, error, entry, hash) \
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+const MOVE_HEAD: &str = "UPDATE chain SET seq = $1, hash = $2 WHERE id = 1";
+
+/// An entry as it is kept: its text, and beside it what is searched for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) json: String,
+    pub(super) call_id: String,
+    pub(super) session: String,
+    pub(super) tool: String,
+    pub(super) began_ms: u64,
+    pub(super) action: Option<String>,
+    pub(super) error: Option<String>,
+}
+
+impl Line {
+    pub(super) fn of(entry: &LedgerEntry) -> Result<Self, ToolError> {
+        let json = serde_json::to_string(entry)
+            .map_err(|error| ToolError::internal(format!("a ledger entry is no JSON: {error}")))?;
+        Ok(Self {
+            json,
+            call_id: searchable(&entry.call_id),
+            session: searchable(&entry.session),
+            tool: searchable(&entry.tool),
+            began_ms: entry.began_ms.min(i64::MAX as u64),
+            action: entry.decision.as_ref().map(|decision| decision.action.name().to_owned()),
+            error: entry.error.map(|error| error.name().to_owned()),
+        })
+    }
+
+    /// What the columns beside a text have to be. None when the text is no entry. Reads no more than it needs, so that it
+    /// understands the entries of every version.
+    pub(super) fn read(json: &str) -> Option<Self> {
+        let entry: Json = serde_json::from_str(json).ok()?;
+        let text = |key: &str| entry.get(key)?.as_str().map(searchable);
+        Some(Self {
+            json: json.to_owned(),
+            call_id: text("call_id")?,
+            session: text("session")?,
+            tool: text("tool")?,
+            began_ms: entry.get("began_ms")?.as_u64()?.min(i64::MAX as u64),
+            action: entry.pointer("/decision/action").and_then(Json::as_str).map(searchable),
+            error: text("error"),
+        })
+    }
+}
+
+/// PostgreSQL has no texts with the character zero.
+fn searchable(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+/// The place of an entry in the chain, to be kept elsewhere: whoever has it notices when the end is cut off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Anchor {
+    /// The number of the entry; 0 when there is none.
+    pub seq: u64,
+    /// Its hash.
+    pub hash: String,
+}
+
+impl fmt::Display for Anchor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.seq, self.hash)
+    }
+}
+
+impl FromStr for Anchor {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_hash = |hash: &&str| {
+            hash.len() == 64 && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+        };
+        let (seq, hash) = text.split_once(':').unwrap_or_default();
+        match (seq.parse(), Some(hash).filter(is_hash)) {
+            (Ok(seq), Some(hash)) => Ok(Self { seq, hash: hash.to_owned() }),
+            _ => Err("expected NUMBER:HASH, as `haft ledger verify` prints it".to_owned()),
+        }
+    }
+}
+
+/// The hash of an entry.
+pub(super) fn link(previous: &str, json: &str) -> String {
+    let mut hash = Sha256::new();
+    hash.update(previous.as_bytes());
+    hash.update(json.as_bytes());
+    hex(&hash.finalize())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| char::from(DIGITS[usize::from(value)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+/// Adds lines at the end, all or none.
+pub(super) async fn append(
+    mut transaction: Transaction,
+    lines: impl Iterator<Item = &Line> + Send,
+) -> Result<(), ToolError> {
+    let head = transaction.query(HEAD, &[]).await?;
+    let Some(head) = head.first() else {
+        return Err(ToolError::unavailable("the ledger has lost the end of its chain")
+            .hint("see what is left with `haft ledger verify`"));
+    };
+    let (mut seq, mut hash) = (head.number(0)?, head.text(1)?.to_owned());
+    for line in lines {
+        seq += 1;
+        hash = link(&hash, &line.json);
+        let row = [
+            Value::number(seq),
+            Value::Text(&line.call_id),
+            Value::Text(&line.session),
+            Value::Text(&line.tool),
+            Value::number(line.began_ms),
+            Value::maybe(line.action.as_deref()),
+            Value::maybe(line.error.as_deref()),
+            Value::Text(&line.json),
+            Value::Text(&hash),
+        ];
+        transaction.execute(ADD, &row).await?;
+    }
+    transaction.execute(MOVE_HEAD, &[Value::number(seq), Value::Text(&hash)]).await?;
+    transaction.commit().await
+}

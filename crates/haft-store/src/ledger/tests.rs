@@ -1,0 +1,302 @@
+//! The ledger on a real file.
+
+use std::{path::PathBuf, time::Duration};
+
+use haft_core::ErrorKind;
+use proptest::prelude::*;
+use rusqlite::Connection;
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+
+struct Field {
+    _folder: TempDir,
+    path: PathBuf,
+}
+
+impl Field {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(".haft/haft.db");
+        Self { _folder: folder, path }
+    }
+
+    fn ledger(&self, answering: Answering) -> StoreLedger {
+        StoreLedger::new(Place::new(Address::Sqlite(self.path.clone())), answering)
+    }
+
+    /// With entries `1` to `count` in it.
+    async fn filled(&self, count: u64) -> StoreLedger {
+        let ledger = self.ledger(Answering::AfterCommit);
+        for number in 1..=count {
+            ledger.record(change(number)).await.expect("recorded");
+        }
+        ledger
+    }
+
+    fn tamper(&self, sql: &str) {
+        Connection::open(&self.path).expect("opens").execute_batch(sql).expect(sql);
+    }
+}
+
+fn entry(number: u64, effect: &str) -> LedgerEntry {
+    serde_json::from_value(json!({
+        "call_id": format!("call_{number}"), "session": format!("s{}", number % 2), "agents": [],
+        "parent": null, "tool": if effect == "read" { "read" } else { "write" }, "effect": effect,
+        "input": {"path": format!("a\u{0}{number}")}, "repairs": [], "accesses": [],
+        "decision": null, "verdict": null, "error": if number == 3 { json!("timeout") } else { json!(null) },
+        "output_sha256": "", "began_ms": 1000 + number, "ms": number
+    }))
+    .expect("an entry")
+}
+
+fn change(number: u64) -> LedgerEntry {
+    entry(number, "write")
+}
+
+fn look(number: u64) -> LedgerEntry {
+    entry(number, "read")
+}
+
+fn ids(entries: &[LedgerEntry]) -> Vec<&str> {
+    entries.iter().map(|entry| &*entry.call_id).collect()
+}
+
+#[tokio::test]
+async fn what_is_recorded_is_read_back_by_another_process() {
+    let field = Field::new();
+    field.filled(3).await;
+    let again = field.ledger(Answering::AfterCommit);
+    let newest = again.newest(2).await.expect("read");
+    assert_eq!(ids(&newest), ["call_3", "call_2"]);
+    assert_eq!(newest[0], change(3));
+}
+
+#[tokio::test]
+async fn who_only_reads_the_ledger_makes_none() {
+    let field = Field::new();
+    let ledger = field.ledger(Answering::Early);
+    assert!(ledger.newest(5).await.expect("nothing").is_empty());
+    assert_eq!(ledger.verify(None).await.expect("nothing").entries, 0);
+    assert!(!field.path.exists());
+}
+
+#[tokio::test]
+async fn a_filter_takes_what_it_names_newest_first() {
+    let field = Field::new();
+    let ledger = field.filled(5).await;
+    ledger.record(look(6)).await.expect("recorded");
+    let found = async |filter: Filter| {
+        let found = ledger.find(&filter).await.expect("read");
+        found.into_iter().map(|it| it.seq).collect::<Vec<_>>()
+    };
+    let all = Filter::default;
+    assert_eq!(found(all()).await, [6, 5, 4, 3, 2, 1]);
+    assert_eq!(found(Filter { most: 2, ..all() }).await, [6, 5]);
+    assert_eq!(found(Filter { session: Some("s1".into()), ..all() }).await, [5, 3, 1]);
+    assert_eq!(found(Filter { tool: Some("read".into()), ..all() }).await, [6]);
+    assert_eq!(found(Filter { since_ms: 1004, ..all() }).await, [6, 5, 4]);
+    let both = Filter { session: Some("s0".into()), tool: Some("write".into()), ..all() };
+    assert_eq!(found(both).await, [4, 2]);
+}
+
+#[tokio::test]
+async fn more_entries_than_a_piece_are_read_whole() {
+    let field = Field::new();
+    let ledger = field.ledger(Answering::Early);
+    for number in 1..=2_001 {
+        ledger.record(look(number)).await.expect("recorded");
+    }
+    let all = ledger.find(&Filter::default()).await.expect("read");
+    assert!(all.iter().map(|it| it.seq).eq((1..=2_001).rev()), "{}", all.len());
+    let mut onwards = Vec::new();
+    let taken = ledger.each_onwards(|it| {
+        onwards.push(it.seq);
+        Ok::<_, ToolError>(())
+    });
+    taken.await.expect("read");
+    assert!(onwards.into_iter().eq(1..=2_001));
+    let verified = ledger.verify(None).await.expect("read");
+    assert_eq!((verified.entries, verified.faults), (2_001, Vec::new()));
+}
+
+#[tokio::test]
+async fn a_look_is_answered_before_and_written_soon_after() {
+    let field = Field::new();
+    let ledger = field.ledger(Answering::Early);
+    ledger.record(look(1)).await.expect("taken");
+    let began = std::time::Instant::now();
+    // Another process sees it without anybody's doing anything.
+    let other = field.ledger(Answering::AfterCommit);
+    while other.newest(1).await.expect("read").is_empty() {
+        assert!(began.elapsed() < Duration::from_secs(30), "nobody writes it");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_change_is_answered_after_its_commit_and_after_the_looks_before_it() {
+    let field = Field::new();
+    let ledger = field.ledger(Answering::Early);
+    ledger.record(look(1)).await.expect("taken");
+    ledger.record(change(2)).await.expect("recorded");
+    let other = field.ledger(Answering::AfterCommit);
+    assert_eq!(ids(&other.newest(9).await.expect("read")), ["call_2", "call_1"]);
+}
+
+#[tokio::test]
+async fn the_end_of_the_process_loses_nothing() {
+    let field = Field::new();
+    let ledger = field.ledger(Answering::Early);
+    for number in 1..=100 {
+        ledger.record(look(number)).await.expect("taken");
+    }
+    flush_everything().expect("written");
+    let other = field.ledger(Answering::AfterCommit);
+    assert_eq!(other.newest(999).await.expect("read").len(), 100);
+}
+
+#[tokio::test]
+async fn a_store_that_was_taken_away_is_made_anew() {
+    let field = Field::new();
+    let ledger = field.filled(2).await;
+    std::fs::remove_dir_all(field.path.parent().expect("a folder")).expect("removed");
+    ledger.record(change(3)).await.expect("recorded");
+    let other = field.ledger(Answering::AfterCommit);
+    assert_eq!(ids(&other.newest(9).await.expect("read")), ["call_3"]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_is_told_and_looks_are_kept_for_later() {
+    let field = Field::new();
+    std::fs::create_dir_all(&field.path).expect("something in the way");
+    let ledger = field.ledger(Answering::Early);
+    ledger.record(look(1)).await.expect("taken");
+    let error = ledger.record(change(2)).await.expect_err("not written");
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    ledger.record(look(3)).await.expect_err("told at once while it does not work");
+    std::fs::remove_dir(&field.path).expect("out of the way");
+    ledger.record(change(4)).await.expect("recorded");
+    assert_eq!(ids(&ledger.newest(9).await.expect("read")), ["call_4", "call_1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn callers_at_once_make_one_chain() {
+    let field = Field::new();
+    let ledgers = [field.ledger(Answering::Early), field.ledger(Answering::AfterCommit)];
+    let ledgers: Vec<_> = ledgers.into_iter().map(Arc::new).collect();
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..16_u64 {
+        let ledger = ledgers[(task % 2) as usize].clone();
+        tasks.spawn(async move {
+            for number in 0..50 {
+                let made = if number % 2 == 0 { look } else { change };
+                ledger.record(made(task * 100 + number)).await.expect("recorded");
+            }
+        });
+    }
+    while let Some(task) = tasks.join_next().await {
+        task.expect("no panic");
+    }
+    for ledger in &ledgers {
+        ledger.flush().await.expect("written");
+    }
+    let verified = ledgers[0].verify(None).await.expect("read");
+    assert_eq!((verified.entries, verified.faults), (800, Vec::new()));
+    let all = ledgers[0].newest(9_999).await.expect("read");
+    let different: std::collections::BTreeSet<_> = ids(&all).into_iter().collect();
+    assert_eq!(different.len(), 800, "none lost, none twice");
+}
+
+#[track_caller]
+fn check_found(faults: &[Fault], seq: u64, told: &str) {
+    let found = faults.iter().any(|fault| fault.seq == seq && fault.what.contains(told));
+    assert!(found, "{seq}: {told}: {faults:?}");
+}
+
+#[tokio::test]
+async fn tampering_is_found_where_it_was_done() {
+    for (sql, seq, told) in [
+        ("UPDATE ledger SET entry = replace(entry, 'write', 'read') WHERE seq = 3", 3, "hash"),
+        ("UPDATE ledger SET hash = upper(hash) WHERE seq = 3", 3, "hash"),
+        ("UPDATE ledger SET tool = 'read' WHERE seq = 4", 4, "column `tool`"),
+        ("UPDATE ledger SET error = NULL WHERE seq = 3", 3, "column `error`"),
+        ("UPDATE ledger SET action = 'allow' WHERE seq = 2", 2, "column `action`"),
+        ("UPDATE ledger SET began_ms = 1 WHERE seq = 2", 2, "column `began_ms`"),
+        ("UPDATE ledger SET entry = 'x' WHERE seq = 2", 2, "no entry"),
+        ("DELETE FROM ledger WHERE seq = 1", 1, "entry 1 is missing"),
+        ("DELETE FROM ledger WHERE seq IN (2, 3)", 2, "entries 2 to 3 are missing"),
+        ("DELETE FROM ledger WHERE seq = 5", 5, "the last, is missing: the store remembers"),
+        ("DELETE FROM ledger", 1, "entries 1 to 5, the last, are missing"),
+        (
+            "UPDATE ledger SET seq = 99 WHERE seq = 2; UPDATE ledger SET seq = 2 WHERE seq = 4; UPDATE ledger SET seq = 4 WHERE seq = 99",
+            2,
+            "moved here",
+        ),
+        ("UPDATE chain SET seq = 4", 5, "added behind the end"),
+        ("UPDATE chain SET hash = 'x'", 5, "another hash for its end"),
+        ("DELETE FROM chain", 5, "lost where the chain ends"),
+        ("UPDATE ledger SET seq = -1 WHERE seq = 5", 0, "the number -1"),
+    ] {
+        let field = Field::new();
+        let ledger = field.filled(5).await;
+        let whole = ledger.verify(None).await.expect("read");
+        assert_eq!((whole.entries, whole.head.seq, &*whole.faults), (5, 5, &[][..]));
+        field.tamper(sql);
+        let faults = ledger.verify(None).await.expect("read").faults;
+        assert!(
+            faults.iter().any(|fault| fault.seq == seq && fault.what.contains(told)),
+            "{sql}: {faults:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_end_that_was_cut_off_with_the_memory_of_it_is_known_to_the_anchor() {
+    let field = Field::new();
+    let ledger = field.filled(5).await;
+    let anchor = ledger.verify(None).await.expect("read").head;
+    field.tamper(
+        "DELETE FROM ledger WHERE seq > 3; UPDATE chain SET seq = 3, hash = (SELECT hash FROM ledger WHERE seq = 3)",
+    );
+    assert_eq!(ledger.verify(None).await.expect("read").faults, []);
+    let faults = ledger.verify(Some(&anchor)).await.expect("read").faults;
+    check_found(&faults, 4, "entries 4 to 5, the last, are missing: the anchor knows them");
+    for number in 6..=8 {
+        ledger.record(change(number)).await.expect("recorded");
+    }
+    let faults = ledger.verify(Some(&anchor)).await.expect("read").faults;
+    check_found(&faults, 5, "the anchor has another hash");
+    assert_eq!(anchor.to_string().parse(), Ok(anchor));
+}
+
+#[tokio::test]
+async fn a_chain_whose_end_was_moved_back_is_not_written_over() {
+    let field = Field::new();
+    let ledger = field.filled(3).await;
+    field.tamper("UPDATE chain SET seq = 1");
+    let error = ledger.record(change(4)).await.expect_err("there is an entry 2 already");
+    assert!(error.next_step().contains("haft ledger verify"), "{error}: {}", error.next_step());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever byte of whatever text is changed, the entry is named.
+    #[test]
+    fn any_changed_byte_is_found(place in 1_u64..=4, at in 0_usize..200, letter in "[a-z0-9]") {
+        let field = Field::new();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let ledger = runtime.block_on(field.filled(4));
+        let before = runtime.block_on(ledger.find(&Filter::default())).expect("read");
+        let text = &before.iter().find(|it| it.seq == place).expect("there").text;
+        let at = at % text.len();
+        prop_assume!(text.is_ascii() && text.as_bytes()[at] != letter.as_bytes()[0]);
+        let changed = format!("{}{letter}{}", &text[..at], &text[at + 1..]);
+        let connection = Connection::open(&field.path).expect("opens");
+        connection.execute("UPDATE ledger SET entry = ?1 WHERE seq = ?2", (changed, place as i64)).expect("done");
+        let faults = runtime.block_on(ledger.verify(None)).expect("read").faults;
+        prop_assert!(faults.iter().any(|fault| fault.seq == place), "{:?}", faults);
+    }
+}

@@ -1,0 +1,184 @@
+//! Goes along the whole chain and says where it is broken. Whoever can write the store could make a new chain from an entry
+//! on; that is noticed by those who kept an [`Anchor`] of before.
+
+use haft_core::ToolError;
+use serde::Serialize;
+
+use super::{
+    StoreLedger,
+    chain::{Anchor, GENESIS, Line, link},
+};
+use crate::{
+    store::Transaction,
+    value::{Row, Value},
+};
+
+const PIECE: u64 = 1_000;
+/// More of them say nothing new.
+const MOST_FAULTS: usize = 100;
+
+const ONWARDS: &str = "SELECT seq, hash, entry, call_id, session, tool, began_ms, action, error \
+    FROM ledger WHERE seq > $1 ORDER BY seq LIMIT $2";
+const HEAD: &str = "SELECT seq, hash FROM chain WHERE id = 1";
+
+/// What became of a look at the chain.
+#[derive(Clone, Debug)]
+pub struct Verification {
+    /// How many entries are there.
+    pub entries: u64,
+    /// The last of them, to be kept.
+    pub head: Anchor,
+    /// What is wrong, in the order of the chain; a hundred at most.
+    pub faults: Vec<Fault>,
+}
+
+/// One place where the chain is broken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Fault {
+    /// The entry.
+    pub seq: u64,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+impl StoreLedger {
+    /// Goes along the chain. Without a store there are no entries, and nothing is wrong unless the anchor knows of some.
+    ///
+    /// # Errors
+    /// `unavailable` when the store cannot be read.
+    pub async fn verify(&self, anchor: Option<&Anchor>) -> Result<Verification, ToolError> {
+        let mut walk = Walk::new(anchor);
+        if let Some(mut transaction) = self.look().await? {
+            walk.along(&mut transaction).await?;
+        }
+        Ok(walk.end())
+    }
+}
+
+struct Walk<'a> {
+    anchor: Option<&'a Anchor>,
+    entries: u64,
+    last: Anchor,
+    faults: Vec<Fault>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(anchor: Option<&'a Anchor>) -> Self {
+        let last = Anchor { seq: 0, hash: GENESIS.to_owned() };
+        Self { anchor, entries: 0, last, faults: Vec::new() }
+    }
+
+    async fn along(&mut self, transaction: &mut Transaction) -> Result<(), ToolError> {
+        let mut after = i64::MIN;
+        loop {
+            let values = [Value::Integer(after), Value::number(PIECE)];
+            let rows = transaction.query(ONWARDS, &values).await?;
+            for row in &rows {
+                after = row.integer(0)?;
+                self.step(row)?;
+            }
+            if (rows.len() as u64) < PIECE {
+                break;
+            }
+        }
+        let head = transaction.query(HEAD, &[]).await?;
+        self.compare_head(head.first())
+    }
+
+    fn step(&mut self, row: &Row) -> Result<(), ToolError> {
+        let Ok(seq) = row.number(0) else {
+            self.fault(
+                0,
+                format!("an entry has the number {}, which none can have", row.integer(0)?),
+            );
+            return Ok(());
+        };
+        self.entries += 1;
+        let (Ok(hash), Ok(text)) = (row.text(1), row.text(2)) else {
+            self.fault(seq, "it is not a text any more".to_owned());
+            self.last = Anchor { seq, hash: String::new() };
+            return Ok(());
+        };
+        let expected = self.last.seq + 1;
+        if seq != expected {
+            let gap = if seq == expected + 1 {
+                format!("entry {expected} is missing")
+            } else {
+                format!("entries {expected} to {} are missing", seq.saturating_sub(1))
+            };
+            self.fault(expected, gap);
+        } else if link(&self.last.hash, text) != hash {
+            let what = "its hash does not follow from the entry before it and its own text: one of them was changed, or it was moved here";
+            self.fault(seq, what.to_owned());
+        }
+        self.compare_columns(seq, text, row);
+        if let Some(anchor) = self.anchor.filter(|it| it.seq == seq && it.hash != hash) {
+            self.fault(anchor.seq, "the anchor has another hash for it".to_owned());
+        }
+        self.last = Anchor { seq, hash: hash.to_owned() };
+        Ok(())
+    }
+
+    /// The columns are only for searching, but who searches believes them.
+    fn compare_columns(&mut self, seq: u64, text: &str, row: &Row) {
+        let Some(line) = Line::read(text) else {
+            return self.fault(seq, "its text is no entry".to_owned());
+        };
+        let is_text = |column, expected: &str| row.text(column).is_ok_and(|it| it == expected);
+        let is_maybe = |column, expected: &Option<String>| {
+            row.maybe_text(column).is_ok_and(|it| it == expected.as_deref())
+        };
+        let columns = [
+            ("call_id", is_text(3, &line.call_id)),
+            ("session", is_text(4, &line.session)),
+            ("tool", is_text(5, &line.tool)),
+            ("began_ms", row.number(6).is_ok_and(|it| it == line.began_ms)),
+            ("action", is_maybe(7, &line.action)),
+            ("error", is_maybe(8, &line.error)),
+        ];
+        for (name, _) in columns.into_iter().filter(|(_, is_right)| !is_right) {
+            self.fault(seq, format!("its column `{name}` says something else than its text"));
+        }
+    }
+
+    /// The store itself remembers how far the chain went.
+    fn compare_head(&mut self, head: Option<&Row>) -> Result<(), ToolError> {
+        let Some(head) = head else {
+            self.fault(self.last.seq, "the store has lost where the chain ends".to_owned());
+            return Ok(());
+        };
+        let known = Anchor { seq: head.number(0)?, hash: head.text(1)?.to_owned() };
+        if known.seq > self.last.seq {
+            self.cut_off(&known, "the store remembers");
+        } else if known.seq < self.last.seq {
+            let what = format!("it was added behind the end, which is entry {}", known.seq);
+            self.fault(known.seq + 1, what);
+        } else if known.hash != self.last.hash {
+            self.fault(known.seq, "the store remembers another hash for its end".to_owned());
+        }
+        Ok(())
+    }
+
+    fn cut_off(&mut self, known: &Anchor, who: &str) {
+        let first = self.last.seq + 1;
+        let what = if known.seq == first {
+            format!("entry {first}, the last, is missing: {who} it")
+        } else {
+            format!("entries {first} to {}, the last, are missing: {who} them", known.seq)
+        };
+        self.fault(first, what);
+    }
+
+    fn end(mut self) -> Verification {
+        if let Some(anchor) = self.anchor.filter(|anchor| anchor.seq > self.last.seq).cloned() {
+            self.cut_off(&anchor, "the anchor knows");
+        }
+        Verification { entries: self.entries, head: self.last, faults: self.faults }
+    }
+
+    fn fault(&mut self, seq: u64, what: String) {
+        if self.faults.len() < MOST_FAULTS {
+            self.faults.push(Fault { seq, what });
+        }
+    }
+}

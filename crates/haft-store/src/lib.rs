@@ -1,0 +1,27 @@
+//! What haft keeps: the ledger of calls and the rules that people saved. One interface over SQLite, which is the default and
+//! needs nothing, and PostgreSQL; the only crate that knows SQL.
+
+#![warn(missing_docs)]
+
+mod address;
+mod clock;
+mod ledger;
+mod migrations;
+mod place;
+mod rules;
+mod sqlite;
+mod store;
+mod upkeep;
+mod value;
+mod waiting;
+
+pub use self::{
+    address::Address,
+    ledger::{
+        Anchor, Answering, Fault, Filter, Recorded, StoreLedger, Verification, flush_everything,
+    },
+    place::Place,
+    rules::StoreRules,
+    store::Store,
+    upkeep::{Info, newest_version, restore},
+};

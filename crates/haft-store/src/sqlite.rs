@@ -1,0 +1,210 @@
+//! A store in a file. Calls are made inline, because a statement takes less time than waking another thread; one connection
+//! serves the process, and whoever has it has it alone.
+
+mod creation;
+mod faults;
+mod opening;
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use haft_core::{ToolError, brief};
+use rusqlite::{Connection, ErrorCode, ToSql, types::ValueRef};
+
+pub(crate) use self::{faults::Faults, opening::Absence};
+use crate::value::{Cell, Row, Value};
+
+/// How long somebody else may keep the store before we give up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// How long of that is waited for on a thread that others may need.
+const QUICK: Duration = Duration::from_millis(20);
+/// Enough for every statement of this crate.
+const STATEMENTS: usize = 48;
+
+pub(crate) struct Sqlite {
+    path: PathBuf,
+    /// Device and inode: somebody may remove the file, or put another one in its place, while we have it open.
+    identity: (u64, u64),
+    connection: Mutex<Option<Connection>>,
+    returned: Condvar,
+}
+
+/// The connection, for as long as this lives. What was begun and not committed is undone.
+pub(crate) struct Held {
+    home: Arc<Sqlite>,
+    connection: Option<Connection>,
+}
+
+impl Sqlite {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the file that is open is still the one at its path.
+    pub(crate) fn is_in_place(&self) -> bool {
+        identity(&self.path) == Some(self.identity)
+    }
+
+    /// Waits for the connection, but not for ever.
+    pub(crate) fn hold(self: &Arc<Self>) -> Result<Held, ToolError> {
+        let connection = match self.take(QUICK) {
+            Some(connection) => Some(connection),
+            None => brief(|| self.take(PATIENCE)),
+        };
+        match connection {
+            Some(_) => Ok(Held { home: self.clone(), connection }),
+            None => Err(self.faults().busy()),
+        }
+    }
+
+    fn take(&self, patience: Duration) -> Option<Connection> {
+        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.returned.wait_timeout_while(connection, patience, |it| it.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.take()
+    }
+
+    pub(crate) fn faults(&self) -> Faults<'_> {
+        Faults(&self.path)
+    }
+}
+
+impl Held {
+    pub(crate) fn connection(&self) -> &Connection {
+        self.connection.as_ref().expect("it is given back in drop only")
+    }
+
+    fn failed(&self, error: rusqlite::Error) -> ToolError {
+        self.home.faults().of(error)
+    }
+
+    /// Always immediate: a transaction that reads first and writes later is refused when somebody wrote in between.
+    pub(crate) fn begin(&mut self) -> Result<(), ToolError> {
+        const BEGIN: &str = "BEGIN IMMEDIATE";
+        match self.run(BEGIN) {
+            Err(error) if is_busy(&error) => {}
+            begun => return begun.map_err(|error| self.failed(error)),
+        }
+        // Each attempt waits a little by itself; on a runtime the others take over meanwhile.
+        let began = Instant::now();
+        brief(|| {
+            loop {
+                match self.run(BEGIN) {
+                    Err(error) if is_busy(&error) && began.elapsed() < PATIENCE => {}
+                    begun => return begun.map_err(|error| self.failed(error)),
+                }
+            }
+        })
+    }
+
+    /// What is read in it is of one moment.
+    pub(crate) fn begin_reading(&mut self) -> Result<(), ToolError> {
+        self.run("BEGIN DEFERRED").map_err(|error| self.failed(error))
+    }
+
+    pub(crate) fn commit(&mut self) -> Result<(), ToolError> {
+        self.run("COMMIT").map_err(|error| self.failed(error))
+    }
+
+    fn run(&self, sql: &'static str) -> Result<(), rusqlite::Error> {
+        self.connection().prepare_cached(sql)?.execute([]).map(|_| ())
+    }
+
+    /// Returns how many rows were touched.
+    pub(crate) fn execute(
+        &mut self,
+        sql: &'static str,
+        values: &[Value<'_>],
+    ) -> Result<u64, ToolError> {
+        let execute = || {
+            let mut statement = self.connection().prepare_cached(sql)?;
+            bind(&mut statement, values)?;
+            statement.raw_execute()
+        };
+        let touched = execute().map_err(|error| self.failed(error))?;
+        Ok(u64::try_from(touched).unwrap_or_default())
+    }
+
+    pub(crate) fn query(
+        &mut self,
+        sql: &'static str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, ToolError> {
+        let query = || {
+            let mut statement = self.connection().prepare_cached(sql)?;
+            bind(&mut statement, values)?;
+            let columns = statement.column_count();
+            let mut rows = statement.raw_query();
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                let cells = (0..columns).map(|column| row.get_ref(column).map(cell));
+                found.push(Row(cells.collect::<Result<_, _>>()?));
+            }
+            Ok(found)
+        };
+        query().map_err(|error| self.failed(error))
+    }
+
+    /// Changes whenever another connection has committed something.
+    pub(crate) fn data_version(&mut self) -> Result<i64, ToolError> {
+        let rows = self.query("PRAGMA data_version", &[])?;
+        rows.first().map_or(Ok(0), |row| row.integer(0))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            if !connection.is_autocommit() {
+                // It fails when the failure that brought us here has undone everything already.
+                let _ = connection.execute_batch("ROLLBACK");
+            }
+            let mut slot = self.home.connection.lock().unwrap_or_else(PoisonError::into_inner);
+            *slot = Some(connection);
+            self.home.returned.notify_one();
+        }
+    }
+}
+
+/// `$1` is the name of a parameter to SQLite, which numbers names as they appear: a test holds that ours appear in order.
+fn bind(
+    statement: &mut rusqlite::Statement<'_>,
+    values: &[Value<'_>],
+) -> Result<(), rusqlite::Error> {
+    for (index, value) in values.iter().enumerate() {
+        let value: &dyn ToSql = match value {
+            Value::Integer(number) => number,
+            Value::Text(text) => text,
+            Value::Nothing => &rusqlite::types::Null,
+        };
+        statement.raw_bind_parameter(index + 1, value)?;
+    }
+    Ok(())
+}
+
+fn cell(value: ValueRef<'_>) -> Cell {
+    match value {
+        ValueRef::Null => Cell::Nothing,
+        ValueRef::Integer(number) => Cell::Integer(number),
+        ValueRef::Real(number) => Cell::Text(number.to_string()),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
+            Cell::Text(String::from_utf8_lossy(bytes).into_owned())
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+#[cfg(test)]
+mod tests;

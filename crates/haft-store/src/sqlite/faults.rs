@@ -1,0 +1,72 @@
+//! What goes wrong with a file, in words that say what to do. Nothing here reads SQLite's messages: only its codes.
+
+use std::{io, path::Path};
+
+use haft_core::ToolError;
+use rusqlite::ErrorCode;
+
+use super::PATIENCE;
+
+/// Failures of one store.
+pub(crate) struct Faults<'a>(pub(crate) &'a Path);
+
+impl Faults<'_> {
+    pub(crate) fn of(&self, error: rusqlite::Error) -> ToolError {
+        let told = match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => return self.busy(),
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                self.damaged(&error.to_string())
+            }
+            Some(ErrorCode::DiskFull) => self
+                .unavailable("cannot be written: the disk is full")
+                .hint("make room where it lies, or use another store with --store"),
+            Some(
+                ErrorCode::ReadOnly
+                | ErrorCode::CannotOpen
+                | ErrorCode::PermissionDenied
+                | ErrorCode::SystemIoFailure,
+            ) => self.unwritable(&error.to_string()),
+            // Numbers are given by us alone: one that is taken means that somebody moved the end of the chain.
+            Some(ErrorCode::ConstraintViolation) => self
+                .unavailable(&format!("holds something where a new entry belongs: {error}"))
+                .hint("see what was changed with `haft ledger verify`"),
+            _ => self.unavailable(&format!("does not do as it is told: {error}")),
+        };
+        told.caused_by(error)
+    }
+
+    pub(crate) fn of_file(&self, error: &io::Error) -> ToolError {
+        match error.kind() {
+            io::ErrorKind::StorageFull => self
+                .unavailable("cannot be made: the disk is full")
+                .hint("make room where it lies, or use another store with --store"),
+            _ => self.unwritable(&error.to_string()),
+        }
+    }
+
+    pub(super) fn busy(&self) -> ToolError {
+        let words = format!("is busy: another process has kept it for {} s", PATIENCE.as_secs());
+        self.unavailable(&words).hint("see who has it open (`fuser FILE`) and call again")
+    }
+
+    pub(crate) fn damaged(&self, how: &str) -> ToolError {
+        self.unavailable(&format!("is damaged: {how}")).hint(
+            "nothing was overwritten: look at it with `haft store check`, then put a backup in its place with \
+             `haft store restore FILE`, or move it away and haft begins a new one",
+        )
+    }
+
+    pub(super) fn foreign(&self, what: &str) -> ToolError {
+        self.unavailable(&format!("is no store of haft: {what}"))
+            .hint("name another file with --store; this one was not touched")
+    }
+
+    fn unwritable(&self, why: &str) -> ToolError {
+        self.unavailable(&format!("cannot be used: {why}"))
+            .hint("mend its permissions, or use another store with --store")
+    }
+
+    fn unavailable(&self, what: &str) -> ToolError {
+        ToolError::unavailable(format!("the store {} {what}", self.0.display()))
+    }
+}

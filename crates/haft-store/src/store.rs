@@ -1,0 +1,134 @@
+//! One store, open: what the rest of this crate says to either engine. The same statements go to both.
+
+use std::sync::Arc;
+
+use haft_core::ToolError;
+
+use crate::{
+    Address,
+    sqlite::{Absence, Held, Sqlite},
+    value::{Row, Value},
+};
+
+/// An open store. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Store {
+    pub(crate) engine: Engine,
+}
+
+#[derive(Clone)]
+pub(crate) enum Engine {
+    Sqlite(Arc<Sqlite>),
+}
+
+/// Statements that belong together. Dropped without a commit they have not happened.
+pub(crate) enum Transaction {
+    Sqlite(Held),
+}
+
+impl Store {
+    /// Opens the store at an address, made when there is none.
+    ///
+    /// # Errors
+    /// `unavailable` when it is busy, out of reach, damaged, or written by a newer haft.
+    pub async fn open(address: &Address) -> Result<Self, ToolError> {
+        let opened = Self::open_as(address, Absence::Make).await?;
+        opened.ok_or_else(|| ToolError::internal(format!("the store {address} was not made")))
+    }
+
+    /// Opens the store at an address if there is one.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub async fn existing(address: &Address) -> Result<Option<Self>, ToolError> {
+        Self::open_as(address, Absence::Leave).await
+    }
+
+    async fn open_as(address: &Address, absence: Absence) -> Result<Option<Self>, ToolError> {
+        match address {
+            Address::Sqlite(path) => {
+                let opened = Sqlite::open(path, absence)?;
+                Ok(opened.map(|sqlite| Self { engine: Engine::Sqlite(sqlite) }))
+            }
+            Address::Postgres(_) => {
+                Err(ToolError::new(haft_core::ErrorKind::Unsupported, "PostgreSQL comes later"))
+            }
+        }
+    }
+
+    /// Whether both are the same open store.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (&self.engine, &other.engine) {
+            (Engine::Sqlite(one), Engine::Sqlite(two)) => Arc::ptr_eq(one, two),
+        }
+    }
+
+    /// Whether what is open is still what is found at the address.
+    pub(crate) fn is_in_place(&self) -> bool {
+        match &self.engine {
+            Engine::Sqlite(sqlite) => sqlite.is_in_place(),
+        }
+    }
+
+    /// To change something.
+    pub(crate) async fn begin(&self) -> Result<Transaction, ToolError> {
+        match &self.engine {
+            Engine::Sqlite(sqlite) => {
+                let mut held = sqlite.hold()?;
+                held.begin()?;
+                Ok(Transaction::Sqlite(held))
+            }
+        }
+    }
+
+    /// To look, at one moment.
+    pub(crate) async fn begin_reading(&self) -> Result<Transaction, ToolError> {
+        match &self.engine {
+            Engine::Sqlite(sqlite) => {
+                let mut held = sqlite.hold()?;
+                held.begin_reading()?;
+                Ok(Transaction::Sqlite(held))
+            }
+        }
+    }
+
+    /// One question.
+    pub(crate) async fn query(
+        &self,
+        sql: &'static str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, ToolError> {
+        match &self.engine {
+            Engine::Sqlite(sqlite) => sqlite.hold()?.query(sql, values),
+        }
+    }
+}
+
+impl Transaction {
+    /// Returns how many rows were touched.
+    pub(crate) async fn execute(
+        &mut self,
+        sql: &'static str,
+        values: &[Value<'_>],
+    ) -> Result<u64, ToolError> {
+        match self {
+            Self::Sqlite(held) => held.execute(sql, values),
+        }
+    }
+
+    pub(crate) async fn query(
+        &mut self,
+        sql: &'static str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, ToolError> {
+        match self {
+            Self::Sqlite(held) => held.query(sql, values),
+        }
+    }
+
+    pub(crate) async fn commit(self) -> Result<(), ToolError> {
+        match self {
+            Self::Sqlite(mut held) => held.commit(),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What goes into a statement and comes out of it, the same for both engines.
+
+use haft_core::ToolError;
+
+/// A value for a statement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Value<'a> {
+    Integer(i64),
+    Text(&'a str),
+    Nothing,
+}
+
+impl<'a> Value<'a> {
+    /// A number that cannot be negative. What does not fit is as large as can be.
+    pub(crate) fn number(number: u64) -> Self {
+        Self::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+
+    pub(crate) fn maybe(text: Option<&'a str>) -> Self {
+        text.map_or(Self::Nothing, Self::Text)
+    }
+}
+
+/// A value of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Cell {
+    Integer(i64),
+    Text(String),
+    Nothing,
+}
+
+/// A row of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Row(pub(crate) Vec<Cell>);
+
+impl Row {
+    pub(crate) fn integer(&self, column: usize) -> Result<i64, ToolError> {
+        match self.0.get(column) {
+            Some(Cell::Integer(number)) => Ok(*number),
+            other => Err(unexpected(column, other)),
+        }
+    }
+
+    pub(crate) fn number(&self, column: usize) -> Result<u64, ToolError> {
+        let number = self.integer(column)?;
+        u64::try_from(number).map_err(|_| unexpected(column, self.0.get(column)))
+    }
+
+    pub(crate) fn text(&self, column: usize) -> Result<&str, ToolError> {
+        self.maybe_text(column)?.ok_or_else(|| unexpected(column, None))
+    }
+
+    pub(crate) fn maybe_text(&self, column: usize) -> Result<Option<&str>, ToolError> {
+        match self.0.get(column) {
+            Some(Cell::Text(text)) => Ok(Some(text)),
+            Some(Cell::Nothing) => Ok(None),
+            other => Err(unexpected(column, other)),
+        }
+    }
+
+    pub(crate) fn maybe_number(&self, column: usize) -> Result<Option<u64>, ToolError> {
+        match self.0.get(column) {
+            Some(Cell::Nothing) => Ok(None),
+            _ => self.number(column).map(Some),
+        }
+    }
+}
+
+/// SQLite keeps whatever somebody puts into a column, so a foreign hand can put anything there.
+fn unexpected(column: usize, found: Option<&Cell>) -> ToolError {
+    let found = match found {
+        Some(Cell::Integer(_)) => "another number",
+        Some(Cell::Text(_)) => "a text",
+        Some(Cell::Nothing) | None => "nothing",
+    };
+    ToolError::unavailable(format!("the store holds {found} in column {column} of an answer"))
+        .hint("see what is wrong with `haft store check`")
+}

@@ -1,0 +1,255 @@
+//! `haft ledger`: what was called, whether the record is whole, and figures about it.
+
+mod figures;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+use haft_core::ErrorKind;
+use haft_store::{Anchor, Answering, Filter, Place, Recorded, StoreLedger, Verification};
+use jiff::{Span, Timestamp, Zoned, civil, tz::TimeZone};
+use serde_json::{Value, json};
+
+use self::figures::Figures;
+use super::Bench;
+use crate::{
+    config::Settings,
+    globals::{Format, Globals},
+    report,
+    stop::Stop,
+    terminal::{Terminal, Tone},
+};
+
+/// Lines of an export that are written at once.
+const PIECE: usize = 64 << 10;
+
+pub(super) fn command() -> Command {
+    Command::new("ledger")
+        .about("Show, verify and export the record of all calls")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            filtered(Command::new("show").about("The newest calls, newest first")).arg(
+                Arg::new("limit")
+                    .long("limit")
+                    .value_name("N")
+                    .default_value("20")
+                    .value_parser(value_parser!(u32).range(1..))
+                    .help("So many at most"),
+            ),
+        )
+        .subcommand(
+            Command::new("verify")
+                .about("Go along the chain of hashes and say where it is broken")
+                .long_about(
+                    "Go along the chain of hashes and say where it is broken: entries that were changed, moved or taken \
+                     out, and an end that was cut off. Exits with 4 when something is wrong.\n\n\
+                     Whoever can write the store could also make a new chain from some entry on. Keep the anchor that \
+                     this prints somewhere else, and give it back with --anchor to notice that.",
+                )
+                .arg(
+                    Arg::new("anchor")
+                        .long("anchor")
+                        .value_name("NUMBER:HASH")
+                        .value_parser(|text: &str| text.parse::<Anchor>())
+                        .help("What an earlier verification printed"),
+                ),
+        )
+        .subcommand(filtered(
+            Command::new("export").about("All calls as JSON lines, oldest first, each with its hash"),
+        ))
+        .subcommand(filtered(
+            Command::new("stats").about("How many calls of what, how they were decided, how long they took"),
+        ))
+}
+
+fn filtered(command: Command) -> Command {
+    let option = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).help(help)
+    };
+    command
+        .arg(option("session", "ID", "Only calls of this session"))
+        .arg(option("tool", "NAME", "Only calls of this tool"))
+        .arg(
+            option(
+                "since",
+                "TIME",
+                "Only calls since then: 2h, 3d, 2026-01-31 or 2026-01-31T12:00",
+            )
+            .value_parser(since),
+        )
+}
+
+impl Bench<'_> {
+    /// `haft ledger …`
+    pub(super) fn ledger(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+        let Some((word, matches)) = matches.subcommand() else { return Ok(ExitCode::FAILURE) };
+        let globals = Globals::of(matches);
+        let settings = Settings::load(&globals, self.environment)?;
+        let place = Place::new(settings.store.address);
+        let ledger = StoreLedger::new(place, Answering::AfterCommit);
+        let work = async {
+            match word {
+                "show" => self.show(&ledger, matches, globals.format).await,
+                "verify" => self.verify(&ledger, matches, globals.format).await,
+                "export" => self.export(&ledger, matches).await,
+                _ => self.stats(&ledger, matches, globals.format).await,
+            }
+        };
+        self.runtime.block_on(work)
+    }
+
+    async fn show(
+        &self,
+        ledger: &StoreLedger,
+        matches: &ArgMatches,
+        format: Format,
+    ) -> Result<ExitCode, Stop> {
+        let most = matches.get_one::<u32>("limit").map_or(20, |limit| *limit as usize);
+        let found = ledger.find(&Filter { most, ..filter(matches) }).await?;
+        match format {
+            Format::Json => {
+                let calls: Vec<Value> = found.iter().map(as_json).collect();
+                report::json(self.terminal, &calls)?;
+            }
+            Format::Text if found.is_empty() => self.terminal.print("no call is recorded")?,
+            Format::Text => self.terminal.print(&table::of(&found, &TimeZone::system()))?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn verify(
+        &self,
+        ledger: &StoreLedger,
+        matches: &ArgMatches,
+        format: Format,
+    ) -> Result<ExitCode, Stop> {
+        let verified = ledger.verify(matches.get_one::<Anchor>("anchor")).await?;
+        let Verification { entries, head, faults } = &verified;
+        let is_whole = faults.is_empty();
+        match format {
+            Format::Json => {
+                let head = head.to_string();
+                let told = json!({"whole": is_whole, "entries": entries, "anchor": head, "faults": faults});
+                report::json(self.terminal, &told)?;
+            }
+            Format::Text => self.terminal.print(&told(self.terminal, &verified))?,
+        }
+        let code = if is_whole { 0 } else { ErrorKind::Conflict.exit_code() };
+        Ok(ExitCode::from(code))
+    }
+
+    async fn export(&self, ledger: &StoreLedger, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+        let filter = filter(matches);
+        let mut lines = String::new();
+        let exported = ledger.each_onwards(|recorded| {
+            if is_wanted(&filter, &recorded) {
+                lines.push_str(&as_line(&recorded));
+                lines.push('\n');
+            }
+            if lines.len() >= PIECE {
+                self.terminal.print(&std::mem::take(&mut lines))?;
+            }
+            Ok::<(), Stop>(())
+        });
+        exported.await?;
+        if !lines.is_empty() {
+            self.terminal.print(&lines)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn stats(
+        &self,
+        ledger: &StoreLedger,
+        matches: &ArgMatches,
+        format: Format,
+    ) -> Result<ExitCode, Stop> {
+        let mut figures = Figures::default();
+        ledger.each(&filter(matches), |recorded| figures.add(&recorded.entry)).await?;
+        match format {
+            Format::Json => report::json(self.terminal, &figures.json())?,
+            Format::Text => self.terminal.print(&figures.text())?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn told(terminal: &Terminal, verified: &Verification) -> String {
+    let Verification { entries, head, faults } = verified;
+    let calls = if *entries == 1 { "call" } else { "calls" };
+    if faults.is_empty() {
+        let whole = terminal.result_toned(Tone::Good, "whole");
+        return format!("{entries} {calls}, the chain is {whole}\nanchor: {head}");
+    }
+    let places = if faults.len() == 1 { "place" } else { "places" };
+    let broken = terminal.result_toned(Tone::Bad, &format!("broken at {} {places}", faults.len()));
+    let mut lines = vec![format!("{entries} {calls}, the chain is {broken}")];
+    lines.extend(faults.iter().map(|fault| format!("  entry {}: {}", fault.seq, fault.what)));
+    lines.join("\n")
+}
+
+fn filter(matches: &ArgMatches) -> Filter {
+    Filter {
+        session: matches.get_one("session").cloned(),
+        tool: matches.get_one("tool").cloned(),
+        since_ms: matches.get_one("since").copied().unwrap_or_default(),
+        ..Filter::default()
+    }
+}
+
+fn is_wanted(filter: &Filter, Recorded { entry, .. }: &Recorded) -> bool {
+    entry.began_ms >= filter.since_ms
+        && filter.session.as_ref().is_none_or(|session| *session == entry.session)
+        && filter.tool.as_ref().is_none_or(|tool| *tool == entry.tool)
+}
+
+/// With the text of the entry as it is: the hash is made from these bytes. It was read, so it is JSON.
+fn as_line(Recorded { seq, hash, text, .. }: &Recorded) -> String {
+    format!(r#"{{"seq":{seq},"hash":"{hash}","entry":{text}}}"#)
+}
+
+fn as_json(Recorded { seq, hash, entry, .. }: &Recorded) -> Value {
+    json!({"seq": seq, "hash": hash, "entry": entry})
+}
+
+/// Milliseconds since 1970 of a time, or of as long ago.
+fn since(text: &str) -> Result<u64, String> {
+    let expected = || {
+        "expected how long ago (30m, 2h, 3d) or a date (2026-01-31, 2026-01-31T12:00)".to_owned()
+    };
+    let now = Zoned::now();
+    let ago = text.parse::<Span>().ok().filter(|span| span.is_positive());
+    let from_date = || {
+        let date = text.parse::<civil::DateTime>().ok();
+        let date = date.or_else(|| Some(text.parse::<civil::Date>().ok()?.at(0, 0, 0, 0)));
+        Some(date?.to_zoned(now.time_zone().clone()).ok()?.timestamp())
+    };
+    let time = match ago {
+        Some(span) => now.checked_sub(span).ok().map(|then| then.timestamp()),
+        // With a zone of its own first: without one it is where the person is.
+        None => text.parse::<Timestamp>().ok().or_else(from_date),
+    };
+    let time = time.ok_or_else(expected)?;
+    Ok(u64::try_from(time.as_millisecond()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_dates_or_as_long_ago() {
+        let now = || u64::try_from(Timestamp::now().as_millisecond()).expect("after 1970");
+        let hour = since("1h").expect("a time");
+        assert!(now().abs_diff(hour + 3_600_000) < 60_000, "{hour}");
+        assert!(since("3d").expect("a time") < since("2h").expect("a time"));
+        assert_eq!(since("2026-01-31T00:00:00Z"), Ok(1_769_817_600_000));
+        assert!(since("2026-01-31").is_ok() && since("2026-01-31T12:00").is_ok());
+        for wrong in ["", "soon", "-2h", "5", "2026-13-01", "0s"] {
+            assert!(since(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Figures about calls.
+
+use std::collections::BTreeMap;
+
+use haft_core::LedgerEntry;
+use serde_json::{Value, json};
+
+use crate::safe_text::shown_in_line;
+
+#[derive(Default)]
+pub(super) struct Figures {
+    all: Times,
+    tools: BTreeMap<String, Times>,
+    decisions: BTreeMap<&'static str, u64>,
+    errors: BTreeMap<&'static str, u64>,
+}
+
+/// How long calls took. A few bytes each, so that the percentiles are exact.
+#[derive(Default)]
+struct Times {
+    ms: Vec<u64>,
+    errors: u64,
+}
+
+impl Times {
+    fn add(&mut self, entry: &LedgerEntry) {
+        self.ms.push(entry.ms);
+        self.errors += u64::from(entry.error.is_some());
+    }
+
+    /// The smallest time that so many of a hundred calls did not exceed.
+    fn percentile(&self, percent: usize) -> u64 {
+        let mut sorted = self.ms.clone();
+        sorted.sort_unstable();
+        let rank = (sorted.len() * percent).div_ceil(100).max(1);
+        sorted.get(rank - 1).copied().unwrap_or_default()
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "calls": self.ms.len(), "errors": self.errors,
+            "p50_ms": self.percentile(50), "p95_ms": self.percentile(95),
+        })
+    }
+
+    fn line(&self, name: &str, width: usize) -> String {
+        let gap = " ".repeat(width.saturating_sub(name.chars().count()));
+        let (calls, p50, p95) = (self.ms.len(), self.percentile(50), self.percentile(95));
+        format!("{name}{gap}  {calls:>8}  {p50:>8}  {p95:>8}  {:>8}", self.errors)
+    }
+}
+
+impl Figures {
+    pub(super) fn add(&mut self, entry: &LedgerEntry) {
+        self.all.add(entry);
+        self.tools.entry(shown_in_line(&entry.tool).into()).or_default().add(entry);
+        let action = entry.decision.as_ref().map_or("none", |decision| decision.action.name());
+        *self.decisions.entry(action).or_default() += 1;
+        if let Some(error) = entry.error {
+            *self.errors.entry(error.name()).or_default() += 1;
+        }
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let tools: serde_json::Map<String, Value> =
+            self.tools.iter().map(|(name, times)| (name.clone(), times.json())).collect();
+        let mut told = self.all.json();
+        told["by_tool"] = Value::Object(tools);
+        told["by_decision"] = json!(self.decisions);
+        told["by_error"] = json!(self.errors);
+        told
+    }
+
+    pub(super) fn text(&self) -> String {
+        let width = self.tools.keys().map(|name| name.chars().count()).max().unwrap_or(0).max(9);
+        let head = format!(
+            "{}  {:>8}  {:>8}  {:>8}  {:>8}",
+            " ".repeat(width),
+            "calls",
+            "p50 ms",
+            "p95 ms",
+            "errors"
+        );
+        let mut lines = vec![head, self.all.line("all calls", width)];
+        let mut tools: Vec<_> = self.tools.iter().collect();
+        tools.sort_by_key(|(_, times)| std::cmp::Reverse(times.ms.len()));
+        lines.extend(tools.into_iter().map(|(name, times)| times.line(name, width)));
+        for (title, counts) in [("decisions", &self.decisions), ("errors", &self.errors)] {
+            if !counts.is_empty() {
+                let each = counts.iter().map(|(name, count)| format!("{name} {count}"));
+                lines.push(format!("{title}: {}", each.collect::<Vec<_>>().join(", ")));
+            }
+        }
+        lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(ms: &[u64], p50: u64, p95: u64) {
+        let times = Times { ms: ms.to_vec(), errors: 0 };
+        assert_eq!((times.percentile(50), times.percentile(95)), (p50, p95), "{ms:?}");
+    }
+
+    #[test]
+    fn percentiles_are_times_that_were_measured() {
+        check(&[], 0, 0);
+        check(&[7], 7, 7);
+        check(&[3, 1, 2], 2, 3);
+        check(&(1..=100).collect::<Vec<_>>(), 50, 95);
+        check(&[1, 1, 1, 1000], 1, 1000);
+    }
+}

@@ -1,0 +1,143 @@
+//! `haft store`: what is kept where, whether it is whole, and copies of it.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+use haft_core::{ErrorKind, ToolError};
+use haft_store::{Address, Answering, Place, Store, StoreLedger, restore};
+use serde_json::json;
+
+use super::Bench;
+use crate::{
+    config::Settings,
+    globals::{Format, Globals},
+    report,
+    stop::Stop,
+    terminal::Tone,
+};
+
+pub(super) fn command() -> Command {
+    let file = |help: &'static str| {
+        let arg = Arg::new("file").value_name("FILE").required(true).help(help);
+        arg.value_parser(value_parser!(PathBuf))
+    };
+    Command::new("store")
+        .about("Look after what haft keeps: calls and saved rules")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .subcommand(Command::new("info").about("Where the store is, and what is in it"))
+        .subcommand(Command::new("check").about(
+            "See whether the store and the chain of the ledger are whole; exits with 4 when not",
+        ))
+        .subcommand(
+            Command::new("backup")
+                .about("Copy the store to a new file, while others go on working")
+                .arg(file("The file to make")),
+        )
+        .subcommand(
+            Command::new("restore")
+                .about("Put a backup in the place of the store, which is kept under another name")
+                .arg(file("A file that `haft store backup` made")),
+        )
+}
+
+impl Bench<'_> {
+    /// `haft store …`
+    pub(super) fn store(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+        let Some((word, matches)) = matches.subcommand() else { return Ok(ExitCode::FAILURE) };
+        let globals = Globals::of(matches);
+        let settings = Settings::load(&globals, self.environment)?;
+        let address = settings.store.address;
+        let file = || {
+            let file = matches.get_one::<PathBuf>("file").cloned().unwrap_or_default();
+            settings.directory.join(file)
+        };
+        let format = globals.format;
+        let work = async {
+            match word {
+                "info" => self.store_info(&address, format).await,
+                "check" => self.check_store(&address, format).await,
+                "backup" => {
+                    let file = file();
+                    existing(&address).await?.back_up(&file).await?;
+                    self.done(format, &format!("copied to {}", file.display()))
+                }
+                _ => match restore(&address, &file()).await? {
+                    Some(aside) => {
+                        let aside = aside.display();
+                        self.done(format, &format!("put in place; what was there is {aside} now"))
+                    }
+                    None => self.done(format, "put in place"),
+                },
+            }
+        };
+        self.runtime.block_on(work)
+    }
+
+    async fn store_info(&self, address: &Address, format: Format) -> Result<ExitCode, Stop> {
+        let info = existing(address).await?.info().await?;
+        match format {
+            Format::Json => report::json(self.terminal, &info)?,
+            Format::Text => {
+                let kilobytes = info.bytes.div_ceil(1024);
+                let lines = [
+                    format!("store    {}", info.address),
+                    format!("engine   {}", info.engine),
+                    format!("version  {}", info.version),
+                    format!("size     {kilobytes} KB"),
+                    format!("calls    {}", info.entries),
+                    format!("rules    {}", info.rules),
+                ];
+                self.terminal.print(&lines.join("\n"))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn check_store(&self, address: &Address, format: Format) -> Result<ExitCode, Stop> {
+        let mut wrong = existing(address).await?.check().await?;
+        let ledger = StoreLedger::new(Place::new(address.clone()), Answering::AfterCommit);
+        // A store that is not whole may not be readable to its end.
+        match ledger.verify(None).await {
+            Ok(verified) => {
+                let each = verified.faults.into_iter();
+                wrong.extend(each.map(|fault| format!("call {}: {}", fault.seq, fault.what)));
+            }
+            Err(error) => wrong.push(error.to_string()),
+        }
+        match format {
+            Format::Json => {
+                report::json(self.terminal, &json!({"whole": wrong.is_empty(), "faults": wrong}))?;
+            }
+            Format::Text if wrong.is_empty() => {
+                let whole = self.terminal.result_toned(Tone::Good, "whole");
+                self.terminal.print(&format!("{address} is {whole}"))?;
+            }
+            Format::Text => {
+                self.terminal.print(&wrong.join("\n"))?;
+                let message = format!("the store {address} is not whole");
+                return Err(ToolError::conflict(message)
+                    .hint("copy it away, then put a backup in its place with `haft store restore FILE`")
+                    .into());
+            }
+        }
+        let code = if wrong.is_empty() { 0 } else { ErrorKind::Conflict.exit_code() };
+        Ok(ExitCode::from(code))
+    }
+
+    fn done(&self, format: Format, what: &str) -> Result<ExitCode, Stop> {
+        match format {
+            Format::Json => report::json(self.terminal, &json!({"done": what}))?,
+            Format::Text => self.terminal.print(what)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+async fn existing(address: &Address) -> Result<Store, ToolError> {
+    Store::existing(address).await?.ok_or_else(|| {
+        ToolError::not_found(format!("there is no store at {address}"))
+            .hint("the first call makes one; name another one with --store")
+    })
+}

@@ -1,0 +1,116 @@
+//! What a gate keeps on disk: the ledger and the saved rules, wired to their places. Nothing is opened here; the first call
+//! does that.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Once},
+    thread,
+};
+
+use haft_core::{BoxFuture, GateBuilder, Ledger, LedgerEntry, Scope, ToolError};
+use haft_store::{Answering, Place, StoreLedger, StoreRules};
+use tokio::{
+    runtime::Builder,
+    signal::unix::{SignalKind, signal},
+};
+
+use crate::{
+    config::Settings,
+    environment::Environment,
+    stop::leave,
+    terminal::{Label, Terminal},
+};
+
+/// Where the store of the person lies.
+pub(crate) fn state(environment: &Environment) -> Option<PathBuf> {
+    environment.state_home.as_ref().map(|folder| folder.join("haft"))
+}
+
+/// The scopes that a person at a terminal may choose from. Not the session: every command is of the session `cli`, so a rule
+/// of that session would be one for the project by another name.
+pub(crate) fn scopes_at_terminal(environment: &Environment) -> Vec<Scope> {
+    if state(environment).is_some() { vec![Scope::Project, Scope::User] } else { Vec::new() }
+}
+
+/// How the process ends, and so how long an entry may be on its way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// After one call.
+    WithTheCall,
+    /// It calls [`flush`] at its end, and is told by itself when a signal says so.
+    Flushed,
+    /// The same, but a signal would end it there and then.
+    BySignal,
+}
+
+/// Gives a gate its ledger and its saved rules.
+pub(crate) fn furnish(
+    mut gate: GateBuilder,
+    environment: &Environment,
+    settings: &Settings,
+    ending: Ending,
+) -> GateBuilder {
+    let place = Place::new(settings.store.address.clone());
+    if settings.store.records {
+        let ledger = match ending {
+            Ending::WithTheCall => StoreLedger::new(place.clone(), Answering::AfterCommit),
+            Ending::Flushed | Ending::BySignal => StoreLedger::new(place.clone(), Answering::Early),
+        };
+        gate = match ending {
+            Ending::BySignal => gate.ledger(Arc::new(Heedful(ledger))),
+            _ => gate.ledger(Arc::new(ledger)),
+        };
+    }
+    // Without a home there is no key to seal rules with: then they last as long as the process.
+    if let Some(state) = state(environment) {
+        gate = gate.saved_rules(Arc::new(StoreRules::new(place, &settings.workspace, &state)));
+    }
+    gate
+}
+
+/// The last chance for entries on their way to the ledger.
+pub(crate) fn flush(terminal: &Terminal) {
+    if let Err(error) = haft_store::flush_everything() {
+        let message = format!("the last calls are not in the ledger: {error}");
+        terminal.tell(Label::Warning, &message);
+    }
+}
+
+/// A ledger whose process writes down what is left before a signal ends it.
+struct Heedful(StoreLedger);
+
+impl Ledger for Heedful {
+    fn record(&self, entry: LedgerEntry) -> BoxFuture<'_, Result<(), ToolError>> {
+        // Not before the first call: a server has to be there at once, and has nothing to lose until then.
+        static LISTENING: Once = Once::new();
+        LISTENING.call_once(heed_signals);
+        self.0.record(entry)
+    }
+
+    fn newest(&self, most: usize) -> BoxFuture<'_, Result<Vec<LedgerEntry>, ToolError>> {
+        self.0.newest(most)
+    }
+}
+
+/// Without a thread for it, a signal ends the process as it always does.
+fn heed_signals() {
+    let _ = thread::Builder::new().name("haft-signals".to_owned()).spawn(|| {
+        let Ok(runtime) = Builder::new_current_thread().enable_io().build() else { return };
+        let Some(number) = runtime.block_on(told_to_end()) else { return };
+        // Nobody is left to be told of a failure.
+        let _ = haft_store::flush_everything();
+        leave(128 + number)
+    });
+}
+
+/// The number of the signal; none when they cannot be caught.
+async fn told_to_end() -> Option<u8> {
+    let mut hangup = signal(SignalKind::hangup()).ok()?;
+    let mut interrupt = signal(SignalKind::interrupt()).ok()?;
+    let mut terminate = signal(SignalKind::terminate()).ok()?;
+    tokio::select! {
+        _ = hangup.recv() => Some(1),
+        _ = interrupt.recv() => Some(2),
+        _ = terminate.recv() => Some(15),
+    }
+}
