@@ -4,6 +4,7 @@
 
 mod findings;
 mod mode;
+mod past;
 pub(crate) mod pattern;
 mod profile;
 mod rule;
@@ -419,6 +420,16 @@ impl Policy {
             }
         }
         found
+    }
+
+    /// The same policy with one rule more, as if it were said for this session.
+    #[must_use]
+    pub fn with_rule(&self, rule: Rule) -> Self {
+        let mut with = self.clone();
+        let mut layer = Layer::new(LayerKind::Session, &rule.source.file);
+        layer.rules.push(rule);
+        with.layers.push(layer);
+        with
     }
 
     /// All layers, in the order they are heard.

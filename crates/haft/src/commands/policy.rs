@@ -3,6 +3,7 @@
 mod check;
 mod list;
 mod revoke;
+mod test;
 mod why;
 
 use std::{ffi::OsString, process::ExitCode};
@@ -27,6 +28,7 @@ pub(super) fn command() -> Command {
         .subcommand(list::command())
         .subcommand(revoke::command())
         .subcommand(check::command())
+        .subcommand(test::command())
 }
 
 impl Bench<'_> {
@@ -52,6 +54,7 @@ impl Bench<'_> {
         match name {
             "list" => self.policy_list(matches),
             "check" => self.policy_check(matches),
+            "test" => self.policy_test(matches),
             "revoke" => self.policy_revoke(matches),
             _ => unreachable!("clap knows no command `{name}`"),
         }

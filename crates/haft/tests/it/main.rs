@@ -18,6 +18,7 @@ mod pages;
 mod pipes;
 mod policy;
 mod policy_rules;
+mod policy_saved;
 mod policy_why;
 mod reading;
 mod shell;
