@@ -1,5 +1,7 @@
 //! Calls through the whole gate: every stage, every way to end, and the bad days.
 
+mod rights;
+
 use std::{
     sync::{
         Mutex,

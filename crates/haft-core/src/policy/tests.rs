@@ -407,6 +407,54 @@ proptest! {
         }
     }
 
+    /// The law of agents: for any chain the decision is the strictest of its members'.
+    #[test]
+    fn a_chain_of_any_length_decides_as_its_strictest_member(
+        user in any_layer(LayerKind::User),
+        project in any_layer(LayerKind::Project),
+        members in prop::collection::vec(
+            (prop::collection::vec(any_rule(), 0..3), prop::option::of(prop::sample::select(Mode::ALL.to_vec())), any::<bool>()),
+            1..5,
+        ),
+        tool in any_tool(),
+        accesses in prop::collection::vec(any_access(), 0..3),
+    ) {
+        let mut user = user;
+        let names: Vec<String> = (0..members.len()).map(|number| format!("agent{number}")).collect();
+        for (name, (rules, mode, is_reviewer)) in names.iter().zip(members) {
+            let rules = rules.iter().map(|(action, text)| rule(*action, text, "user.toml", 1)).collect();
+            let profile = is_reviewer.then(|| "reviewer".to_owned());
+            user.agents.push(AgentRules { agent: name.clone(), mode, profile, rules });
+        }
+        let policy = Policy::new([user, project]);
+        let chain: Vec<&str> = names.iter().map(String::as_str).collect();
+        let strictest = chain.iter().map(|name| decide_as(&policy, tool, &accesses, &[name]).action).max();
+        prop_assert_eq!(Some(decide_as(&policy, tool, &accesses, &chain).action), strictest);
+    }
+
+    /// The law of saved rules: they answer what the mode asks for, and alter nothing else.
+    #[test]
+    fn saved_rules_alter_only_what_the_mode_asks_for(
+        layers in (any_layer(LayerKind::User), any_layer(LayerKind::Session), any_layer(LayerKind::Project), any_layer(LayerKind::Admin)),
+        tool in any_tool(),
+        accesses in prop::collection::vec(any_access(), 0..3),
+        saved in prop::collection::vec(any_rule(), 1..4),
+    ) {
+        let policy = Policy::new([layers.0, layers.1, layers.2, layers.3]);
+        let saved: Vec<Rule> = saved.iter().map(|(_, text)| rule(Allow, text, "saved", 1)).collect();
+        let question = Question {
+            tool, effect: Effect::Write, accesses: &accesses, agents: &[], profile: None, saved: &[],
+        };
+        let without = policy.decide(&question);
+        let with = policy.decide(&Question { saved: &saved, ..question });
+        let is_asked_by_mode = without.action == Ask && matches!(without.reason, Reason::Mode { .. });
+        if is_asked_by_mode {
+            prop_assert!(with.action <= Ask);
+        } else {
+            prop_assert_eq!(with.action, without.action);
+        }
+    }
+
     /// A decision taken apart says the same as the decision.
     #[test]
     fn the_strictest_verdict_on_an_access_is_the_decision(
