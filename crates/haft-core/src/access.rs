@@ -172,7 +172,8 @@ pub struct ReadCommand {
     pub text: String,
     /// How far it reaches.
     pub risk: CommandRisk,
-    /// The commands that a person may want to allow together with it, narrow first.
+    /// The commands that a person may want to allow together with it, narrow first. For what is unclear: the whole text
+    /// that it is a piece of.
     #[serde(default, skip_serializing)]
     pub widths: Vec<String>,
 }
@@ -189,6 +190,9 @@ pub enum CommandRisk {
     Usual,
     /// What a person must be asked about in every mode but `all`, and why.
     Asks(String),
+    /// It cannot be told which commands run, and why: the text is a piece of what was to be read, not a command. To be
+    /// asked about as well, and no rule for commands allows it but one that spells out a text in `widths`.
+    Unclear(String),
 }
 
 /// Reads the commands, files and addresses of a text that is run. Paths are as the text has them, but without `~`.
@@ -232,7 +236,9 @@ impl fmt::Display for Access {
             Self::Write(path) => write!(f, "write {}", path.display()),
             Self::Run(command) => write!(f, "run {command}"),
             Self::Command(command) => match &command.risk {
-                CommandRisk::Asks(why) => write!(f, "run {} ({why})", command.text),
+                CommandRisk::Asks(why) | CommandRisk::Unclear(why) => {
+                    write!(f, "run {} ({why})", command.text)
+                }
                 _ => write!(f, "run {}", command.text),
             },
             Self::Fetch(target) => write!(f, "fetch {target}"),

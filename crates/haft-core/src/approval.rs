@@ -65,12 +65,58 @@ pub struct ApprovalRequest {
     pub preview: Preview,
     /// Why it is asked for.
     pub reason: String,
-    /// Rules that would allow this and its kin without asking, narrow first.
-    pub suggestions: Vec<String>,
+    /// What a yes may remember, so that this and its kin are not asked for again; narrow first.
+    pub suggestions: Vec<Suggestion>,
     /// When it was made, in milliseconds since 1970.
     pub created_ms: u64,
     /// When it lapses.
     pub expires_ms: u64,
+}
+
+/// Rules that a yes may keep. They belong together: only all of them keep the question from coming back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "WrittenSuggestion")]
+pub struct Suggestion {
+    /// Allow rules, one for each thing that was asked about.
+    pub rules: Vec<String>,
+    /// What they would have spared people so far; none when nothing is known of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub past: Option<Past>,
+}
+
+/// What rules would have spared people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Past {
+    /// The questions that would not have been asked.
+    pub spared: usize,
+    /// The questions that were looked at: the newest ones.
+    pub asked: usize,
+}
+
+impl fmt::Display for Past {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.spared, self.asked) {
+            (0, _) => f.write_str("would have spared no question so far"),
+            (spared, asked) => write!(f, "would have spared {spared} of {asked} questions so far"),
+        }
+    }
+}
+
+/// A suggestion as records have it: earlier ones have a rule and nothing more.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenSuggestion {
+    Rule(String),
+    Rules { rules: Vec<String>, past: Option<Past> },
+}
+
+impl From<WrittenSuggestion> for Suggestion {
+    fn from(written: WrittenSuggestion) -> Self {
+        match written {
+            WrittenSuggestion::Rule(rule) => Self { rules: vec![rule], past: None },
+            WrittenSuggestion::Rules { rules, past } => Self { rules, past },
+        }
+    }
 }
 
 /// What a person looks at before deciding.

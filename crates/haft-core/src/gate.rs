@@ -32,7 +32,7 @@ use crate::{
     call::{CancelSignal, SeenFile, Services},
     clock::now_ms,
     ids::new_call_id,
-    policy::Action,
+    policy::{AccessVerdict, Action},
     queue::PathQueue,
 };
 
@@ -97,6 +97,16 @@ pub struct Explanation {
     pub accesses: Vec<Access>,
     /// What policy says and why.
     pub decision: Decision,
+    /// What it says to each of the accesses.
+    pub verdicts: Vec<AccessVerdict>,
+    /// Optional powers that the tool would have to do without.
+    pub withheld: Vec<Power>,
+    /// Who calls: the chain of agents, outermost first; empty when a person does.
+    pub agents: Vec<String>,
+    /// The profile in force.
+    pub profile: Option<String>,
+    /// Sets of rules, narrow first, each of which alone would keep the question from coming back.
+    pub offers: Vec<Vec<String>>,
     /// Whether somebody would be asked, and the words.
     pub confirmation: Confirmation,
 }
@@ -239,6 +249,11 @@ impl Gate {
         if flight.decision.is_none() {
             judged?;
         }
+        // What is wrong with them the stage before has told.
+        let saved = self.0.saved_rules.in_force(&flight.context.session).await.unwrap_or_default();
+        let question = policy::question(&flight, &flight.judged, &saved);
+        let (verdicts, offers) =
+            (self.0.policy.verdicts(&question), self.0.policy.offers(&question));
         let spec = flight.tool().spec();
         let decision = flight.decision().clone();
         let is_asked = decision.action == Action::Ask;
@@ -249,6 +264,11 @@ impl Gate {
             repairs: flight.repairs,
             accesses: flight.judged,
             decision,
+            verdicts,
+            withheld: flight.withheld,
+            agents: flight.context.agents,
+            profile: flight.context.profile,
+            offers,
         })
     }
 
@@ -270,6 +290,16 @@ impl Gate {
     /// The requests that wait for a decision, and those that were decided.
     pub fn approvals(&self) -> &Arc<dyn Approvals> {
         &self.0.approvals
+    }
+
+    /// The rules that people kept from earlier approvals.
+    pub fn saved_rules(&self) -> &Arc<dyn SavedRules> {
+        &self.0.saved_rules
+    }
+
+    /// The record of every call.
+    pub fn ledger(&self) -> &Arc<dyn Ledger> {
+        &self.0.ledger
     }
 
     /// The texts that were too long to show whole.

@@ -47,7 +47,7 @@ pub use self::{
     },
     approval::{
         ApprovalHandler, ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Confirmation,
-        MemoryApprovals, Preview, Verdict,
+        MemoryApprovals, Past, Preview, Suggestion, Verdict,
     },
     blocking::{brief, lengthy},
     call::{Call, CallInfo, Context, Grants, Listener, Services},

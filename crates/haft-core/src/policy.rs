@@ -2,11 +2,14 @@
 //! decision with its reason and the smallest change that would alter it out. Pure; the gate asks it, and so does
 //! every capability when it opens something.
 
+mod findings;
 mod mode;
+mod past;
 pub(crate) mod pattern;
 mod profile;
 mod rule;
 mod secrets;
+mod verdicts;
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -15,10 +18,12 @@ use serde::{Deserialize, Serialize};
 use self::mode::By;
 pub(crate) use self::rule::suggestions;
 pub use self::{
+    findings::{Finding, FindingKind, Known},
     mode::Mode,
     profile::{Profile, Profiles},
     rule::{Action, Places, Rule, RuleError, Source},
     secrets::{SecretPath, Secrets},
+    verdicts::AccessVerdict,
 };
 use crate::{Access, Effect};
 
@@ -55,6 +60,19 @@ pub struct Layer {
     pub trusted: bool,
 }
 
+impl LayerKind {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::BuiltIn => "built-in",
+            Self::User => "user",
+            Self::Project => "project",
+            Self::Session => "session",
+        }
+    }
+}
+
 impl Layer {
     /// A layer that says nothing yet.
     pub fn new(kind: LayerKind, file: &str) -> Self {
@@ -69,8 +87,13 @@ impl Layer {
     }
 
     /// Whether an `allow` written here lets something run that would be asked for otherwise.
-    fn may_grant(&self) -> bool {
+    pub fn may_grant(&self) -> bool {
         self.kind != LayerKind::Project || self.trusted
+    }
+
+    /// Whether a rule that is written here is heard at all.
+    pub fn is_in_force(&self, rule: &Rule) -> bool {
+        rule.action != Action::Allow || self.may_grant()
     }
 
     fn rules_for<'a>(&'a self, agent: Option<&'a str>) -> impl Iterator<Item = &'a Rule> {
@@ -177,6 +200,17 @@ impl fmt::Display for Reason {
     }
 }
 
+/// How much runs unasked where no rule speaks, and whose word that is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ModeInForce {
+    /// The mode.
+    pub mode: Mode,
+    /// Where it is said.
+    pub by: Source,
+    /// What was asked for before somebody lowered it; the mode itself when nobody did.
+    pub asked: Mode,
+}
+
 /// Everything that is written about who may do what.
 #[derive(Clone, Debug)]
 pub struct Policy {
@@ -244,22 +278,24 @@ impl Policy {
     /// In a chain of agents each one is heard and the strictest answer counts: a sub-agent has its parent's rights
     /// AND its own.
     pub fn decide(&self, question: &Question<'_>) -> Decision {
-        if question.agents.is_empty() {
-            return self.decide_for(question, None);
-        }
-        let voices = question.agents.iter().map(|agent| self.decide_for(question, Some(agent)));
-        let strictest = voices.reduce(|a, b| if b.action > a.action { b } else { a });
-        strictest.unwrap_or_else(|| self.decide_for(question, None))
+        self.decide_by(question, by(question))
     }
 
-    fn decide_for(&self, question: &Question<'_>, agent: Option<&str>) -> Decision {
+    /// The same where it is known who opens what is named: of one access that cannot be told.
+    fn decide_by(&self, question: &Question<'_>, by: By) -> Decision {
+        let voices = question.agents.iter().map(|agent| self.decide_for(question, Some(agent), by));
+        let strictest = voices.reduce(|a, b| if b.action > a.action { b } else { a });
+        strictest.unwrap_or_else(|| self.decide_for(question, None, by))
+    }
+
+    fn decide_for(&self, question: &Question<'_>, agent: Option<&str>, by: By) -> Decision {
         let found = self
             .outside_profile(question, agent)
             .or_else(|| self.secret(question))
             .or_else(|| self.rule_that_says(Action::Deny, question, agent))
             .or_else(|| self.rule_that_says(Action::Ask, question, agent));
-        let (action, reason) = found.unwrap_or_else(|| self.allow_or_mode(question, agent));
-        let change = self.smallest_change(action, &reason, question, agent);
+        let (action, reason) = found.unwrap_or_else(|| self.allow_or_mode(question, agent, by));
+        let change = self.smallest_change(action, &reason, question, (agent, by));
         Decision { action, reason, change, agent: agent.map(str::to_owned) }
     }
 
@@ -322,7 +358,12 @@ impl Policy {
     }
 
     /// No rule asks or denies: the call runs if each of its accesses is allowed by a rule or waved through by the mode.
-    fn allow_or_mode(&self, question: &Question<'_>, agent: Option<&str>) -> (Action, Reason) {
+    fn allow_or_mode(
+        &self,
+        question: &Question<'_>,
+        agent: Option<&str>,
+        by: By,
+    ) -> (Action, Reason) {
         let granting = self.layers.iter().filter(|layer| layer.may_grant());
         let written = granting.flat_map(|layer| layer.rules_for(agent));
         let allows: Vec<&Rule> =
@@ -341,9 +382,7 @@ impl Policy {
                 allows.iter().find(|rule| rule.touches(question.tool, access, &self.places))
             {
                 last_rule = Some(*rule);
-            } else if mode.verdict(access, question.effect, &self.sandbox, by(question))
-                == Action::Ask
-            {
+            } else if mode.verdict(access, question.effect, &self.sandbox, by) == Action::Ask {
                 return (Action::Ask, Reason::Mode { mode, access: Some(access.clone()) });
             }
         }
@@ -355,13 +394,47 @@ impl Policy {
 
     /// The mode a person asked for, by command line or file, lowered by whoever may only narrow.
     pub fn mode_for(&self, agent: Option<&str>) -> Mode {
+        self.mode_in_force(agent).mode
+    }
+
+    /// The same, with whose word it is.
+    pub fn mode_in_force(&self, agent: Option<&str>) -> ModeInForce {
         let of = |kind: LayerKind| {
-            self.layers.iter().filter(move |layer| layer.kind == kind).filter_map(|l| l.mode)
+            let layers = self.layers.iter().filter(move |layer| layer.kind == kind);
+            layers.filter_map(|layer| Some((layer.mode?, &layer.file)))
         };
         let asked = of(LayerKind::Session).next_back().or_else(|| of(LayerKind::User).next_back());
-        let caps = of(LayerKind::Admin).chain(of(LayerKind::Project));
-        let caps = caps.chain(self.agent_rules(agent).filter_map(|rules| rules.mode));
-        caps.fold(asked.unwrap_or(Mode::Contained), Mode::min)
+        let (asked, by) = match asked {
+            Some((mode, file)) => (mode, Source { file: file.clone(), line: None }),
+            None => (Mode::Contained, Source::named("built-in")),
+        };
+        let of_agent = self.layers.iter().flat_map(|layer| {
+            let own = layer.agents.iter().filter(move |rules| Some(rules.agent.as_str()) == agent);
+            own.filter_map(|rules| Some((rules.mode?, &layer.file)))
+        });
+        let mut found = ModeInForce { mode: asked, by, asked };
+        for (mode, file) in of(LayerKind::Admin).chain(of(LayerKind::Project)).chain(of_agent) {
+            if mode < found.mode {
+                found.mode = mode;
+                found.by = Source { file: file.clone(), line: None };
+            }
+        }
+        found
+    }
+
+    /// The same policy with one rule more, as if it were said for this session.
+    #[must_use]
+    pub fn with_rule(&self, rule: Rule) -> Self {
+        let mut with = self.clone();
+        let mut layer = Layer::new(LayerKind::Session, &rule.source.file);
+        layer.rules.push(rule);
+        with.layers.push(layer);
+        with
+    }
+
+    /// All layers, in the order they are heard.
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
     }
 
     /// Whether something may be opened while a call runs. The gate judged what the tool named; a directory's content
@@ -431,7 +504,7 @@ impl Policy {
                 if layer.kind != LayerKind::BuiltIn {
                     warnings.extend(rule.lint(names.clone()));
                 }
-                if rule.action == Action::Allow && !layer.may_grant() {
+                if !layer.is_in_force(rule) {
                     warnings.push(format!(
                         "{}: `{}` is not in force: a project may only narrow until you trust it; \
                          add its folder to `trust` in your own config to change that",
@@ -448,7 +521,7 @@ impl Policy {
         action: Action,
         reason: &Reason,
         question: &Question<'_>,
-        agent: Option<&str>,
+        (agent, by): (Option<&str>, By),
     ) -> String {
         let own_file = self.file_of(LayerKind::User);
         match (action, reason) {
@@ -472,20 +545,26 @@ impl Policy {
                 format!("use one of the profiles {}", known.join(", "))
             }
             (_, Reason::Mode { access, .. }) => {
-                let rule =
-                    access.as_ref().and_then(|access| suggestions(access).into_iter().next());
-                let rule = rule.unwrap_or_else(|| question.tool.to_owned());
-                let mode = self.least_mode(question, agent);
-                format!("add `allow = [\"{rule}\"]` to {own_file}, or use `--approve {mode}`")
+                let mode = self.least_mode(question, agent, by);
+                let rule = match access {
+                    Some(access) => suggestions(question.tool, access).into_iter().next(),
+                    None => Some(question.tool.to_owned()),
+                };
+                match rule {
+                    Some(rule) => {
+                        format!("add `allow = [{rule:?}]` to {own_file}, or use `--approve {mode}`")
+                    }
+                    // What cannot be known is no matter for a rule.
+                    None => format!("use `--approve {mode}`"),
+                }
             }
         }
     }
 
-    fn least_mode(&self, question: &Question<'_>, agent: Option<&str>) -> Mode {
+    fn least_mode(&self, question: &Question<'_>, agent: Option<&str>, by: By) -> Mode {
         let runs = |mode: &&Mode| {
-            let allows = |access| {
-                mode.verdict(access, question.effect, &self.sandbox, by(question)) == Action::Allow
-            };
+            let allows =
+                |access| mode.verdict(access, question.effect, &self.sandbox, by) == Action::Allow;
             mode.verdict_on_nothing(Effect::Read) == Action::Allow
                 && question.accesses.iter().all(allows)
                 && **mode > self.mode_for(agent)

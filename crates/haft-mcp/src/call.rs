@@ -125,7 +125,8 @@ async fn run(
         Some(id) => {
             if let Some(answer) = earlier.answers.get(approval::KEY) {
                 let person = connection.person(context);
-                Box::pin(approval::decided(gate, &person, &id, answer)).await?;
+                let scopes = connection.asked(gate, context).scopes;
+                Box::pin(approval::decided(gate, scopes, &person, &id, answer)).await?;
             }
             return Box::pin(gate.resume(&id, caller)).await;
         }
@@ -137,9 +138,9 @@ async fn run(
     if link.era == Era::Stateless {
         return Ok(Answer::Pending(asked));
     }
-    let question = approval::question(&asked, connection.asked(context));
+    let whom = connection.asked(gate, context);
     let person = connection.person(context);
-    Box::pin(approval::decide(gate, link, &person, &asked, question, &caller.cancel)).await?;
+    Box::pin(approval::decide(gate, link, &person, &asked, whom, &caller.cancel)).await?;
     Box::pin(gate.resume(&asked.id, caller)).await
 }
 
@@ -154,7 +155,7 @@ async fn answer(
     let outcome = match end {
         Ok(Answer::Done(outcome)) => *outcome,
         Ok(Answer::Pending(asked)) => {
-            let questions = approval::questions(&asked, connection.asked(context));
+            let questions = approval::questions(&asked, connection.asked(gate, context));
             let asked = round.unanswered(connection, link, Some(asked.id.clone()), questions)?;
             let asked = asked.ok_or_else(|| ErrorData::internal_error("nobody was asked", None))?;
             return Ok(asked.into());

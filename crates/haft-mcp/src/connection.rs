@@ -26,7 +26,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     Client,
-    approval::Asked,
+    approval::{Asked, Scopes},
     call,
     client::{Caller, Era, Link},
     definition,
@@ -187,9 +187,10 @@ impl Connection {
     }
 
     /// Whom an approval is asked of.
-    pub(crate) fn asked(&self, context: &RequestContext<RoleServer>) -> Asked {
-        let remembers = self.lasting == Lasting::Long || self.era(context) == Era::Stateful;
-        Asked { client: self.quirks(context), remembers }
+    pub(crate) fn asked(&self, gate: &Gate, context: &RequestContext<RoleServer>) -> Asked {
+        let has_session = self.lasting == Lasting::Long || self.era(context) == Era::Stateful;
+        let scopes = Scopes { kept: gate.saved_rules().scopes(), has_session };
+        Asked { client: self.quirks(context), scopes }
     }
 
     pub(crate) fn quirks(&self, context: &RequestContext<RoleServer>) -> Quirks {

@@ -30,7 +30,7 @@ mod witness;
 mod words;
 mod wrappers;
 
-pub use widths::widths;
+pub use widths::{is_too_wide, widths};
 
 /// Longer texts are not read: nobody could judge them, and the reader must be quick.
 const LONGEST: usize = 64 << 10;
@@ -205,14 +205,23 @@ pub fn accesses(text: &str, home: Option<&Path>) -> Vec<Access> {
         How::Write => Access::Write(at_home(file.path, home)),
     }));
     all.extend(doubts.into_iter().map(|doubt| {
-        let risk = match doubt.about {
-            About::Commands => CommandRisk::Asks(doubt.why.to_owned()),
+        let (risk, widths) = match doubt.about {
+            About::Commands => (CommandRisk::Unclear(doubt.why.to_owned()), spelt_out(text)),
             // The command is known and judged; which files it opens a sandbox holds, or somebody is asked.
-            About::Files => CommandRisk::Usual,
+            About::Files => (CommandRisk::Usual, Vec::new()),
         };
-        Access::Command(Box::new(ReadCommand { text: doubt.what, risk, widths: Vec::new() }))
+        Access::Command(Box::new(ReadCommand { text: doubt.what, risk, widths }))
     }));
     all
+}
+
+/// A text that is unclear may be allowed for good as it stands, if a person can see every letter of it in a line.
+fn spelt_out(text: &str) -> Vec<String> {
+    const LONGEST_RULE: usize = 300;
+    let text = text.trim();
+    let is_seen = |c: char| c.is_ascii_graphic() && c != '*' || c == ' ';
+    let is_rule = !text.is_empty() && text.len() <= LONGEST_RULE && text.chars().all(is_seen);
+    is_rule.then(|| text.to_owned()).into_iter().collect()
 }
 
 /// Who has no home has nothing there: the path stays one that is nowhere in a workspace.

@@ -7,6 +7,7 @@ mod ledger;
 mod listing;
 mod mcp;
 mod pages;
+mod policy;
 mod store;
 
 use std::{ffi::OsString, io, path::PathBuf, process::ExitCode, sync::Arc};
@@ -70,6 +71,7 @@ pub(crate) fn run(
         Some("doctor") => {
             bench.doctor(&parse(root(options).subcommand(doctor::command()), arguments)?)
         }
+        Some("policy") => bench.policy(options, arguments),
         Some("bench") => bench.bench(&parse(root(options).subcommand(bench_command()), arguments)?),
         None | Some("completions" | "man" | "help") => bench.about_all(arguments),
         Some(word) => match bench.find(word) {
@@ -133,16 +135,7 @@ impl<'a> Bench<'a> {
     fn call(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);
         let settings = Settings::load(&globals, self.environment)?;
-        let name = matches.get_one::<String>("name").map_or("", String::as_str);
-        let text = match matches.get_one::<String>("input").map(String::as_str) {
-            None if !stdin::is_piped() => String::new(),
-            None | Some("-") => stdin::read_text(settings.limits.input_bytes)?,
-            Some(text) => text.to_owned(),
-        };
-        // Nothing at all is a call without arguments.
-        let is_blank = text.trim().is_empty();
-        let input =
-            if is_blank { Input::Value(serde_json::Value::Null) } else { Input::Text(text) };
+        let (name, input) = named_call(matches, &settings)?;
         self.make(&globals, settings, name, input)
     }
 
@@ -154,11 +147,7 @@ impl<'a> Bench<'a> {
         input: Input,
     ) -> Result<ExitCode, Stop> {
         self.warn(&settings);
-        let mut context = Context::new("cli");
-        context.agents = globals.agent.iter().cloned().collect();
-        context.profile.clone_from(&settings.profile);
-        context.deadline = globals.timeout;
-        let request = CallRequest::new(tool, input, context);
+        let request = request(globals, &settings, tool, input);
         let prompt = Arc::new(self.prompt());
         let gate = self.gate(settings, prompt.clone())?;
         if globals.run == Run::Dry {
@@ -291,6 +280,31 @@ impl<'a> Bench<'a> {
         definitions.warnings.iter().for_each(|text| self.terminal.tell(Label::Warning, text));
         definitions.specs
     }
+}
+
+/// The tool and the input of `haft call`.
+fn named_call<'m>(
+    matches: &'m ArgMatches,
+    settings: &Settings,
+) -> Result<(&'m str, Input), ToolError> {
+    let name = matches.get_one::<String>("name").map_or("", String::as_str);
+    let text = match matches.get_one::<String>("input").map(String::as_str) {
+        None if !stdin::is_piped() => String::new(),
+        None | Some("-") => stdin::read_text(settings.limits.input_bytes)?,
+        Some(text) => text.to_owned(),
+    };
+    // Nothing at all is a call without arguments.
+    let is_blank = text.trim().is_empty();
+    Ok((name, if is_blank { Input::Value(serde_json::Value::Null) } else { Input::Text(text) }))
+}
+
+/// A call as it is made from the command line.
+fn request(globals: &Globals, settings: &Settings, tool: &str, input: Input) -> CallRequest {
+    let mut context = Context::new("cli");
+    context.agents = globals.agent.iter().cloned().collect();
+    context.profile.clone_from(&settings.profile);
+    context.deadline = globals.timeout;
+    CallRequest::new(tool, input, context)
 }
 
 /// The folders that file tools work in. A further root that is gone is told and left out: it must not stop the rest.
@@ -432,10 +446,11 @@ fn bench_command() -> Command {
 }
 
 /// The commands that are no tools.
-fn own_commands() -> [Command; 11] {
+fn own_commands() -> [Command; 12] {
     [
         call_command(),
         listing::command(),
+        policy::command(),
         mcp::command(),
         init::command(),
         ledger::command(),

@@ -1,6 +1,7 @@
 //! The files that say who may do what: found, read where they exist, and put together as one policy. The admin's word
 //! holds, the person's comes next, and a project, whose file came with the code, may only narrow.
 
+mod check;
 mod container;
 mod file;
 pub(crate) mod keys;
@@ -19,6 +20,7 @@ use haft_core::{
 };
 use haft_exec::{Allowance, Around, ContainerSettings, NetworkSettings};
 
+pub(crate) use self::check::Checked;
 use self::file::{File, Place};
 pub(crate) use self::store::StoreSettings;
 use crate::{environment::Environment, globals::Globals};
@@ -114,11 +116,7 @@ impl Files {
         if let Some(path) = &environment.admin_config {
             admin.extend(read(LayerKind::Admin, path, Absence::Error)?);
         }
-        let (user_path, absence) = match (&globals.config, &environment.config_home) {
-            (Some(path), _) => (path.clone(), Absence::Error),
-            (None, Some(folder)) => (folder.join(USER_FILE), Absence::Usual),
-            (None, None) => (Path::new("~/.config").join(USER_FILE), Absence::Usual),
-        };
+        let (user_path, absence) = user_file(globals, environment);
         let user = read(LayerKind::User, &user_path, absence)?;
         // Without a file the layer is still there: advice on what to change has to name it.
         let user = user.unwrap_or_else(|| File::empty(LayerKind::User, &user_path));
@@ -224,6 +222,15 @@ impl Files {
             limit.lower(&mut limits, *value);
         }
         limits
+    }
+}
+
+/// The person's own file, and whether it must be there.
+fn user_file(globals: &Globals, environment: &Environment) -> (PathBuf, Absence) {
+    match (&globals.config, &environment.config_home) {
+        (Some(path), _) => (path.clone(), Absence::Error),
+        (None, Some(folder)) => (folder.join(USER_FILE), Absence::Usual),
+        (None, None) => (Path::new("~/.config").join(USER_FILE), Absence::Usual),
     }
 }
 

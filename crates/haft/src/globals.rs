@@ -96,24 +96,35 @@ fn option(name: &'static str, help: &'static str) -> Arg {
 /// The first word that is neither an option nor an option's value: the command. Lets a call build one tool's parser
 /// instead of a hundred.
 pub(crate) fn command_word<'a>(arguments: &'a [OsString], options: &[Arg]) -> Option<&'a str> {
+    let (_, word) = plain_words(arguments, options).next()?;
+    word.to_str()
+}
+
+/// The words that are neither options nor the values of options that every command takes, with their places, up to a
+/// `--`.
+pub(crate) fn plain_words<'a>(
+    arguments: &'a [OsString],
+    options: &[Arg],
+) -> impl Iterator<Item = (usize, &'a OsString)> {
     let takes_value = |word: &str| {
         let option = options.iter().find(|option| option.get_long() == word.strip_prefix("--"));
         option.is_some_and(|option| option.get_action().takes_values())
     };
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        let word = word.to_str()?;
-        if word == "--" {
-            return None;
+    let mut words = arguments.iter().enumerate();
+    std::iter::from_fn(move || {
+        loop {
+            let (place, word) = words.next()?;
+            match word.to_str() {
+                Some("--") => return None,
+                Some(option) if option.starts_with('-') => {
+                    if takes_value(option) {
+                        words.next();
+                    }
+                }
+                _ => return Some((place, word)),
+            }
         }
-        if !word.starts_with('-') {
-            return Some(word);
-        }
-        if takes_value(word) {
-            words.next();
-        }
-    }
-    None
+    })
 }
 
 /// The format as the bare arguments ask for it, for failures that come before they are parsed.

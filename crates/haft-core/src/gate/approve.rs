@@ -9,15 +9,19 @@ use std::{
 
 use tokio::{task::JoinSet, time::Instant};
 
-use super::{Flight, Gate, Halt, Inner, OnAsk, run};
+use super::{Flight, Gate, Halt, Inner, OnAsk, policy, run};
 use crate::{
     ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Confirmation, ErrorKind, Preview,
-    ToolError, Verdict,
+    Suggestion, ToolError, Verdict,
     clock::now_ms,
     events::{Event, Happening},
     ids::new_id,
-    policy::{Action, suggestions},
+    policy::Action,
 };
+
+/// How far back it is looked for what a rule would have spared, and how long at most: somebody waits for the question.
+const MOST_LOOKED_AT: usize = 2_000;
+const LOOKING_BACK: Duration = Duration::from_millis(20);
 
 pub(super) async fn approve(
     gate: &Inner,
@@ -61,21 +65,41 @@ async fn keep_request(
     own: &Gate,
     flight: &Flight,
 ) -> Result<Arc<ApprovalRequest>, ToolError> {
-    let request = Arc::new(request(gate, own, flight));
+    let suggestions = suggestions(gate, flight).await;
+    let request = Arc::new(request(gate, own, flight, suggestions));
     gate.approvals.create(request.clone()).await?;
     send(gate, flight, || Happening::ApprovalAsked(request.clone()));
     Ok(request)
 }
 
-fn request(gate: &Inner, own: &Gate, flight: &Flight) -> ApprovalRequest {
+/// What a yes may remember, and what that would have spared people so far.
+async fn suggestions(gate: &Inner, flight: &Flight) -> Vec<Suggestion> {
+    // What is wrong with them the stage before has told.
+    let saved = gate.saved_rules.in_force(&flight.context.session).await.unwrap_or_default();
+    let offers = gate.policy.offers(&policy::question(flight, &flight.judged, &saved));
+    if offers.is_empty() {
+        return Vec::new();
+    }
+    let until = Instant::now() + LOOKING_BACK;
+    // A person waits: a past that cannot be told in time is left out.
+    let newest = tokio::time::timeout_at(until, gate.ledger.newest(MOST_LOOKED_AT)).await;
+    let entries = newest.ok().and_then(Result::ok).unwrap_or_default();
+    let is_in_time = || Instant::now() < until;
+    let pasts = gate.policy.pasts(&offers, &entries, is_in_time);
+    let both = offers.into_iter().zip(pasts);
+    both.map(|(rules, past)| Suggestion { rules, past }).collect()
+}
+
+fn request(
+    gate: &Inner,
+    own: &Gate,
+    flight: &Flight,
+    suggestions: Vec<Suggestion>,
+) -> ApprovalRequest {
     let spec = flight.tool().spec();
     let decision = flight.decision();
     let created_ms = now_ms();
     let wait = u64::try_from(longest_wait(gate, flight).as_millis()).unwrap_or(u64::MAX);
-    let mut suggested: Vec<String> = flight.judged.iter().flat_map(suggestions).collect();
-    if suggested.is_empty() {
-        suggested.push(spec.name.to_string());
-    }
     ApprovalRequest {
         id: new_id("ask"),
         call_id: flight.info.call_id.to_string(),
@@ -89,7 +113,7 @@ fn request(gate: &Inner, own: &Gate, flight: &Flight) -> ApprovalRequest {
         accesses: flight.judged.clone(),
         preview: preview(gate, own, flight),
         reason: decision.reason.to_string(),
-        suggestions: suggested,
+        suggestions,
         created_ms,
         expires_ms: created_ms.saturating_add(wait),
     }

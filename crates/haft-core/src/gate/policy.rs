@@ -19,16 +19,25 @@ pub(super) async fn judge(gate: &Inner, flight: &mut Flight) -> Result<(), ToolE
     denied.map_or(Ok(()), Err)
 }
 
-fn decide(gate: &Inner, flight: &Flight, accesses: &[Access], saved: &[Rule]) -> Decision {
+/// What policy is asked about accesses of this call.
+pub(super) fn question<'a>(
+    flight: &'a Flight,
+    accesses: &'a [Access],
+    saved: &'a [Rule],
+) -> Question<'a> {
     let spec = flight.tool().spec();
-    gate.policy.decide(&Question {
+    Question {
         tool: &spec.name,
         effect: spec.effect,
         accesses,
         agents: &flight.context.agents,
         profile: flight.context.profile.as_deref(),
         saved,
-    })
+    }
+}
+
+fn decide(gate: &Inner, flight: &Flight, accesses: &[Access], saved: &[Rule]) -> Decision {
+    gate.policy.decide(&question(flight, accesses, saved))
 }
 
 /// `Option<Net>` in a signature means: works without. Then a rule against it costs the power, not the call.

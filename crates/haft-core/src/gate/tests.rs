@@ -1,5 +1,7 @@
 //! Calls through the whole gate: every stage, every way to end, and the bad days.
 
+mod rights;
+
 use std::{
     sync::{
         Mutex,
@@ -267,7 +269,9 @@ async fn a_yes_runs_exactly_what_was_shown() {
     assert_eq!(asked[0].accesses, [Access::Write("src/a.rs".into())]);
     assert_eq!(asked[0].confirmation.message, "Write: write src/a.rs");
     assert_eq!(asked[0].confirmation.effect, Effect::Write);
-    assert_eq!(asked[0].suggestions, ["write(src/a.rs)", "write(src/**)"]);
+    let offered: Vec<&[String]> = asked[0].suggestions.iter().map(|it| &*it.rules).collect();
+    assert_eq!(offered, [["write(src/a.rs)"], ["write(src/**)"]]);
+    assert_eq!(asked[0].suggestions[0].past, None, "nothing is recorded yet");
     assert!(asked[0].reason.contains("mode `safe` asks before"), "{}", asked[0].reason);
     assert_eq!(ledger.entries()[0].verdict.as_ref().map(|v| v.by.as_str()), Some("ada"));
 }

@@ -122,7 +122,11 @@ fn reach_of(access: &Access, by: By, sandbox_works: impl Fn() -> bool) -> Reach 
         Access::Read(path) if is_inside(path) => Reach::Look,
         Access::Write(path) if is_inside(path) => Reach::Change,
         Access::Command(command) if command.risk == CommandRisk::Looks => Reach::Look,
-        Access::Command(command) if matches!(command.risk, CommandRisk::Asks(_)) => Reach::Beyond,
+        Access::Command(command)
+            if matches!(command.risk, CommandRisk::Asks(_) | CommandRisk::Unclear(_)) =>
+        {
+            Reach::Beyond
+        }
         Access::Read(_) | Access::Write(_) if by == By::Command && sandbox_works() => Reach::Change,
         Access::Run(_) | Access::Command(_) | Access::Any(Power::Shell) if sandbox_works() => {
             Reach::Change
@@ -214,6 +218,7 @@ mod tests {
             (command(CommandRisk::Looks), Mode::Safe, Mode::Safe),
             (command(CommandRisk::Usual), Mode::Contained, Mode::All),
             (dangerous, Mode::All, Mode::All),
+            (command(CommandRisk::Unclear("why".to_owned())), Mode::All, Mode::All),
             (Access::Read("src".into()), Mode::Safe, Mode::Safe),
             (Access::Read("/etc/hosts".into()), Mode::Contained, Mode::All),
             (Access::Write("/etc/hosts".into()), Mode::Contained, Mode::All),

@@ -23,6 +23,11 @@ impl Profile {
         Self { tools: tools.into_iter().map(Into::into).collect(), source }
     }
 
+    /// The globs, as they are written.
+    pub fn globs(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().map(String::as_str)
+    }
+
     /// Whether the profile has this tool.
     pub fn includes(&self, tool: &str) -> bool {
         let is_taken = |glob: &String| {

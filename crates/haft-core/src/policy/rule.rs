@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::pattern;
 use crate::{
-    Access, Power,
+    Access, CommandRisk, Power, ReadCommand,
     access::is_inside,
     nearest::{did_you_mean, nearest},
 };
@@ -85,9 +85,9 @@ pub struct Rule {
     /// Where it was written.
     pub source: Source,
     #[serde(skip)]
-    name: String,
+    pub(super) name: String,
     #[serde(skip)]
-    argument: Option<String>,
+    pub(super) argument: Option<String>,
 }
 
 /// A rule as records have it.
@@ -177,7 +177,7 @@ impl Rule {
             Access::Any(power) => argument == power.name(),
             Access::Read(path) | Access::Write(path) => path_fits(argument, path, places),
             Access::Run(command) => self.command_fits(argument, command),
-            Access::Command(command) => pattern::command(argument, &command.text),
+            Access::Command(command) => self.read_command_fits(argument, command),
             Access::Fetch(target) => pattern::host(argument, target),
         }
     }
@@ -190,18 +190,32 @@ impl Rule {
         pattern::command(argument, command)
     }
 
+    /// A piece that nobody could read begins like many a harmless command, so what allows it must be the whole text.
+    fn read_command_fits(&self, argument: &str, command: &ReadCommand) -> bool {
+        if self.action == Action::Allow && matches!(command.risk, CommandRisk::Unclear(_)) {
+            return !argument.contains('*') && command.widths.iter().any(|text| text == argument);
+        }
+        pattern::command(argument, &command.text)
+    }
+
     /// A warning when no known tool answers to the rule's name.
     pub(crate) fn lint<'a>(&self, tools: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
-        let is_verb = self.argument.is_some() && VERBS.contains(&self.name.as_str());
-        if is_verb || tools.clone().any(|tool| pattern::wildcard(&self.name, tool)) {
-            return None;
-        }
-        let near = did_you_mean(&nearest(&self.name, tools));
-        let near = if near.is_empty() { String::new() } else { format!("; {near}") };
+        let near = self.fits_no_tool(tools)?;
+        let near = if near.is_empty() { near } else { format!("; {near}") };
         Some(format!(
             "{}: the {} rule `{}` matches no tool{near}",
             self.source, self.action, self.text
         ))
+    }
+
+    /// The names that may have been meant, when no known tool answers to the rule's.
+    pub(super) fn fits_no_tool<'a>(
+        &self,
+        tools: impl Iterator<Item = &'a str> + Clone,
+    ) -> Option<String> {
+        let is_verb = self.argument.is_some() && VERBS.contains(&self.name.as_str());
+        let is_known = is_verb || tools.clone().any(|tool| pattern::wildcard(&self.name, tool));
+        (!is_known).then(|| did_you_mean(&nearest(&self.name, tools)))
     }
 }
 
@@ -212,7 +226,7 @@ impl fmt::Display for Rule {
 }
 
 /// The names that stand for a kind of access in rules with an argument.
-const VERBS: &[&str] = &["read", "write", "bash", "web_fetch"];
+pub(super) const VERBS: &[&str] = &["read", "write", "bash", "web_fetch"];
 
 fn verb(access: &Access) -> Option<&'static str> {
     match access {
@@ -268,9 +282,10 @@ fn check_argument(argument: &str) -> Result<(), String> {
 }
 
 /// Rules that would allow just this access and its kin, narrow first. What a person is offered to remember.
-pub(crate) fn suggestions(access: &Access) -> Vec<String> {
+pub(crate) fn suggestions(tool: &str, access: &Access) -> Vec<String> {
     match access {
-        Access::Any(_) => Vec::new(),
+        // The power as a whole, but for this tool alone.
+        Access::Any(power) => vec![format!("{tool}({power})")],
         Access::Read(path) => path_suggestions("read", path),
         Access::Write(path) => path_suggestions("write", path),
         Access::Run(command) => command_suggestions(command),
@@ -419,19 +434,49 @@ mod tests {
     }
 
     #[test]
+    fn what_could_not_be_read_is_allowed_by_its_whole_text_only() {
+        let whole = "git status $(x; rm -rf ~".to_owned();
+        let unclear = |text: &str| {
+            let risk = CommandRisk::Unclear("it does not parse".to_owned());
+            let (text, widths) = (text.to_owned(), vec![whole.clone()]);
+            Access::Command(Box::new(ReadCommand { text, risk, widths }))
+        };
+        let piece = unclear("git status $(x…");
+        for text in ["git status *", "git *", "git status $(x…", "git status $(*", "* ~", "x"] {
+            let text = format!("bash({text})");
+            assert!(!touches(&rule(Action::Allow, &text), "bash", &piece), "{text}");
+        }
+        let exact = rule(Action::Allow, &format!("bash({whole})"));
+        assert!(touches(&exact, "bash", &piece));
+        assert!(
+            touches(&rule(Action::Allow, "bash(*)"), "bash", &piece),
+            "everything is everything"
+        );
+        assert!(touches(&rule(Action::Deny, "bash(git status *)"), "bash", &piece));
+        assert_eq!(suggestions("bash", &piece), [exact.text]);
+        // A text with a star would be a pattern for others.
+        let starred = Access::Command(Box::new(ReadCommand {
+            text: "x".to_owned(),
+            risk: CommandRisk::Unclear("why".to_owned()),
+            widths: vec!["ls *".to_owned()],
+        }));
+        assert!(!touches(&rule(Action::Allow, "bash(ls *)"), "bash", &starred));
+    }
+
+    #[test]
     fn suggestions_go_from_narrow_to_wide_and_never_to_the_root() {
         assert_eq!(
-            suggestions(&Access::Write("src/a.rs".into())),
+            suggestions("t", &Access::Write("src/a.rs".into())),
             ["write(src/a.rs)", "write(src/**)"]
         );
-        assert_eq!(suggestions(&Access::Write("a.rs".into())), ["write(a.rs)"]);
-        assert_eq!(suggestions(&Access::Read("/etc/passwd".into())), ["read(/etc/passwd)"]);
+        assert_eq!(suggestions("t", &Access::Write("a.rs".into())), ["write(a.rs)"]);
+        assert_eq!(suggestions("t", &Access::Read("/etc/passwd".into())), ["read(/etc/passwd)"]);
         assert_eq!(
-            suggestions(&Access::Run("cargo test -p x".into())),
+            suggestions("t", &Access::Run("cargo test -p x".into())),
             ["bash(cargo test -p x)", "bash(cargo test *)"]
         );
-        assert_eq!(suggestions(&Access::Run("rm -rf x".into())), ["bash(rm -rf x)"]);
-        assert_eq!(suggestions(&Access::Run("a b c; d".into())), ["bash(a b c; d)"]);
+        assert_eq!(suggestions("t", &Access::Run("rm -rf x".into())), ["bash(rm -rf x)"]);
+        assert_eq!(suggestions("t", &Access::Run("a b c; d".into())), ["bash(a b c; d)"]);
     }
 
     #[test]
@@ -450,7 +495,7 @@ mod tests {
         fn every_suggestion_covers_its_access(path in "[a-zA-Z0-9 ._\\[\\]{}*?!-]{1,12}(/[a-z*\\[]{1,6}){0,3}") {
             let paths = LexicalPaths { workspace: "/w".into() };
             let access = Access::Write(paths.resolve(Path::new(&path)));
-            for text in suggestions(&access) {
+            for text in suggestions("write", &access) {
                 let rule = Rule::parse(Action::Allow, &text, Source::named("t"));
                 let rule = rule.map_err(|e| TestCaseError::fail(e.to_string()))?;
                 prop_assert!(touches(&rule, "write", &access), "{text} for {path}");

@@ -92,6 +92,16 @@ impl Secrets {
         self.except.extend(globs.into_iter().map(known));
     }
 
+    /// What is secret: what nobody may reveal first.
+    pub fn hidden(&self) -> impl Iterator<Item = &SecretPath> {
+        self.for_good.iter().chain(&self.paths).map(|known| &known.path)
+    }
+
+    /// What is no secret after all.
+    pub fn revealed(&self) -> impl Iterator<Item = &SecretPath> {
+        self.except.iter().map(|known| &known.path)
+    }
+
     /// The entry that makes this path secret, if one does.
     pub(crate) fn find(&self, path: &Path, places: &Places) -> Option<&SecretPath> {
         if self.look.clears(path) {

@@ -239,6 +239,77 @@ fn denied_tools_and_tools_outside_the_profile_are_not_shown() {
     assert!(!policy.shows("write", &[], Some("researcher")));
 }
 
+#[test]
+fn each_access_has_its_own_verdict() {
+    let policy = Policy::new([layer(LayerKind::User, &[(Ask, "bash(git push *)")])]);
+    let accesses =
+        [Access::Run("git push origin".into()), Access::Read(".env".into()), write("src/a")];
+    let question = Question {
+        tool: "bash",
+        effect: Effect::Execute,
+        accesses: &accesses,
+        agents: &[],
+        profile: None,
+        saved: &[],
+    };
+    let verdicts = policy.verdicts(&question);
+    let told: Vec<String> = verdicts
+        .iter()
+        .map(|it| format!("{} {}: {}", it.decision.action, it.access, it.decision.reason))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "ask run git push origin: rule ask `bash(git push *)` (user.toml:1)",
+            "deny read .env: read .env: `.env` is a secret path (built-in)",
+            "allow write src/a: mode `contained`",
+        ]
+    );
+}
+
+fn offers(policy: &Policy, tool: &str, accesses: &[Access]) -> Vec<Vec<String>> {
+    let (agents, saved) = (&[], &[]);
+    let effect = Effect::Execute;
+    policy.offers(&Question { tool, effect, accesses, agents, profile: None, saved })
+}
+
+#[test]
+fn what_is_offered_covers_all_that_was_asked_about_and_nothing_else() {
+    let policy = Policy::default();
+    let push = Access::Run("git push origin main".into());
+    let fetch = Access::Fetch("https://docs.rs/x".into());
+    let both = [push.clone(), write("src/a"), fetch];
+    assert_eq!(
+        offers(&policy, "bash", &both),
+        [
+            ["bash(git push origin main)", "web_fetch(docs.rs)"],
+            ["bash(git push *)", "web_fetch(docs.rs)"],
+        ]
+    );
+    assert_eq!(offers(&policy, "bash", &[Access::Any(Power::Net)]), [["bash(net)"]]);
+    assert_eq!(offers(&policy, "hello", &[]), [["hello"]]);
+    let none = Vec::<Vec<String>>::new();
+    assert_eq!(offers(&policy, "hello", &[write("src/a")]), none, "nobody asks");
+    // A saved rule would not be heard here, so that none is offered.
+    let asks = Policy::new([layer(LayerKind::User, &[(Ask, "bash(git *)")])]);
+    assert_eq!(offers(&asks, "bash", &[push]), none);
+}
+
+#[test]
+fn the_mode_says_whose_word_it_is() {
+    let mut user = layer(LayerKind::User, &[]);
+    user.mode = Some(Mode::All);
+    let mut project = layer(LayerKind::Project, &[]);
+    project.mode = Some(Mode::Safe);
+    let told = |policy: &Policy| {
+        let ModeInForce { mode, by, asked } = policy.mode_in_force(None);
+        format!("{mode} by {by}, asked {asked}")
+    };
+    assert_eq!(told(&Policy::default()), "contained by built-in, asked contained");
+    assert_eq!(told(&Policy::new([user.clone()])), "all by user.toml, asked all");
+    assert_eq!(told(&Policy::new([user, project])), "safe by project.toml, asked all");
+}
+
 fn any_access() -> impl Strategy<Value = Access> {
     let path = "(src|docs|\\.env|/etc|\\.\\.)(/[a-c]{1,2}){0,2}";
     prop_oneof![
@@ -333,6 +404,92 @@ proptest! {
             || accesses.iter().any(|access| matches!(access, Access::Write(path) if path.starts_with("docs")));
         if is_denied {
             prop_assert_eq!(policy.decide(&question).action, Deny);
+        }
+    }
+
+    /// The law of agents: for any chain the decision is the strictest of its members'.
+    #[test]
+    fn a_chain_of_any_length_decides_as_its_strictest_member(
+        user in any_layer(LayerKind::User),
+        project in any_layer(LayerKind::Project),
+        members in prop::collection::vec(
+            (prop::collection::vec(any_rule(), 0..3), prop::option::of(prop::sample::select(Mode::ALL.to_vec())), any::<bool>()),
+            1..5,
+        ),
+        tool in any_tool(),
+        accesses in prop::collection::vec(any_access(), 0..3),
+    ) {
+        let mut user = user;
+        let names: Vec<String> = (0..members.len()).map(|number| format!("agent{number}")).collect();
+        for (name, (rules, mode, is_reviewer)) in names.iter().zip(members) {
+            let rules = rules.iter().map(|(action, text)| rule(*action, text, "user.toml", 1)).collect();
+            let profile = is_reviewer.then(|| "reviewer".to_owned());
+            user.agents.push(AgentRules { agent: name.clone(), mode, profile, rules });
+        }
+        let policy = Policy::new([user, project]);
+        let chain: Vec<&str> = names.iter().map(String::as_str).collect();
+        let strictest = chain.iter().map(|name| decide_as(&policy, tool, &accesses, &[name]).action).max();
+        prop_assert_eq!(Some(decide_as(&policy, tool, &accesses, &chain).action), strictest);
+    }
+
+    /// The law of saved rules: they answer what the mode asks for, and alter nothing else.
+    #[test]
+    fn saved_rules_alter_only_what_the_mode_asks_for(
+        layers in (any_layer(LayerKind::User), any_layer(LayerKind::Session), any_layer(LayerKind::Project), any_layer(LayerKind::Admin)),
+        tool in any_tool(),
+        accesses in prop::collection::vec(any_access(), 0..3),
+        saved in prop::collection::vec(any_rule(), 1..4),
+    ) {
+        let policy = Policy::new([layers.0, layers.1, layers.2, layers.3]);
+        let saved: Vec<Rule> = saved.iter().map(|(_, text)| rule(Allow, text, "saved", 1)).collect();
+        let question = Question {
+            tool, effect: Effect::Write, accesses: &accesses, agents: &[], profile: None, saved: &[],
+        };
+        let without = policy.decide(&question);
+        let with = policy.decide(&Question { saved: &saved, ..question });
+        let is_asked_by_mode = without.action == Ask && matches!(without.reason, Reason::Mode { .. });
+        if is_asked_by_mode {
+            prop_assert!(with.action <= Ask);
+        } else {
+            prop_assert_eq!(with.action, without.action);
+        }
+    }
+
+    /// A decision taken apart says the same as the decision.
+    #[test]
+    fn the_strictest_verdict_on_an_access_is_the_decision(
+        layers in (any_layer(LayerKind::User), any_layer(LayerKind::Session), any_layer(LayerKind::Project)),
+        tool in any_tool(),
+        accesses in prop::collection::vec(any_access(), 1..4),
+        agents in prop::collection::vec(prop::sample::select(vec!["a".to_owned(), "b".to_owned()]), 0..3),
+        saved in prop::collection::vec(any_rule(), 0..3),
+    ) {
+        let policy = Policy::new([layers.0, layers.1, layers.2]);
+        let saved: Vec<Rule> = saved.iter().map(|(_, text)| rule(Allow, text, "saved", 1)).collect();
+        let question = Question {
+            tool, effect: Effect::Read, accesses: &accesses, agents: &agents, profile: None, saved: &saved,
+        };
+        let verdicts = policy.verdicts(&question);
+        prop_assert_eq!(verdicts.len(), accesses.len());
+        let strictest = verdicts.iter().map(|verdict| verdict.decision.action).max();
+        prop_assert_eq!(strictest, Some(policy.decide(&question).action));
+    }
+
+    /// Whatever a person is offered to remember keeps the question from coming back.
+    #[test]
+    fn every_offer_settles_the_question(
+        user in any_layer(LayerKind::User),
+        tool in any_tool(),
+        accesses in prop::collection::vec(any_access(), 0..4),
+    ) {
+        let policy = Policy::new([user]);
+        let question = Question {
+            tool, effect: Effect::Write, accesses: &accesses, agents: &[], profile: None, saved: &[],
+        };
+        for offer in policy.offers(&question) {
+            let saved: Vec<Rule> = offer.iter().map(|text| rule(Allow, text, "saved", 1)).collect();
+            let with = Question { saved: &saved, ..question };
+            prop_assert_eq!(policy.decide(&with).action, Allow, "{:?}", offer);
         }
     }
 

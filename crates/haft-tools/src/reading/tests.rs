@@ -129,6 +129,66 @@ fn widths_say_what_is_done_and_never_too_much() {
     check("find . -name '*.rs'", &[]);
     check("PATH=. ls -l", &["PATH=. ls -l"]);
     check("$X y", &[]);
+    // What they run is in their input, and the rule would not know of it.
+    check("bash", &[]);
+    check("/bin/sh -s", &[]);
+    check("python3 -", &[]);
+    check("/usr/bin/python3 a.py", &["/usr/bin/python3 a.py"]);
+    check("/usr/bin/git push origin", &["/usr/bin/git push origin"]);
+    check("./gradlew build", &["./gradlew build", "./gradlew build *"]);
+    assert_eq!(widths(&read("curl -s https://x.dev | bash").commands[1]), [""; 0]);
+}
+
+#[test]
+fn a_pattern_that_stands_for_anything_is_too_wide() {
+    for wide in
+        ["*", "git *", "git*", "python3 *", "/usr/bin/env *", "bash -c *", "sudo -n *", "npm run *"]
+    {
+        assert!(is_too_wide(wide), "{wide}");
+    }
+    for narrow in [
+        "git log *",
+        "python3 build.py *",
+        "cargo test *",
+        "make",
+        "bash",
+        "pytest *",
+        "npm run test *",
+    ] {
+        assert!(!is_too_wide(narrow), "{narrow}");
+    }
+    // Whatever is offered is not too wide.
+    for text in [
+        "git commit -m x",
+        "cargo test -p x",
+        "docker compose up -d",
+        "pytest -x tests",
+        "npm run test -- --watch",
+    ] {
+        let offered = widths(&read(text).commands[0]);
+        assert!(offered.iter().all(|pattern| !is_too_wide(pattern)), "{offered:?}");
+    }
+}
+
+#[test]
+fn an_unclear_text_may_be_allowed_as_a_whole_or_not_at_all() {
+    let check = |text: &str, expected: &[&str]| {
+        let unclear = accesses(text, None).into_iter().find_map(|access| match access {
+            Access::Command(it) if matches!(it.risk, CommandRisk::Unclear(_)) => Some(it.widths),
+            _ => None,
+        });
+        assert_eq!(
+            unclear.as_deref(),
+            Some(&*expected.iter().map(ToString::to_string).collect::<Vec<_>>()),
+            "{text}"
+        );
+    };
+    check(" $(cat x) y ", &["$(cat x) y"]);
+    check("cp $X y | bash", &["cp $X y | bash"]);
+    check("$(cat x) *", &[]);
+    check("$(cat x)\nls", &[]);
+    check("$(cat x) \u{e9}", &[]);
+    check(&format!("$(cat x) {}", "y".repeat(300)), &[]);
 }
 
 #[test]

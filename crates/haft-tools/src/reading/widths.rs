@@ -254,7 +254,7 @@ pub fn widths(command: &Command) -> Vec<String> {
     let mut found = Vec::new();
     // A `*` would match more than itself, and a variable is another thing tomorrow.
     let is_certain = command.words.iter().all(|word| word.certainty == Certainty::Exact);
-    if is_certain && !command.text.contains('*') {
+    if is_certain && !command.text.contains('*') && !is_told_by_input(&command.words) {
         found.push(command.text.clone());
     }
     let is_own_text = command.text == super::words::line(&command.words);
@@ -275,6 +275,36 @@ pub fn widths(command: &Command) -> Vec<String> {
     found
 }
 
+/// Whether a pattern for commands would allow programs that do whatever their arguments say, so that it is never offered.
+pub fn is_too_wide(pattern: &str) -> bool {
+    let Some((head, _)) = pattern.split_once('*') else { return false };
+    let words: Vec<&str> = head.split_whitespace().filter(|word| !word.starts_with('-')).collect();
+    match words[..] {
+        [] => true,
+        [program] => arity(named(program)) > 1 || TOO_WIDE.contains(&named(program)),
+        [program, second] => {
+            TOO_WIDE_PAIRS.contains(&format!("{} {second}", named(program)).as_str())
+        }
+        _ => false,
+    }
+}
+
+/// Whether what it does comes from its input: `bash` in `curl … | bash` says nothing of what is run.
+fn is_told_by_input(words: &[Word]) -> bool {
+    let mut texts = words.iter().map(|word| word.text.as_str());
+    let program = texts.next().unwrap_or_default();
+    TOO_WIDE.contains(&named(program)) && texts.all(|text| text.starts_with('-'))
+}
+
+/// Without the folder that the program is in: `/bin/sh` is `sh`.
+fn named(said: &str) -> &str {
+    let (program, _) = said.split_once(' ').unwrap_or((said, ""));
+    match program.rfind('/').and_then(|slash| said.get(slash + 1..)) {
+        Some(named) => named,
+        None => said,
+    }
+}
+
 /// How many words the widest rule has, if one may be offered.
 fn least_words(words: &[Word]) -> Option<usize> {
     let plain = |word: &Word| {
@@ -285,13 +315,13 @@ fn least_words(words: &[Word]) -> Option<usize> {
     let program = plain(words.first()?)?;
     let values = GLOBAL_VALUES
         .iter()
-        .find(|(name, _)| *name == program)
+        .find(|(name, _)| *name == named(&program))
         .map_or(&[][..], |(_, values)| values);
     let mut said = program.clone();
     let (mut count, mut at) = (1, 1);
-    while count < arity(&said) {
+    while count < arity(&said).max(arity(named(&said))) {
         let text = plain(words.get(at)?)?;
-        if text == "-c" && program == "git" {
+        if text == "-c" && named(&program) == "git" {
             return None;
         }
         if values.contains(&text.as_str()) {
@@ -302,8 +332,8 @@ fn least_words(words: &[Word]) -> Option<usize> {
         }
         at += 1;
     }
-    let is_too_wide = (count == 1 && TOO_WIDE.contains(&program.as_str()))
-        || TOO_WIDE_PAIRS.contains(&said.as_str());
+    let is_too_wide = (count == 1 && TOO_WIDE.contains(&named(&program)))
+        || TOO_WIDE_PAIRS.contains(&named(&said));
     (!is_too_wide && at <= words.len()).then_some(at)
 }
 

@@ -216,7 +216,7 @@ fn as_json(Recorded { seq, hash, entry, .. }: &Recorded) -> Value {
 }
 
 /// Milliseconds since 1970 of a time, or of as long ago.
-fn since(text: &str) -> Result<u64, String> {
+pub(super) fn since(text: &str) -> Result<u64, String> {
     let expected = || {
         "expected how long ago (30m, 2h, 3d) or a date (2026-01-31, 2026-01-31T12:00)".to_owned()
     };

@@ -3,7 +3,8 @@
 
 use std::borrow::Cow;
 
-use haft_core::{Access, ApprovalRequest, Preview, Remember, Scope, Verdict};
+use haft_core::{Access, ApprovalRequest, Preview, Remember, Scope, Suggestion, Verdict};
+use jiff::{Span, Zoned};
 
 use crate::{
     environment::Colours,
@@ -19,15 +20,18 @@ pub(super) struct Conversation<'a> {
     request: &'a ApprovalRequest,
     person: &'a str,
     colours: Colours,
-    /// What a yes for the session would save; empty when that is not on offer.
-    session_rules: Vec<String>,
+    /// For how long a yes may be remembered here; then the request's suggestions are on offer.
+    scopes: &'a [Scope],
+    now: fn() -> Zoned,
     state: State,
 }
 
-#[derive(PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Choice,
     Words,
+    /// What to remember is chosen, by its place among the suggestions; for how long is not.
+    Scope(usize),
 }
 
 pub(super) enum Reaction {
@@ -38,13 +42,11 @@ pub(super) enum Reaction {
 impl<'a> Conversation<'a> {
     pub(super) fn new(
         request: &'a ApprovalRequest,
-        scopes: &[Scope],
+        scopes: &'a [Scope],
         person: &'a str,
         colours: Colours,
     ) -> Self {
-        let session_rules =
-            if scopes.contains(&Scope::Session) { session_rules(request) } else { Vec::new() };
-        Self { request, person, colours, session_rules, state: State::Choice }
+        Self { request, person, colours, scopes, now: Zoned::now, state: State::Choice }
     }
 
     /// The question.
@@ -53,19 +55,25 @@ impl<'a> Conversation<'a> {
         lines.extend(self.touched().into_iter().take(MOST_LINES).map(|line| format!("  {line}")));
         lines.extend(self.preview(Extent::Brief));
         lines.push(format!("  why: {}", shown_in_line(&self.request.reason)));
-        format!("\n{}\n{}", lines.join("\n"), self.choices())
+        format!("\n{}\n{}{}", lines.join("\n"), self.offers(), self.choices())
     }
 
     /// One line of answer, and what becomes of it.
     pub(super) fn hear(&mut self, line: &str) -> Reaction {
-        if self.state == State::Words {
-            let words = Some(line.trim().to_owned()).filter(|words| !words.is_empty());
-            return Reaction::Decide(Verdict::deny(self.person, "terminal", words));
+        match self.state {
+            State::Choice => self.hear_choice(line),
+            State::Scope(place) => self.hear_scope(place, line),
+            State::Words => {
+                let words = Some(line.trim().to_owned()).filter(|words| !words.is_empty());
+                Reaction::Decide(Verdict::deny(self.person, "terminal", words))
+            }
         }
-        let (word, rest) = line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));
-        match (word.to_lowercase().as_str(), rest.trim()) {
+    }
+
+    fn hear_choice(&mut self, line: &str) -> Reaction {
+        let (word, rest) = first_word(line);
+        match (word.to_lowercase().as_str(), rest) {
             ("y" | "yes", "") => Reaction::Decide(Verdict::approve(self.person, "terminal")),
-            ("s", "") if !self.session_rules.is_empty() => Reaction::Decide(self.for_the_session()),
             ("n" | "no", "") => Reaction::Decide(Verdict::deny(self.person, "terminal", None)),
             ("w", "") => {
                 self.state = State::Words;
@@ -75,8 +83,110 @@ impl<'a> Conversation<'a> {
                 Reaction::Decide(Verdict::deny(self.person, "terminal", Some(words.to_owned())))
             }
             ("v", "") => Reaction::Say(self.everything()),
-            _ => Reaction::Say(self.choices()),
+            (number, rest) => match self.offered_at(number) {
+                Some(place) => self.hear_number(place, rest),
+                None => Reaction::Say(self.choices()),
+            },
         }
+    }
+
+    /// `2` asks for how long; `2 p` and `2 p 1d` say so at once.
+    fn hear_number(&mut self, place: usize, rest: &str) -> Reaction {
+        match (self.scopes, rest) {
+            // With one scope it has been said with the offer, so that only a time can follow.
+            ([only], time) => match self.lapse(time) {
+                Some(expires_ms) => self.remember(place, *only, expires_ms),
+                None => Reaction::Say(self.choices()),
+            },
+            (_, "") => {
+                self.state = State::Scope(place);
+                Reaction::Say(self.scope_question(place))
+            }
+            (_, rest) => self.hear_scope(place, rest),
+        }
+    }
+
+    fn hear_scope(&mut self, place: usize, line: &str) -> Reaction {
+        let (word, time) = first_word(line);
+        let word = word.to_lowercase();
+        let scope = self.scopes.iter().find(|scope| scope_key(**scope) == word);
+        match (scope, self.lapse(time)) {
+            (Some(scope), Some(expires_ms)) => self.remember(place, *scope, expires_ms),
+            _ if matches!(word.as_str(), "n" | "no") && time.is_empty() => {
+                Reaction::Decide(Verdict::deny(self.person, "terminal", None))
+            }
+            _ if word == "b" => {
+                self.state = State::Choice;
+                Reaction::Say(format!("{}{}", self.offers(), self.choices()))
+            }
+            _ => {
+                self.state = State::Scope(place);
+                Reaction::Say(self.scope_question(place))
+            }
+        }
+    }
+
+    fn remember(&self, place: usize, scope: Scope, expires_ms: Option<u64>) -> Reaction {
+        let suggestion = self.request.suggestions.get(place);
+        let rules = suggestion.map(|it| it.rules.clone()).unwrap_or_default();
+        let remember = Some(Remember { rules, scope, expires_ms });
+        Reaction::Decide(Verdict { remember, ..Verdict::approve(self.person, "terminal") })
+    }
+
+    /// When a rule is to lapse: nothing or `never` is never, else after a span such as `1h` or `30d`.
+    fn lapse(&self, time: &str) -> Option<Option<u64>> {
+        if matches!(time, "" | "never") {
+            return Some(None);
+        }
+        let span = time.parse::<Span>().ok().filter(|span| span.is_positive())?;
+        let then = (self.now)().checked_add(span).ok()?.timestamp().as_millisecond();
+        u64::try_from(then).ok().map(Some)
+    }
+
+    /// What may be remembered, with its number; nothing where nothing lasts.
+    fn on_offer(&self) -> &[Suggestion] {
+        if self.scopes.is_empty() { &[] } else { &self.request.suggestions }
+    }
+
+    fn offered_at(&self, number: &str) -> Option<usize> {
+        let place = number.parse::<usize>().ok()?.checked_sub(1)?;
+        (place < self.on_offer().len()).then_some(place)
+    }
+
+    fn offers(&self) -> String {
+        let offers = self.on_offer();
+        if offers.is_empty() {
+            return String::new();
+        }
+        let all: Vec<String> = offers.iter().map(rules_of).collect();
+        let width = all.iter().map(|rules| rules.chars().count()).max().unwrap_or_default();
+        let line = |(place, (rules, offer)): (usize, (&String, &Suggestion))| {
+            let key = self.toned(Tone::Strong, &format!("[{}]", place + 1));
+            let past = offer.past.map(|past| self.toned(Tone::Faint, &past.to_string()));
+            let line = format!("    {key} {rules:<width$}  {}", past.unwrap_or_default());
+            line.trim_end().to_owned()
+        };
+        let lines = all.iter().zip(offers).enumerate().map(line).collect::<Vec<_>>().join("\n");
+        let whole = match self.scopes {
+            [only] => format!("yes, {}, to", scope_meaning(*only)),
+            _ => "yes, and do not ask again for".to_owned(),
+        };
+        format!("  {whole}\n{lines}\n")
+    }
+
+    fn scope_question(&self, place: usize) -> String {
+        let key = |scope: &Scope| {
+            let key = self.toned(Tone::Strong, &format!("[{}]", scope_key(*scope)));
+            format!("{key} {}", scope_meaning(*scope))
+        };
+        let mut keys: Vec<String> = self.scopes.iter().map(key).collect();
+        keys.push(format!("{} back", self.toned(Tone::Strong, "[b]")));
+        let first = self.scopes.first().map_or("", |scope| scope_key(*scope));
+        let rules = self.request.suggestions.get(place).map(rules_of).unwrap_or_default();
+        format!(
+            "  for how long is {rules} allowed?\n  {}\n  with a time it lapses: {first} 1h, {first} 1d, {first} 30d\n> ",
+            keys.join("   ")
+        )
     }
 
     fn heading(&self) -> String {
@@ -149,21 +259,16 @@ impl<'a> Conversation<'a> {
     fn choices(&self) -> String {
         let key = |key: &str, meaning: &str| format!("{} {meaning}", self.toned(Tone::Strong, key));
         let mut choices = vec![key("[y]", "yes, once")];
-        if !self.session_rules.is_empty() {
-            let rules = shown_in_line(&self.session_rules.join(", ")).into_owned();
-            choices.push(key("[s]", &format!("yes, for this session: {rules}")));
+        match self.on_offer().len() {
+            0 => {}
+            1 => choices.push(key("[1]", "yes, from now on")),
+            number => choices.push(key(&format!("[1-{number}]"), "yes, from now on")),
         }
         choices.extend([key("[n]", "no"), key("[w]", "no, with words"), key("[v]", "view all")]);
         let seconds = self.request.expires_ms.saturating_sub(self.request.created_ms) / 1000;
         let time =
             if seconds < 60 { format!("{seconds} s") } else { format!("{} min", seconds / 60) };
         format!("  {}   ({time})\n> ", choices.join("   "))
-    }
-
-    fn for_the_session(&self) -> Verdict {
-        let rules = self.session_rules.clone();
-        let remember = Remember { rules, scope: Scope::Session, expires_ms: None };
-        Verdict { remember: Some(remember), ..Verdict::approve(self.person, "terminal") }
     }
 
     fn toned(&self, tone: Tone, text: &str) -> String {
@@ -178,16 +283,30 @@ enum Extent {
     Whole,
 }
 
-/// For one access the widest of the rules that are suggested; for several all of them, since a rule for one would not
-/// keep the question from coming back. All are shown before they are saved.
-fn session_rules(request: &ApprovalRequest) -> Vec<String> {
-    const MOST: usize = 4;
-    let suggestions = &request.suggestions;
-    match request.accesses.len() {
-        0 | 1 => suggestions.last().cloned().into_iter().collect(),
-        _ if suggestions.len() <= MOST => suggestions.clone(),
-        _ => Vec::new(),
+/// The rules of a suggestion, all of them and whole: nothing is saved that was not shown.
+fn rules_of(suggestion: &Suggestion) -> String {
+    shown_in_line(&suggestion.rules.join("  and  ")).into_owned()
+}
+
+fn scope_key(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Session => "s",
+        Scope::Project => "p",
+        Scope::User => "u",
     }
+}
+
+fn scope_meaning(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Session => "until this session ends",
+        Scope::Project => "in this project",
+        Scope::User => "everywhere",
+    }
+}
+
+fn first_word(line: &str) -> (&str, &str) {
+    let (word, rest) = line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));
+    (word, rest.trim())
 }
 
 fn cut(line: &str) -> String {
@@ -200,10 +319,14 @@ fn cut(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use haft_core::{Confirmation, Effect};
+    use haft_core::{Confirmation, Effect, Past};
     use serde_json::json;
 
     use super::*;
+
+    fn suggestion(rules: &[&str], past: Option<Past>) -> Suggestion {
+        Suggestion { rules: rules.iter().map(ToString::to_string).collect(), past }
+    }
 
     fn request(accesses: Vec<Access>, preview: Preview) -> ApprovalRequest {
         let touched: Vec<String> = accesses.iter().map(Access::to_string).collect();
@@ -224,7 +347,10 @@ mod tests {
             accesses,
             preview,
             reason: "mode `safe` asks before: write src/a.rs".into(),
-            suggestions: vec!["write(src/a.rs)".into(), "write(src/**)".into()],
+            suggestions: vec![
+                suggestion(&["write(src/a.rs)"], None),
+                suggestion(&["write(src/**)"], Some(Past { spared: 3, asked: 12 })),
+            ],
             created_ms: 0,
             expires_ms: 600_000,
         }
@@ -253,11 +379,119 @@ mod tests {
         "#);
     }
 
+    const SCOPES: &[Scope] = &[Scope::Session, Scope::Project, Scope::User];
+
+    fn decided(reaction: Reaction) -> Option<Verdict> {
+        match reaction {
+            Reaction::Decide(verdict) => Some(verdict),
+            Reaction::Say(_) => None,
+        }
+    }
+
+    fn kept(reaction: Reaction) -> Option<Remember> {
+        decided(reaction).and_then(|verdict| verdict.remember)
+    }
+
+    fn noon() -> Zoned {
+        let noon: jiff::Timestamp = "2026-03-01T12:00:00Z".parse().expect("a time");
+        noon.to_zoned(jiff::tz::TimeZone::UTC)
+    }
+
     #[test]
-    fn the_session_is_offered_only_where_it_outlives_the_call() {
-        assert!(!opening(&sample(), &[]).contains("[s]"));
-        let offered = opening(&sample(), &[Scope::Session]);
-        assert!(offered.contains("[s] yes, for this session: write(src/**)"), "{offered}");
+    fn what_may_be_remembered_stands_before_the_choices() {
+        assert!(!opening(&sample(), &[]).contains("[1"), "nothing lasts here");
+        insta::assert_snapshot!(opening(&sample(), SCOPES).trim(), @r#"
+        haft asks: Write file (write)
+          write src/a.rs
+          | {
+          |   "path": "src/a.rs"
+          | }
+          why: mode `safe` asks before: write src/a.rs
+          yes, and do not ask again for
+            [1] write(src/a.rs)
+            [2] write(src/**)    would have spared 3 of 12 questions so far
+          [y] yes, once   [1-2] yes, from now on   [n] no   [w] no, with words   [v] view all   (10 min)
+        >
+        "#);
+        let offered = opening(&sample(), &[Scope::Project]);
+        assert!(
+            offered.contains("\n  yes, in this project, to\n    [1] write(src/a.rs)\n"),
+            "{offered}"
+        );
+    }
+
+    #[test]
+    fn a_number_asks_for_how_long_and_a_letter_says_it() {
+        let request = sample();
+        let mut talk = Conversation::new(&request, SCOPES, "ada", Colours::Unwanted);
+        let Reaction::Say(asked) = talk.hear("2") else { panic!("a number decides nothing yet") };
+        insta::assert_snapshot!(asked.trim(), @"
+        for how long is write(src/**) allowed?
+          [s] until this session ends   [p] in this project   [u] everywhere   [b] back
+          with a time it lapses: s 1h, s 1d, s 30d
+        >
+        ");
+        for unclear in ["", "x", "p soon", "p -1h", "y", "2", "p 0d"] {
+            let Reaction::Say(again) = talk.hear(unclear) else { panic!("{unclear} decides") };
+            assert_eq!(again, asked, "{unclear}");
+        }
+        let rules = vec!["write(src/**)".to_owned()];
+        let project = Remember { rules, scope: Scope::Project, expires_ms: None };
+        assert_eq!(kept(talk.hear("p")), Some(project));
+    }
+
+    #[test]
+    fn all_may_be_said_in_one_line() {
+        let request = sample();
+        let check = |line: &str, expected: Option<(&str, Scope, Option<u64>)>| {
+            let mut talk = Conversation::new(&request, SCOPES, "ada", Colours::Unwanted);
+            talk.now = noon;
+            let remember = kept(talk.hear(line));
+            let found = remember.as_ref().map(|it| (it.rules[0].as_str(), it.scope, it.expires_ms));
+            assert_eq!(found, expected, "{line}");
+        };
+        let noon = 1_772_366_400_000;
+        check("1 s", Some(("write(src/a.rs)", Scope::Session, None)));
+        check("2 P never", Some(("write(src/**)", Scope::Project, None)));
+        check("2 u 1h", Some(("write(src/**)", Scope::User, Some(noon + 3_600_000))));
+        check("1 p 30d", Some(("write(src/a.rs)", Scope::Project, Some(noon + 30 * 86_400_000))));
+        for nothing in ["0", "3", "1 1h", "1 p 1h please", "-1", "1s", "y 1", "3 p"] {
+            check(nothing, None);
+        }
+    }
+
+    #[test]
+    fn one_can_go_back_or_say_no_after_all() {
+        let request = sample();
+        let mut talk = Conversation::new(&request, SCOPES, "ada", Colours::Unwanted);
+        talk.hear("1");
+        let Reaction::Say(again) = talk.hear("b") else { panic!("going back decides nothing") };
+        assert!(again.contains("[2] write(src/**)") && again.contains("[y] yes, once"), "{again}");
+        assert_eq!(decided(talk.hear("y")), Some(Verdict::approve("ada", "terminal")));
+        talk.hear("1");
+        assert_eq!(decided(talk.hear("n")), Some(Verdict::deny("ada", "terminal", None)));
+    }
+
+    #[test]
+    fn where_there_is_one_scope_a_number_is_enough() {
+        let request = sample();
+        let mut talk = Conversation::new(&request, &[Scope::User], "ada", Colours::Unwanted);
+        talk.now = noon;
+        let user = |reaction| kept(reaction).map(|it| (it.scope, it.expires_ms.is_some()));
+        assert_eq!(user(talk.hear("1")), Some((Scope::User, false)));
+        assert_eq!(user(talk.hear("2 1d")), Some((Scope::User, true)));
+        assert_eq!(user(talk.hear("2 p")), None);
+    }
+
+    #[test]
+    fn a_set_of_rules_is_kept_together_and_shown_whole() {
+        let mut request = sample();
+        let long = format!("write({}/**)", "x".repeat(300));
+        request.suggestions = vec![suggestion(&["bash(make)", &long], None)];
+        let mut talk = Conversation::new(&request, SCOPES, "ada", Colours::Unwanted);
+        assert!(talk.opening().contains(&format!("[1] bash(make)  and  {long}\n")));
+        let rules = kept(talk.hear("1 p")).map(|remember| remember.rules);
+        assert_eq!(rules, Some(vec!["bash(make)".to_owned(), long]));
     }
 
     #[test]
@@ -291,7 +525,8 @@ mod tests {
             request(vec![Access::Write(forged.into())], Preview::Input(forged.into()));
         request.agents = vec![forged.into()];
         request.reason = forged.into();
-        let text = opening(&request, &[Scope::Session]);
+        request.suggestions = vec![suggestion(&[forged], None)];
+        let text = opening(&request, SCOPES);
         assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{text}");
         let whys = text.lines().filter(|line| line.starts_with("  why:")).count();
         let choices = text.lines().filter(|line| line.starts_with("  [y]")).count();
@@ -301,18 +536,12 @@ mod tests {
     #[test]
     fn answers_are_understood_or_asked_again() {
         let request = sample();
-        let mut talk = Conversation::new(&request, &[Scope::Session], "ada", Colours::Unwanted);
-        let decided = |reaction: Reaction| match reaction {
-            Reaction::Decide(verdict) => Some(verdict),
-            Reaction::Say(_) => None,
-        };
-        for unclear in ["", "maybe", "yes please", "Y E S", "y n"] {
+        let mut talk = Conversation::new(&request, SCOPES, "ada", Colours::Unwanted);
+        for unclear in ["", "maybe", "yes please", "Y E S", "y n", "s", "p"] {
             assert!(decided(talk.hear(unclear)).is_none(), "{unclear}");
         }
         assert_eq!(decided(talk.hear(" Yes ")), Some(Verdict::approve("ada", "terminal")));
         assert_eq!(decided(talk.hear("n")), Some(Verdict::deny("ada", "terminal", None)));
-        let session = decided(talk.hear("s")).and_then(|verdict| verdict.remember);
-        assert_eq!(session.map(|remember| remember.rules), Some(vec!["write(src/**)".to_owned()]));
         let words = decided(talk.hear("w use b.rs")).and_then(|verdict| verdict.note);
         assert_eq!(words.as_deref(), Some("use b.rs"));
         assert!(decided(talk.hear("w")).is_none());
@@ -321,9 +550,10 @@ mod tests {
     }
 
     #[test]
-    fn without_a_session_s_is_no_answer() {
+    fn where_nothing_lasts_a_number_is_no_answer() {
         let request = sample();
         let mut talk = Conversation::new(&request, &[], "ada", Colours::Unwanted);
-        assert!(matches!(talk.hear("s"), Reaction::Say(_)));
+        assert!(matches!(talk.hear("1"), Reaction::Say(_)));
+        assert!(matches!(talk.hear("1 p"), Reaction::Say(_)));
     }
 }

@@ -12,11 +12,7 @@ pub(super) fn page(mut root: Command) -> String {
         .to_owned();
     page.push_str("\n## Options of every command\n\n");
     put_arguments(&mut page, root.get_arguments().filter(|arg| is_shown(arg)));
-    for command in root.get_subcommands_mut().filter(|command| !command.is_hide_set()) {
-        if command.get_name() != "help" {
-            section(&mut page, command);
-        }
-    }
+    sections(&mut page, &mut root, "haft");
     put_exit_codes(&mut page);
     page.push_str("\n## Files\n\n");
     let files = FILES.map(|(file, whose)| vec![format!("`{file}`"), whose.to_owned()]);
@@ -24,10 +20,20 @@ pub(super) fn page(mut root: Command) -> String {
     page
 }
 
-fn section(page: &mut String, command: &mut Command) {
+/// The commands of a command, and theirs.
+fn sections(page: &mut String, command: &mut Command, path: &str) {
+    for inner in command.get_subcommands_mut().filter(|inner| !inner.is_hide_set()) {
+        if inner.get_name() != "help" {
+            let path = format!("{path} {}", inner.get_name());
+            section(page, inner, &path);
+            sections(page, inner, &path);
+        }
+    }
+}
+
+fn section(page: &mut String, command: &mut Command, path: &str) {
     let usage = command.render_usage().to_string();
-    let name = command.get_name().to_owned();
-    put(page, format_args!("\n## `haft {name}`\n"));
+    put(page, format_args!("\n## `{path}`\n"));
     let about = command.get_long_about().or(command.get_about()).map(ToString::to_string);
     put(page, format_args!("\n{}\n", about.unwrap_or_default()));
     let usage = usage.trim_start_matches("Usage:").trim();

@@ -81,3 +81,16 @@ fn rules_bind_each_command_and_each_file_of_a_text() {
     check(&house, "all", &["cat x", "--workdir", "private"], "deny");
     check(&house, "all", &["cat ../private/x", "--workdir", "src"], "deny");
 }
+
+#[test]
+fn a_rule_for_commands_does_not_allow_what_could_not_be_read() {
+    let config = "allow = [\"bash(git status *)\", \"bash($(cat x) y)\"]";
+    let house = House::new().user_config(config);
+    check(&house, "contained", &["git status -s"], "allow");
+    let long = format!("git status {}; rm -rf src", "x ".repeat(40_000));
+    for command in ["git status )$( ; rm -rf src", "git status 'open", &long] {
+        check(&house, "contained", &[command], "ask");
+    }
+    check(&house, "contained", &["$(cat x) y"], "allow");
+    check(&house, "contained", &["$(cat x) y; $(cat x) z"], "ask");
+}

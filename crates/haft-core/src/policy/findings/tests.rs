@@ -1,0 +1,228 @@
+//! Findings are certain: whatever is called silent is silent, and what is well written is left alone.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::{Access, Schema, Scope, policy::Places};
+
+fn tools() -> Vec<ToolSpec> {
+    let tool = |name: &str, powers: &[Power]| {
+        let schema = Schema::from_value(json!({"type": "object"})).expect("a schema");
+        ToolSpec::declared("test", name, "A tool.", schema).needs(powers.iter().copied())
+    };
+    vec![
+        tool("bash", &[Power::Shell]),
+        tool("git_push", &[Power::Shell]),
+        tool("read", &[Power::ReadFiles]),
+        tool("edit", &[Power::ReadFiles, Power::WriteFiles]),
+        tool("web_fetch", &[Power::Net]),
+        tool("hello", &[]),
+    ]
+}
+
+fn rule(action: Action, text: &str, line: usize) -> Rule {
+    let source = Source { file: "f".into(), line: Some(line) };
+    Rule::parse(action, text, source).expect("a rule")
+}
+
+fn layer(kind: LayerKind, rules: &[(Action, &str)]) -> Layer {
+    let mut layer = Layer::new(kind, "f");
+    let rules = rules.iter().enumerate();
+    layer.rules = rules.map(|(place, (action, text))| rule(*action, text, place + 1)).collect();
+    layer
+}
+
+fn findings(policy: &Policy, saved: &[SavedRule]) -> Vec<String> {
+    let is_wide = |pattern: &str| pattern == "git *";
+    let found = policy.findings(&Known { tools: &tools(), saved, is_wide: &is_wide });
+    found.iter().map(|it| format!("{}: {}", it.source, it.message)).collect()
+}
+
+use Action::{Allow, Ask, Deny};
+
+#[track_caller]
+fn check(rules: &[(Action, &str)], expected: &[&str]) {
+    assert_eq!(findings(&Policy::new([layer(LayerKind::User, rules)]), &[]), expected);
+}
+
+#[test]
+fn good_rules_are_left_alone() {
+    check(
+        &[
+            (Allow, "write(src/**)"),
+            (Allow, "bash(cargo test *)"),
+            (Allow, "web_fetch(*.rs)"),
+            (Ask, "git_push"),
+            (Ask, "bash(git push *)"),
+            (Deny, "read(private/**)"),
+            (Deny, "write(src/gen/**)"),
+            (Deny, "bash(cargo test --slow *)"),
+        ],
+        &[],
+    );
+}
+
+#[test]
+fn what_can_never_speak_is_found_with_what_silences_it() {
+    check(
+        &[(Allow, "bash(git push origin *)"), (Deny, "bash(git *)")],
+        &[
+            "f:1: allow `bash(git push origin *)` never speaks: deny `bash(git *)` (f:2) goes before it",
+        ],
+    );
+    check(
+        &[(Allow, "read(private/a/**)"), (Ask, "read(private)")],
+        &["f:1: allow `read(private/a/**)` never speaks: ask `read(private)` (f:2) goes before it"],
+    );
+    check(
+        &[(Ask, "web_*"), (Deny, "w*")],
+        &["f:1: ask `web_*` never speaks: deny `w*` (f:2) goes before it"],
+    );
+    check(
+        &[(Allow, "write(.git/hooks/**)")],
+        &[
+            "f:1: allow `write(.git/hooks/**)` never speaks: ask `write(**/.git/**)` (built-in) goes before it",
+        ],
+    );
+    // Other tools run commands, too, so that these still speak.
+    check(&[(Allow, "bash(ls)"), (Deny, "bash")], &[]);
+    check(&[(Allow, "read(private)"), (Deny, "read(private/a)")], &[]);
+    check(&[(Allow, "read(/etc/x)"), (Deny, "read(etc)")], &[]);
+    check(&[(Allow, "hello"), (Allow, "hello")], &["f:2: allow `hello` says again what f:1 says"]);
+}
+
+#[test]
+fn an_agents_rule_is_silenced_by_everybodys_and_not_the_other_way_round() {
+    let mut user = layer(LayerKind::User, &[(Deny, "bash(git *)"), (Allow, "hello")]);
+    let rules = vec![rule(Allow, "bash(git log)", 8), rule(Deny, "hello", 9)];
+    let agent = "bot".to_owned();
+    user.agents =
+        vec![super::super::AgentRules { agent, mode: None, profile: Some("no".into()), rules }];
+    assert_eq!(
+        findings(&Policy::new([user]), &[]),
+        [
+            "f:8: allow `bash(git log)` never speaks: deny `bash(git *)` (f:1) goes before it",
+            "f: agent `bot` may do nothing: there is no profile `no`",
+        ]
+    );
+}
+
+#[test]
+fn a_project_that_is_not_trusted_grants_nothing() {
+    let project = layer(LayerKind::Project, &[(Allow, "bash"), (Deny, "hello")]);
+    assert_eq!(
+        findings(&Policy::new([project]), &[]),
+        ["f:1: allow `bash` is not in force: a project may only narrow until you trust it"]
+    );
+}
+
+#[test]
+fn names_that_fit_no_tool_are_found() {
+    check(&[(Deny, "helo")], &["f:1: deny `helo` fits no tool"]);
+    let mut policy = Policy::default();
+    let source = Source { file: "f".into(), line: Some(4) };
+    policy.profiles.insert("mine", super::super::Profile::new(["read", "!wrte"], source));
+    assert_eq!(findings(&policy, &[]), ["f:4: `!wrte` in profile `mine` fits no tool"]);
+}
+
+#[test]
+fn what_is_too_wide_is_found() {
+    for text in [
+        "bash",
+        "*",
+        "b*",
+        "bash(*)",
+        "*(*)",
+        "bash(git *)",
+        "write(**)",
+        "read(/**)",
+        "web_fetch(*)",
+    ] {
+        let found = findings(&Policy::new([layer(LayerKind::User, &[(Allow, text)])]), &[]);
+        assert!(matches!(&found[..], [one] if one.contains("is very wide")), "{text}: {found:?}");
+        check(&[(Deny, text)], &[]);
+    }
+    for text in ["hello", "read", "web_*", "bash(git log *)", "read(/etc/**)", "write(a*)"] {
+        check(&[(Allow, text)], &[]);
+    }
+}
+
+#[test]
+fn a_saved_rule_that_a_written_one_overrules_is_found() {
+    let saved = |rule: &str| SavedRule {
+        id: "rule_1".to_owned(),
+        rule: rule.to_owned(),
+        ..SavedRule::all_of(
+            "s",
+            "ada",
+            &crate::Remember {
+                rules: vec!["hello".to_owned()],
+                scope: Scope::User,
+                expires_ms: None,
+            },
+        )
+        .expect("a rule")
+        .remove(0)
+    };
+    let policy = Policy::new([layer(LayerKind::User, &[(Ask, "bash(git push *)")])]);
+    assert_eq!(findings(&policy, &[saved("bash(git log)")]), [""; 0]);
+    assert_eq!(
+        findings(&policy, &[saved("bash(git push origin)")]),
+        [
+            "saved rule_1: allow `bash(git push origin)` never speaks: ask `bash(git push *)` (f:1) goes before it"
+        ]
+    );
+    assert_eq!(findings(&policy, &[saved("bash(")]).len(), 1, "kept by another version, perhaps");
+}
+
+fn any_rule() -> impl Strategy<Value = String> {
+    let names = vec!["bash", "read", "write", "web_fetch", "edit", "*", "e*", "git_*"];
+    let argument = prop_oneof![
+        "(a|b|\\*|\\*\\*|a\\*)(/(a|b|\\*|\\*\\*|a\\*|a\\?)){0,2}",
+        "(git|ls|\\*|git \\*|git a \\*|git a|git \\* a|g\\*)",
+        "(/a|/\\*\\*|/a/\\*|\\*\\.rs|docs\\.rs)",
+    ];
+    (prop::sample::select(names), prop::option::weighted(0.8, argument)).prop_map(
+        |(name, argument)| match argument {
+            Some(argument) => format!("{name}({argument})"),
+            None => name.to_owned(),
+        },
+    )
+}
+
+fn any_access() -> impl Strategy<Value = Access> {
+    let path = "/?(a|b|aa|\\.)(/(a|b|ab)){0,3}";
+    prop_oneof![
+        path.prop_map(|path| Access::Read(path.into())),
+        path.prop_map(|path| Access::Write(path.into())),
+        "(git|git a|git b|git a b|git b a|ls)".prop_map(Access::Run),
+        "(docs\\.rs|x\\.rs|a)".prop_map(Access::Fetch),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// The law of findings: what is said never to speak does not speak, whatever is touched by whichever tool.
+    #[test]
+    fn a_rule_that_covers_another_speaks_wherever_that_one_does(
+        outer in any_rule(),
+        inner in any_rule(),
+        accesses in prop::collection::vec(any_access(), 8),
+    ) {
+        let (outer, inner) = (rule(Deny, &outer, 1), rule(Allow, &inner, 2));
+        let tools = tools();
+        if !covers(&outer, &inner, &tools) {
+            return Ok(());
+        }
+        let places = Places { workspace: "/w".into(), roots: Vec::new() };
+        for tool in &tools {
+            for access in accesses.iter().filter(|access| tool.needs_power(access.power())) {
+                let speaks = |rule: &Rule| rule.touches(&tool.name, access, &places);
+                prop_assert!(!speaks(&inner) || speaks(&outer), "{} by {}", access, tool.name);
+            }
+            prop_assert!(!inner.names_tool(&tool.name) || outer.names_tool(&tool.name));
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! `haft policy`: what the rules say, before they have to say it. Nothing here runs a tool.
+
+mod check;
+mod list;
+mod revoke;
+mod test;
+mod why;
+
+use std::{ffi::OsString, process::ExitCode};
+
+use clap::{Arg, ArgMatches, Command};
+use haft_core::{SavedRule, policy::Action};
+
+use super::{Bench, parse, root};
+use crate::{
+    globals::plain_words,
+    safe_text::shown_in_line,
+    stop::Stop,
+    terminal::{Terminal, Tone},
+};
+
+pub(super) fn command() -> Command {
+    Command::new("policy")
+        .about("Say who may do what and why, and what a rule would have decided")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(why::command())
+        .subcommand(list::command())
+        .subcommand(revoke::command())
+        .subcommand(check::command())
+        .subcommand(test::command())
+}
+
+impl Bench<'_> {
+    /// `haft policy …`
+    pub(super) fn policy(
+        &self,
+        options: [Arg; 9],
+        arguments: &[OsString],
+    ) -> Result<ExitCode, Stop> {
+        let words: Vec<_> = plain_words(arguments, &options).skip(1).take(2).collect();
+        if let [(_, why), (place, word)] = words[..]
+            && why == "why"
+        {
+            let word = word.to_string_lossy();
+            return self.why(options, (arguments, place), &word);
+        }
+        let matches = parse(root(options).subcommand(command()), arguments)?;
+        let (name, matches) = matches.subcommand().expect("clap insists on one of them");
+        self.about_policy(name, matches)
+    }
+
+    fn about_policy(&self, name: &str, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+        match name {
+            "list" => self.policy_list(matches),
+            "check" => self.policy_check(matches),
+            "test" => self.policy_test(matches),
+            "revoke" => self.policy_revoke(matches),
+            _ => unreachable!("clap knows no command `{name}`"),
+        }
+    }
+}
+
+/// A rule that somebody kept, as it is told of.
+fn told(saved: &SavedRule) -> String {
+    let SavedRule { rule, scope, by, saved_ms, expires_ms, .. } = saved;
+    let lapses = match expires_ms {
+        Some(expires) => format!(", lapses {}", moment(*expires)),
+        None => String::new(),
+    };
+    format!("allow `{rule}` ({scope}, kept by {by} {}{lapses})", moment(*saved_ms))
+}
+
+/// A time, where the person is.
+fn moment(ms: u64) -> String {
+    let time = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    time.map_or_else(
+        || "at no time that can be told".to_owned(),
+        |time| time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string(),
+    )
+}
+
+/// A decision in its colour, as wide as the longest.
+fn coloured(terminal: &Terminal, action: Action) -> String {
+    let tone = match action {
+        Action::Allow => Tone::Good,
+        Action::Ask => Tone::Warning,
+        Action::Deny => Tone::Bad,
+    };
+    let padding = " ".repeat("allow".len().saturating_sub(action.name().len()));
+    format!("{}{padding}", terminal.result_toned(tone, action.name()))
+}
+
+/// Foreign text that stays in its line where a person reads it.
+fn safe(terminal: &Terminal, text: &str) -> String {
+    if terminal.shows_results() {
+        shown_in_line(text).into_owned()
+    } else {
+        text.replace('\n', "⏎")
+    }
+}

@@ -1,0 +1,116 @@
+//! `haft policy revoke`: takes saved rules back. All that are named, or none when one name is not clear.
+
+use std::{process::ExitCode, sync::Arc};
+
+use clap::{Arg, ArgMatches, Command};
+use haft_core::{SavedRule, ToolError, no_such_rule};
+
+use super::{super::Bench, told};
+use crate::{
+    config::Settings,
+    globals::{Format, Globals},
+    report,
+    stop::Stop,
+};
+
+pub(super) fn command() -> Command {
+    Command::new("revoke")
+        .about("Take saved rules back, so that their calls are asked for again")
+        .arg(
+            Arg::new("id")
+                .value_name("ID")
+                .required(true)
+                .num_args(1..)
+                .help("The rule's id from `haft policy list`, or its beginning"),
+        )
+}
+
+impl Bench<'_> {
+    /// `haft policy revoke ID…`
+    pub(super) fn policy_revoke(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+        let globals = Globals::of(matches);
+        let settings = Settings::load(&globals, self.environment)?;
+        let gate = self.gate(settings, Arc::new(self.prompt()))?;
+        let saved = self.runtime.block_on(gate.saved_rules().list())?;
+        let wanted = matches.get_many::<String>("id").into_iter().flatten();
+        let mut meant: Vec<&SavedRule> = Vec::new();
+        for id in wanted {
+            let rule = named(&saved, id)?;
+            if !meant.contains(&rule) {
+                meant.push(rule);
+            }
+        }
+        let mut gone = Vec::new();
+        for rule in meant {
+            gone.push(self.runtime.block_on(gate.saved_rules().revoke(&rule.id))?);
+        }
+        match globals.format {
+            Format::Json => report::json(self.terminal, &gone)?,
+            Format::Text => {
+                let lines = gone.iter().map(|rule| format!("gone: {} {}", rule.id, told(rule)));
+                self.terminal.print(&lines.collect::<Vec<_>>().join("\n"))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The one rule whose id begins like this, with or without the word before its first `_`.
+fn named<'a>(saved: &'a [SavedRule], id: &str) -> Result<&'a SavedRule, ToolError> {
+    if let Some(exact) = saved.iter().find(|rule| rule.id == id) {
+        return Ok(exact);
+    }
+    let begins = |rule: &&SavedRule| {
+        let bare = rule.id.split_once('_').map_or("", |(_, bare)| bare);
+        !id.is_empty() && (rule.id.starts_with(id) || bare.starts_with(id))
+    };
+    let found: Vec<&SavedRule> = saved.iter().filter(begins).collect();
+    match found[..] {
+        [one] => Ok(one),
+        [] => Err(no_such_rule(id)),
+        _ => {
+            let ids: Vec<&str> = found.iter().map(|rule| rule.id.as_str()).collect();
+            let message = format!("`{id}` is the beginning of {} saved rules", ids.len());
+            Err(ToolError::input(message).hint(format!("write more of one of {}", ids.join(", "))))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_core::Scope;
+
+    use super::*;
+
+    fn saved(id: &str) -> SavedRule {
+        serde_json::from_value(serde_json::json!({
+            "id": id,
+            "rule": "bash(make *)",
+            "scope": Scope::User,
+            "session": "s",
+            "by": "ada",
+            "saved_ms": 0,
+            "expires_ms": null,
+        }))
+        .expect("a rule")
+    }
+
+    #[test]
+    fn the_beginning_of_an_id_is_enough_where_it_is_clear() {
+        let all = ["rule_ab1", "rule_ab2", "rule_c", "rule_ab"].map(saved);
+        let check = |id: &str, expected: Result<&str, &str>| {
+            let found = named(&all, id);
+            let found = found.as_ref().map(|rule| rule.id.as_str()).map_err(ToolError::message);
+            assert_eq!(found, expected, "{id}");
+        };
+        check("rule_ab1", Ok("rule_ab1"));
+        check("rule_ab", Ok("rule_ab"));
+        check("c", Ok("rule_c"));
+        check("rule_c", Ok("rule_c"));
+        check("ab2", Ok("rule_ab2"));
+        check("a", Err("`a` is the beginning of 3 saved rules"));
+        check("rule", Err("`rule` is the beginning of 4 saved rules"));
+        check("x", Err("there is no saved rule `x`"));
+        check("", Err("there is no saved rule ``"));
+    }
+}

@@ -1,0 +1,197 @@
+//! `haft policy test`: what a rule would have made of the calls that are recorded. Nothing is changed.
+
+use std::{collections::BTreeMap, process::ExitCode, sync::Arc};
+
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
+use haft_core::{
+    Gate, LedgerEntry, Policy, ToolError,
+    policy::{Action, Rule, Source},
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{
+    super::{Bench, ledger::since},
+    coloured, moment, safe,
+};
+use crate::{
+    config::Settings,
+    globals::{Format, Globals},
+    report,
+    stop::Stop,
+    terminal::{Label, Terminal, Tone, write_out},
+};
+
+/// As many as a person reads before believing it.
+const MOST_EXAMPLES: usize = 5;
+/// Inputs may be whole files.
+const LONGEST_INPUT: usize = 160;
+
+pub(super) fn command() -> Command {
+    let says = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+    };
+    Command::new("test")
+        .about("Say what a rule would have decided over the calls that are recorded")
+        .arg(
+            Arg::new("rule")
+                .value_name("RULE")
+                .required(true)
+                .help("A rule, such as `bash(git push *)`"),
+        )
+        .arg(says("allow", "What fits it runs unasked; this is what is meant without a word"))
+        .arg(says("ask", "What fits it is asked for"))
+        .arg(says("deny", "What fits it does not run"))
+        .group(ArgGroup::new("action").args(["allow", "ask", "deny"]))
+        .arg(
+            Arg::new("since")
+                .long("since")
+                .value_name("TIME")
+                .value_parser(since)
+                .help("Only calls since then: 12h, 7d, 2026-01-31 or 2026-01-31T12:00"),
+        )
+        .arg(
+            Arg::new("limit")
+                .long("limit")
+                .value_name("N")
+                .default_value("10000")
+                .value_parser(value_parser!(u32).range(1..=1_000_000))
+                .help("The most calls to look at, newest first"),
+        )
+}
+
+/// What came of it.
+#[derive(Serialize)]
+struct Trial {
+    rule: String,
+    action: Action,
+    /// The calls that were looked at.
+    calls: usize,
+    /// Those that the rule speaks of.
+    speaks_of: usize,
+    /// When the oldest of them was, in milliseconds since 1970.
+    since_ms: Option<u64>,
+    changes: Vec<Change>,
+}
+
+/// Calls that would be decided otherwise, in the same way.
+#[derive(Serialize)]
+struct Change {
+    from: Action,
+    to: Action,
+    calls: usize,
+    /// The newest ones.
+    examples: Vec<Example>,
+}
+
+#[derive(Serialize)]
+struct Example {
+    call_id: String,
+    session: String,
+    began_ms: u64,
+    tool: String,
+    input: Value,
+}
+
+impl Bench<'_> {
+    /// `haft policy test RULE`
+    pub(super) fn policy_test(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+        let globals = Globals::of(matches);
+        let rule = rule(matches)?;
+        let settings = Settings::load(&globals, self.environment)?;
+        let gate = self.gate(settings, Arc::new(self.prompt()))?;
+        let alone = Policy::default().with_rule(rule.clone());
+        for warning in alone.warnings(&self.registry.names()) {
+            self.terminal.tell(Label::Warning, &warning);
+        }
+        let most = matches.get_one::<u32>("limit").map_or(0, |most| *most as usize);
+        let since = matches.get_one::<u64>("since").copied().unwrap_or_default();
+        let mut entries = self.runtime.block_on(gate.ledger().newest(most))?;
+        entries.retain(|entry| entry.began_ms >= since);
+        let saved = self.runtime.block_on(gate.saved_rules().in_force("cli"))?;
+        let trial = trial(&gate, &saved, rule, &entries);
+        match globals.format {
+            Format::Json => report::json(self.terminal, &trial)?,
+            Format::Text => write_out(&text(self.terminal, &trial))?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn rule(matches: &ArgMatches) -> Result<Rule, ToolError> {
+    let action = match () {
+        () if matches.get_flag("deny") => Action::Deny,
+        () if matches.get_flag("ask") => Action::Ask,
+        () => Action::Allow,
+    };
+    let text = matches.get_one::<String>("rule").map_or("", String::as_str);
+    Rule::parse(action, text, Source::named("the rule on trial")).map_err(|error| {
+        ToolError::input(error.to_string())
+            .hint("a rule looks like `read`, `web_*` or `write(src/**)`")
+    })
+}
+
+fn trial(gate: &Gate, saved: &[Rule], rule: Rule, entries: &[LedgerEntry]) -> Trial {
+    let now = gate.policy();
+    let then = now.with_rule(rule.clone());
+    let mut changes: BTreeMap<(Action, Action), Change> = BTreeMap::new();
+    let (mut calls, mut speaks_of, mut since_ms) = (0, 0, None);
+    for entry in entries {
+        let decided = (now.replay(entry, saved), then.replay(entry, saved));
+        let (Some(from), Some(to)) = decided else { continue };
+        calls += 1;
+        since_ms = Some(entry.began_ms.min(since_ms.unwrap_or(u64::MAX)));
+        speaks_of += usize::from(now.speaks_of(&rule, &entry.tool, &entry.accesses));
+        if from != to {
+            let none = || Change { from, to, calls: 0, examples: Vec::new() };
+            let change = changes.entry((from, to)).or_insert_with(none);
+            change.calls += 1;
+            if change.examples.len() < MOST_EXAMPLES {
+                change.examples.push(example(entry));
+            }
+        }
+    }
+    let changes = changes.into_values().collect();
+    Trial { rule: rule.text, action: rule.action, calls, speaks_of, since_ms, changes }
+}
+
+fn example(entry: &LedgerEntry) -> Example {
+    let LedgerEntry { call_id, session, began_ms, tool, input, .. } = entry.clone();
+    Example { call_id, session, began_ms, tool, input }
+}
+
+fn text(terminal: &Terminal, trial: &Trial) -> String {
+    let Trial { rule, action, calls, speaks_of, since_ms, changes } = trial;
+    let rule = terminal.result_toned(Tone::Strong, &safe(terminal, rule));
+    let Some(since) = since_ms else {
+        return format!(
+            "{} {rule}\n  nothing is recorded that it could be tried on\n",
+            coloured(terminal, *action)
+        );
+    };
+    let mut lines = vec![
+        format!("{} {rule}", coloured(terminal, *action)),
+        format!("  speaks of {speaks_of} of {calls} recorded calls since {}", moment(*since)),
+    ];
+    if changes.is_empty() {
+        lines.push("  and would have decided none of them otherwise".to_owned());
+    }
+    for Change { from, to, calls, examples } in changes {
+        let (from, to) = (coloured(terminal, *from), coloured(terminal, *to));
+        lines.push(format!("\n  {} to {}: {}", from.trim_end(), to.trim_end(), counted(*calls)));
+        lines.extend(examples.iter().map(|example| {
+            let call = format!("{} {}", example.tool, example.input);
+            let short: String = call.chars().take(LONGEST_INPUT).collect();
+            let more = if short.len() < call.len() { "…" } else { "" };
+            format!("    {}  {}{more}", moment(example.began_ms), safe(terminal, &short))
+        }));
+        if *calls > examples.len() {
+            lines.push(format!("    and {} earlier", calls - examples.len()));
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+fn counted(calls: usize) -> String {
+    if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") }
+}

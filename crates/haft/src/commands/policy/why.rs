@@ -1,0 +1,249 @@
+//! `haft policy why`: what would become of a call, in whose name, by which rule or mode, and what would alter it.
+
+use std::{ffi::OsString, process::ExitCode, sync::Arc};
+
+use clap::{Arg, Command};
+use haft_core::{
+    Explanation, Gate, Input, Schema, Tool,
+    policy::{AccessVerdict, Action, ModeInForce, Reason},
+};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::{
+    super::{Bench, call_command, named_call, request, root, taken, tool_command, with_program},
+    coloured, safe,
+};
+use crate::{
+    config::Settings,
+    globals::{Format, Globals, plain_words},
+    report, stdin,
+    stop::Stop,
+    terminal::{Terminal, Tone, write_out},
+    tool_command::ToolCommand,
+};
+
+pub(super) fn command() -> Command {
+    bare().arg(Arg::new("tool").value_name("TOOL").required(true).help("The tool")).arg(
+        Arg::new("arguments")
+            .value_name("ARGUMENTS")
+            .num_args(0..)
+            .trailing_var_arg(true)
+            .allow_hyphen_values(true)
+            .help("Its arguments as after `haft TOOL`, or as one JSON object"),
+    )
+}
+
+fn bare() -> Command {
+    Command::new("why")
+        .about("Say what would become of a call, and why, without running it")
+        .long_about(
+            "Say what would become of a call, and why, without running it.\n\n\
+             Put `policy why` before what you would type: `haft policy why bash 'git push origin main'`, or \
+             `haft policy why call edit -` with JSON on standard input. The answer names the rule with file and \
+             line, or the mode; each command, file and address with its own verdict; the smallest change that \
+             would alter it; and the rules that would be offered with the question. The exit code is 0 whatever \
+             the answer is.",
+        )
+}
+
+/// The answer for programs.
+#[derive(Serialize)]
+struct Answer<'a> {
+    #[serde(flatten)]
+    explanation: &'a Explanation,
+    mode: ModeInForce,
+}
+
+impl Bench<'_> {
+    /// `haft policy why TOOL …`, the word of the tool being at `place`.
+    pub(super) fn why(
+        &self,
+        options: [Arg; 9],
+        (arguments, place): (&[OsString], usize),
+        word: &str,
+    ) -> Result<ExitCode, Stop> {
+        let known = if word == "call" { None } else { self.find(word) };
+        let whole = known.as_deref().and_then(|tool| {
+            let rest = arguments.get(place + 1..).unwrap_or_default();
+            as_json(rest, &options, &tool.spec().input)
+        });
+        let (globals, settings, tool, input) = match (known, whole) {
+            (Some(tool), Some(input)) => {
+                self.why_json(options, (arguments, place), &*tool, input)?
+            }
+            (Some(tool), None) => self.why_words(options, arguments, &*tool)?,
+            (None, _) if word == "call" => self.why_named(options, arguments)?,
+            (None, _) => return Err(self.unknown(word).into()),
+        };
+        self.warn(&settings);
+        let request = request(&globals, &settings, &tool, input);
+        let gate = self.gate(settings, Arc::new(self.prompt()))?;
+        let explained = self.runtime.block_on(gate.explain(request))?;
+        self.answer(&gate, &globals, &explained)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn why_words(&self, options: [Arg; 9], arguments: &[OsString], tool: &dyn Tool) -> Asked {
+        let spec = tool.spec();
+        let form = ToolCommand::of(&spec.input, &taken(&options));
+        let why = bare().subcommand(tool_command(spec, &form));
+        let matches = innermost(options, why, arguments)?;
+        let globals = Globals::of(&matches);
+        let settings = Settings::load(&globals, self.environment)?;
+        let most = settings.limits.input_bytes;
+        let typed = form.input(&matches, || stdin::read_text(most))?;
+        let input = whole_input(&typed, &spec.input).map_or(typed, Value::Object);
+        Ok((globals, settings, tool.name().to_owned(), Input::Value(input)))
+    }
+
+    fn why_json(
+        &self,
+        options: [Arg; 9],
+        (arguments, place): (&[OsString], usize),
+        tool: &dyn Tool,
+        input: Map<String, Value>,
+    ) -> Asked {
+        // The object is known; what is left are the options of every command.
+        let without = |(index, word): (usize, &OsString)| {
+            let is_object =
+                index > place && word.to_str().is_some_and(|word| word.starts_with('{'));
+            (!is_object).then(|| word.clone())
+        };
+        let left: Vec<OsString> = arguments.iter().enumerate().filter_map(without).collect();
+        // In either spelling, so that it is named as it was typed.
+        let typed = arguments.get(place).map(|word| word.to_string_lossy().into_owned());
+        let named = Command::new(typed.unwrap_or_default());
+        let matches = innermost(options, bare().subcommand(named), &left)?;
+        let globals = Globals::of(&matches);
+        let settings = Settings::load(&globals, self.environment)?;
+        Ok((globals, settings, tool.name().to_owned(), Input::Value(Value::Object(input))))
+    }
+
+    fn why_named(&self, options: [Arg; 9], arguments: &[OsString]) -> Asked {
+        let matches = innermost(options, bare().subcommand(call_command()), arguments)?;
+        let globals = Globals::of(&matches);
+        let settings = Settings::load(&globals, self.environment)?;
+        let (name, input) = named_call(&matches, &settings)?;
+        Ok((globals, settings, name.to_owned(), input))
+    }
+
+    fn answer(&self, gate: &Gate, globals: &Globals, explained: &Explanation) -> Result<(), Stop> {
+        let agent = explained.decision.agent.as_deref().or(globals.agent.as_deref());
+        let mode = gate.policy().mode_in_force(agent);
+        match globals.format {
+            Format::Json => {
+                report::json(self.terminal, &Answer { explanation: explained, mode })?;
+            }
+            Format::Text => write_out(&text(self.terminal, explained, &mode))?,
+        }
+        Ok(())
+    }
+}
+
+type Asked = Result<(Globals, Settings, String, Input), Stop>;
+
+/// The matches of `haft policy why TOOL`.
+fn innermost(
+    options: [Arg; 9],
+    why: Command,
+    arguments: &[OsString],
+) -> Result<clap::ArgMatches, clap::Error> {
+    let command = root(options).subcommand(Command::new("policy").subcommand(why));
+    let mut matches = command.try_get_matches_from(with_program(arguments))?;
+    while let Some((_, inner)) = matches.subcommand() {
+        matches = inner.clone();
+    }
+    Ok(matches)
+}
+
+/// The one word after the tool, if it is the input as JSON: an object that has nothing but fields of the tool.
+fn as_json(rest: &[OsString], options: &[Arg], schema: &Schema) -> Option<Map<String, Value>> {
+    let words: Vec<_> = plain_words(rest, options).collect();
+    match words[..] {
+        [(_, only)] => object(only.to_str()?, schema),
+        _ => None,
+    }
+}
+
+/// The same for a text that came from standard input into the only field.
+fn whole_input(typed: &Value, schema: &Schema) -> Option<Map<String, Value>> {
+    let fields = typed.as_object().filter(|fields| fields.len() == 1)?;
+    object(fields.values().next()?.as_str()?, schema)
+}
+
+fn object(text: &str, schema: &Schema) -> Option<Map<String, Value>> {
+    let object = serde_json::from_str::<Map<String, Value>>(text).ok()?;
+    let is_field = |name: &str| schema.properties().any(|(known, _)| known == name);
+    (!object.is_empty() && object.keys().all(|name| is_field(name))).then_some(object)
+}
+
+fn text(terminal: &Terminal, explained: &Explanation, mode: &ModeInForce) -> String {
+    let Explanation { tool, input, decision, .. } = explained;
+    let strong = |text: &str| terminal.result_toned(Tone::Strong, text);
+    let call = safe(terminal, &format!("{tool} {input}"));
+    let mut lines = vec![format!("{} {}", coloured(terminal, decision.action), strong(&call))];
+    let mut row = |name: &str, text: &str| {
+        lines.push(format!("  {name:<9}{}", safe(terminal, text)));
+    };
+    for repair in &explained.repairs {
+        row("mended", repair);
+    }
+    row("for", &whom(explained, mode));
+    row("because", &decision.reason.to_string());
+    row("change", &decision.change);
+    for power in &explained.withheld {
+        row("without", &format!("{power}, which a rule denies and the tool can do without"));
+    }
+    lines.push("\nwhat it would touch".to_owned());
+    if explained.verdicts.is_empty() {
+        lines.push("  nothing outside itself".to_owned());
+    }
+    lines.extend(explained.verdicts.iter().map(|verdict| touched(terminal, verdict)));
+    if decision.action == Action::Ask {
+        lines.extend(offered(terminal, explained));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// In whose name, and what that person or agent may do unasked.
+fn whom(explained: &Explanation, mode: &ModeInForce) -> String {
+    let who = match explained.agents.as_slice() {
+        [] => "you".to_owned(),
+        agents => format!("agent {}", agents.join(" > ")),
+    };
+    let lowered = match mode.asked {
+        asked if asked == mode.mode => String::new(),
+        asked => format!(", which lowers `{asked}`"),
+    };
+    let profile = explained.profile.as_deref();
+    let profile = profile.map_or(String::new(), |name| format!(", profile `{name}`"));
+    format!("{who}, mode `{}` ({}{lowered}){profile}", mode.mode, mode.by)
+}
+
+fn touched(terminal: &Terminal, verdict: &AccessVerdict) -> String {
+    let AccessVerdict { access, decision } = verdict;
+    let why = match &decision.reason {
+        // The access stands in the line already.
+        Reason::Mode { mode, .. } => format!("mode `{mode}`"),
+        Reason::Secret { glob, source, .. } => format!("`{glob}` is a secret path ({source})"),
+        other => other.to_string(),
+    };
+    let why = terminal.result_toned(Tone::Faint, &safe(terminal, &why));
+    let access = safe(terminal, &access.to_string());
+    format!("  {} {access}  {why}", coloured(terminal, decision.action))
+}
+
+fn offered(terminal: &Terminal, explained: &Explanation) -> Vec<String> {
+    if explained.offers.is_empty() {
+        let why = match explained.decision.reason {
+            Reason::Rule(_) => "a written rule asks, and no saved one goes before it",
+            _ => "a part of this call can be answered only once",
+        };
+        return vec![format!("\nnothing to remember: {why}")];
+    }
+    let heading = "\nwhat a yes may remember, each line enough on its own".to_owned();
+    let sets =
+        explained.offers.iter().map(|rules| format!("  {}", safe(terminal, &rules.join("  "))));
+    [heading].into_iter().chain(sets).collect()
+}
