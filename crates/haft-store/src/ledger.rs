@@ -122,8 +122,12 @@ impl Inner {
     async fn commit(&self, line: Line) -> Result<(), ToolError> {
         let (answer, mut answered) = oneshot::channel();
         self.queue().push(line, answer);
-        let _turn = self.turn.lock().await;
-        // Whoever had the turn before may have taken it along.
+        let _turn = tokio::select! {
+            // Whoever has the turn takes along what is there; then nobody of these has to wait for a turn of their own.
+            biased;
+            Ok(answer) = &mut answered => return answer.map_err(Unwritten::told),
+            turn = self.turn.lock() => turn,
+        };
         if let Ok(answer) = answered.try_recv() {
             return answer.map_err(Unwritten::told);
         }

@@ -43,23 +43,46 @@ impl Postgres {
         self.pool.get().await.map_err(|error| self.faults().of_pool(error))
     }
 
-    /// Begins a transaction; on a connection that turns out to be dead, on another one.
+    /// Begins a transaction.
     pub(crate) async fn begin(
         self: &Arc<Self>,
         statement: &'static str,
     ) -> Result<Begun, ToolError> {
+        let (client, _) = self.first(Word::Begin(statement)).await?;
+        Ok(Begun { home: self.clone(), client: Some(client) })
+    }
+
+    /// One question, outside of any transaction: one way there and back.
+    pub(crate) async fn query(
+        &self,
+        sql: &'static str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, ToolError> {
+        let (_, rows) = self.first(Word::Ask(sql, values)).await?;
+        Ok(rows)
+    }
+
+    /// The first word on a connection, which changes nothing: on one that turns out to be dead, it is said on another. A
+    /// server that was started anew has closed all of them.
+    async fn first(&self, word: Word<'_>) -> Result<(Object, Vec<Row>), ToolError> {
+        let mut left = opening::CONNECTIONS;
         loop {
             let client = self.client().await?;
-            let begun = self.patiently(client.batch_execute(statement)).await;
-            match begun {
-                Ok(()) => return Ok(Begun { home: self.clone(), client: Some(client) }),
-                // A server that was started anew has closed all of them; a new one that fails is told by the pool.
-                Err(_) if client.is_closed() => drop(Object::take(client)),
-                Err(error) => {
+            match tokio::time::timeout(LAST, word.said_to(&client)).await {
+                Ok(Ok(answer)) => return Ok((client, answer)),
+                Ok(Err(error)) => {
+                    let is_dead = client.is_closed() || faults::is_cut(&error);
                     drop(Object::take(client));
-                    return Err(error);
+                    if !is_dead || left == 0 {
+                        return Err(self.faults().of(error));
+                    }
+                }
+                Err(_) => {
+                    drop(Object::take(client));
+                    return Err(self.faults().silent());
                 }
             }
+            left -= 1;
         }
     }
 
@@ -97,13 +120,7 @@ impl Begun {
         sql: &'static str,
         values: &[Value<'_>],
     ) -> Result<Vec<Row>, ToolError> {
-        let client = self.client();
-        let work = async {
-            let statement = client.prepare_cached(sql).await?;
-            let rows = client.query(&statement, &parameters(values)).await?;
-            rows.iter().map(row).collect()
-        };
-        self.home.patiently(work).await
+        self.home.patiently(ask(self.client(), sql, values)).await
     }
 
     /// Only then may somebody else have the connection.
@@ -120,6 +137,31 @@ impl Drop for Begun {
             drop(Object::take(client));
         }
     }
+}
+
+/// The first word on a connection.
+enum Word<'a> {
+    Begin(&'static str),
+    Ask(&'static str, &'a [Value<'a>]),
+}
+
+impl Word<'_> {
+    async fn said_to(&self, client: &Object) -> Result<Vec<Row>, tokio_postgres::Error> {
+        match self {
+            Self::Begin(statement) => client.batch_execute(statement).await.map(|()| Vec::new()),
+            Self::Ask(sql, values) => ask(client, sql, values).await,
+        }
+    }
+}
+
+async fn ask(
+    client: &Object,
+    sql: &'static str,
+    values: &[Value<'_>],
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let statement = client.prepare_cached(sql).await?;
+    let rows = client.query(&statement, &parameters(values)).await?;
+    rows.iter().map(row).collect()
 }
 
 fn parameters<'a>(values: &'a [Value<'_>]) -> Vec<&'a (dyn ToSql + Sync)> {

@@ -170,12 +170,15 @@ impl Drop for Held {
     }
 }
 
-/// `$1` is the name of a parameter to SQLite, which numbers names as they appear: a test holds that ours appear in order.
+/// `$1` is the name of a parameter to SQLite, which numbers names as they appear. Ours appear in order: the tests, which say
+/// every statement, would not get past the assertions.
 fn bind(
     statement: &mut rusqlite::Statement<'_>,
     values: &[Value<'_>],
 ) -> Result<(), rusqlite::Error> {
+    debug_assert_eq!(statement.parameter_count(), values.len());
     for (index, value) in values.iter().enumerate() {
+        debug_assert_eq!(statement.parameter_name(index + 1), Some(&*format!("${}", index + 1)));
         let value: &dyn ToSql = match value {
             Value::Integer(number) => number,
             Value::Text(text) => text,

@@ -112,12 +112,7 @@ impl Store {
     ) -> Result<Vec<Row>, ToolError> {
         match &self.engine {
             Engine::Sqlite(sqlite) => sqlite.hold()?.query(sql, values),
-            Engine::Postgres(_) => {
-                let mut transaction = self.begin_reading().await?;
-                let rows = transaction.query(sql, values).await?;
-                transaction.commit().await?;
-                Ok(rows)
-            }
+            Engine::Postgres(postgres) => postgres.query(sql, values).await,
         }
     }
 }

@@ -11,6 +11,7 @@ impl Faults<'_> {
     pub(super) fn of(&self, error: tokio_postgres::Error) -> ToolError {
         let told = match error.as_db_error() {
             None => self.out_of_reach(&words(&error)),
+            Some(told) if is_cut(&error) => self.out_of_reach(told.message()),
             Some(told) => match *told.code() {
                 SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED => self.busy(),
                 SqlState::UNIQUE_VIOLATION => self
@@ -56,6 +57,12 @@ impl Faults<'_> {
     fn unavailable(&self, what: &str) -> ToolError {
         ToolError::unavailable(format!("the store {} {what}", self.0))
     }
+}
+
+/// Whether the server has ended the connection, or is not ready for any.
+pub(super) fn is_cut(error: &tokio_postgres::Error) -> bool {
+    let codes = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW];
+    error.is_closed() || error.code().is_some_and(|code| codes.contains(code))
 }
 
 /// The library says only that something failed; what it was is below.

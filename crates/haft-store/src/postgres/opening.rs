@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Connections of one process at once.
-const CONNECTIONS: usize = 4;
+pub(super) const CONNECTIONS: usize = 4;
 /// Said on every new connection. Whatever the server waits for, it gives up after five seconds.
 const GREETING: &str = "SET search_path TO haft; SET statement_timeout = '5s'; SET lock_timeout = '5s'; \
                         SET idle_in_transaction_session_timeout = '60s'";
