@@ -267,6 +267,21 @@ fn each_access_has_its_own_verdict() {
     );
 }
 
+#[test]
+fn a_file_that_a_command_names_is_judged_as_the_commands_alone_too() {
+    let mut policy = Policy::default();
+    policy.sandbox = SandboxCheck::new(|| true);
+    let (text, risk, widths) = ("cat /etc/hosts".into(), crate::CommandRisk::Usual, Vec::new());
+    let command = Access::Command(Box::new(crate::ReadCommand { text, risk, widths }));
+    let accesses = [command, Access::Read("/etc/hosts".into())];
+    let (agents, saved, effect) = (&[], &[], Effect::Execute);
+    let question =
+        Question { tool: "bash", effect, accesses: &accesses, agents, profile: None, saved };
+    assert_eq!(policy.decide(&question).action, Allow, "the sandbox holds it");
+    let verdicts = policy.verdicts(&question);
+    assert!(verdicts.iter().all(|verdict| verdict.decision.action == Allow), "{verdicts:?}");
+}
+
 fn offers(policy: &Policy, tool: &str, accesses: &[Access]) -> Vec<Vec<String>> {
     let (agents, saved) = (&[], &[]);
     let effect = Effect::Execute;
@@ -307,7 +322,16 @@ fn the_mode_says_whose_word_it_is() {
     };
     assert_eq!(told(&Policy::default()), "contained by built-in, asked contained");
     assert_eq!(told(&Policy::new([user.clone()])), "all by user.toml, asked all");
-    assert_eq!(told(&Policy::new([user, project])), "safe by project.toml, asked all");
+    assert_eq!(
+        told(&Policy::new([user.clone(), project.clone()])),
+        "safe by project.toml, asked all"
+    );
+    user.mode = Some(Mode::Safe);
+    assert_eq!(
+        told(&Policy::new([user, project])),
+        "safe by user.toml, asked safe",
+        "nobody lowered it"
+    );
 }
 
 fn any_access() -> impl Strategy<Value = Access> {

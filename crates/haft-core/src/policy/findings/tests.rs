@@ -89,6 +89,9 @@ fn what_can_never_speak_is_found_with_what_silences_it() {
     check(&[(Allow, "bash(ls)"), (Deny, "bash")], &[]);
     check(&[(Allow, "read(private)"), (Deny, "read(private/a)")], &[]);
     check(&[(Allow, "read(/etc/x)"), (Deny, "read(etc)")], &[]);
+    // These leave something over: `a/x/y/b`, and the bare `make`.
+    check(&[(Allow, "read(a/**/b)"), (Deny, "read(a/*/b)")], &[]);
+    check(&[(Allow, "bash(make *)"), (Deny, "bash(make **)")], &[]);
     check(&[(Allow, "hello"), (Allow, "hello")], &["f:2: allow `hello` says again what f:1 says"]);
 }
 
