@@ -1,10 +1,13 @@
 //! Goes through the tree of a text as bash would and writes down what it meets. What commands, redirects and numbers mean
 //! is in the rooms below.
 
-use std::path::PathBuf;
+use std::{
+    collections::{BTreeSet, HashSet},
+    path::PathBuf,
+};
 
 use super::{
-    About, Reading, Risk, dialect, environment, hosts, parse,
+    About, FileUse, Reading, Risk, dialect, environment, parse, quoting,
     syntax::{self, Assignment, Expansion, Joint, Kind, List, Node, Part, Redirect, Simple},
     witness, words,
 };
@@ -28,11 +31,15 @@ pub(super) fn text(text: &str, reading: &mut Reading) {
         bodies: Vec::new(),
         places: vec![PathBuf::new()],
         pipe: None,
-        functions: Vec::new(),
-        special: Vec::new(),
-        numbers: Vec::new(),
-        not_numbers: Vec::new(),
-        counted: Vec::new(),
+        fetching: 0,
+        named: HashSet::new(),
+        functions: BTreeSet::new(),
+        special: BTreeSet::new(),
+        numbers: BTreeSet::new(),
+        not_numbers: BTreeSet::new(),
+        counted: BTreeSet::new(),
+        lists: BTreeSet::new(),
+        maybe_lists: BTreeSet::new(),
         is_tainted: false,
         is_remote: false,
         moves: false,
@@ -50,13 +57,21 @@ struct Walker<'a> {
     places: Vec<PathBuf>,
     /// Standard input is a pipe, and whether it may bring something from the network.
     pipe: Option<bool>,
-    functions: Vec<String>,
+    /// So many commands that bring something from the network were met.
+    fetching: usize,
+    /// The files that are in the reading.
+    named: HashSet<FileUse>,
+    functions: BTreeSet<String>,
     /// Names that were understood, so that a function of that name would deceive us.
-    special: Vec<String>,
+    special: BTreeSet<String>,
     /// Variables that hold numbers, those that may hold something else, and those that were counted with.
-    numbers: Vec<String>,
-    not_numbers: Vec<String>,
-    counted: Vec<String>,
+    numbers: BTreeSet<String>,
+    not_numbers: BTreeSet<String>,
+    counted: BTreeSet<String>,
+    /// Variables that are lists, and those that are declared with a text which nobody knows: bash reads the text again,
+    /// and runs what is in it, when it looks like a list and the variable is one.
+    lists: BTreeSet<String>,
+    maybe_lists: BTreeSet<String>,
     /// Names may mean something else since a file was read into the shell.
     is_tainted: bool,
     /// On another machine, whose files are not ours.
@@ -107,15 +122,17 @@ impl Walker<'_> {
     }
 
     fn finish(mut self) {
-        let deceived: Vec<String> =
-            self.functions.iter().filter(|name| self.special.contains(name)).cloned().collect();
-        for name in deceived {
+        let both = |one: &BTreeSet<String>, other: &BTreeSet<String>| -> Vec<String> {
+            one.intersection(other).cloned().collect()
+        };
+        for name in both(&self.functions, &self.special) {
             self.doubt(&name, "a function of the same text changes what this name means");
         }
-        let texts: Vec<String> =
-            self.counted.iter().filter(|name| self.not_numbers.contains(name)).cloned().collect();
-        for name in texts {
+        for name in both(&self.counted, &self.not_numbers) {
             self.doubt(&name, "arithmetic runs commands in a variable's text");
+        }
+        for name in both(&self.lists, &self.maybe_lists) {
+            self.doubt(&name, "commands in the text of a list run");
         }
         if self.moves && self.is_deferred {
             self.file_doubt("cd", "a function or trap runs in a directory that is not known");
@@ -155,10 +172,10 @@ impl Walker<'_> {
     fn pipeline(&mut self, nodes: &[Node], through: &[String]) {
         let [node] = nodes else {
             let (places, pipe) = (self.places.clone(), self.pipe);
-            let first = self.reading.commands.len();
+            let before = self.fetching;
             for (index, node) in nodes.iter().enumerate() {
                 if index > 0 {
-                    self.pipe = Some(pipe == Some(true) || self.has_fetched_since(first));
+                    self.pipe = Some(pipe == Some(true) || self.fetching > before);
                 }
                 self.node(node, through);
                 self.places.clone_from(&places);
@@ -167,13 +184,6 @@ impl Walker<'_> {
             return;
         };
         self.node(node, through);
-    }
-
-    fn has_fetched_since(&self, first: usize) -> bool {
-        self.reading.commands.iter().skip(first).any(|command| {
-            !command.fetches.is_empty()
-                || command.words.first().is_some_and(|word| hosts::is_fetcher(base(&word.text)))
-        })
     }
 
     /// Runs something whose directory, when it changes, is its own.
@@ -264,7 +274,8 @@ impl Walker<'_> {
     }
 
     fn function(&mut self, name: &str, body: &Node, through: &[String]) {
-        self.functions.push(name.to_owned());
+        // A name with slashes is a function's before it is a path.
+        self.functions.insert(base(name).to_owned());
         self.is_deferred = true;
         let pipe = self.pipe.replace(false);
         let first = self.reading.commands.len();
@@ -279,13 +290,13 @@ impl Walker<'_> {
 
     /// Visits what runs inside a word; whether it brings something from the network.
     fn expand(&mut self, word: &syntax::Word, through: &[String]) -> bool {
-        let first = self.reading.commands.len();
+        let before = self.fetching;
         for part in &word.parts {
             if let Part::Expansion(expansion, _) = part {
                 self.expansion(expansion, through);
             }
         }
-        self.has_fetched_since(first)
+        self.fetching > before
     }
 
     fn expansion(&mut self, expansion: &Expansion, through: &[String]) {
@@ -311,6 +322,15 @@ impl Walker<'_> {
         for word in &simple.words {
             let is_fetched = self.expand(word, through);
             given.extend(words::resolve(word, is_fetched));
+            // Of these bash makes one word each, whatever is in the variable; other shells may not.
+            let is_declaring =
+                simple.words.first().and_then(syntax::Word::bare).is_some_and(is_declaration);
+            let is_one = is_declaring && quoting::assigned(word).is_some() && !word.has_braces();
+            if let Some(last) =
+                given.last_mut().filter(|_| is_one && !through.iter().any(|name| is_reader(name)))
+            {
+                last.is_open = false;
+            }
             if let Some(last) = given.last_mut().filter(|_| self.holds_number(word)) {
                 last.is_open = false;
             }
@@ -325,6 +345,9 @@ impl Walker<'_> {
             for assignment in &simple.assignments {
                 let is_number = !assignment.is_array && assignment.values.iter().all(is_number);
                 self.assigned(&assignment.name, is_number);
+                if assignment.is_array {
+                    self.lists.insert(assignment.name.clone());
+                }
             }
             if let Some(why) = around.redirect_danger {
                 self.doubt("a redirect", why);
@@ -334,6 +357,10 @@ impl Walker<'_> {
         around.prefix = simple.assignments.iter().filter_map(significant).collect();
         self.command(&given, &around);
     }
+}
+
+fn is_declaration(name: &str) -> bool {
+    matches!(name, "export" | "declare" | "typeset" | "local" | "readonly")
 }
 
 /// Whether a wrapper reads a text, by itself or by a shell.

@@ -1,6 +1,6 @@
 //! The second opinion: tree-sitter's grammar of bash, written by others and wrong in other places than ours.
 
-use std::{borrow::Cow, cell::RefCell, ops::ControlFlow};
+use std::{borrow::Cow, cell::RefCell, collections::HashSet, ops::ControlFlow};
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
@@ -30,7 +30,8 @@ pub(super) fn objection(text: &str, parsed: &Parsed) -> Option<Problem> {
     if tree.root_node().has_error() {
         return Some("the grammar finds an error in it");
     }
-    let is_seen = |start: usize| parsed.starts.contains(&start) || is_in(start, &parsed.backticks);
+    let known: HashSet<usize> = parsed.starts.iter().copied().collect();
+    let is_seen = |start: usize| known.contains(&start) || is_in(start, &parsed.backticks);
     if commands(tree.root_node(), text).into_iter().all(is_seen) {
         None
     } else {

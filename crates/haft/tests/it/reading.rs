@@ -9,6 +9,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+mod hostile;
+
 use haft_tools::reading::{About, Certainty, How, Reach, Reading, read};
 
 const CASES: usize = 300;

@@ -1,7 +1,7 @@
 //! What only the shell itself can do: change its directory, its variables and its settings.
 
 use super::{
-    super::{How, Reach, Risk, Word, files::Named, quoting, safe, words},
+    super::{How, Reach, Risk, Word, environment, files::Named, quoting, safe, words},
     Walker,
     commands::Around,
     places::{folded, path_of},
@@ -40,11 +40,11 @@ impl Walker<'_> {
                 self.is_tainted = true;
                 return true;
             }
-            "printf" if rest.first().is_some_and(|word| word.may_be_option() && !word.is("--")) => {
+            "printf" if !safe::prints_plainly(rest) => {
                 self.doubt(&words::line(words), "the name of a variable may hold a command");
                 return false;
             }
-            "test" | "[" if rest.iter().any(|word| word.is("-v") || word.is("-R")) => {
+            "test" | "[" if !safe::tests_plainly(rest) => {
                 self.doubt(&words::line(words), "the name of a variable may hold a command");
                 return false;
             }
@@ -60,15 +60,23 @@ impl Walker<'_> {
         if !is_plain {
             self.doubt(&words::line(words), "it changes how the shell reads the rest");
         }
+        let makes_lists = matches!(name, "mapfile" | "readarray")
+            || rest.iter().any(|word| matches!(word.known(), Some("-a" | "-A" | "-ra")));
         for word in rest {
             let variable = word.prefix.split('=').next().unwrap_or_default();
             let value = word.known().and_then(|text| text.split_once('=')).map(|(_, value)| value);
             let is_number = value.is_some_and(|value| value.parse::<i64>().is_ok());
             if quoting::is_name(variable) {
                 self.assigned(variable, is_number);
+                if makes_lists {
+                    self.lists.insert(variable.to_owned());
+                } else if word.known().is_none() {
+                    self.maybe_lists.insert(variable.to_owned());
+                }
             }
         }
-        self.push(words, if is_plain { Risk::Looks } else { Risk::Usual }, Vec::new(), around);
+        let only_looks = is_plain && !exports_unknown(name, rest);
+        self.push(words, if only_looks { Risk::Looks } else { Risk::Usual }, Vec::new(), around);
     }
 
     pub(super) fn change_directory(&mut self, rest: &[Word]) {
@@ -89,4 +97,16 @@ impl Walker<'_> {
         let path = path_of(target);
         self.places = self.places.iter().map(|place| folded(&place.join(&path))).collect();
     }
+}
+
+/// Whether programs will see a variable of which nobody knows what they make of it.
+fn exports_unknown(name: &str, rest: &[Word]) -> bool {
+    let exports = name == "export"
+        || matches!(name, "declare" | "typeset" | "local" | "readonly")
+            && rest.iter().any(|word| word.is("-x"));
+    let is_known = |word: &Word| {
+        let variable = word.prefix.split('=').next().unwrap_or_default();
+        variable.starts_with('-') || environment::is_harmless(variable)
+    };
+    exports && !rest.iter().all(is_known)
 }

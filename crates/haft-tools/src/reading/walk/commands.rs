@@ -15,6 +15,8 @@ pub(super) struct Around {
     /// Assignments that change what it does, as they were written.
     pub(super) prefix: Vec<String>,
     pub(super) input: Input,
+    /// Another program starts it, not the shell.
+    pub(super) is_child: bool,
     /// Further words are added that nobody has seen.
     pub(super) more: bool,
     pub(super) redirect_danger: Option<&'static str>,
@@ -49,15 +51,17 @@ impl Walker<'_> {
             self.push(words, risk, Vec::new(), around);
             return;
         };
+        // Other programs start no builtins, and a path leads to none.
+        let is_inside = !around.is_child && !name.contains('/');
         let name = base(name).to_owned();
-        if self.builtin(&name, words, around) {
-            self.special.push(name);
+        if is_inside && self.builtin(&name, words, around) {
+            self.special.insert(name);
             return;
         }
         match wrappers::unwrap(&name, words) {
             Inner::NoWrapper => self.leaf(&name, words, around),
             inner => {
-                self.special.push(name.clone());
+                self.special.insert(name.clone());
                 self.wrapped(&name, words, inner, around);
             }
         }
@@ -78,7 +82,18 @@ impl Walker<'_> {
                     self.outer(name, words, around);
                 }
                 within.more |= more;
-                self.command(&command, &within);
+                within.is_child |= !matches!(name, "command" | "builtin");
+                let is_elsewhere =
+                    |word: &Word| matches!(word.known(), Some("-execdir" | "-okdir"));
+                if name == "find" && words.iter().any(is_elsewhere) {
+                    // It runs in the directory of what was found.
+                    self.aside(|walker| {
+                        walker.places.clear();
+                        walker.command(&command, &within);
+                    });
+                } else {
+                    self.command(&command, &within);
+                }
             }
             Inner::Text { text, is_plain } => {
                 if !is_plain || !around.prefix.is_empty() {
@@ -143,9 +158,9 @@ impl Walker<'_> {
         let judged: Vec<Word> = match words.iter().position(is_exec).filter(|_| name == "find") {
             // What is run is judged by itself.
             Some(at) => {
-                let rest =
-                    words.iter().skip(at).skip_while(|word| !word.is(";") && !word.is("+")).skip(1);
-                words.iter().take(at).chain(rest).cloned().collect()
+                let (before, after) = words.split_at(at);
+                let end = wrappers::end_of_exec(after).unwrap_or(after.len());
+                before.iter().chain(after.iter().skip(end + 1)).cloned().collect()
             }
             None => words.to_vec(),
         };
@@ -178,7 +193,10 @@ impl Walker<'_> {
             None => Risk::Usual,
         };
         if only_looks || !named.is_empty() || danger.is_some() {
-            self.special.push(name.to_owned());
+            self.special.insert(name.to_owned());
+        }
+        if files::are_uncertain(name, judged) {
+            self.file_doubt(&words::line(words), "which files it is given is not known");
         }
         if around.more && !named_operands(name).is_none_or(|is_words| is_words) {
             self.file_doubt(&words::line(words), "which files it is given is not known");
@@ -196,6 +214,10 @@ impl Walker<'_> {
         fetches: Vec<String>,
         around: &Around,
     ) {
+        let is_fetching = |word: &Word| hosts::is_fetcher(base(&word.text));
+        if !fetches.is_empty() || words.first().is_some_and(is_fetching) {
+            self.fetching += 1;
+        }
         let mut text = around.prefix.join(" ");
         if !text.is_empty() {
             text.push(' ');

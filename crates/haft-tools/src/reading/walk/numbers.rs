@@ -40,10 +40,10 @@ impl Walker<'_> {
     }
 
     pub(super) fn count(&mut self, name: &str) {
-        if !self.numbers.iter().any(|known| known == name) {
+        if !self.numbers.contains(name) {
             self.doubt(name, "arithmetic runs commands in a variable's text");
         }
-        self.counted.push(name.to_owned());
+        self.counted.insert(name.to_owned());
     }
 
     /// Whether a word is a variable that holds a number, which is one word and no option.
@@ -52,7 +52,7 @@ impl Walker<'_> {
         let Some(name) = &expansion.variable else { return expansion.is_number };
         let is_known = self.numbers.contains(name);
         if is_known {
-            self.counted.push(name.clone());
+            self.counted.insert(name.clone());
         }
         is_known || expansion.is_number
     }
@@ -80,8 +80,8 @@ impl Walker<'_> {
             self.doubt(name, "this variable changes what the rest does");
         }
         let known = if is_number { &mut self.numbers } else { &mut self.not_numbers };
-        if !known.iter().any(|other| other == name) {
-            known.push(name.to_owned());
+        if !known.contains(name) {
+            known.insert(name.to_owned());
         }
     }
 }

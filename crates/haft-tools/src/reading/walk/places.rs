@@ -50,7 +50,7 @@ impl Walker<'_> {
         for place in places {
             let path = folded(&place.join(path_of(word)));
             let file = FileUse { path, how: file.how, reach };
-            if !self.reading.files.contains(&file) {
+            if self.named.insert(file.clone()) {
                 self.reading.files.push(file);
             }
         }
