@@ -6,9 +6,11 @@ use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
 use super::parse::{Parsed, Problem};
 
-/// So often the grammar may report before it is stopped. It reports every hundred or so steps; a long text takes a few
-/// hundred reports, and only texts that drive its repair into the bushes take more.
-const MOST_REPORTS: usize = 2_000;
+/// So often the grammar may report before it is stopped, and once more for so many bytes. It reports every hundred steps:
+/// texts of 200 bytes take up to 4 reports, and one of many short commands takes one for each 30 bytes. Texts that drive
+/// its repair into the bushes take thousands, 16 us each.
+const MOST_REPORTS: usize = 24;
+const BYTES_PER_REPORT: usize = 16;
 
 /// Stands for bytes outside of ASCII: it may stand in any word, and in no name of a variable.
 const STAND_IN: u8 = b'%';
@@ -48,10 +50,10 @@ fn parse(parser: &mut Option<Parser>, text: &str) -> Option<Tree> {
             parser.insert(new)
         }
     };
-    let mut reports = 0;
+    let mut left = MOST_REPORTS + text.len() / BYTES_PER_REPORT;
     let mut stop = |_: &ParseState| {
-        reports += 1;
-        if reports > MOST_REPORTS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        left = left.saturating_sub(1);
+        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let options = ParseOptions::new().progress_callback(&mut stop);
     let text = plain(text);
