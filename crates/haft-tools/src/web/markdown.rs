@@ -96,6 +96,9 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
+/// All addresses of a page together, in bytes.
+const MOST_ADDRESSES: usize = 10 << 20;
+
 /// So many quotations and lists in each other are shown as such.
 const DEEPEST_MARGIN: usize = 10;
 
@@ -179,6 +182,8 @@ struct Writer<'p> {
     /// Where the next block leads as a whole.
     leads_to: Option<String>,
     has_left_out: Cell<bool>,
+    /// So many bytes of addresses may still be written; what leads somewhere then is only its words.
+    addresses_left: Cell<usize>,
 }
 
 impl<'p> Writer<'p> {
@@ -191,6 +196,7 @@ impl<'p> Writer<'p> {
             is_tight: false,
             leads_to: None,
             has_left_out: Cell::new(false),
+            addresses_left: Cell::new(MOST_ADDRESSES),
         }
     }
 
@@ -217,13 +223,13 @@ impl<'p> Writer<'p> {
         let mut line = String::new();
         for child in self.page.children(top) {
             match self.page.kind(child) {
-                Kind::Text(text) => self.words(text, &mut line),
-                Kind::Element(tag) if self.is_left_out(child, *tag) => {}
-                Kind::Element(tag) if tag.is_block() || self.has_blocks(child, *tag) => {
+                Kind::Text(text) => self.words(&text, &mut line),
+                Kind::Element(tag) if self.is_left_out(child, tag) => {}
+                Kind::Element(tag) if tag.is_block() || self.has_blocks(child, tag) => {
                     self.paragraph(&mut line);
-                    self.block(child, *tag);
+                    self.block(child, tag);
                 }
-                Kind::Element(tag) => self.inline(child, *tag, &mut line),
+                Kind::Element(tag) => self.inline(child, tag, &mut line),
             }
         }
         self.paragraph(&mut line);
@@ -233,12 +239,10 @@ impl<'p> Writer<'p> {
     fn stray(&mut self, id: Id) {
         let mut line = String::new();
         match self.page.kind(id) {
-            Kind::Text(text) => self.words(text, &mut line),
-            Kind::Element(tag) if self.is_left_out(id, *tag) => {}
-            Kind::Element(tag) if tag.is_block() || self.has_blocks(id, *tag) => {
-                self.block(id, *tag)
-            }
-            Kind::Element(tag) => self.inline(id, *tag, &mut line),
+            Kind::Text(text) => self.words(&text, &mut line),
+            Kind::Element(tag) if self.is_left_out(id, tag) => {}
+            Kind::Element(tag) if tag.is_block() || self.has_blocks(id, tag) => self.block(id, tag),
+            Kind::Element(tag) => self.inline(id, tag, &mut line),
         }
         self.paragraph(&mut line);
     }
@@ -379,7 +383,7 @@ impl<'p> Writer<'p> {
             match self.page.kind(child) {
                 Kind::Text(piece) => text.push_str(&piece.replace('\r', "")),
                 Kind::Element(Tag::Br) => text.push('\n'),
-                Kind::Element(tag) if article::is_never_shown(self.page, child, *tag) => {}
+                Kind::Element(tag) if article::is_never_shown(self.page, child, tag) => {}
                 Kind::Element(_) if is_line_number(self.page, child) => {}
                 Kind::Element(tag) => {
                     self.raw(child, text);

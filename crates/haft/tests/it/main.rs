@@ -21,3 +21,4 @@ mod reading;
 mod shell;
 mod site;
 mod web;
+mod web_memory;
