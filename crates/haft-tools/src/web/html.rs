@@ -82,7 +82,7 @@ impl<'a> Page<'a> {
         let nodes = Vec::with_capacity(text.len() / 40);
         let mut page = Self { source: text, nodes, attributes: Vec::new() };
         page.push(Id::NONE, Shape::Element(Tag::Html), (0, 0));
-        let mut builder = Builder { page, open: vec![(Id::ROOT, Tag::Html)] };
+        let mut builder = Builder { page, open: vec![(Id::ROOT, Tag::Html)], paragraphs: 0 };
         let mut tokens = Tokens::new(text);
         while builder.page.nodes.len() < MOST_NODES {
             let Some(token) = tokens.next(&mut builder.page.attributes) else {
@@ -112,6 +112,11 @@ impl<'a> Page<'a> {
             }
         }
         id
+    }
+
+    /// How long it is, in bytes.
+    pub(crate) fn source_length(&self) -> usize {
+        self.source.len()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -209,6 +214,8 @@ struct Builder<'a> {
     page: Page<'a>,
     /// What is open, the innermost last.
     open: Vec<(Id, Tag)>,
+    /// So many of it are paragraphs. Mostly none is, and a block need not look for one to close.
+    paragraphs: usize,
 }
 
 impl<'a> Builder<'a> {
@@ -240,6 +247,7 @@ impl<'a> Builder<'a> {
         let is_whole = tag.is_void() || (is_closed && tag == Tag::Other);
         if !is_whole && self.open.len() < DEEPEST {
             self.open.push((id, tag));
+            self.paragraphs += usize::from(tag == Tag::P);
         }
     }
 
@@ -260,7 +268,7 @@ impl<'a> Builder<'a> {
             Body => self.close_up_to(&[Head], &[]),
             _ => {}
         }
-        if tag.is_block() {
+        if tag.is_block() && self.paragraphs > 0 {
             self.close_up_to(&[P], &[Td, Th, Table, Li, Dd, Tag::Button, Tag::Blockquote]);
         }
         if tag.heading().is_some()
@@ -275,13 +283,18 @@ impl<'a> Builder<'a> {
         for at in (1..self.open.len()).rev() {
             let (_, tag) = self.open[at];
             if these.contains(&tag) {
-                self.open.truncate(at);
-                return;
+                return self.close(at);
             }
             if walls.contains(&tag) {
                 return;
             }
         }
+    }
+
+    /// This one and all that is open in it.
+    fn close(&mut self, at: usize) {
+        let closed = self.open.drain(at..).filter(|(_, tag)| *tag == Tag::P).count();
+        self.paragraphs -= closed;
     }
 
     fn end(&mut self, tag: Tag) {
@@ -296,10 +309,9 @@ impl<'a> Builder<'a> {
                 // What opened inside and ends later goes on; only this one is over.
                 if is_formatting && crosses_block {
                     self.open.remove(at);
-                } else {
-                    self.open.truncate(at);
+                    return;
                 }
-                return;
+                return self.close(at);
             }
             // The end of something outside does not end a table cell.
             if matches!(open, Tag::Td | Tag::Th | Tag::Table) && !tag.is_of_tables() {

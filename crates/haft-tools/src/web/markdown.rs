@@ -59,7 +59,8 @@ pub(crate) fn read(html: &str, address: &Url, style: Style) -> Read {
 /// Addresses on the page are relative to this.
 fn base(page: &Page<'_>, address: &Url) -> Url {
     let href = page.first(Tag::Base).and_then(|base| page.attribute(base, "href"));
-    href.and_then(|href| address.join(href.trim()).ok()).unwrap_or_else(|| address.clone())
+    let named = href.and_then(|href| address.join(href.trim()).ok());
+    named.filter(|base| base.as_str().len() <= LONGEST_ADDRESS).unwrap_or_else(|| address.clone())
 }
 
 fn title(page: &Page<'_>) -> String {
@@ -96,8 +97,10 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
-/// All addresses of a page together, in bytes.
-const MOST_ADDRESSES: usize = 10 << 20;
+/// All addresses of a page together may be as long as the page, or this.
+const ADDRESSES: usize = 1 << 20;
+/// A longer one leads nowhere that people have made.
+const LONGEST_ADDRESS: usize = 4 << 10;
 
 /// So many quotations and lists in each other are shown as such.
 const DEEPEST_MARGIN: usize = 10;
@@ -196,7 +199,7 @@ impl<'p> Writer<'p> {
             is_tight: false,
             leads_to: None,
             has_left_out: Cell::new(false),
-            addresses_left: Cell::new(MOST_ADDRESSES),
+            addresses_left: Cell::new(page.source_length().max(ADDRESSES)),
         }
     }
 
@@ -292,6 +295,8 @@ impl<'p> Writer<'p> {
         let text = line.trim_matches([' ', '\n', '\\']);
         if !text.is_empty() {
             let text = if self.is_plain() { text.to_owned() } else { inline::guarded(text) };
+            // A line may be all of a large page; it is not kept beside its copies.
+            *line = String::new();
             let text = self.leading(text);
             let is_tight = std::mem::take(&mut self.is_tight);
             self.out.block(&text, is_tight);

@@ -2,7 +2,7 @@
 
 use super::{
     super::html::{Id, Kind, Tag},
-    Writer, one_line,
+    LONGEST_ADDRESS, Writer, one_line,
 };
 
 /// Signs that lead to the heading they stand in.
@@ -223,6 +223,9 @@ impl Writer<'_> {
         }
         // A page that names a long place once may lead there a hundred thousand times.
         let cost = self.base.as_str().len() + href.len();
+        if cost > 2 * LONGEST_ADDRESS {
+            return None;
+        }
         let left = self.addresses_left.get().checked_sub(cost)?;
         self.addresses_left.set(left);
         let address = self.base.join(href).ok()?;
