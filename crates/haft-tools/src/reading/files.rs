@@ -231,6 +231,13 @@ fn dd_files(rest: &[Word]) -> Vec<Named> {
         let known = found.prefix.split_once('=').map(|(_, known)| known.to_owned());
         found.prefix = known.unwrap_or_default();
         found.has_tilde = path.starts_with("~/");
+        // Here it is known where the name ends and the path begins.
+        let is_plain = |c: char| c.is_alphanumeric() || "/._-~".contains(c);
+        if found.has_tilde && path.chars().all(is_plain) {
+            found.certainty = super::Certainty::Exact;
+            path.clone_into(&mut found.prefix);
+            return Some(Named { word: found, how, reach: Reach::Itself });
+        }
         Some(Named { word: found, how, reach: Reach::Itself })
     };
     rest.iter().filter_map(file).collect()

@@ -44,6 +44,10 @@ impl Walker<'_> {
                 self.doubt(&words::line(words), "the name of a variable may hold a command");
                 return false;
             }
+            "jobs" if !safe::only_looks(name, words, around.more) => {
+                self.doubt(&words::line(words), "it runs the words after `-x`");
+                return false;
+            }
             "test" | "[" if !safe::tests_plainly(rest) => {
                 self.doubt(&words::line(words), "the name of a variable may hold a command");
                 return false;
