@@ -1,5 +1,5 @@
 //! What reading a command for policy costs. Goals: the median of everyday commands is at most 50 us; a short text that
-//! drives the second grammar's repair as far as it goes takes at most 5 ms, and the longest that is read at all 250 ms.
+//! drives the second grammar's repair as far as it goes takes at most 5 ms, and the longest that is read at all a second.
 //!
 //!     cargo bench -p haft --bench reading
 
