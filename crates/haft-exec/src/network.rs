@@ -18,6 +18,8 @@ mod resolve;
 mod robots;
 mod secrets;
 mod target;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod unpack;
 

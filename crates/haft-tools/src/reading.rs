@@ -35,6 +35,9 @@ pub use widths::{is_too_wide, widths};
 /// Longer texts are not read: nobody could judge them, and the reader must be quick.
 const LONGEST: usize = 64 << 10;
 
+/// Of each kind. One is enough to ask, and nobody reads more.
+const MOST_DOUBTS: usize = 200;
+
 /// What a text would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
@@ -107,7 +110,7 @@ pub enum Risk {
 }
 
 /// A file that is named.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileUse {
     /// The path without quotes, made relative to where the text starts. A leading `~` is the home directory; a name that
     /// really begins with that sign is written `./~`.
@@ -119,7 +122,7 @@ pub struct FileUse {
 }
 
 /// What is done with a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum How {
     /// It is read.
     Read,
@@ -128,7 +131,7 @@ pub enum How {
 }
 
 /// How much a path stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reach {
     /// The file itself.
     Itself,
@@ -168,7 +171,8 @@ impl Reading {
 
     fn doubt(&mut self, what: &str, why: &'static str, about: About) {
         let doubt = Doubt { what: shortened(what), why, about };
-        if !self.doubts.contains(&doubt) {
+        let so_many = self.doubts.iter().filter(|doubt| doubt.about == about).count();
+        if so_many < MOST_DOUBTS && !self.doubts.contains(&doubt) {
             self.doubts.push(doubt);
         }
     }

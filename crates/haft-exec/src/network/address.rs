@@ -51,16 +51,18 @@ const fn v6(a: u16, b: u16, c: u16) -> u128 {
     ((a as u128) << 112) | ((b as u128) << 96) | ((c as u128) << 80)
 }
 
-/// What has an address of the other kind in it is judged by that one and is not here.
-const V6: [Range<u128>; 8] = [
+/// By the registry of special addresses. The old relays (2002::/16) and the well-known prefix of translators are judged by
+/// the address in them.
+const V6: [Range<u128>; 9] = [
     (v6(0x0100, 0, 0), 64, "an address that leads nowhere"),
-    (v6(0x2001, 0x0002, 0), 48, "an address for benchmarks"),
+    (v6(0x2001, 0, 0), 23, "an address for protocols"),
     (v6(0x2001, 0x0db8, 0), 32, "an address for documentation"),
-    (v6(0x2001, 0x0010, 0), 28, "an address that names no place"),
-    (v6(0x2001, 0x0020, 0), 28, "an address that names no place"),
     (v6(0x3fff, 0, 0), 20, "an address for documentation"),
     (v6(0x5f00, 0, 0), 16, "an address for routing"),
-    (v6(0x2001, 0, 0), 23, "an address for protocols"),
+    (v6(0xfc00, 0, 0), 7, "a private address"),
+    (v6(0xfe80, 0, 0), 10, "a link-local address"),
+    (v6(0xfec0, 0, 0), 10, "a site-local address"),
+    (v6(0xff00, 0, 0), 8, "a multicast address"),
 ];
 
 fn closed_v6(address: Ipv6Addr) -> Option<&'static str> {
@@ -70,48 +72,47 @@ fn closed_v6(address: Ipv6Addr) -> Option<&'static str> {
     if address.is_loopback() {
         return Some("this machine");
     }
-    let embedded = embedded(address);
-    if !embedded.is_empty() {
-        return embedded.into_iter().find_map(closed_v4);
+    match embedded(address) {
+        // Nothing but another way to write that address, or to translate to it.
+        Embedded::Same(inner) => closed_v4(inner),
+        Embedded::Within(inner) => closed_v4(inner).or_else(|| closed_by_range(address)),
+        Embedded::Nothing => closed_by_range(address),
     }
+}
+
+fn closed_by_range(address: Ipv6Addr) -> Option<&'static str> {
     let bits = u128::from(address);
     let is_in =
         |(start, length, _): &&Range<u128>| (bits ^ start) >> (128 - u32::from(*length)) == 0;
     if let Some((_, _, what)) = V6.iter().find(is_in) {
         return Some(what);
     }
-    match address.segments()[0] {
-        first if first & 0xfe00 == 0xfc00 => Some("a private address"),
-        first if first & 0xffc0 == 0xfe80 => Some("a link-local address"),
-        first if first & 0xffc0 == 0xfec0 => Some("a site-local address"),
-        first if first & 0xff00 == 0xff00 => Some("a multicast address"),
-        // Nothing else is given out as an address of the internet.
-        first if first & 0xe000 != 0x2000 => Some("an address that is not given out"),
-        _ => None,
-    }
+    // Nothing else is given out as an address of the internet: not the compatible form, nor the prefix by which networks
+    // translate for themselves.
+    (bits >> 125 != 1).then_some("an address that is not given out")
 }
 
-/// The addresses of the other kind that one of this kind leads to.
-fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
+/// The address of the other kind that one of this kind has in it.
+enum Embedded {
+    Nothing,
+    /// It stands for that address.
+    Same(Ipv4Addr),
+    /// It leads there by way of a network of its own.
+    Within(Ipv4Addr),
+}
+
+fn embedded(address: Ipv6Addr) -> Embedded {
     let pair = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match address.segments() {
-        // Mapped, translated and the old compatible form.
-        [0, 0, 0, 0, 0, 0xffff, high, low]
-        | [0, 0, 0, 0, 0xffff, 0, high, low]
-        | [0, 0, 0, 0, 0, 0, high, low] => vec![pair(high, low)],
-        // NAT64 by its well-known prefix.
-        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => vec![pair(high, low)],
-        // NAT64 of one's own network: where the rest of the address lies is its owner's choice, so it is closed.
-        [0x64, 0xff9b, 1, ..] => vec![Ipv4Addr::LOCALHOST],
-        // 6to4.
-        [0x2002, high, low, ..] => vec![pair(high, low)],
-        // Teredo has its server, and its client with every bit turned.
-        [0x2001, 0, high, low, _, _, client_high, client_low] => {
-            vec![pair(high, low), pair(!client_high, !client_low)]
+        // Mapped, and NAT64 by its well-known prefix.
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            Embedded::Same(pair(high, low))
         }
+        // 6to4.
+        [0x2002, high, low, ..] => Embedded::Within(pair(high, low)),
         // ISATAP, under any prefix.
-        [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => vec![pair(high, low)],
-        _ => Vec::new(),
+        [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => Embedded::Within(pair(high, low)),
+        _ => Embedded::Nothing,
     }
 }
 
@@ -176,6 +177,21 @@ mod tests {
                 "100::1",
                 "4000::1",
                 "200::1",
+                "2001:0:808:808::f7f7:f7f7",
+                "2001:1ff:ffff::1",
+                "::8.8.8.8",
+                "::ffff:0:8.8.8.8",
+                "64:ff9b:1::8.8.8.8",
+                "64:ff9b:0:0:0:1:808:808",
+                // Closed themselves, whatever address they have in them.
+                "fd00::5efe:8.8.8.8",
+                "fe80::5efe:8.8.8.8",
+                "fe80::200:5efe:808:808",
+                "2001:db8::5efe:8.8.8.8",
+                "2002:7f00:1::1",
+                "2002:a00:1:0:0:5efe:808:808",
+                "3fff:fff:ffff::1",
+                "feff::1",
             ],
             true,
         );
@@ -205,6 +221,13 @@ mod tests {
                 "2606:4700:4700::1111",
                 "2a00:1450::1",
                 "2001:4860:4860::8888",
+                "2001:200::1",
+                "3ffe::1",
+                "2002:808:808::1",
+                "192.0.1.0",
+                "192.0.3.0",
+                "198.51.99.255",
+                "203.0.114.0",
             ],
             false,
         );
@@ -218,19 +241,14 @@ mod tests {
             let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
             let forms = [
                 format!("::ffff:{v4}"),
-                format!("::ffff:0:{v4}"),
-                format!("::{v4}"),
                 format!("64:ff9b::{v4}"),
                 format!("2002:{high:x}:{low:x}::1"),
-                format!("2001:0:{high:x}:{low:x}:0:0:f7f7:f7f7"),
-                format!("2001:0:808:808:0:0:{:x}:{:x}", !high, !low),
                 format!("2a00:1::5efe:{v4}"),
             ];
             for form in &forms {
                 check(&[form], is_closed);
             }
         }
-        check(&["64:ff9b:1::8.8.8.8"], true);
     }
 
     proptest! {

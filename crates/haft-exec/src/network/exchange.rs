@@ -190,13 +190,32 @@ fn authorization(proxy: &Url) -> Option<String> {
         return None;
     }
     let decoded = |text: &str| {
-        let bytes =
-            url::form_urlencoded::parse(format!("x={}", text.replace('+', "%2B")).as_bytes())
-                .next()
-                .map(|(_, value)| value.into_owned());
+        let bytes = url::form_urlencoded::parse(
+            format!("x={}", text.replace('+', "%2B").replace('&', "%26")).as_bytes(),
+        )
+        .next()
+        .map(|(_, value)| value.into_owned());
         bytes.unwrap_or_default()
     };
     let pair =
         format!("{}:{}", decoded(proxy.username()), decoded(proxy.password().unwrap_or_default()));
     Some(format!("Basic {}", STANDARD.encode(pair)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proxy_gets_its_name_and_password_as_they_are_meant() {
+        for (url, pair) in [
+            ("http://me:a&b=c+d%20e@proxy:1/", "me:a&b=c+d e"),
+            ("http://me@proxy:1/", "me:"),
+            ("http://m%40e:%25@proxy:1/", "m@e:%"),
+        ] {
+            let sent = authorization(&url.parse().expect("a URL")).expect("a name");
+            assert_eq!(sent, format!("Basic {}", STANDARD.encode(pair)), "{url}");
+        }
+        assert_eq!(authorization(&"http://proxy:1/".parse().expect("a URL")), None);
+    }
 }

@@ -3,7 +3,6 @@
 /// Set before a command they change nothing but how it speaks.
 const HARMLESS: &[&str] = &[
     "LANG",
-    "LANGUAGE",
     "TZ",
     "TERM",
     "COLUMNS",

@@ -2,9 +2,9 @@
 
 use super::{
     How, Reach, Word, git,
-    options::{Options, Valued},
+    options::{Given, Options, Valued},
     programs::{Operands, Program},
-    scripts,
+    scripts, wrappers,
 };
 
 /// A file as a word, before it is known where it lies.
@@ -41,6 +41,7 @@ pub(super) fn of(name: &str, words: &[Word]) -> Vec<Named> {
         "unzip" => unzip_files(rest),
         "curl" | "wget" => downloads(name, rest),
         "script" => operands(rest, Valued { letters: "cEIoOBTm", names: "command" }, usize::MAX),
+        "xargs" | "gxargs" => read_by_option("xargs", &Options::scan(rest, wrappers::XARGS)),
         "flock" => operands(rest, Valued { letters: "wE", names: "timeout wait" }, 1),
         "strace" | "ltrace" | "time" => {
             written_by_option(rest, Valued { letters: "o", names: "output" })
@@ -52,7 +53,7 @@ pub(super) fn of(name: &str, words: &[Word]) -> Vec<Named> {
 /// The letters by which a program is told to write to a file.
 pub(super) fn output_letters(name: &str) -> &'static [char] {
     match name {
-        "sort" | "tree" | "less" | "more" => &['o'],
+        "sort" | "tree" | "less" | "more" | "zstdcat" => &['o'],
         _ => &[],
     }
 }
@@ -91,6 +92,9 @@ fn by_table(name: &str, program: &Program, rest: &[Word]) -> Vec<Named> {
         Operands::ReadOneWriteOne => {
             files = each(operands.get(..1).unwrap_or_default(), How::Read, false);
             files.extend(each(operands.get(1..).unwrap_or_default(), How::Write, false));
+            // A pattern may become several names, and the second is written.
+            let open = operands.first().filter(|word| word.is_open);
+            files.extend(open.map(|word| named(word, How::Write, false)));
         }
         Operands::Write => files = each(operands, How::Write, is_deep),
         Operands::WordThenWrite => {
@@ -106,7 +110,38 @@ fn by_table(name: &str, program: &Program, rest: &[Word]) -> Vec<Named> {
     if !output_letters(name).is_empty() {
         files.extend(written_by_option(rest, program.valued));
     }
+    files.extend(read_by_option(name, &options));
     files
+}
+
+/// The files that options name, however much of an option's name was written.
+fn read_by_option(name: &str, options: &Options<'_>) -> Vec<Named> {
+    let (letters, long): (&[&str], &[&str]) = match name {
+        "grep" | "egrep" | "fgrep" | "zgrep" => (&[], &["--exclude-from"]),
+        "diff" => (&["-X"], &["--exclude-from", "--from-file", "--to-file", "--starting-file"]),
+        "du" => (&["-X"], &["--exclude-from", "--files0-from"]),
+        "hexdump" | "hd" => (&["-f"], &["--format-file"]),
+        "xzcat" => (&[], &["--files", "--files0"]),
+        "xargs" => (&["-a"], &["--arg-file"]),
+        _ => return Vec::new(),
+    };
+    let is_file =
+        |given: &&Given<'_>| letters.contains(&given.name.as_str()) || given.is_beginning_of(long);
+    let word =
+        |given: &Given<'_>| given.word.cloned().or_else(|| given.value.as_deref().map(Word::exact));
+    let found = options.given.iter().filter(is_file).filter_map(word);
+    found.filter(|word| !word.is("-")).map(|word| named(&word, How::Read, false)).collect()
+}
+
+/// Whether words that nobody can see may be among the files of a known program.
+pub(super) fn are_uncertain(name: &str, words: &[Word]) -> bool {
+    let rest = words.get(1..).unwrap_or_default();
+    let Some(program) = Program::named(name).filter(|it| it.operands != Operands::Words) else {
+        return false;
+    };
+    let options = Options::scan(rest, program.valued);
+    // The value of an option that becomes several words: `head -n $x`.
+    options.given.iter().filter_map(|given| given.word).any(|word| word.is_open)
 }
 
 /// Whether a directory among the operands stands for all that is below it.
@@ -127,7 +162,8 @@ fn goes_deep(name: &str, options: &Options<'_>) -> bool {
 
 /// A pattern, unless an option gives it, then where to search.
 fn searched(name: &str, program: &Program, options: &Options<'_>) -> Vec<Named> {
-    let is_given = options.has(&["-e", "-f", "--regexp", "--file", "--files", "--type-list"]);
+    let is_given = options.has(&["-e", "-f", "--files", "--type-list"])
+        || options.has_beginning_of(&["--regexp", "--file", "--from-file"]);
     let is_deep = program.operands == Operands::PatternThenTree || goes_deep(name, options);
     let places: Vec<&&Word> = options.operands.iter().skip(usize::from(!is_given)).collect();
     let mut files: Vec<Named> = places
@@ -178,12 +214,8 @@ fn git_files(rest: &[Word]) -> Vec<Named> {
     }
     let after = rest.get(end..).unwrap_or_default();
     files.extend(written_by_option(after, Valued { letters: "", names: "output" }));
-    let has_path = |name: &str| matches!(name, "blame" | "annotate");
-    if rest.get(end).and_then(Word::known).is_some_and(has_path) {
-        let last =
-            rest.get(end + 1..).unwrap_or_default().last().filter(|word| !word.may_be_option());
-        files.extend(last.map(|word| named(word, How::Read, false)));
-    }
+    let paths = git::paths(rest);
+    files.extend(paths.into_iter().map(|word| named(word, How::Read, true)));
     files
 }
 
@@ -199,6 +231,13 @@ fn dd_files(rest: &[Word]) -> Vec<Named> {
         let known = found.prefix.split_once('=').map(|(_, known)| known.to_owned());
         found.prefix = known.unwrap_or_default();
         found.has_tilde = path.starts_with("~/");
+        // Here it is known where the name ends and the path begins.
+        let is_plain = |c: char| c.is_alphanumeric() || "/._-~".contains(c);
+        if found.has_tilde && path.chars().all(is_plain) {
+            found.certainty = super::Certainty::Exact;
+            path.clone_into(&mut found.prefix);
+            return Some(Named { word: found, how, reach: Reach::Itself });
+        }
         Some(Named { word: found, how, reach: Reach::Itself })
     };
     rest.iter().filter_map(file).collect()

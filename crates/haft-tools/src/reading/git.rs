@@ -41,6 +41,8 @@ pub(super) fn only_looks(rest: &[Word]) -> bool {
 
 fn command_only_looks(name: &str, rest: &[Word]) -> bool {
     match name {
+        // `-nO./program` opens what is found with that program.
+        "grep" if rest.iter().any(may_open) => false,
         "status" | "log" | "show" | "diff" | "shortlog" | "whatchanged" | "rev-list"
         | "diff-tree" | "diff-index" | "diff-files" | "range-diff" | "blame" | "annotate"
         | "grep" | "rev-parse" | "ls-files" | "ls-tree" | "cat-file" | "describe"
@@ -61,6 +63,11 @@ fn command_only_looks(name: &str, rest: &[Word]) -> bool {
         "config" => config_only_reads(rest),
         _ => false,
     }
+}
+
+fn may_open(word: &Word) -> bool {
+    let text = word.prefix.as_str();
+    text.starts_with('-') && !text.starts_with("--") && text.contains('O')
 }
 
 fn texts(rest: &[Word]) -> Option<Vec<&str>> {
@@ -103,8 +110,8 @@ fn has_no_harmful_option(rest: &[Word]) -> bool {
             return true;
         }
         // Signatures are checked by another program.
-        if text.contains("%G") || (text.starts_with("-O") || text.starts_with("-o") && text != "-o")
-        {
+        let checks_signature = text.contains("%G") || text.contains("signature");
+        if checks_signature || text.starts_with("-O") || text.starts_with("-o") && text != "-o" {
             return false;
         }
         let Some(_) = text.strip_prefix("--") else { continue };
@@ -123,6 +130,9 @@ fn branch_only_lists(rest: &[Word]) -> bool {
         letters: "",
         names: "merged no-merged contains no-contains points-at sort format",
     };
+    if rest.iter().any(|word| word.text.contains("signature")) {
+        return false;
+    }
     let options = Options::scan(rest, valued);
     let names = "all remotes list show-current verbose merged no-merged contains no-contains points-at sort format \
                  column no-column color no-color abbrev ignore-case";
@@ -135,6 +145,9 @@ fn tag_only_lists(rest: &[Word]) -> bool {
         letters: "",
         names: "merged no-merged contains no-contains points-at sort format",
     };
+    if rest.iter().any(|word| word.text.contains("signature")) {
+        return false;
+    }
     let options = Options::scan(rest, valued);
     let is_listing = options.has(&["--list", "-l"]) || options.operands.is_empty();
     let names = "list sort format contains no-contains merged no-merged points-at column no-column";
@@ -163,6 +176,43 @@ fn config_only_reads(rest: &[Word]) -> bool {
         [name] => name.contains('.') && !name.starts_with('-'),
         _ => false,
     }
+}
+
+/// The words that are paths of the work tree, or may be: git compares two files like `diff` when it is not in a
+/// repository, or when one of them lies outside of it.
+pub(super) fn paths(rest: &[Word]) -> Vec<&Word> {
+    const SHOWING: &str =
+        "diff log show blame annotate grep whatchanged ls-files diff-files diff-index diff-tree";
+    let Some(at) = subcommand(rest) else { return Vec::new() };
+    let name = rest.get(at).and_then(Word::known).unwrap_or_default();
+    if !SHOWING.split(' ').any(|known| known == name) {
+        return Vec::new();
+    }
+    let mut paths = Vec::new();
+    let mut is_after = false;
+    let mut words = rest.iter().skip(at + 1);
+    while let Some(word) = words.next() {
+        if !is_after && word.is("--") {
+            is_after = true;
+        } else if !is_after && name == "grep" && word.is("-f") {
+            paths.extend(words.next());
+        } else if is_after || may_be_path(word) {
+            paths.push(word);
+        }
+    }
+    paths
+}
+
+/// Not a name of a commit: those have no dots but in ranges, and a path of the history stands after a colon.
+fn may_be_path(word: &Word) -> bool {
+    let text = word.text.as_str();
+    let is_range = text.contains("..") && !text.starts_with("..") && !text.contains("/..");
+    let has_sign = text.contains(['.', '/']) || word.has_tilde;
+    has_sign
+        && !is_range
+        && !text.contains(':')
+        && !word.may_be_option()
+        && !text.contains(['^', '@'])
 }
 
 /// The paths that are read out of the history: `git show HEAD:path`.

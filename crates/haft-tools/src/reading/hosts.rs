@@ -43,8 +43,12 @@ pub(super) fn of(name: &str, words: &[Word]) -> Vec<String> {
         "curl" | "wget" if found.is_empty() => found.extend(bare_hosts(rest)),
         "scp" | "rsync" => found.extend(rest.iter().filter_map(remote_host)),
         "git" => {
-            let at = git::subcommand(rest).map_or(rest.len(), |at| at + 1);
-            found.extend(rest.iter().skip(at).filter_map(remote_host));
+            const TALKING: &str = "clone fetch pull push ls-remote remote submodule archive";
+            let at = git::subcommand(rest).unwrap_or(rest.len());
+            let name = rest.get(at).and_then(Word::known).unwrap_or_default();
+            if TALKING.split(' ').any(|known| known == name) {
+                found.extend(rest.iter().skip(at + 1).filter_map(remote_host));
+            }
         }
         _ => {}
     }

@@ -20,6 +20,13 @@ pub(super) struct Given<'a> {
     pub(super) word: Option<&'a Word>,
 }
 
+impl Given<'_> {
+    /// Most programs take the beginning of a long name for the whole.
+    pub(super) fn is_beginning_of(&self, names: &[&str]) -> bool {
+        self.name.len() > 2 && names.iter().any(|name| name.starts_with(&self.name))
+    }
+}
+
 /// Which options take a value: letters, and long names parted by blanks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Valued {
@@ -83,6 +90,11 @@ impl<'a> Options<'a> {
             self.given.push(Given { name, value, word });
             return;
         }
+    }
+
+    /// Whether one of these long options is given, or what may be the beginning of one.
+    pub(super) fn has_beginning_of(&self, names: &[&str]) -> bool {
+        self.given.iter().any(|given| given.is_beginning_of(names))
     }
 
     pub(super) fn has(&self, names: &[&str]) -> bool {

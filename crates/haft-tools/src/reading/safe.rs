@@ -21,7 +21,8 @@ pub(super) fn only_looks(name: &str, words: &[Word], more: bool) -> bool {
         "cargo" => !more && cargo_only_looks(rest),
         "env" => rest.is_empty() && !more,
         "export" | "declare" | "typeset" | "readonly" | "local" => {
-            rest.iter().all(is_plain_declaration)
+            let is_list = rest.iter().any(|word| matches!(word.known(), Some("-a" | "-A")));
+            rest.iter().all(|word| is_plain_declaration(word, is_list))
         }
         "type" | "command" => {
             rest.first().is_some_and(|word| word.is("-v") || word.is("-V")) || name == "type"
@@ -60,11 +61,21 @@ fn by_table(name: &str, rest: &[Word], more: bool) -> bool {
 /// What some of the programs do with certain words whatever their options are.
 fn has_plain_words(name: &str, rest: &[Word]) -> bool {
     match name {
-        // The subscript of a variable is evaluated, and commands in it run.
-        "printf" => rest.first().is_none_or(|word| !word.may_be_option() || word.is("--")),
-        "test" | "[" => !rest
-            .iter()
-            .any(|word| word.is("-v") || word.is("-R") || word.is_open && word.prefix.is_empty()),
+        "printf" => prints_plainly(rest),
+        "test" | "[" => {
+            tests_plainly(rest) && !rest.iter().any(|word| word.is_open && word.prefix.is_empty())
+        }
+        // `jobs -x` runs its words.
+        "jobs" => rest.iter().all(|word| matches!(word.known(), Some("-l" | "-p" | "-r" | "-s"))),
+        // `@file` stands for options that are in the file.
+        "strings" | "readelf" | "nm" | "objdump" => {
+            !rest.iter().any(|word| word.prefix.is_empty() || word.prefix.starts_with('@'))
+        }
+        // A page that is given as a file may bring others with it.
+        "man" => rest.iter().all(|word| word.known().is_some_and(|text| !text.contains('/'))),
+        // Programs of these languages may read other files.
+        "jq" => rest.iter().all(|word| !has_any(word, &["import", "include", "modulemeta"])),
+        "yq" => rest.iter().all(|word| !has_any(word, &["load", "import", "include"])),
         "less" | "more" => {
             !rest.iter().any(|word| word.prefix.is_empty() || word.prefix.starts_with('+'))
         }
@@ -73,18 +84,61 @@ fn has_plain_words(name: &str, rest: &[Word]) -> bool {
     }
 }
 
+/// Whether `printf` sets no variable: `-v name` does, and so does `%n` in its format.
+pub(super) fn prints_plainly(rest: &[Word]) -> bool {
+    let rest = match rest {
+        [word, rest @ ..] if word.is("--") => rest,
+        [word, ..] if word.may_be_option() => return false,
+        _ => rest,
+    };
+    let Some(format) = rest.first() else { return true };
+    let Some(text) = format.known() else { return rest.len() == 1 && !format.is_open };
+    // Between the sign and the letter stand flags, widths and sizes.
+    let is_between = |c: char| c.is_ascii_digit() || "-+ #'0*.hlLjztq".contains(c);
+    let mut pieces = text.split('%').skip(1).filter(|piece| !piece.is_empty());
+    !pieces.any(|piece| piece.trim_start_matches(is_between).starts_with('n'))
+}
+
+/// Whether `test` asks for no variable: the subscript of its name would be evaluated, and commands in it run.
+pub(super) fn tests_plainly(rest: &[Word]) -> bool {
+    let may_be = |word: &Word| match word.known() {
+        Some(text) => matches!(text, "-v" | "-R"),
+        None => "-v".starts_with(&word.prefix) || "-R".starts_with(&word.prefix),
+    };
+    // Any name is doubted after the plain sign, one that may hold a subscript after a sign that is not known.
+    let is_name = |word: Option<&Word>| {
+        word.is_none_or(|word| word.known().is_some_and(|text| !text.contains('[')))
+    };
+    rest.iter().enumerate().all(|(index, word)| {
+        !may_be(word) || word.known().is_none() && is_name(rest.get(index + 1))
+    })
+}
+
+fn has_any(word: &Word, texts: &[&str]) -> bool {
+    texts.iter().any(|text| word.text.contains(text))
+}
+
 fn has_plain_operands(name: &str, options: &Options<'_>) -> bool {
     match name {
         // Any other operand sets the clock.
         "date" => options.operands.iter().all(|word| word.prefix.starts_with('+')),
-        "hostname" => options.operands.is_empty(),
+        // An operand is a file to read.
+        "hostname" | "who" => options.operands.is_empty(),
         _ => true,
     }
 }
 
-fn is_plain_declaration(word: &Word) -> bool {
+/// Whether a word of `declare` and its kin sets a variable to a plain text.
+fn is_plain_declaration(word: &Word, is_list: bool) -> bool {
     match word.prefix.split_once('=') {
-        Some((name, _)) => is_variable(name) && !super::environment::is_risky(name),
+        // A list in quotes is read again, and commands in it run.
+        Some((name, value)) => {
+            let is_text = match word.known() {
+                Some(_) => !value.starts_with('('),
+                None => !is_list && !word.is_open && !value.starts_with('('),
+            };
+            is_text && is_variable(name)
+        }
         // `-i` makes the value arithmetic, `-n` a name of another variable, `-f` is about functions.
         None => word.known().is_some_and(|text| {
             matches!(text, "-p" | "-x" | "-a" | "-A" | "-r" | "-g") || is_variable(text)
@@ -117,65 +171,48 @@ fn reads_plainly(rest: &[Word]) -> bool {
     })
 }
 
-/// Programs that may be asked for their version and nothing else.
+/// Programs that may be asked for their version and nothing else. Not among them are those that first run or fetch what
+/// files of the workspace name (yarn, pnpm, mvn, dotnet, pytest, go), or ask a server whether they are new (terraform, az).
 fn only_tells_version(name: &str, rest: &[Word]) -> bool {
-    const KNOWN: &str = "node python python3 rustc rustup go npm npx pnpm yarn bun deno ruby gem perl php java javac gcc \
-        g++ clang cc make cmake ninja docker podman kubectl helm terraform pip pip3 uv poetry git cargo rustfmt bash zsh \
-        psql mysql sqlite3 redis-cli gh aws gcloud az tsc eslint prettier pytest jest vite just dotnet mvn gradle swift \
-        kotlin scala ghc zig nim julia R tmux vim nvim ffmpeg openssl curl wget ssh jq rg fd awk sed tar gzip sudo";
+    const LONG: &str = "node python python3 rustc rustup npm npx bun deno ruby gem perl php javac gcc \
+        g++ clang cc make cmake ninja docker podman helm pip pip3 uv poetry git cargo rustfmt bash zsh \
+        psql mysql sqlite3 redis-cli gh aws gcloud tsc eslint prettier jest vite just swift \
+        kotlin ghc nim julia R vim nvim openssl curl wget jq rg fd awk sed tar gzip sudo java";
+    const CAPITAL: &str =
+        "python python3 rustc cargo rustfmt pip pip3 uv tmux gzip jq rg fd wget psql mysql ssh";
+    const SMALL: &str = "node npm perl ruby php docker";
+    const WHOLE_WORD: &str = "java javac ffmpeg sqlite3";
     let [word] = rest else { return false };
-    let Some(text) = word.known() else { return false };
-    let is_version = matches!(text, "--version" | "-V" | "-version")
-        || (name == "go" && matches!(text, "version" | "env"))
-        || (matches!(name, "node" | "npm" | "java" | "perl") && text == "-v");
-    // `-V` and `-version` are options of other meaning here.
-    let is_version = is_version
-        && !(text != "--version"
-            && matches!(name, "curl" | "bash" | "zsh" | "make" | "ssh" | "vim"));
-    is_version && KNOWN.split_whitespace().any(|known| known == name)
+    let known = match word.known() {
+        Some("--version") => LONG,
+        Some("-V") => CAPITAL,
+        Some("-v") => SMALL,
+        Some("-version") => WHOLE_WORD,
+        _ => return false,
+    };
+    known.split_whitespace().any(|known| known == name)
 }
 
+/// What makes no lock file, loads nothing and starts no compiler, which a file of the workspace could name.
 fn cargo_only_looks(rest: &[Word]) -> bool {
     let texts: Option<Vec<&str>> = rest.iter().map(Word::known).collect();
-    let Some(texts) = texts else { return false };
-    match texts.as_slice() {
-        [
-            "--version" | "-V" | "--list" | "-vV" | "version" | "locate-project" | "pkgid" | "help",
-        ] => true,
-        ["help", _] => true,
-        ["metadata" | "tree", options @ ..] => {
-            let is_value = |text: &&&str| !text.starts_with('-');
+    match texts.as_deref() {
+        Some(["--version" | "-V" | "--list" | "-vV" | "version" | "locate-project" | "help"]) => {
+            true
+        }
+        Some(["metadata", options @ ..]) => {
             const PLAIN: &[&str] = &[
+                "--no-deps",
                 "--format-version",
                 "--format-version=1",
-                "--no-deps",
+                "1",
                 "--offline",
                 "--locked",
                 "--frozen",
-                "-p",
-                "--package",
-                "-i",
-                "--invert",
-                "-e",
-                "--edges",
-                "--depth",
-                "--duplicates",
-                "-d",
-                "--workspace",
-                "--all-features",
-                "--no-default-features",
-                "--features",
-                "-F",
-                "--prefix",
-                "--charset",
                 "-q",
                 "--quiet",
-                "--target",
-                "--filter-platform",
-                "-f",
-                "--format",
             ];
-            options.iter().filter(|text| !is_value(text)).all(|text| PLAIN.contains(text))
+            options.contains(&"--no-deps") && options.iter().all(|text| PLAIN.contains(text))
         }
         _ => false,
     }
@@ -187,7 +224,8 @@ fn tar_only_lists(rest: &[Word]) -> bool {
     let Some([first, others @ ..]) = texts.as_deref() else { return false };
     let letters = first.strip_prefix('-').unwrap_or(first);
     let is_listing = letters.contains('t') && letters.chars().all(|c| "tvfzjJaZ".contains(c));
-    is_listing && others.iter().all(|text| !text.starts_with('-'))
+    // `host:file` is fetched from there.
+    is_listing && others.iter().all(|text| !text.starts_with('-') && !text.contains(':'))
 }
 
 fn unzip_only_lists(rest: &[Word]) -> bool {

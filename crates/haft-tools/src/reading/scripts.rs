@@ -1,8 +1,11 @@
 //! The little languages of sed and awk, read closely enough to know that a script writes and runs nothing.
 
+use std::{iter::Peekable, str::Chars};
+
 use super::{
     Word,
     options::{Given, Options, Valued},
+    quoting::is_name,
 };
 
 const SED: Valued = Valued { letters: "efl", names: "expression file line-length" };
@@ -22,10 +25,13 @@ pub(super) fn sed_only_looks(rest: &[Word]) -> bool {
 pub(super) fn file_operands<'a>(name: &str, rest: &'a [Word]) -> Vec<&'a Word> {
     let valued = if name == "sed" { SED } else { AWK };
     let options = Options::scan(rest, valued);
-    let is_given = options.has(&["-e", "-f", "--expression", "--file"]);
+    let is_given = options.has(&["-e", "-f"])
+        || options.has_beginning_of(&["--expression", "--file", "--source"]);
     let operands = options.operands.into_iter().skip(usize::from(!is_given));
-    // awk takes `name=value` for an assignment.
-    operands.filter(|word| name == "sed" || !word.prefix.contains('=')).collect()
+    // awk takes `name=value` for an assignment, and `a/b=c` for a file.
+    let is_assignment =
+        |word: &Word| word.prefix.split_once('=').is_some_and(|(name, _)| is_name(name));
+    operands.filter(|word| name == "sed" || !is_assignment(word)).collect()
 }
 
 /// Whether sed changes its files.
@@ -56,7 +62,7 @@ fn sed_is_harmless(script: &str) -> bool {
 
 /// Reads a script; None as soon as something is not known to be harmless.
 struct Sed<'a> {
-    rest: std::iter::Peekable<std::str::Chars<'a>>,
+    rest: Peekable<Chars<'a>>,
 }
 
 impl Sed<'_> {
@@ -80,7 +86,7 @@ impl Sed<'_> {
             match self.rest.peek().copied()? {
                 '/' => {
                     self.rest.next();
-                    self.until('/', true)?;
+                    pattern(&mut self.rest, '/')?;
                     self.skip(|c| matches!(c, 'I' | 'M'));
                 }
                 '0'..='9' | '$' | ',' | '~' | '+' | '!' | ' ' => {
@@ -93,64 +99,87 @@ impl Sed<'_> {
 
     fn command(&mut self) -> Option<()> {
         match self.rest.next()? {
-            '{' | '}' | '=' | 'd' | 'D' | 'g' | 'G' | 'h' | 'H' | 'n' | 'N' | 'p' | 'P' | 'x'
-            | 'z' | 'l' => {}
+            // Another command may follow at once.
+            '{' => return Some(()),
+            '}' | '=' | 'd' | 'D' | 'g' | 'G' | 'h' | 'H' | 'n' | 'N' | 'p' | 'P' | 'x' | 'z'
+            | 'l' => {}
             'q' | 'Q' => self.skip(|c| c.is_ascii_digit() || c == ' '),
             '#' => self.skip(|c| c != '\n'),
+            // After the label sed goes on with the next command, even without a `;`.
             ':' | 'b' | 't' | 'T' => {
-                self.skip(|c| c == ' ' || c.is_ascii_alphanumeric() || c == '_');
+                self.skip(|c| c == ' ');
+                self.skip(|c| c.is_ascii_alphanumeric() || c == '_');
             }
             's' => {
                 let delimiter = self.delimiter()?;
-                self.until(delimiter, true)?;
-                self.until(delimiter, false)?;
+                pattern(&mut self.rest, delimiter)?;
+                self.replacement(delimiter)?;
                 self.skip(|c| matches!(c, 'g' | 'p' | 'i' | 'I' | 'm' | 'M') || c.is_ascii_digit());
             }
             'y' => {
                 let delimiter = self.delimiter()?;
-                self.until(delimiter, false)?;
-                self.until(delimiter, false)?;
+                self.replacement(delimiter)?;
+                self.replacement(delimiter)?;
             }
-            // Texts to add go to the end of the line; only the plain form is read.
+            // A text to add ends with its line, unless there are backslashes: seds differ about those.
             'a' | 'i' | 'c' => {
-                while let Some(c) = self.rest.next_if(|c| *c != '\n') {
-                    if c == '\\' {
-                        self.rest.next();
-                    }
-                }
+                self.skip(|c| c != '\n' && c != '\\');
+                return self.rest.peek().is_none_or(|c| *c == '\n').then_some(());
             }
             _ => return None,
         }
         self.skip(|c| c == ' ' || c == '\t');
-        match self.rest.peek() {
-            None | Some(';' | '\n' | '}' | '{' | '#') => Some(()),
-            // After `{` a command may follow at once.
-            Some(_) => self.after_brace(),
-        }
-    }
-
-    fn after_brace(&mut self) -> Option<()> {
-        self.addresses()?;
-        self.command()
+        matches!(self.rest.peek(), None | Some(';' | '\n' | '}' | '#')).then_some(())
     }
 
     fn delimiter(&mut self) -> Option<char> {
-        self.rest.next().filter(|c| c.is_ascii_punctuation() && *c != '\\')
+        self.rest.next().filter(|c| c.is_ascii_punctuation() && !matches!(c, '\\' | '[' | ']'))
     }
 
-    /// Up to the delimiter. One inside brackets ends the expression in some seds and not in others.
-    fn until(&mut self, delimiter: char, is_pattern: bool) -> Option<()> {
-        let mut is_in_brackets = false;
+    fn replacement(&mut self, delimiter: char) -> Option<()> {
         loop {
             match self.rest.next()? {
                 '\\' => {
                     self.rest.next()?;
                 }
-                c if c == delimiter => return (!is_in_brackets).then_some(()),
-                '[' if is_pattern => is_in_brackets = true,
-                ']' => is_in_brackets = false,
+                c if c == delimiter => return Some(()),
                 _ => {}
             }
+        }
+    }
+}
+
+/// Up to the delimiter of a regular expression. None where programs differ: a delimiter or a backslash in brackets, where
+/// some see the end and others a sign like any other.
+fn pattern(rest: &mut Peekable<Chars<'_>>, delimiter: char) -> Option<()> {
+    loop {
+        match rest.next()? {
+            '\\' => {
+                rest.next().filter(|c| *c != '\n')?;
+            }
+            '\n' => return None,
+            '[' => brackets(rest, delimiter)?,
+            c if c == delimiter => return Some(()),
+            _ => {}
+        }
+    }
+}
+
+/// `[^]a-z[:space:]]` after its first bracket.
+fn brackets(rest: &mut Peekable<Chars<'_>>, delimiter: char) -> Option<()> {
+    rest.next_if_eq(&'^');
+    rest.next_if_eq(&']');
+    loop {
+        match rest.next()? {
+            ']' => return Some(()),
+            '\\' | '\n' => return None,
+            c if c == delimiter => return None,
+            '[' => {
+                let Some(kind) = rest.next_if(|c| matches!(c, ':' | '.' | '=')) else { continue };
+                while rest.next_if(|c| c.is_ascii_alphanumeric() || *c == '-').is_some() {}
+                (rest.next() == Some(kind) && rest.next() == Some(']')).then_some(())?;
+            }
+            _ => {}
         }
     }
 }
@@ -166,8 +195,7 @@ pub(super) fn awk_only_looks(rest: &[Word]) -> bool {
 /// No pipes, no output to files, no commands, no other files than those named.
 fn awk_is_harmless(program: &str) -> bool {
     let Some(bare) = without_literals(program) else { return false };
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let mut words = bare.split(|c: char| !is_word(c));
+    let mut words = bare.split(|c: char| !is_of_word(c));
     const HARMFUL: &[&str] =
         &["system", "getline", "ARGV", "ARGC", "ENVIRON", "PROCINFO", "extension", "close"];
     let is_harmful = words.any(|word| HARMFUL.contains(&word));
@@ -175,23 +203,44 @@ fn awk_is_harmless(program: &str) -> bool {
     if is_harmful || pipes.contains('|') || bare.contains('@') {
         return false;
     }
-    // What is printed goes to a file when a `>` stands in the statement.
-    let mut statements = bare.split([';', '}', '{', '\n']);
+    // What is printed goes to a file when a `>` stands in the statement, which may go on in the next line.
+    let mut statements = bare.split([';', '}', '{']).flat_map(lines);
     !statements.any(|statement| statement.contains("print") && statement.contains('>'))
+}
+
+fn is_of_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// The lines of a program, together with those that continue them.
+fn lines(text: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for line in text.split('\n') {
+        // Too many continue where a comma or a sign stands, which joins more than awk does.
+        let goes_on = |last: &String| {
+            last.trim_end().is_empty()
+                || !last.trim_end().ends_with(|c: char| is_of_word(c) || c == ')')
+        };
+        match all.last_mut().filter(|last| goes_on(last)) {
+            Some(last) => {
+                last.push(' ');
+                last.push_str(line);
+            }
+            None => all.push(line.to_owned()),
+        }
+    }
+    all
 }
 
 /// The program with its strings and patterns emptied. None when it is not clear what is one.
 fn without_literals(program: &str) -> Option<String> {
     let mut bare = String::new();
-    let mut characters = program.chars();
-    while let Some(c) = characters.next() {
-        let before = bare.trim_end().chars().next_back();
-        let may_begin_pattern = before.is_none_or(|c| "(,{};!~&|\n=".contains(c));
+    let mut rest = program.chars().peekable();
+    while let Some(c) = rest.next() {
         match c {
-            '"' => skip_literal(&mut characters, '"')?,
-            '/' if may_begin_pattern => skip_literal(&mut characters, '/')?,
-            '#' => return None,
-            '\\' => return None,
+            '"' => string(&mut rest)?,
+            '/' if begins_pattern(&bare)? => pattern(&mut rest, '/')?,
+            '#' | '\\' => return None,
             _ => {
                 bare.push(c);
                 continue;
@@ -202,17 +251,28 @@ fn without_literals(program: &str) -> Option<String> {
     Some(bare)
 }
 
-fn skip_literal(characters: &mut std::str::Chars<'_>, close: char) -> Option<()> {
-    let mut is_in_brackets = false;
+/// Whether a slash after this begins a pattern, or divides. None where it could be either.
+fn begins_pattern(before: &str) -> Option<bool> {
+    const KEYWORDS: &[&str] =
+        &["print", "printf", "return", "in", "else", "do", "case", "exit", "delete", "while", "if"];
+    let before = before.trim_end_matches([' ', '\t']);
+    let Some(last) = before.chars().next_back() else { return Some(true) };
+    if "(,{};!~&|\n=".contains(last) {
+        return Some(true);
+    }
+    let word = before.rsplit(|c| !is_of_word(c)).next().unwrap_or_default();
+    let divides = matches!(last, ')' | ']') || is_of_word(last) && !KEYWORDS.contains(&word);
+    divides.then_some(false)
+}
+
+fn string(rest: &mut Peekable<Chars<'_>>) -> Option<()> {
     loop {
-        match characters.next()? {
+        match rest.next()? {
             '\\' => {
-                characters.next()?;
+                rest.next()?;
             }
             '\n' => return None,
-            c if c == close => return (!is_in_brackets).then_some(()),
-            '[' if close == '/' => is_in_brackets = true,
-            ']' => is_in_brackets = false,
+            '"' => return Some(()),
             _ => {}
         }
     }

@@ -165,10 +165,17 @@ impl Word {
     }
 
     /// The text when nothing of it was quoted: only so are reserved words and operators recognised.
+    /// A line that goes on in the next is put together before that.
     pub(super) fn bare(&self) -> Option<&str> {
         match self.parts.as_slice() {
-            [Part::Literal { text, is_quoted: false }] if *text == self.source => Some(text),
-            [Part::Brace(_)] => Some(&self.source),
+            [Part::Literal { text, is_quoted: false }]
+                if *text == self.source || *text == self.source.replace("\\\n", "") =>
+            {
+                Some(text)
+            }
+            [Part::Brace('{')] => Some("{"),
+            [Part::Brace('}')] => Some("}"),
+            [Part::Brace(_)] => Some(","),
             _ => None,
         }
     }

@@ -106,10 +106,28 @@ fn resolve_one(parts: &[Part], source: &str, is_fetched: bool) -> Word {
             word.prefix.push_str(piece);
         }
     }
+    if expands_later_tilde(parts) {
+        word.certainty = Certainty::Unknown;
+        word.prefix = word.prefix.split('~').next().unwrap_or_default().to_owned();
+    }
     if word.certainty == Certainty::Unknown {
         source.clone_into(&mut word.text);
     }
     word
+}
+
+/// Whether it looks like an assignment, in which bash takes a `~` after the `=` and after each `:` for a home directory,
+/// even among the words of a command.
+fn expands_later_tilde(parts: &[Part]) -> bool {
+    let Some(Part::Literal { text, is_quoted: false }) = parts.first() else { return false };
+    let is_assignment = text
+        .split_once('=')
+        .is_some_and(|(name, _)| super::quoting::is_name(name.trim_end_matches('+')));
+    let has_tilde = |part: &Part| {
+        let Part::Literal { text, is_quoted: false } = part else { return false };
+        text.contains("=~") || text.contains(":~") || text.starts_with('~')
+    };
+    is_assignment && parts.iter().any(has_tilde)
 }
 
 /// A bracket without its fellow is only a sign.

@@ -48,13 +48,15 @@ const fn outer(row: Row) -> Row {
 static ROWS: &[Row] = &[
     row("timeout gtimeout", "v", "ks", "kill-after signal", 1),
     row("nice", "0123456789", "n", "adjustment", 0),
-    row("nohup builtin busybox toybox", "", "", "", 0),
+    row("nohup builtin", "", "", "", 0),
     row("setsid", "cfw", "", "", 0),
     row("ionice", "t", "cn", "class classdata", 0),
     row("stdbuf", "", "ioe", "input output error", 0),
     row("exec", "cl", "a", "", 0),
     row("taskset", "", "", "", 1),
     row("unbuffer chronic caffeinate", "pevdims", "", "", 0),
+    // Their programs have other options than those we know.
+    outer(row("busybox toybox", "", "", "", 0)),
     outer(row("time", "pvaq", "fo", "format output", 0)),
     outer(row(
         "sudo",
@@ -200,6 +202,10 @@ fn env(rest: &[Word]) -> Inner {
         if let Some((name, _)) =
             word.prefix.split_once('=').filter(|(name, _)| !name.starts_with('-'))
         {
+            // It may become several words, a command among them.
+            if word.is_open {
+                return UNKNOWN;
+            }
             is_plain &= super::environment::is_harmless(name);
             at += 1;
             continue;
@@ -234,11 +240,12 @@ fn command(rest: &[Word]) -> Inner {
     }
 }
 
+/// The values of `--replace` and its kin are written with a `=`, or are not there.
+pub(super) const XARGS: Valued =
+    Valued { letters: "adEILnPs", names: "arg-file delimiter max-args max-procs max-chars" };
+
 fn xargs(rest: &[Word]) -> Inner {
-    let valued = Valued {
-        letters: "adEILnPs",
-        names: "arg-file delimiter max-args max-procs max-chars replace",
-    };
+    let valued = XARGS;
     let Some(at) = leading_options(rest, "0rtpxo", valued) else {
         return Inner::Unknown { why: "its options are not known", is_fetched: false };
     };
@@ -255,7 +262,9 @@ fn xargs(rest: &[Word]) -> Inner {
     if words.is_empty() {
         return Inner::Nothing;
     }
-    Inner::Words { words, is_plain: true, more: mark.is_none() }
+    // Where its words come from is a file of its own.
+    let has_file = options.has(&["-a"]) || options.has_beginning_of(&["--arg-file"]);
+    Inner::Words { words, is_plain: !has_file, more: mark.is_none() }
 }
 
 /// `bash -c text`, `bash -lc text`, `bash script`, `bash` alone.
@@ -414,8 +423,7 @@ fn find(rest: &[Word]) -> Inner {
         |word: &Word| matches!(word.known(), Some("-exec" | "-execdir" | "-ok" | "-okdir"));
     let Some(at) = rest.iter().position(is_exec) else { return Inner::NoWrapper };
     let after = rest.get(at + 1..).unwrap_or_default();
-    let end = after.iter().position(|word| word.is(";") || word.is("+"));
-    let Some(end) = end else {
+    let Some(end) = end_of_exec(after) else {
         return Inner::Unknown { why: "what find runs has no end", is_fetched: false };
     };
     let later = after.get(end + 1..).unwrap_or_default();
@@ -435,6 +443,16 @@ fn find(rest: &[Word]) -> Inner {
     Inner::Words { words: command.iter().map(fill).collect(), is_plain: false, more: false }
 }
 
+/// Where the words of `-exec` end. A `+` ends them only after `{}`.
+pub(super) fn end_of_exec(words: &[Word]) -> Option<usize> {
+    let is_end = |index: &usize| {
+        let before = index.checked_sub(1).and_then(|before| words.get(before));
+        let is = |text: &str| words.get(*index).is_some_and(|word| word.is(text));
+        is(";") || is("+") && before.is_some_and(|word| word.text == "{}")
+    };
+    (0..words.len()).find(is_end)
+}
+
 fn fd(rest: &[Word]) -> Inner {
     let is_exec =
         |word: &Word| matches!(word.known(), Some("-x" | "-X" | "--exec" | "--exec-batch"));
@@ -446,8 +464,23 @@ fn fd(rest: &[Word]) -> Inner {
             };
             Inner::Words { words: command.iter().map(fill).collect(), is_plain: false, more: true }
         }
+        // `-Hx command`, `-xcommand`, `--exec=command`.
+        None if rest.iter().any(may_execute) => {
+            Inner::Unknown { why: "it runs a command on what it finds", is_fetched: false }
+        }
         None => Inner::NoWrapper,
     }
+}
+
+fn may_execute(word: &Word) -> bool {
+    let text = word.prefix.as_str();
+    let is_long = text.starts_with("--");
+    is_long
+        && text.starts_with("--ex")
+        && !text.starts_with("--ext")
+        && !text.starts_with("--exc")
+        && !text.starts_with("--exact")
+        || !is_long && text.starts_with('-') && text.contains(['x', 'X'])
 }
 
 fn multiplexer(rest: &[Word]) -> Inner {

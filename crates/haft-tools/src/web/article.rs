@@ -23,8 +23,8 @@ impl Lengths {
         for id in page.ids().rev() {
             let at = id.index();
             match page.kind(id) {
-                Kind::Text(piece) => text[at] = letters(piece),
-                Kind::Element(tag) if is_never_shown(page, id, *tag) => {
+                Kind::Text(piece) => text[at] = letters(&piece),
+                Kind::Element(tag) if is_never_shown(page, id, tag) => {
                     (text[at], links[at]) = (0, 0)
                 }
                 Kind::Element(Tag::A) => links[at] = text[at],

@@ -25,6 +25,11 @@ pub(super) struct Query {
 }
 
 impl Query {
+    /// Words that are looked for carry no secret: a reference in them is taken apart.
+    pub(super) fn new(words: &str, limit: usize, domains: Vec<String>) -> Self {
+        Self { words: words.replace("secret:", "secret: "), limit, domains }
+    }
+
     /// With the sites in the words, for engines that have no other place for them.
     fn with_sites(&self) -> String {
         let sites: Vec<String> =
@@ -45,7 +50,7 @@ impl Query {
 fn host(domain: &str) -> String {
     let domain = domain.trim();
     let bare = domain.split_once("://").map_or(domain, |(_, rest)| rest);
-    let bare = bare.split(['/', '?', '#', ' ']).next().unwrap_or_default();
+    let bare = bare.split(['/', '?', '#', ' ', ':']).next().unwrap_or_default();
     bare.trim_start_matches("*.").to_ascii_lowercase()
 }
 
@@ -208,13 +213,20 @@ fn told(kind: EngineKind, response: &Response) -> Result<Vec<Hit>, ToolError> {
 }
 
 fn hit(kind: EngineKind, result: &Value) -> Option<Hit> {
-    let text = |name: &str| result[name].as_str().map(plain).filter(|text| !text.is_empty());
+    let read = |text: &str| match kind {
+        // What looks like a mark in these is a part of the text.
+        EngineKind::Tavily | EngineKind::Exa => {
+            one_line(text).chars().take(LONGEST_EXCERPT).collect()
+        }
+        _ => plain(text),
+    };
+    let text = |name: &str| result[name].as_str().map(read).filter(|text| !text.is_empty());
     let excerpt = match kind {
         EngineKind::Brave => text("description"),
         EngineKind::Exa => {
             let highlights =
                 result["highlights"].as_array().into_iter().flatten().filter_map(Value::as_str);
-            let joined = plain(&highlights.collect::<Vec<_>>().join(" \u{2026} "));
+            let joined = read(&highlights.collect::<Vec<_>>().join(" \u{2026} "));
             Some(joined).filter(|joined| !joined.is_empty()).or_else(|| text("text"))
         }
         _ => text("content"),
@@ -298,7 +310,7 @@ mod tests {
 
     fn query(domains: &[&str]) -> Query {
         let domains = domains.iter().map(|domain| (*domain).to_owned()).collect();
-        Query { words: "a & b".to_owned(), limit: 3, domains }
+        Query::new("a & b", 3, domains)
     }
 
     fn answer(status: u16, body: &str) -> Response {
@@ -367,6 +379,34 @@ mod tests {
             let error = results(kind, &answer(status, ""), &query(&[])).expect_err("refused");
             assert_eq!(error.kind(), ErrorKind::Unavailable);
             assert!(error.next_step().contains(part), "{}", error.next_step());
+        }
+    }
+
+    #[test]
+    fn what_looks_like_a_mark_stays_where_texts_have_none() {
+        let body = r#"{"results": [{"url": "https://a.test/", "title": "Vec<String> &amp; <b>",
+            "content": "use Vec<String>", "highlights": ["use Vec<String>"]}]}"#;
+        for (kind, title) in [
+            (EngineKind::Tavily, "Vec<String> &amp; <b>"),
+            (EngineKind::Exa, "Vec<String> &amp; <b>"),
+            (EngineKind::SearXng, "Vec &"),
+        ] {
+            let hits = results(kind, &answer(200, body), &query(&[])).expect("results");
+            assert_eq!(hits[0].title, title);
+            let is_whole = hits[0].excerpt == "use Vec<String>";
+            assert_eq!(is_whole, kind != EngineKind::SearXng, "{kind:?}: {:?}", hits[0]);
+        }
+    }
+
+    #[test]
+    fn words_that_are_looked_for_refer_to_no_secret() {
+        for kind in [EngineKind::DuckDuckGo, EngineKind::Brave, EngineKind::Tavily, EngineKind::Exa]
+        {
+            let query = Query::new("what is secret:KEY", 3, vec!["secret:KEY".to_owned()]);
+            let request = request(&engine(kind), &query).expect("a request");
+            let asked = format!("{} {}", request.url, String::from_utf8_lossy(&request.body));
+            let asked = asked.replace("%3A", ":");
+            assert!(!asked.contains("secret:K") && !asked.contains("secret:k"), "{asked}");
         }
     }
 

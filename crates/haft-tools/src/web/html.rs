@@ -8,11 +8,16 @@ mod tokens;
 
 use std::borrow::Cow;
 
-use self::tokens::{Token, Tokens};
+use self::tokens::{Token, Tokens, Written};
 pub(crate) use self::{entities::decoded, tag::Tag};
 
 /// Deeper than this nothing is nested: what would be lies beside. Who reads the tree may go down on the stack.
 pub(crate) const DEEPEST: usize = 200;
+
+/// Pages of 5 MB that people read have fewer, at 28 bytes each. From there on only the words count, in one piece.
+const MOST_NODES: usize = 700_000;
+/// From there on they are passed over.
+const MOST_ATTRIBUTES: usize = 300_000;
 
 /// A place in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,15 +42,24 @@ pub(crate) enum Kind<'a> {
     Text(Cow<'a, str>),
 }
 
+/// What a node is, without what is in it: there may be hundreds of thousands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Element(Tag),
+    Text(Written),
+    /// All the rest of the page, marks and words.
+    Rest,
+}
+
 #[derive(Debug)]
-struct Node<'a> {
-    kind: Kind<'a>,
+struct Node {
     parent: Id,
     first: Id,
     last: Id,
     next: Id,
-    /// Where its attributes are among all.
-    attributes: (u32, u32),
+    /// Where its attributes are among all, or where its text is on the page.
+    range: (u32, u32),
+    shape: Shape,
 }
 
 /// An attribute that somebody may ask for.
@@ -58,32 +72,38 @@ pub(crate) struct Attribute<'a> {
 /// A page.
 #[derive(Debug)]
 pub(crate) struct Page<'a> {
-    nodes: Vec<Node<'a>>,
+    source: &'a str,
+    nodes: Vec<Node>,
     attributes: Vec<Attribute<'a>>,
 }
 
 impl<'a> Page<'a> {
     pub(crate) fn parse(text: &'a str) -> Self {
-        let mut page = Self { nodes: Vec::with_capacity(text.len() / 40), attributes: Vec::new() };
-        page.push(Id::NONE, Kind::Element(Tag::Html), (0, 0));
-        let mut builder = Builder { page, open: vec![(Id::ROOT, Tag::Html)] };
+        let nodes = Vec::with_capacity(text.len() / 40);
+        let mut page = Self { source: text, nodes, attributes: Vec::new() };
+        page.push(Id::NONE, Shape::Element(Tag::Html), (0, 0));
+        let mut builder = Builder { page, open: vec![(Id::ROOT, Tag::Html)], paragraphs: 0 };
         let mut tokens = Tokens::new(text);
-        while let Some(token) = tokens.next(&mut builder.page.attributes) {
+        while builder.page.nodes.len() < MOST_NODES {
+            let Some(token) = tokens.next(&mut builder.page.attributes) else {
+                return builder.page;
+            };
             match token {
                 Token::Start { tag, attributes, is_closed } => {
                     builder.start(tag, attributes, is_closed)
                 }
                 Token::End(tag) => builder.end(tag),
-                Token::Text(text) => builder.text(text),
+                Token::Text(text, written) => builder.text(text, Shape::Text(written)),
             }
         }
+        builder.text(text.get(tokens.at()..).unwrap_or_default(), Shape::Rest);
         builder.page
     }
 
-    fn push(&mut self, parent: Id, kind: Kind<'a>, attributes: (u32, u32)) -> Id {
+    fn push(&mut self, parent: Id, shape: Shape, range: (u32, u32)) -> Id {
         let id = Id(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX - 1));
         let none = Id::NONE;
-        self.nodes.push(Node { kind, parent, first: none, last: none, next: none, attributes });
+        self.nodes.push(Node { shape, parent, first: none, last: none, next: none, range });
         if let Some(parent) = parent.some() {
             let before = std::mem::replace(&mut self.nodes[parent.index()].last, id);
             match before.some() {
@@ -92,6 +112,11 @@ impl<'a> Page<'a> {
             }
         }
         id
+    }
+
+    /// How long it is, in bytes.
+    pub(crate) fn source_length(&self) -> usize {
+        self.source.len()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -103,15 +128,22 @@ impl<'a> Page<'a> {
         (0..u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)).map(Id)
     }
 
-    pub(crate) fn kind(&self, id: Id) -> &Kind<'a> {
-        &self.nodes[id.index()].kind
+    pub(crate) fn kind(&self, id: Id) -> Kind<'a> {
+        let Node { shape, range: (start, end), .. } = self.nodes[id.index()];
+        let text = || self.source.get(start as usize..end as usize).unwrap_or_default();
+        match shape {
+            Shape::Element(tag) => Kind::Element(tag),
+            Shape::Text(Written::Plain) => Kind::Text(decoded(text())),
+            Shape::Text(Written::Literal) => Kind::Text(Cow::Borrowed(text())),
+            Shape::Rest => Kind::Text(Cow::Owned(words(text()))),
+        }
     }
 
     /// What element it is; none for text.
     pub(crate) fn tag(&self, id: Id) -> Option<Tag> {
-        match self.kind(id) {
-            Kind::Element(tag) => Some(*tag),
-            Kind::Text(_) => None,
+        match self.nodes[id.index()].shape {
+            Shape::Element(tag) => Some(tag),
+            Shape::Text(_) | Shape::Rest => None,
         }
     }
 
@@ -143,7 +175,8 @@ impl<'a> Page<'a> {
     }
 
     pub(crate) fn attribute(&self, id: Id, name: &str) -> Option<&str> {
-        let (start, end) = self.nodes[id.index()].attributes;
+        self.tag(id)?;
+        let (start, end) = self.nodes[id.index()].range;
         let own = self.attributes.get(start as usize..end as usize)?;
         own.iter().find(|attribute| attribute.name == name).map(|attribute| &*attribute.value)
     }
@@ -153,7 +186,7 @@ impl<'a> Page<'a> {
         let mut text = String::new();
         for below in self.below(id) {
             if let Kind::Text(piece) = self.kind(below) {
-                text.push_str(piece);
+                text.push_str(&piece);
             }
         }
         text
@@ -165,10 +198,24 @@ impl<'a> Page<'a> {
     }
 }
 
+/// The words of a piece of a page, without its marks.
+fn words(source: &str) -> String {
+    let (mut tokens, mut words) = (Tokens::new(source), String::new());
+    while let Some(token) = tokens.next(&mut Vec::new()) {
+        if let Token::Text(text, _) = token {
+            words.push_str(&decoded(text));
+            words.push(' ');
+        }
+    }
+    words
+}
+
 struct Builder<'a> {
     page: Page<'a>,
     /// What is open, the innermost last.
     open: Vec<(Id, Tag)>,
+    /// So many of it are paragraphs. Mostly none is, and a block need not look for one to close.
+    paragraphs: usize,
 }
 
 impl<'a> Builder<'a> {
@@ -176,24 +223,31 @@ impl<'a> Builder<'a> {
         self.open.last().map_or(Id::ROOT, |(id, _)| *id)
     }
 
-    fn text(&mut self, text: Cow<'a, str>) {
-        if !text.is_empty() {
+    /// A piece of the page's own text.
+    fn text(&mut self, text: &'a str, shape: Shape) {
+        if text.is_empty() {
+            return;
+        }
+        let start = text.as_ptr().addr() - self.page.source.as_ptr().addr();
+        let range = (u32::try_from(start), u32::try_from(start + text.len()));
+        if let (Ok(start), Ok(end)) = range {
             let top = self.top();
-            self.page.push(top, Kind::Text(text), (0, 0));
+            self.page.push(top, shape, (start, end));
         }
     }
 
     fn start(&mut self, tag: Tag, attributes: (u32, u32), is_closed: bool) {
         if tag == Tag::Html {
-            self.page.nodes[0].attributes = attributes;
+            self.page.nodes[0].range = attributes;
             return;
         }
         self.close_implied(tag);
         let top = self.top();
-        let id = self.page.push(top, Kind::Element(tag), attributes);
+        let id = self.page.push(top, Shape::Element(tag), attributes);
         let is_whole = tag.is_void() || (is_closed && tag == Tag::Other);
         if !is_whole && self.open.len() < DEEPEST {
             self.open.push((id, tag));
+            self.paragraphs += usize::from(tag == Tag::P);
         }
     }
 
@@ -214,7 +268,7 @@ impl<'a> Builder<'a> {
             Body => self.close_up_to(&[Head], &[]),
             _ => {}
         }
-        if tag.is_block() {
+        if tag.is_block() && self.paragraphs > 0 {
             self.close_up_to(&[P], &[Td, Th, Table, Li, Dd, Tag::Button, Tag::Blockquote]);
         }
         if tag.heading().is_some()
@@ -229,13 +283,18 @@ impl<'a> Builder<'a> {
         for at in (1..self.open.len()).rev() {
             let (_, tag) = self.open[at];
             if these.contains(&tag) {
-                self.open.truncate(at);
-                return;
+                return self.close(at);
             }
             if walls.contains(&tag) {
                 return;
             }
         }
+    }
+
+    /// This one and all that is open in it.
+    fn close(&mut self, at: usize) {
+        let closed = self.open.drain(at..).filter(|(_, tag)| *tag == Tag::P).count();
+        self.paragraphs -= closed;
     }
 
     fn end(&mut self, tag: Tag) {
@@ -250,10 +309,9 @@ impl<'a> Builder<'a> {
                 // What opened inside and ends later goes on; only this one is over.
                 if is_formatting && crosses_block {
                     self.open.remove(at);
-                } else {
-                    self.open.truncate(at);
+                    return;
                 }
-                return;
+                return self.close(at);
             }
             // The end of something outside does not end a table cell.
             if matches!(open, Tag::Td | Tag::Th | Tag::Table) && !tag.is_of_tables() {
@@ -338,6 +396,18 @@ mod tests {
         };
         assert!(page.ids().map(depth).max() <= Some(DEEPEST));
         assert_eq!(page.text(Id::ROOT), "x");
+    }
+
+    #[test]
+    fn too_many_nodes_are_words_without_marks() {
+        let many = "<p>a</p>".repeat(MOST_NODES) + "<h1 id=x>the end</h1>";
+        let page = Page::parse(&many);
+        assert!(page.len() <= MOST_NODES + 1, "{}", page.len());
+        assert!(page.text(Id::ROOT).ends_with("a a the end "));
+        assert_eq!(page.first(Tag::H1), None);
+        let many = format!("<a {}>x", "id ".repeat(MOST_ATTRIBUTES * 2));
+        let page = Page::parse(&many);
+        assert!(page.attributes.len() <= MOST_ATTRIBUTES);
     }
 
     proptest! {

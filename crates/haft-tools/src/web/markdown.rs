@@ -59,7 +59,8 @@ pub(crate) fn read(html: &str, address: &Url, style: Style) -> Read {
 /// Addresses on the page are relative to this.
 fn base(page: &Page<'_>, address: &Url) -> Url {
     let href = page.first(Tag::Base).and_then(|base| page.attribute(base, "href"));
-    href.and_then(|href| address.join(href.trim()).ok()).unwrap_or_else(|| address.clone())
+    let named = href.and_then(|href| address.join(href.trim()).ok());
+    named.filter(|base| base.as_str().len() <= LONGEST_ADDRESS).unwrap_or_else(|| address.clone())
 }
 
 fn title(page: &Page<'_>) -> String {
@@ -95,6 +96,11 @@ pub(crate) fn one_line(text: &str) -> String {
     }
     line
 }
+
+/// All addresses of a page together may be as long as the page, or this.
+const ADDRESSES: usize = 1 << 20;
+/// A longer one leads nowhere that people have made.
+const LONGEST_ADDRESS: usize = 4 << 10;
 
 /// So many quotations and lists in each other are shown as such.
 const DEEPEST_MARGIN: usize = 10;
@@ -179,6 +185,8 @@ struct Writer<'p> {
     /// Where the next block leads as a whole.
     leads_to: Option<String>,
     has_left_out: Cell<bool>,
+    /// So many bytes of addresses may still be written; what leads somewhere then is only its words.
+    addresses_left: Cell<usize>,
 }
 
 impl<'p> Writer<'p> {
@@ -191,6 +199,7 @@ impl<'p> Writer<'p> {
             is_tight: false,
             leads_to: None,
             has_left_out: Cell::new(false),
+            addresses_left: Cell::new(page.source_length().max(ADDRESSES)),
         }
     }
 
@@ -217,13 +226,13 @@ impl<'p> Writer<'p> {
         let mut line = String::new();
         for child in self.page.children(top) {
             match self.page.kind(child) {
-                Kind::Text(text) => self.words(text, &mut line),
-                Kind::Element(tag) if self.is_left_out(child, *tag) => {}
-                Kind::Element(tag) if tag.is_block() || self.has_blocks(child, *tag) => {
+                Kind::Text(text) => self.words(&text, &mut line),
+                Kind::Element(tag) if self.is_left_out(child, tag) => {}
+                Kind::Element(tag) if tag.is_block() || self.has_blocks(child, tag) => {
                     self.paragraph(&mut line);
-                    self.block(child, *tag);
+                    self.block(child, tag);
                 }
-                Kind::Element(tag) => self.inline(child, *tag, &mut line),
+                Kind::Element(tag) => self.inline(child, tag, &mut line),
             }
         }
         self.paragraph(&mut line);
@@ -233,12 +242,10 @@ impl<'p> Writer<'p> {
     fn stray(&mut self, id: Id) {
         let mut line = String::new();
         match self.page.kind(id) {
-            Kind::Text(text) => self.words(text, &mut line),
-            Kind::Element(tag) if self.is_left_out(id, *tag) => {}
-            Kind::Element(tag) if tag.is_block() || self.has_blocks(id, *tag) => {
-                self.block(id, *tag)
-            }
-            Kind::Element(tag) => self.inline(id, *tag, &mut line),
+            Kind::Text(text) => self.words(&text, &mut line),
+            Kind::Element(tag) if self.is_left_out(id, tag) => {}
+            Kind::Element(tag) if tag.is_block() || self.has_blocks(id, tag) => self.block(id, tag),
+            Kind::Element(tag) => self.inline(id, tag, &mut line),
         }
         self.paragraph(&mut line);
     }
@@ -288,6 +295,8 @@ impl<'p> Writer<'p> {
         let text = line.trim_matches([' ', '\n', '\\']);
         if !text.is_empty() {
             let text = if self.is_plain() { text.to_owned() } else { inline::guarded(text) };
+            // A line may be all of a large page; it is not kept beside its copies.
+            *line = String::new();
             let text = self.leading(text);
             let is_tight = std::mem::take(&mut self.is_tight);
             self.out.block(&text, is_tight);
@@ -379,7 +388,7 @@ impl<'p> Writer<'p> {
             match self.page.kind(child) {
                 Kind::Text(piece) => text.push_str(&piece.replace('\r', "")),
                 Kind::Element(Tag::Br) => text.push('\n'),
-                Kind::Element(tag) if article::is_never_shown(self.page, child, *tag) => {}
+                Kind::Element(tag) if article::is_never_shown(self.page, child, tag) => {}
                 Kind::Element(_) if is_line_number(self.page, child) => {}
                 Kind::Element(tag) => {
                     self.raw(child, text);

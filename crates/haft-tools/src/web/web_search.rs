@@ -86,7 +86,7 @@ impl Output for Found {
 #[tool(idempotent, deadline = "130s", variables(most_results = MOST_RESULTS))]
 pub async fn web_search(input: WebSearch, net: Net) -> Result<Found, ToolError> {
     let engine = net.search()?.clone();
-    let query = engines::Query { words: input.query, limit: input.limit, domains: input.domains };
+    let query = engines::Query::new(&input.query, input.limit, input.domains);
     let request = engines::request(&engine, &query)?;
     let response = net.send(request).await?;
     let results = engines::results(engine.kind, &response, &query)?;

@@ -25,3 +25,4 @@ mod shell;
 mod site;
 mod store;
 mod web;
+mod web_memory;

@@ -9,6 +9,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+mod hostile;
+
 use haft_tools::reading::{About, Certainty, How, Reach, Reading, read};
 
 const CASES: usize = 300;
@@ -100,6 +102,7 @@ fn execute(text: &str, place: &Path, programs: &Path) -> Ran {
         .env("W", "foo secret")
         // Functions that call themselves, several times over and in the background, are among the texts.
         .env("FUNCNEST", "2")
+        .env("LC_ALL", "C.UTF-8")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -192,8 +195,8 @@ impl Chance {
     pub(crate) fn disturbed(&mut self, text: &str) -> String {
         const SIGNS: &[&str] = &[
             "'", "\"", "\\", "$", "`", "(", ")", "{", "}", "[", "]", "<", ">", "|", "&", ";", "\n",
-            " ", "#", "!", "*", "?", "=", "~", ",", "-", "\\\n", "((", "))", "$(", "${", "<<",
-            ">>", "\t", "1", "a", "in ", "do ", "esac", "]]", "@", "^", "%",
+            " ", "#", "!", "*", "?", "=", "~", ",", "-", "\\\n", "((", "))", "$(", "${", "<<", "é",
+            "漢", ">>", "\t", "1", "a", "in ", "do ", "esac", "]]", "@", "^", "%",
         ];
         let mut characters: Vec<String> = text.chars().map(String::from).collect();
         for _ in 0..=self.below(3) {
@@ -225,7 +228,7 @@ impl Chance {
             return self.simple(out, 0);
         }
         let inner = depth - 1;
-        match self.below(24) {
+        match self.below(28) {
             0 => self.around(out, "( ", inner, " )"),
             1 => self.around(out, "{ ", inner, "; }"),
             2 => {
@@ -296,6 +299,30 @@ impl Chance {
                 "echo ${W:0:3}",
                 "for ((i=0;i<2;i++)); do foo $i; done",
             ])),
+            // What only the shell can do, mostly with texts that it would read again.
+            18 => out.push_str(self.pick(&[
+                "x=-v; [ \"$x\" 'a[$(foo)]' ]",
+                "[ -n \"$W\" ] && foo",
+                "declare -a 'x=($(foo))'",
+                "x=(); y='($(foo))'; declare x=$y",
+                "export Q=\"$W\"; bar",
+                "x='1 foo'; env LANG=$x bar",
+                "jobs -x foo y",
+                "printf %s%n \"$W\" PATH; ls",
+                "x='a[$(foo)]'; [[ $x -e\\\nq 1 ]]",
+                "function /usr/bin/ls { foo z; }; /usr/bin/ls",
+                "echo x | xargs -I{} foo {} y",
+                "find . -name d -exec foo + bar \\;",
+                "command -p foo a; builtin echo x",
+                "i\\\nf bar; then foo; fi",
+                "mapfile -t v <<< \"$W\"; foo \"${v[0]}\"",
+                "read -r v <<< \"$W\"; foo \"$v\"",
+                "set -e; foo || bar",
+                "local q=1; foo",
+            ])),
+            19 => self.around(out, "coproc ", inner, "; wait"),
+            20 => self.around(out, "select i in a; do ", inner, "; break; done <<< 1"),
+            21 => self.around(out, "until bar; do ", inner, "; break; done 2>/dev/null"),
             _ => self.simple(out, depth),
         }
     }
@@ -447,6 +474,25 @@ impl Chance {
             "{,x}",
             "x={a,b}",
             "\"x\"'y'$W",
+            "größe",
+            "漢'字'",
+            "\"ü$W\"",
+            "{ä,ö}",
+            "\\é",
+            "$'\\u00e9'",
+            "é*",
+            "${x:-ü}",
+            "ä=b",
+            "\u{a0}",
+            "<(foo)",
+            "a<b",
+            "[[",
+            "$!",
+            "${W%o*}",
+            "${W//o/é}",
+            "~/x",
+            "a=~",
+            "=(",
         ]));
     }
 }

@@ -1,8 +1,6 @@
 //! The marks and texts that a page is made of, one after the other. Every byte is looked at a bounded number of times.
 
-use std::borrow::Cow;
-
-use super::{Attribute, entities::decoded, tag::Tag};
+use super::{Attribute, MOST_ATTRIBUTES, entities::decoded, tag::Tag};
 
 /// The attributes that somebody may ask for; the others are passed over.
 const KEPT: [&str; 32] = [
@@ -48,7 +46,17 @@ pub(super) enum Token<'a> {
         is_closed: bool,
     },
     End(Tag),
-    Text(Cow<'a, str>),
+    /// As it stands on the page, and what it is.
+    Text(&'a str, Written),
+}
+
+/// How a text is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// With entities.
+    Plain,
+    /// Letter by letter.
+    Literal,
 }
 
 pub(super) struct Tokens<'a> {
@@ -77,6 +85,11 @@ impl<'a> Tokens<'a> {
         taken
     }
 
+    /// Where the next begins.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
     pub(super) fn next(&mut self, attributes: &mut Vec<Attribute<'a>>) -> Option<Token<'a>> {
         if let Some(tag) = self.raw.take()
             && let Some(token) = self.raw_text(tag)
@@ -102,7 +115,7 @@ impl<'a> Tokens<'a> {
                 }
                 (Some(b'<'), Some(b'!' | b'?' | b'/')) => {
                     if let Some(text) = self.comment() {
-                        return Some(Token::Text(text));
+                        return Some(Token::Text(text, Written::Literal));
                     }
                 }
                 _ => return Some(self.plain()),
@@ -117,11 +130,11 @@ impl<'a> Tokens<'a> {
             Some(at) => at + 1,
             None => rest.len(),
         };
-        Token::Text(decoded(self.take(length)))
+        Token::Text(self.take(length), Written::Plain)
     }
 
     /// Passes over a comment or a declaration; the text of a CDATA section is text.
-    fn comment(&mut self) -> Option<Cow<'a, str>> {
+    fn comment(&mut self) -> Option<&'a str> {
         let rest = self.rest();
         let (after, end) = if let Some(after) = rest.strip_prefix("<!--") {
             // `<!-->` and `<!--->` are whole already.
@@ -139,7 +152,7 @@ impl<'a> Tokens<'a> {
         let length = memchr::memmem::find(after.as_bytes(), end.as_bytes());
         let inside = after.get(..length.unwrap_or(after.len())).unwrap_or_default();
         self.at += begin + length.map_or(after.len(), |length| length + end.len());
-        (end == "]]>").then_some(Cow::Borrowed(inside))
+        (end == "]]>").then_some(inside)
     }
 
     fn name(&mut self) -> Tag {
@@ -159,7 +172,11 @@ impl<'a> Tokens<'a> {
         let tag = self.name();
         let count = |attributes: &Vec<_>| u32::try_from(attributes.len()).unwrap_or(u32::MAX);
         let first = count(attributes);
-        let is_closed = self.attributes(|attribute| attributes.push(attribute));
+        let is_closed = self.attributes(|attribute| {
+            if attributes.len() < MOST_ATTRIBUTES {
+                attributes.push(attribute);
+            }
+        });
         if matches!(
             tag,
             Tag::Script
@@ -254,8 +271,8 @@ impl<'a> Tokens<'a> {
         let length = self.raw_length(tag);
         let inside = self.take(length);
         match tag {
-            Tag::Title | Tag::Textarea => Some(Token::Text(decoded(inside))),
-            Tag::Xmp => Some(Token::Text(Cow::Borrowed(inside))),
+            Tag::Title | Tag::Textarea => Some(Token::Text(inside, Written::Plain)),
+            Tag::Xmp => Some(Token::Text(inside, Written::Literal)),
             _ => None,
         }
     }

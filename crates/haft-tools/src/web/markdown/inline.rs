@@ -2,7 +2,7 @@
 
 use super::{
     super::html::{Id, Kind, Tag},
-    Writer, one_line,
+    LONGEST_ADDRESS, Writer, one_line,
 };
 
 /// Signs that lead to the heading they stand in.
@@ -13,13 +13,13 @@ impl Writer<'_> {
     pub(super) fn inlines(&self, top: Id, line: &mut String) {
         for child in self.page.children(top) {
             match self.page.kind(child) {
-                Kind::Text(text) => self.words(text, line),
-                Kind::Element(tag) if self.is_left_out(child, *tag) => {}
+                Kind::Text(text) => self.words(&text, line),
+                Kind::Element(tag) if self.is_left_out(child, tag) => {}
                 Kind::Element(tag) => {
                     if tag.is_block() {
                         self.line_break(line);
                     }
-                    self.inline(child, *tag, line);
+                    self.inline(child, tag, line);
                     if tag.is_block() {
                         self.line_break(line);
                     }
@@ -221,6 +221,13 @@ impl Writer<'_> {
         if href.is_empty() || href.starts_with('#') {
             return None;
         }
+        // A page that names a long place once may lead there a hundred thousand times.
+        let cost = self.base.as_str().len() + href.len();
+        if cost > 2 * LONGEST_ADDRESS {
+            return None;
+        }
+        let left = self.addresses_left.get().checked_sub(cost)?;
+        self.addresses_left.set(left);
         let address = self.base.join(href).ok()?;
         let is_useful = matches!(address.scheme(), "http" | "https" | "mailto" | "ftp" | "tel");
         let address = is_useful.then(|| String::from(address))?;

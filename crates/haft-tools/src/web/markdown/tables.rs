@@ -27,13 +27,10 @@ impl Writer<'_> {
         if let Some(caption) = caption {
             self.emphasised(caption);
         }
-        let mut lines = self.filled(&rows);
-        let width = lines.iter().map(Vec::len).max().unwrap_or(0);
-        lines.iter_mut().for_each(|line| line.resize(width, String::new()));
-        let has_head = rows.first().is_some_and(|row| row.iter().all(|cell| cell.is_head))
-            || self.has_head_section(id);
+        let is_head = |row: &Id| self.cells(*row).iter().all(|cell| cell.is_head);
+        let has_head = rows.first().is_some_and(is_head) || self.has_head_section(id);
         self.is_tight = false;
-        let text = if self.is_plain() { tabbed(&lines) } else { piped(lines, has_head, width) };
+        let text = self.written(&rows, has_head && !self.is_plain());
         self.out.block(&text, false);
     }
 
@@ -54,17 +51,17 @@ impl Writer<'_> {
         sections.any(|tag| tag == Tag::Thead)
     }
 
-    /// The cells by rows, without those of tables inside.
-    fn rows(&self, id: Id) -> Vec<Vec<Cell>> {
+    /// The rows that have cells, without those of tables inside.
+    fn rows(&self, id: Id) -> Vec<Id> {
         let mut rows = Vec::new();
         for child in self.page.children(id) {
             match self.page.tag(child) {
-                Some(Tag::Tr) => rows.push(self.cells(child)),
+                Some(Tag::Tr) => rows.push(child),
                 Some(Tag::Thead | Tag::Tbody | Tag::Tfoot) => rows.extend(self.rows(child)),
                 _ => {}
             }
         }
-        rows.retain(|row| !row.is_empty());
+        rows.retain(|row| !self.cells(*row).is_empty());
         rows
     }
 
@@ -82,11 +79,11 @@ impl Writer<'_> {
     }
 
     /// Rows of cells that hold words, rather than a way to put things side by side.
-    fn is_data(&self, id: Id, rows: &[Vec<Cell>]) -> bool {
-        let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-        let has_head = rows.iter().flatten().any(|cell| cell.is_head);
+    fn is_data(&self, id: Id, rows: &[Id]) -> bool {
+        let columns = rows.iter().map(|row| self.cells(*row).len()).max().unwrap_or(0);
+        let has_head = rows.iter().flat_map(|row| self.cells(*row)).any(|cell| cell.is_head);
         let is_said = matches!(self.page.attribute(id, "role"), Some("presentation" | "none"));
-        let holds_blocks = |cell: &Cell| {
+        let holds_blocks = |cell: Cell| {
             self.page.below(cell.id).any(|inner| {
                 self.page.tag(inner).is_some_and(|tag| {
                     matches!(tag, Tag::Table | Tag::Pre | Tag::Blockquote | Tag::Form)
@@ -96,39 +93,71 @@ impl Writer<'_> {
         };
         let is_wide = columns >= 2 && rows.len() >= 2;
         let is_readable = columns <= MOST_COLUMNS;
-        is_readable && !is_said && (has_head || is_wide) && !rows.iter().flatten().any(holds_blocks)
+        is_readable
+            && !is_said
+            && (has_head || is_wide)
+            && !rows.iter().flat_map(|row| self.cells(*row)).any(holds_blocks)
     }
 
-    fn arranged(&mut self, rows: &[Vec<Cell>]) {
-        for cell in rows.iter().flatten().filter(|cell| !is_line_number(self.page, cell.id)) {
-            self.is_tight = false;
-            self.blocks(cell.id);
-        }
-    }
-
-    /// The words of every cell at its place; a cell over several rows or columns stands in its first.
-    fn filled(&self, rows: &[Vec<Cell>]) -> Vec<Vec<String>> {
-        let mut lines = Vec::with_capacity(rows.len());
-        // For each column, how many more rows it is taken.
-        let mut taken = vec![0_usize; MOST_COLUMNS];
+    fn arranged(&mut self, rows: &[Id]) {
         for row in rows {
-            let mut line: Vec<String> = Vec::new();
-            for cell in row {
-                while taken.get(line.len()).is_some_and(|left| *left > 0) {
-                    line.push(String::new());
-                }
-                let at = line.len();
-                line.push(self.cell(cell.id));
-                line.extend((1..cell.columns).map(|_| String::new()));
-                for column in taken.iter_mut().skip(at).take(cell.columns) {
-                    *column = cell.rows;
+            for cell in self.cells(*row) {
+                if !is_line_number(self.page, cell.id) {
+                    self.is_tight = false;
+                    self.blocks(cell.id);
                 }
             }
-            taken.iter_mut().for_each(|left| *left = left.saturating_sub(1));
-            line.truncate(MOST_COLUMNS);
-            lines.push(line);
         }
-        lines
+    }
+
+    /// Row by row, so that a table of a hundred thousand takes no more than its text. Only the head is filled up to the
+    /// widest row; a shorter row is whole as it is.
+    fn written(&self, rows: &[Id], has_head: bool) -> String {
+        let mut taken = vec![0_usize; MOST_COLUMNS];
+        let (mut head, mut body, mut width) = (Vec::new(), String::new(), 0);
+        for (number, row) in rows.iter().enumerate() {
+            let line = self.line(*row, &mut taken);
+            width = width.max(line.len());
+            if has_head && number == 0 {
+                head = line;
+                continue;
+            }
+            if !body.is_empty() {
+                body.push('\n');
+            }
+            match self.is_plain() {
+                true => body.push_str(&line.join("\t")),
+                false => body.push_str(&piped(&line)),
+            }
+        }
+        if self.is_plain() {
+            return body;
+        }
+        head.resize(width, String::new());
+        format!("{}\n|{}\n{body}", piped(&head), " --- |".repeat(width))
+    }
+
+    /// The words of every cell at its place; a cell over several rows or columns stands in its first. `taken` is how many
+    /// more rows each column is taken.
+    fn line(&self, row: Id, taken: &mut [usize]) -> Vec<String> {
+        let mut line: Vec<String> = Vec::new();
+        for cell in self.cells(row) {
+            while taken.get(line.len()).is_some_and(|left| *left > 0) {
+                line.push(String::new());
+            }
+            let at = line.len();
+            line.push(self.cell(cell.id));
+            line.extend((1..cell.columns).map(|_| String::new()));
+            for column in taken.iter_mut().skip(at).take(cell.columns) {
+                *column = cell.rows;
+            }
+        }
+        taken.iter_mut().for_each(|left| *left = left.saturating_sub(1));
+        line.truncate(MOST_COLUMNS);
+        // What is empty at the end need not be written.
+        let length = line.iter().rposition(|cell| !cell.is_empty()).map_or(1, |last| last + 1);
+        line.truncate(length);
+        line
     }
 
     fn cell(&self, id: Id) -> String {
@@ -143,20 +172,6 @@ impl Writer<'_> {
     }
 }
 
-fn piped(lines: Vec<Vec<String>>, has_head: bool, width: usize) -> String {
-    let row = |cells: &[String]| format!("| {} |", cells.join(" | "));
-    let rule = format!("|{}", " --- |".repeat(width));
-    let mut lines = lines.into_iter();
-    let head = if has_head { lines.next() } else { None };
-    let head = head.unwrap_or_else(|| vec![String::new(); width]);
-    let mut text = format!("{}\n{rule}", row(&head));
-    for line in lines {
-        text.push('\n');
-        text.push_str(&row(&line));
-    }
-    text
-}
-
-fn tabbed(lines: &[Vec<String>]) -> String {
-    lines.iter().map(|line| line.join("\t")).collect::<Vec<_>>().join("\n")
+fn piped(cells: &[String]) -> String {
+    format!("| {} |", cells.join(" | "))
 }

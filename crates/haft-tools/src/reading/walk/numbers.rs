@@ -1,0 +1,100 @@
+//! Arithmetic: bash evaluates what stands in the variables it counts with, commands in subscripts among it, so that only
+//! variables which plainly hold numbers are without a doubt.
+
+use super::{
+    super::syntax::{self, Arithmetic, Part},
+    Walker, environment,
+};
+
+impl Walker<'_> {
+    /// `[[ … ]]`: what runs in its words, and what its numbers may hide.
+    pub(super) fn test(&mut self, words: &[syntax::Word], through: &[String]) {
+        const COUNTING: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
+        for (index, word) in words.iter().enumerate() {
+            self.expand(word, through);
+            let is_counting = |at: Option<usize>| {
+                at.and_then(|at| words.get(at))
+                    .and_then(syntax::Word::bare)
+                    .is_some_and(|text| COUNTING.contains(&text))
+            };
+            if is_counting(Some(index + 1)) || is_counting(index.checked_sub(1)) {
+                self.counted_with(word);
+            }
+            if matches!(word.bare(), Some("-v" | "-R")) {
+                self.doubt(&word.source, "the name of a variable may hold a command");
+            }
+        }
+    }
+
+    pub(super) fn counted_with(&mut self, word: &syntax::Word) {
+        if is_number(word) {
+            return;
+        }
+        match word.parts.as_slice() {
+            [Part::Expansion(expansion, _)] if expansion.variable.is_some() => {
+                let name = expansion.variable.clone().unwrap_or_default();
+                self.count(&name);
+            }
+            _ => self.doubt(&word.source, "arithmetic runs commands in a variable's text"),
+        }
+    }
+
+    pub(super) fn count(&mut self, name: &str) {
+        if !self.numbers.contains(name) {
+            self.doubt(name, "arithmetic runs commands in a variable's text");
+        }
+        self.counted.insert(name.to_owned());
+    }
+
+    /// Whether a word is a variable that holds a number, which is one word and no option.
+    pub(super) fn holds_number(&mut self, word: &syntax::Word) -> bool {
+        let [Part::Expansion(expansion, _)] = word.parts.as_slice() else { return false };
+        let Some(name) = &expansion.variable else { return expansion.is_number };
+        let is_known = self.numbers.contains(name);
+        if is_known {
+            self.counted.insert(name.clone());
+        }
+        is_known || expansion.is_number
+    }
+
+    pub(super) fn arithmetic(&mut self, arithmetic: &Arithmetic, through: &[String]) {
+        for name in &arithmetic.assigned {
+            self.assigned(name, true);
+        }
+        for name in &arithmetic.names {
+            self.count(name);
+        }
+        for part in &arithmetic.parts {
+            let Part::Expansion(expansion, _) = part else { continue };
+            self.expansion(expansion, through);
+            match &expansion.variable {
+                _ if expansion.is_number => {}
+                Some(name) => self.count(name),
+                None => self.doubt("arithmetic", "arithmetic runs commands in a variable's text"),
+            }
+        }
+    }
+
+    pub(super) fn assigned(&mut self, name: &str, is_number: bool) {
+        if environment::is_risky(name) {
+            self.doubt(name, "this variable changes what the rest does");
+        }
+        let known = if is_number { &mut self.numbers } else { &mut self.not_numbers };
+        if !known.contains(name) {
+            known.insert(name.to_owned());
+        }
+    }
+}
+
+pub(super) fn is_number(word: &syntax::Word) -> bool {
+    match word.parts.as_slice() {
+        [Part::Expansion(expansion, _)] => expansion.is_number,
+        // An assigned word begins with what stands after the `=`.
+        [Part::Literal { text, .. }, Part::Expansion(expansion, _)] if text.is_empty() => {
+            expansion.is_number
+        }
+        _ => word
+            .literal()
+            .is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())),
+    }
+}

@@ -1,0 +1,113 @@
+//! Where files lie: paths as they are written, in the directories that the shell may be in by then.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::{
+    super::{Certainty, FileUse, Reach, Word, files::Named},
+    Walker,
+};
+
+/// So many directories may the shell be in by then; with more nobody could say where it is.
+const MOST_PLACES: usize = 8;
+
+impl Walker<'_> {
+    pub(super) fn file(&mut self, file: &Named) {
+        const FREE: &[&str] = &[
+            "/dev/null",
+            "/dev/stdin",
+            "/dev/stdout",
+            "/dev/stderr",
+            "/dev/tty",
+            "/dev/zero",
+            "/dev/full",
+            "/dev/random",
+            "/dev/urandom",
+        ];
+        if let Some(root) = &file.word.below {
+            let root = Named { word: (**root).clone(), how: file.how, reach: Reach::Tree };
+            return self.file(&root);
+        }
+        let word = &file.word;
+        if self.is_remote || word.is_process || word.known().is_some_and(is_free) {
+            return;
+        }
+        fn is_free(text: &str) -> bool {
+            FREE.contains(&text)
+                || text
+                    .strip_prefix("/dev/fd/")
+                    .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+        }
+        let is_user = word.has_tilde && word.text != "~" && !word.text.starts_with("~/");
+        if word.certainty == Certainty::Unknown || is_user {
+            return self.file_doubt(&word.text, "which file it is is not known");
+        }
+        if self.places.is_empty() && !is_rooted(&path_of(word)) {
+            self.file_doubt(&word.text, "the directory is not known");
+        }
+        let reach = if word.certainty == Certainty::Pattern { Reach::Pattern } else { file.reach };
+        let nowhere = [PathBuf::new()];
+        let places = if self.places.is_empty() { &nowhere[..] } else { &self.places };
+        for place in places {
+            let path = folded(&place.join(path_of(word)));
+            let file = FileUse { path, how: file.how, reach };
+            if self.named.insert(file.clone()) {
+                self.reading.files.push(file);
+            }
+        }
+    }
+}
+
+pub(super) fn path_of(word: &Word) -> PathBuf {
+    let text = word.text.as_str();
+    if text.starts_with('~') && !word.has_tilde {
+        Path::new(".").join(text)
+    } else {
+        PathBuf::from(text)
+    }
+}
+
+pub(super) fn is_rooted(path: &Path) -> bool {
+    path.is_absolute() || path.starts_with("~")
+}
+
+pub(super) fn union(one: &[PathBuf], other: &[PathBuf]) -> Vec<PathBuf> {
+    if one.is_empty() || other.is_empty() {
+        return Vec::new();
+    }
+    let mut all = one.to_vec();
+    all.extend(other.iter().filter(|place| !one.contains(place)).cloned());
+    if all.len() > MOST_PLACES { Vec::new() } else { all }
+}
+
+/// Without `.`, and without `..` where that can be told from the text.
+pub(super) fn folded(path: &Path) -> PathBuf {
+    let mut parts: Vec<Component<'_>> = Vec::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => match parts.last() {
+                Some(Component::Normal(name)) if *name != "~" => {
+                    parts.pop();
+                }
+                Some(Component::RootDir) => {}
+                _ => parts.push(part),
+            },
+            // `a` and then `~/b` is `~/b`.
+            Component::Normal(name) if name == "~" && !is_written_out(path) => {
+                parts.clear();
+                parts.push(part);
+            }
+            other => parts.push(other),
+        }
+    }
+    // A file of that name, not the home directory.
+    let is_sign = is_written_out(path) && parts.first() == Some(&Component::Normal("~".as_ref()));
+    if parts.is_empty() || is_sign {
+        parts.insert(0, Component::CurDir);
+    }
+    parts.into_iter().collect()
+}
+
+pub(super) fn is_written_out(path: &Path) -> bool {
+    path.to_string_lossy().contains("./~")
+}
