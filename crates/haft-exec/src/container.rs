@@ -210,7 +210,7 @@ impl Fence for Container {
             command.extend(["--env".into(), format!("{name}={value}").into()]);
         }
         command.push(warm.name.clone().into());
-        command.extend(before(launch, warm.engine.kind));
+        command.extend(before(launch));
         command.extend(program);
         let mut environment = self.variables.clone();
         environment.push((MARK.into(), mark.into()));
@@ -254,15 +254,15 @@ fn handles(input: Stdin, kind: Kind) -> Vec<OsString> {
 }
 
 /// What is done inside before the program begins.
-fn before(launch: &Launch, kind: Kind) -> Vec<OsString> {
+fn before(launch: &Launch) -> Vec<OsString> {
     let words = |script: &str| ["sh", "-c", script].map(OsString::from).into();
-    match (launch.input, launch.streams, kind) {
-        // Docker tells a terminal its size when the program runs already.
-        (Stdin::Terminal { rows, columns }, _, Kind::Docker) => {
+    match (launch.input, launch.streams) {
+        // Docker tells a terminal its size when the program runs already, and on a busy machine so does podman.
+        (Stdin::Terminal { rows, columns }, _) => {
             words(&format!(r#"stty rows {rows} cols {columns} 2>/dev/null; exec "$0" "$@""#))
         }
         // The engine carries the two outputs apart and would mix their order; joined inside they are one.
-        (Stdin::Closed | Stdin::Open, Streams::Joined, _) => words(r#"exec "$0" "$@" 2>&1"#),
+        (Stdin::Closed | Stdin::Open, Streams::Joined) => words(r#"exec "$0" "$@" 2>&1"#),
         _ => Vec::new(),
     }
 }

@@ -269,8 +269,7 @@ fn each_access_has_its_own_verdict() {
 
 #[test]
 fn a_file_that_a_command_names_is_judged_as_the_commands_alone_too() {
-    let mut policy = Policy::default();
-    policy.sandbox = SandboxCheck::new(|| true);
+    let policy = Policy { sandbox: SandboxCheck::new(|| true), ..Policy::default() };
     let (text, risk, widths) = ("cat /etc/hosts".into(), crate::CommandRisk::Usual, Vec::new());
     let command = Access::Command(Box::new(crate::ReadCommand { text, risk, widths }));
     let accesses = [command, Access::Read("/etc/hosts".into())];
