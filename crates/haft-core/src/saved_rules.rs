@@ -118,7 +118,7 @@ pub trait SavedRules: Send + Sync {
     /// The scopes this store can keep; a prompt offers no others.
     fn scopes(&self) -> &'static [Scope];
 
-    /// The rules in force for a session. Asked before every call: it must be quick.
+    /// The rules in force for a session. Asked before every call that somebody would be asked about.
     fn in_force<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ToolError>>;
 
     /// Keeps the rules of a yes that `by` gave in a session: all of them, or none.

@@ -111,8 +111,12 @@ impl Inner {
 
     /// Puts a line where it is written a little later. Gives it back when it has to be written now.
     fn defer(self: &Arc<Self>, line: Line) -> Option<Line> {
-        let left = self.queue().defer(line);
-        if left.is_none() && !self.latecomers.expect_some(self) {
+        let mut queue = self.queue();
+        let is_first = queue.since.is_none();
+        let left = queue.defer(line);
+        drop(queue);
+        // Only for the first: waking a thread costs more than the call, and it comes for all of them.
+        if left.is_none() && is_first && !self.latecomers.expect_some(self) {
             // Nobody to write them later: then now, by the next turn, which is ours.
             let _ = crate::waiting::wait_for(self.flush());
         }

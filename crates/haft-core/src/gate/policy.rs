@@ -7,16 +7,24 @@ use crate::{
 };
 
 pub(super) async fn judge(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError> {
-    // Saved rules only allow: without them somebody is asked, which is no reason to refuse the call.
-    let saved = gate.saved_rules.in_force(&flight.context.session).await.unwrap_or_else(|error| {
-        flight.repairs.push(format!("went without the saved rules: {error}"));
-        Vec::new()
-    });
-    withhold_optional(gate, flight, &saved);
-    let decision = decide(gate, flight, &flight.judged, &saved);
+    withhold_optional(gate, flight);
+    let mut decision = decide(gate, flight, &flight.judged, &[]);
+    // Saved rules only answer what the mode would ask: most calls need not look for them.
+    if decision.action == Action::Ask && matches!(decision.reason, Reason::Mode { .. }) {
+        let saved = saved_rules(gate, flight).await;
+        decision = decide(gate, flight, &flight.judged, &saved);
+    }
     let denied = (decision.action == Action::Deny).then(|| refusal(gate, flight, &decision));
     flight.decision = Some(decision);
     denied.map_or(Ok(()), Err)
+}
+
+/// Without them somebody is asked, which is no reason to refuse the call.
+async fn saved_rules(gate: &Inner, flight: &mut Flight) -> Vec<Rule> {
+    gate.saved_rules.in_force(&flight.context.session).await.unwrap_or_else(|error| {
+        flight.repairs.push(format!("went without the saved rules: {error}"));
+        Vec::new()
+    })
 }
 
 /// What policy is asked about accesses of this call.
@@ -41,7 +49,7 @@ fn decide(gate: &Inner, flight: &Flight, accesses: &[Access], saved: &[Rule]) ->
 }
 
 /// `Option<Net>` in a signature means: works without. Then a rule against it costs the power, not the call.
-fn withhold_optional(gate: &Inner, flight: &mut Flight, saved: &[Rule]) {
+fn withhold_optional(gate: &Inner, flight: &mut Flight) {
     let needs = &flight.tool().spec().needs;
     let optional: Vec<Power> = needs
         .iter()
@@ -56,8 +64,8 @@ fn withhold_optional(gate: &Inner, flight: &mut Flight, saved: &[Rule]) {
             .cloned()
             .partition(|access| access.power() == power && flight.accesses.contains(access));
         let is_denied = !uses.is_empty()
-            && decide(gate, flight, &uses, saved).action == Action::Deny
-            && decide(gate, flight, &rest, saved).action != Action::Deny;
+            && decide(gate, flight, &uses, &[]).action == Action::Deny
+            && decide(gate, flight, &rest, &[]).action != Action::Deny;
         if is_denied {
             flight.judged = rest;
             flight.accesses.retain(|access| access.power() != power);

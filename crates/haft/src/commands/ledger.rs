@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use haft_core::ErrorKind;
-use haft_store::{Anchor, Answering, Filter, Place, Recorded, StoreLedger, Verification};
+use haft_store::{Anchor, Answering, Fault, Filter, Place, Recorded, StoreLedger, Verification};
 use jiff::{Span, Timestamp, Zoned, civil, tz::TimeZone};
 use serde_json::{Value, json};
 
@@ -17,8 +17,9 @@ use crate::{
     config::Settings,
     globals::{Format, Globals},
     report,
+    safe_text::shown_in_line,
     stop::Stop,
-    terminal::{Terminal, Tone},
+    terminal::{Terminal, Tone, write_out},
 };
 
 /// Lines of an export that are written at once.
@@ -135,7 +136,7 @@ impl Bench<'_> {
                 let told = json!({"whole": is_whole, "entries": entries, "anchor": head, "faults": faults});
                 report::json(self.terminal, &told)?;
             }
-            Format::Text => self.terminal.print(&told(self.terminal, &verified))?,
+            Format::Text => write_out(&told(self.terminal, &verified))?,
         }
         let code = if is_whole { 0 } else { ErrorKind::Conflict.exit_code() };
         Ok(ExitCode::from(code))
@@ -177,18 +178,20 @@ impl Bench<'_> {
     }
 }
 
+/// With colours of our own, so what others wrote is made safe here.
 fn told(terminal: &Terminal, verified: &Verification) -> String {
     let Verification { entries, head, faults } = verified;
     let calls = if *entries == 1 { "call" } else { "calls" };
     if faults.is_empty() {
         let whole = terminal.result_toned(Tone::Good, "whole");
-        return format!("{entries} {calls}, the chain is {whole}\nanchor: {head}");
+        return format!("{entries} {calls}, the chain is {whole}\nanchor: {head}\n");
     }
     let places = if faults.len() == 1 { "place" } else { "places" };
     let broken = terminal.result_toned(Tone::Bad, &format!("broken at {} {places}", faults.len()));
     let mut lines = vec![format!("{entries} {calls}, the chain is {broken}")];
-    lines.extend(faults.iter().map(|fault| format!("  entry {}: {}", fault.seq, fault.what)));
-    lines.join("\n")
+    let line = |fault: &Fault| format!("  entry {}: {}", fault.seq, shown_in_line(&fault.what));
+    lines.extend(faults.iter().map(line));
+    lines.join("\n") + "\n"
 }
 
 fn filter(matches: &ArgMatches) -> Filter {

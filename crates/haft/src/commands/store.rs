@@ -12,8 +12,9 @@ use crate::{
     config::Settings,
     globals::{Format, Globals},
     report,
+    safe_text::shown_in_line,
     stop::Stop,
-    terminal::Tone,
+    terminal::{Tone, write_out},
 };
 
 pub(super) fn command() -> Command {
@@ -112,7 +113,8 @@ impl Bench<'_> {
             }
             Format::Text if wrong.is_empty() => {
                 let whole = self.terminal.result_toned(Tone::Good, "whole");
-                self.terminal.print(&format!("{address} is {whole}"))?;
+                let address = address.to_string();
+                write_out(&format!("{} is {whole}\n", shown_in_line(&address)))?;
             }
             Format::Text => {
                 self.terminal.print(&wrong.join("\n"))?;

@@ -169,6 +169,9 @@ fn a_call_that_cannot_be_recorded_works_and_says_so() {
     assert_eq!(outcome["content"], "Hello, Ada!");
     let told = outcome["metadata"]["not_recorded"].as_str().expect("it is told");
     assert!(told.contains("is damaged"), "{told}");
+    assert_eq!(outcome["repairs"], serde_json::Value::Null, "nobody needed the saved rules");
+    let asked = ["hello", "Ada", "--json", "--approve", "none"];
+    let outcome = house.run_without_terminal(&asked).json();
     let repairs = outcome["repairs"].as_array().expect("it is told");
     assert_eq!(repairs.len(), 1, "{outcome}");
     assert!(repairs[0].as_str().is_some_and(|told| told.contains("went without the saved rules")));

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use super::usual;
-use crate::house::House;
+use crate::house::{House, Screen};
 
 /// Four calls: two of them ended badly.
 fn busy_house() -> House {
@@ -23,6 +23,19 @@ fn tamper(house: &House, sql: &str) {
     let mut python = std::process::Command::new("python3");
     let status = python.arg("-c").arg(script).arg(usual(house)).status();
     assert!(status.is_ok_and(|status| status.success()), "{sql}");
+}
+
+#[test]
+fn a_terminal_shows_colours_and_not_their_signs() {
+    let house = busy_house();
+    for (arguments, told) in [
+        (["ledger", "verify"], "4 calls, the chain is whole"),
+        (["store", "check"], "haft.db is whole"),
+    ] {
+        let screen = Screen::haft(&house, &arguments);
+        assert_eq!(screen.exit_code(), 0);
+        screen.wait_for(told);
+    }
 }
 
 #[test]
