@@ -1,7 +1,7 @@
-//! What a sandboxed program wanted and did not get, told by the kernel and not guessed from what the program says. A second
-//! seccomp program has the kernel report each call that would change a file (and, without the network, each that would
-//! reach for it) to a thread of ours, which looks whether it goes beyond the fence, notes it, and lets it go on to where
-//! it fails. Nothing is decided here: a program that changes the path in between fools only the note.
+//! What a sandboxed program wanted and did not get, told by the kernel and not guessed from what the program says. The
+//! seccomp program that denies also has the kernel report each call that would change a file (and, without the network,
+//! each that would reach for it) to a thread of ours, which looks whether it goes beyond the fence, notes it, and lets it
+//! go on to where it fails. Nothing is decided here: a program that changes the path in between fools only the note.
 //!
 //! Calls that only read are not reported, there are too many of them.
 

@@ -126,32 +126,29 @@ fn has_no_harmful_option(rest: &[Word]) -> bool {
 }
 
 fn branch_only_lists(rest: &[Word]) -> bool {
-    let valued = Valued {
-        letters: "",
-        names: "merged no-merged contains no-contains points-at sort format",
-    };
-    if rest.iter().any(|word| word.text.contains("signature")) {
-        return false;
-    }
-    let options = Options::scan(rest, valued);
     let names = "all remotes list show-current verbose merged no-merged contains no-contains points-at sort format \
                  column no-column color no-color abbrev ignore-case";
-    let is_listing = options.has(&["--list", "-l"]) || options.operands.is_empty();
-    is_listing && !options.is_uncertain && options.are_all("avrl", names)
+    only_lists(rest, "avrl", names)
 }
 
 fn tag_only_lists(rest: &[Word]) -> bool {
+    let names = "list sort format contains no-contains merged no-merged points-at column no-column";
+    only_lists(rest, "ln0123456789", names)
+}
+
+/// Whether names are listed, with no options but these.
+fn only_lists(rest: &[Word], letters: &str, names: &str) -> bool {
     let valued = Valued {
         letters: "",
         names: "merged no-merged contains no-contains points-at sort format",
     };
+    // Signatures are checked by another program.
     if rest.iter().any(|word| word.text.contains("signature")) {
         return false;
     }
     let options = Options::scan(rest, valued);
     let is_listing = options.has(&["--list", "-l"]) || options.operands.is_empty();
-    let names = "list sort format contains no-contains merged no-merged points-at column no-column";
-    is_listing && !options.is_uncertain && options.are_all("ln0123456789", names)
+    is_listing && !options.is_uncertain && options.are_all(letters, names)
 }
 
 fn config_only_reads(rest: &[Word]) -> bool {
