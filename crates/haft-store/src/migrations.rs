@@ -1,5 +1,6 @@
 //! How a store becomes what this haft expects: numbered steps, forward only, each with a checksum that must not change
-//! once it is out. One text for both engines; `{key}` is what each calls a whole number that names a row.
+//! once it is out. One text for both engines; `{key}` is what each calls a whole number that names a row,
+//! `{bytes}` what holds bytes.
 
 use haft_core::ToolError;
 

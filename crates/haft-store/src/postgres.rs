@@ -174,6 +174,10 @@ fn row(row: &tokio_postgres::Row) -> Result<Row, tokio_postgres::Error> {
             let number: Option<i64> = row.try_get(index)?;
             return Ok(number.map_or(Cell::Nothing, Cell::Integer));
         }
+        if *column.type_() == Type::BYTEA {
+            let bytes: Option<Vec<u8>> = row.try_get(index)?;
+            return Ok(bytes.map_or(Cell::Nothing, Cell::Bytes));
+        }
         let text: Option<String> = row.try_get(index)?;
         Ok(text.map_or(Cell::Nothing, Cell::Text))
     };
@@ -189,13 +193,14 @@ impl ToSql for Value<'_> {
         match self {
             Self::Integer(number) => number.to_sql(kind, out),
             Self::Text(text) => text.to_sql(kind, out),
+            Self::Bytes(bytes) => bytes.to_sql(kind, out),
             Self::Nothing => Ok(IsNull::Yes),
         }
     }
 
     /// Which it is the server finds out: there are no others.
     fn accepts(kind: &Type) -> bool {
-        matches!(*kind, Type::INT8 | Type::TEXT)
+        matches!(*kind, Type::INT8 | Type::TEXT | Type::BYTEA)
     }
 
     to_sql_checked!();

@@ -182,6 +182,7 @@ fn bind(
         let value: &dyn ToSql = match value {
             Value::Integer(number) => number,
             Value::Text(text) => text,
+            Value::Bytes(bytes) => bytes,
             Value::Nothing => &rusqlite::types::Null,
         };
         statement.raw_bind_parameter(index + 1, value)?;
@@ -194,9 +195,8 @@ fn cell(value: ValueRef<'_>) -> Cell {
         ValueRef::Null => Cell::Nothing,
         ValueRef::Integer(number) => Cell::Integer(number),
         ValueRef::Real(number) => Cell::Text(number.to_string()),
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
-            Cell::Text(String::from_utf8_lossy(bytes).into_owned())
-        }
+        ValueRef::Text(bytes) => Cell::Text(String::from_utf8_lossy(bytes).into_owned()),
+        ValueRef::Blob(bytes) => Cell::Bytes(bytes.to_vec()),
     }
 }
 

@@ -7,6 +7,7 @@ use haft_core::ToolError;
 pub(crate) enum Value<'a> {
     Integer(i64),
     Text(&'a str),
+    Bytes(&'a [u8]),
     Nothing,
 }
 
@@ -26,6 +27,7 @@ impl<'a> Value<'a> {
 pub(crate) enum Cell {
     Integer(i64),
     Text(String),
+    Bytes(Vec<u8>),
     Nothing,
 }
 
@@ -58,6 +60,13 @@ impl Row {
         }
     }
 
+    pub(crate) fn bytes(&self, column: usize) -> Result<&[u8], ToolError> {
+        match self.0.get(column) {
+            Some(Cell::Bytes(bytes)) => Ok(bytes),
+            other => Err(unexpected(column, other)),
+        }
+    }
+
     pub(crate) fn maybe_number(&self, column: usize) -> Result<Option<u64>, ToolError> {
         match self.0.get(column) {
             Some(Cell::Nothing) => Ok(None),
@@ -71,6 +80,7 @@ fn unexpected(column: usize, found: Option<&Cell>) -> ToolError {
     let found = match found {
         Some(Cell::Integer(_)) => "another number",
         Some(Cell::Text(_)) => "a text",
+        Some(Cell::Bytes(_)) => "bytes",
         Some(Cell::Nothing) | None => "nothing",
     };
     ToolError::unavailable(format!("the store holds {found} in column {column} of an answer"))

@@ -155,5 +155,5 @@ fn pool(config: Config, shown: &str) -> Result<Pool, ToolError> {
 }
 
 fn dialect(text: &str) -> String {
-    text.replace("{key}", "BIGINT PRIMARY KEY")
+    text.replace("{key}", "BIGINT PRIMARY KEY").replace("{bytes}", "BYTEA")
 }

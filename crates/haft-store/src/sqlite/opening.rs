@@ -156,5 +156,5 @@ fn apply(held: &mut Held, step: &Migration) -> Result<(), ToolError> {
 }
 
 pub(super) fn dialect(text: &str) -> String {
-    text.replace("{key}", "INTEGER PRIMARY KEY")
+    text.replace("{key}", "INTEGER PRIMARY KEY").replace("{bytes}", "BLOB")
 }
