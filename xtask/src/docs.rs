@@ -24,6 +24,7 @@ const PAGES: &[Page] = &[
     Page { path: "docs/config.md", arguments: &["reference", "config"] },
     Page { path: "docs/schemas/config.schema.json", arguments: &["reference", "config-schema"] },
     Page { path: "docs/schemas/outcome.schema.json", arguments: &["reference", "outcome-schema"] },
+    Page { path: "crates/haft-tools/src/schemas.txt", arguments: &["reference", "tool-schemas"] },
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,7 +3,10 @@
 
 mod quick;
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    borrow::Cow,
+    sync::{Arc, OnceLock},
+};
 
 use jsonschema::{
     ValidationError, Validator,
@@ -24,13 +27,16 @@ pub const IN_CONTENT: &str = "x-in-content";
 /// Foreign schemas nested deeper than this are refused: compiling them could overflow the stack.
 const MAX_SCHEMA_DEPTH: usize = 64;
 
-/// A JSON Schema (2020-12) whose root is an object. Cheap to clone; the validator is built at first use.
+/// A JSON Schema (2020-12) whose root is an object. Cheap to clone; made from its type at first use, and the validator at its own.
 #[derive(Clone)]
 pub struct Schema(Arc<Inner>);
 
 struct Inner {
+    make: fn() -> Value,
     /// With our own keywords, which no surface shows.
-    raw: Value,
+    raw: OnceLock<Value>,
+    /// As it is announced, where that is known without making it.
+    text: Option<&'static str>,
     published: OnceLock<Value>,
     announced: OnceLock<Arc<Map<String, Value>>>,
     beside: OnceLock<Arc<Map<String, Value>>>,
@@ -40,34 +46,23 @@ struct Inner {
 impl Schema {
     /// The schema of a type, as a reader of that type's JSON sees it.
     pub fn of<T: JsonSchema>() -> Self {
-        let settings = SchemaSettings::draft2020_12().for_deserialize();
-        Self::from_raw(Self::generated::<T>(settings))
+        Self::made_by(|| generated::<T>(SchemaSettings::draft2020_12().for_deserialize()))
     }
 
     /// The schema of a type, as somebody who is handed its JSON sees it.
     pub fn of_output<T: JsonSchema>() -> Self {
-        let settings = SchemaSettings::draft2020_12().for_serialize();
-        let mut raw = Self::generated::<T>(settings);
-        let repeated: Vec<String> = repeated(&raw).map(str::to_owned).collect();
-        if let Some(required) = raw.get_mut("required").and_then(Value::as_array_mut) {
-            // They may be left out, so nobody may rely on them.
-            required.retain(|name| !repeated.iter().any(|repeated| name == repeated));
-        }
-        Self::from_raw(raw)
+        Self::made_by(generated_output::<T>)
     }
 
-    fn generated<T: JsonSchema>(settings: SchemaSettings) -> Value {
-        // Without `$ref` every provider can read the schema as it is; only recursive types keep theirs.
-        let generator = settings.with(|s| s.inline_subschemas = true).into_generator();
-        let mut raw = generator.into_root_schema_for::<T>().to_value();
-        if let Some(root) = raw.as_object_mut() {
-            // The dialect is the same everywhere and the Rust name of the struct helps no reader.
-            root.shift_remove("$schema");
-            root.shift_remove("title");
-            root.entry("properties").or_insert_with(|| Value::Object(Map::new()));
-        }
-        drop_noise(&mut raw);
-        raw
+    /// The same schema, whose announced text somebody has written down: [`Schema::announced`] for an input,
+    /// [`Schema::beside_content`] for an output. A server that only lists its tools then makes none of them.
+    #[must_use]
+    pub(crate) fn written(self, text: &'static str) -> Self {
+        Self(Arc::new(Inner {
+            raw: self.0.raw.clone(),
+            text: Some(text),
+            ..Inner::new(self.0.make)
+        }))
     }
 
     /// A schema from elsewhere (an MCP server, a manifest). It must be a valid object schema.
@@ -91,24 +86,23 @@ impl Schema {
         }
     }
 
+    fn made_by(make: fn() -> Value) -> Self {
+        Self(Arc::new(Inner::new(make)))
+    }
+
     fn from_raw(raw: Value) -> Self {
-        Self(Arc::new(Inner {
-            raw,
-            published: OnceLock::new(),
-            announced: OnceLock::new(),
-            beside: OnceLock::new(),
-            validator: OnceLock::new(),
-        }))
+        let inner = Inner::new(|| Value::Null);
+        Self(Arc::new(Inner { raw: OnceLock::from(raw), ..inner }))
     }
 
     /// The schema as every surface shows it.
     pub fn as_value(&self) -> &Value {
-        self.0.published.get_or_init(|| published(&self.0.raw))
+        self.0.published.get_or_init(|| published(self.raw()))
     }
 
     /// The same to be shared with whoever announces it, which a server does before anything else.
     pub fn announced(&self) -> &Arc<Map<String, Value>> {
-        self.0.announced.get_or_init(|| match published(&self.0.raw) {
+        self.0.announced.get_or_init(|| match published(self.raw()) {
             Value::Object(schema) => Arc::new(schema),
             _ => Arc::default(),
         })
@@ -117,9 +111,9 @@ impl Schema {
     /// The schema of what is sent beside the content, without what [`Schema::without_content`] takes away.
     pub fn beside_content(&self) -> &Arc<Map<String, Value>> {
         self.0.beside.get_or_init(|| {
-            let Value::Object(mut schema) = published(&self.0.raw) else { return Arc::default() };
+            let Value::Object(mut schema) = published(self.raw()) else { return Arc::default() };
             if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-                for repeated in repeated(&self.0.raw) {
+                for repeated in repeated(self.raw()) {
                     properties.shift_remove(repeated);
                 }
             }
@@ -127,10 +121,20 @@ impl Schema {
         })
     }
 
+    /// [`Schema::announced`] as JSON.
+    pub fn announced_text(&self) -> Cow<'static, str> {
+        self.0.text.map_or_else(|| as_text(self.announced()), Cow::Borrowed)
+    }
+
+    /// [`Schema::beside_content`] as JSON.
+    pub fn beside_content_text(&self) -> Cow<'static, str> {
+        self.0.text.map_or_else(|| as_text(self.beside_content()), Cow::Borrowed)
+    }
+
     /// Takes away the properties of a value that only repeat what the content says.
     pub fn without_content(&self, value: &mut Value) {
         if let Some(object) = value.as_object_mut() {
-            for repeated in repeated(&self.0.raw) {
+            for repeated in repeated(self.raw()) {
                 object.shift_remove(repeated);
             }
         }
@@ -138,7 +142,7 @@ impl Schema {
 
     /// The schema with the names that only the repair stage reads.
     pub(crate) fn raw(&self) -> &Value {
-        &self.0.raw
+        self.0.raw.get_or_init(self.0.make)
     }
 
     /// The properties of the root object, in the order they were written.
@@ -149,12 +153,12 @@ impl Schema {
 
     /// Whether the root object has a property of this name.
     pub fn has_property(&self, name: &str) -> bool {
-        self.0.raw.get("properties").is_some_and(|all| all.get(name).is_some())
+        self.raw().get("properties").is_some_and(|all| all.get(name).is_some())
     }
 
     /// What a property of the root object may also be called.
     pub fn aliases(&self, property: &str) -> impl Iterator<Item = &str> {
-        let schema = self.0.raw.get("properties").and_then(|all| all.get(property));
+        let schema = self.raw().get("properties").and_then(|all| all.get(property));
         let names = schema.and_then(|schema| schema.get(ALIASES)).and_then(Value::as_array);
         names.into_iter().flatten().filter_map(Value::as_str)
     }
@@ -167,7 +171,7 @@ impl Schema {
 
     /// Everything that is wrong with a value, one line each with the field's path; empty when it fits.
     pub fn violations(&self, value: &Value) -> Vec<String> {
-        if quick::look(&self.0.raw, value) == quick::Look::Fits {
+        if quick::look(self.raw(), value) == quick::Look::Fits {
             return Vec::new();
         }
         match self.validator() {
@@ -179,7 +183,7 @@ impl Schema {
 
     fn validator(&self) -> Result<&Validator, &str> {
         let built = self.0.validator.get_or_init(|| {
-            jsonschema::draft202012::new(&self.0.raw).map_err(|error| error.to_string())
+            jsonschema::draft202012::new(self.raw()).map_err(|error| error.to_string())
         });
         built.as_ref().map_err(String::as_str)
     }
@@ -195,6 +199,49 @@ impl Serialize for Schema {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.as_value().serialize(serializer)
     }
+}
+
+impl Inner {
+    fn new(make: fn() -> Value) -> Self {
+        Self {
+            make,
+            raw: OnceLock::new(),
+            text: None,
+            published: OnceLock::new(),
+            announced: OnceLock::new(),
+            beside: OnceLock::new(),
+            validator: OnceLock::new(),
+        }
+    }
+}
+
+fn as_text(schema: &Map<String, Value>) -> Cow<'static, str> {
+    // Keys that are no text are all that cannot be written.
+    serde_json::to_string(schema).unwrap_or_default().into()
+}
+
+fn generated<T: JsonSchema>(settings: SchemaSettings) -> Value {
+    // Without `$ref` every provider can read the schema as it is; only recursive types keep theirs.
+    let generator = settings.with(|s| s.inline_subschemas = true).into_generator();
+    let mut raw = generator.into_root_schema_for::<T>().to_value();
+    if let Some(root) = raw.as_object_mut() {
+        // The dialect is the same everywhere and the Rust name of the struct helps no reader.
+        root.shift_remove("$schema");
+        root.shift_remove("title");
+        root.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+    }
+    drop_noise(&mut raw);
+    raw
+}
+
+fn generated_output<T: JsonSchema>() -> Value {
+    let mut raw = generated::<T>(SchemaSettings::draft2020_12().for_serialize());
+    let repeated: Vec<String> = repeated(&raw).map(str::to_owned).collect();
+    if let Some(required) = raw.get_mut("required").and_then(Value::as_array_mut) {
+        // They may be left out, so nobody may rely on them.
+        required.retain(|name| !repeated.iter().any(|repeated| name == repeated));
+    }
+    raw
 }
 
 /// The properties that are marked as repeating the content.

@@ -209,18 +209,47 @@ pub struct Parts {
 /// A tool written as a function. `#[tool]` puts one beside the function as `pub static TOOL`.
 pub struct StaticTool {
     parts: Parts,
+    written: OnceLock<Written>,
     spec: OnceLock<ToolSpec>,
+}
+
+/// The schemas of a tool as they are announced, written down beforehand.
+#[derive(Clone, Copy)]
+struct Written {
+    input: &'static str,
+    output: Option<&'static str>,
 }
 
 impl StaticTool {
     /// Wraps the parts; builds nothing.
     pub const fn new(parts: Parts) -> Self {
-        Self { parts, spec: OnceLock::new() }
+        Self { parts, written: OnceLock::new(), spec: OnceLock::new() }
+    }
+
+    /// Says beforehand what its schemas look like when they are announced (input as `announced_text`, output as
+    /// `beside_content_text`), so that who only lists tools need not make them. It is yours to hold these true by a test.
+    pub fn write_down(&self, input: &'static str, output: Option<&'static str>) {
+        // Whoever looked at it before has the same text, made by itself.
+        let _ = self.written.set(Written { input, output });
+    }
+
+    fn schemas(&self) -> (Schema, Option<Schema>) {
+        let (input, output) = (self.parts.schemas)();
+        match self.written.get() {
+            None => (input, output),
+            Some(written) => (
+                input.written(written.input),
+                output.map(|output| match written.output {
+                    Some(text) => output.written(text),
+                    None => output,
+                }),
+            ),
+        }
     }
 
     fn build_spec(&self) -> ToolSpec {
         let parts = &self.parts;
-        let (input, output) = (parts.schemas)();
+        let (input, output) = self.schemas();
         let needs = parts.needs.to_vec();
         let implied = effect_of(&needs);
         ToolSpec {

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_core::{Context, ErrorKind, Gate, Schema, ToolError};
+use haft_core::{Context, ErrorKind, Gate, Schema, ToolError, ToolSpec};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -96,7 +96,18 @@ struct Listed {
     changes: u64,
     /// Descriptions may speak of the date.
     at: Instant,
-    tools: Arc<Vec<Tool>>,
+    tools: Arc<[ToolSpec]>,
+}
+
+/// Where the tools go instead of into a result, for a surface that writes them itself.
+#[derive(Clone, Default)]
+pub(crate) struct Listing(Arc<OnceLock<(Arc<[ToolSpec]>, bool)>>);
+
+impl Listing {
+    /// The tools, and whether the client is sent typed data.
+    pub(crate) fn get(&self) -> Option<&(Arc<[ToolSpec]>, bool)> {
+        self.0.get()
+    }
 }
 
 impl Listed {
@@ -221,15 +232,13 @@ impl Connection {
         gate.registry().get(tool).await?.spec().output.clone()
     }
 
-    async fn tools(&self, gate: &Gate, is_structured: bool) -> Arc<Vec<Tool>> {
+    async fn tools(&self, gate: &Gate) -> Arc<[ToolSpec]> {
         let registry = gate.registry();
         let changes = *registry.subscribe().borrow();
         if let Some(listed) = self.listed().as_ref().filter(|listed| listed.is_fresh(changes)) {
             return listed.tools.clone();
         }
-        let shown = self.caller.tools(gate).await;
-        let tools =
-            Arc::new(shown.iter().map(|spec| definition::tool(spec, is_structured)).collect());
+        let tools: Arc<[ToolSpec]> = self.caller.tools(gate).await.into();
         *self.listed() = Some(Listed { changes, at: Instant::now(), tools: Arc::clone(&tools) });
         tools
     }
@@ -314,8 +323,16 @@ impl ServerHandler for Connection {
     ) -> Result<ListToolsResult, ErrorData> {
         Box::pin(async move {
             let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
-            let tools = self.tools(&gate, self.is_structured(&context)).await;
-            Ok(ListToolsResult::with_all_items(tools.to_vec()))
+            let is_structured = self.is_structured(&context);
+            let tools = self.tools(&gate).await;
+            let shown = match context.extensions.get::<Listing>() {
+                Some(listing) => {
+                    let _ = listing.0.set((tools, is_structured));
+                    Vec::new()
+                }
+                None => tools.iter().map(|spec| definition::tool(spec, is_structured)).collect(),
+            };
+            Ok(ListToolsResult::with_all_items(shown))
         })
         .await
     }

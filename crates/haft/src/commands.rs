@@ -48,7 +48,6 @@ pub(crate) fn run(
     if word == Some("mcp") {
         // Apart from the others: a server has a runtime of its own.
         let registry = catalogue()?;
-        mcp::prepare(&registry);
         let matches = parse(root(options).subcommand(mcp::command()), arguments)?;
         return mcp::run(environment, terminal, registry, &matches);
     }

@@ -31,11 +31,12 @@ pub(crate) enum Page {
     Config,
     ConfigSchema,
     OutcomeSchema,
+    ToolSchemas,
 }
 
 impl Page {
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Cli, Self::Config, Self::ConfigSchema, Self::OutcomeSchema];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Cli, Self::Config, Self::ConfigSchema, Self::OutcomeSchema, Self::ToolSchemas];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -43,6 +44,7 @@ impl Page {
             Self::Config => "config",
             Self::ConfigSchema => "config-schema",
             Self::OutcomeSchema => "outcome-schema",
+            Self::ToolSchemas => "tool-schemas",
         }
     }
 
@@ -52,6 +54,9 @@ impl Page {
             Self::Config => "the keys of config files",
             Self::ConfigSchema => "the JSON Schema of config files, for editors",
             Self::OutcomeSchema => "the JSON Schema of what --json prints",
+            Self::ToolSchemas => {
+                "the JSON Schemas of the tools, one tool a line: name, input, output"
+            }
         }
     }
 
@@ -62,6 +67,7 @@ impl Page {
             Self::Config => config::page(),
             Self::ConfigSchema => schemas::config(),
             Self::OutcomeSchema => schemas::outcome(),
+            Self::ToolSchemas => schemas::tools(),
         }
     }
 }

@@ -37,7 +37,10 @@ use super::{
     relay::Relay,
     watch::Watch,
 };
-use crate::{connection::Connection, result};
+use crate::{
+    connection::{Connection, Listing},
+    result,
+};
 
 /// Calls that run at once; further ones wait in line.
 const MOST_RUNNING: u32 = 256;
@@ -50,7 +53,8 @@ pub(super) const LAST_WAIT: Duration = Duration::from_secs(10);
 /// How long called-off work may take to be gone.
 const GRACE: Duration = Duration::from_secs(2);
 
-type Work = Pin<Box<dyn Future<Output = Result<ServerResult, ErrorData>> + Send>>;
+/// Ends with the line that answers.
+type Work = Pin<Box<dyn Future<Output = Vec<u8>> + Send>>;
 
 /// One conversation over one pipe.
 pub(super) struct Line {
@@ -236,7 +240,9 @@ impl Line {
             self.inflight.leave(&id);
             return self.refuse(Some(&id), &busy());
         }
-        self.keep_watch();
+        if matches!(request, ClientRequest::CallToolRequest(_)) {
+            self.keep_watch();
+        }
         *locked(&self.current) = Some(id.clone());
         let mut context = RequestContext::new(id.clone(), peer.clone());
         context.ct = token;
@@ -244,7 +250,7 @@ impl Line {
         context.extensions = std::mem::take(request.extensions_mut());
         let connection = self.connection.clone();
         let own = id.clone();
-        let work: Work = Box::pin(async move { connection.handle_request(request, context).await });
+        let work: Work = Box::pin(answer(connection, request, context));
         self.make(id, work);
         // Another thread may lead by now, with a call of its own.
         locked(&self.current).take_if(|current| *current == own);
@@ -256,9 +262,9 @@ impl Line {
             return self.line_up(id, work);
         };
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(result) => {
+            Poll::Ready(answer) => {
                 if self.inflight.leave(&id) {
-                    self.reply(&message::answer(&id, result));
+                    self.reply(&answer);
                 }
             }
             Poll::Pending => {
@@ -280,9 +286,9 @@ impl Line {
         });
     }
 
-    fn answer_later(&self, id: &RequestId, result: Result<ServerResult, ErrorData>) {
+    fn answer_later(&self, id: &RequestId, answer: Vec<u8>) {
         if self.inflight.leave(id) {
-            self.outbox.send(message::answer(id, result));
+            self.outbox.send(answer);
         }
     }
 
@@ -304,7 +310,7 @@ impl Line {
             let line = self.clone();
             self.runtime.spawn(async move {
                 tokio::time::sleep(DEFAULT_DEADLINE + GRACE).await;
-                line.answer_later(&stuck, Ok(left_behind()));
+                line.answer_later(&stuck, message::answer(&stuck, Ok(left_behind())));
             });
         }
         let _ = self.have_led(leader);
@@ -336,9 +342,9 @@ impl Owed {
         Self { line: line.clone(), id, is_paid: false }
     }
 
-    fn pay(mut self, result: Result<ServerResult, ErrorData>) {
+    fn pay(mut self, answer: Vec<u8>) {
         self.is_paid = true;
-        self.line.answer_later(&self.id, result);
+        self.line.answer_later(&self.id, answer);
     }
 }
 
@@ -346,8 +352,28 @@ impl Drop for Owed {
     fn drop(&mut self) {
         if !self.is_paid {
             let error = ErrorData::internal_error("the call broke off", None);
-            self.line.answer_later(&self.id, Err(error));
+            self.line.answer_later(&self.id, message::error(Some(&self.id), &error));
         }
+    }
+}
+
+async fn answer(
+    connection: Arc<Connection>,
+    request: ClientRequest,
+    mut context: RequestContext<RoleServer>,
+) -> Vec<u8> {
+    let id = context.id.clone();
+    if !matches!(request, ClientRequest::ListToolsRequest(_)) {
+        return message::answer(&id, connection.handle_request(request, context).await);
+    }
+    let listing = Listing::default();
+    context.extensions.insert(listing.clone());
+    let result = connection.handle_request(request, context).await;
+    match (&result, listing.get()) {
+        (Ok(ServerResult::ListToolsResult(result)), Some((tools, structured))) => {
+            message::listing(&id, result, tools, *structured)
+        }
+        _ => message::answer(&id, result),
     }
 }
 

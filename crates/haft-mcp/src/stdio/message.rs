@@ -2,14 +2,16 @@
 
 use std::borrow::Cow;
 
+use haft_core::ToolSpec;
 use rmcp::{
     ErrorData,
-    model::{CallToolResult, RequestId, ServerResult},
+    model::{CallToolResult, ListToolsResult, RequestId, ServerResult},
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::escape;
+use crate::definition;
 
 /// The outer parts of a message.
 #[derive(Deserialize)]
@@ -66,6 +68,27 @@ pub(super) fn answer(id: &RequestId, result: Result<ServerResult, ErrorData>) ->
         Ok(result) => line(&Answer { jsonrpc: "2.0", id, result }),
         Err(error) => self::error(Some(id), &error),
     }
+}
+
+/// A line that answers a request for the tools: what rmcp has made of everything else, which ends with the list, and the list.
+pub(super) fn listing(
+    id: &RequestId,
+    result: &ListToolsResult,
+    tools: &[ToolSpec],
+    structured: bool,
+) -> Vec<u8> {
+    let mut line = line(&Answer { jsonrpc: "2.0", id, result });
+    debug_assert!(line.ends_with(b"\"tools\":[]}}\n"));
+    line.truncate(line.len().saturating_sub(b"]}}\n".len()));
+    line.reserve(64 << 10);
+    for (number, spec) in tools.iter().enumerate() {
+        if number > 0 {
+            line.push(b',');
+        }
+        definition::put(&mut line, spec, structured);
+    }
+    line.extend_from_slice(b"]}}\n");
+    line
 }
 
 /// The same line as serde would write, several times as fast: the text of a result is most of it, and is escaped by
@@ -148,10 +171,34 @@ pub(super) fn line(message: &impl Serialize) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use haft_core::{Power, Schema};
     use rmcp::model::{ContentBlock, MetaObject, NumberOrString};
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_list_is_written_as_serde_writes_it() {
+        let schema = |name: &str| {
+            let properties = json!({ name: {"type": "string", "description": "a \"b\"\n"} });
+            let schema = json!({"type": "object", "properties": properties, "required": [name]});
+            Schema::from_value(schema).expect("a schema")
+        };
+        let spec = |name: &str| ToolSpec::declared("a test", name, "Says \"x\"\u{1}", schema("in"));
+        let mut full = spec("one").needs([Power::Shell]);
+        full.output = Some(schema("out"));
+        let specs = [full, spec("two")];
+        for (structured, count) in [(true, 2), (false, 2), (true, 1), (true, 0)] {
+            let specs = &specs[..count];
+            let mut result = ListToolsResult::with_all_items(Vec::new());
+            result.ttl_ms = Some(5);
+            let line = listing(&NumberOrString::Number(7), &result, specs, structured);
+            result.tools = specs.iter().map(|spec| definition::tool(spec, structured)).collect();
+            let usual =
+                super::line(&Answer { jsonrpc: "2.0", id: &NumberOrString::Number(7), result });
+            assert_eq!(String::from_utf8(line), String::from_utf8(usual));
+        }
+    }
 
     /// As serde writes it.
     fn usual(id: &RequestId, result: &CallToolResult) -> String {

@@ -5,11 +5,10 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
-    thread,
 };
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use haft_core::{CancellationToken, Gate, Registry, ToolError, files::Disk, policy::Profiles};
+use haft_core::{CancellationToken, Gate, Registry, ToolError, files::Disk};
 use haft_exec::Programs;
 use haft_mcp::{Http, HttpError, Server, Structured};
 use tokio::{
@@ -84,27 +83,6 @@ pub(super) fn command() -> Command {
                 .value_parser(["auto", "always", "never"])
                 .help("Send typed data besides the text; auto: not to clients that then drop the text"),
         )
-}
-
-/// Makes the schemas of the usual tools on another thread. They are most of what a client waits for when it asks for the
-/// tools, and it asks a millisecond after the start.
-pub(super) fn prepare(registry: &Registry) {
-    let registry = registry.clone();
-    // Without a thread they are made when they are asked for.
-    let _ = thread::Builder::new().name("haft-prepare".to_owned()).spawn(move || {
-        let profiles = Profiles::default();
-        let usual = |name: &String| profiles.get(PROFILE).is_ok_and(|it| it.includes(name));
-        // From the end: whoever lists them begins at the front, and makes those that are not made yet.
-        for name in registry.names().into_iter().rev().filter(usual) {
-            if let Some(tool) = registry.ready(&name) {
-                let spec = tool.spec();
-                spec.input.announced();
-                if let Some(output) = &spec.output {
-                    output.beside_content();
-                }
-            }
-        }
-    });
 }
 
 /// `haft mcp`

@@ -1,6 +1,6 @@
-//! JSON Schemas for others to check what they write or read: config files, and what `--json` prints.
+//! JSON Schemas for others to check what they write or read: config files, what `--json` prints, and the tools.
 
-use haft_core::{Mode, Outcome, Schema};
+use haft_core::{Mode, Outcome, Schema, Tool as _};
 use serde_json::{Map, Value, json};
 
 use crate::config::keys::{Key, Names, ROOT, Sort, Table};
@@ -23,6 +23,18 @@ pub(super) fn outcome() -> String {
     let mut schema = json!({ "$schema": DIALECT, "title": "haft outcome" });
     extend(&mut schema, Schema::of_output::<Outcome>().as_value().clone());
     pretty(&schema)
+}
+
+/// Of the tools as they are announced, one tool a line. Made from their types, whatever was written down before.
+pub(super) fn tools() -> String {
+    let line = |tool: &haft_core::StaticTool| {
+        let spec = tool.spec();
+        let announced = |schema: &Map<String, Value>| Value::Object(schema.clone()).to_string();
+        let output = spec.output.as_ref().map(|output| announced(output.beside_content()));
+        let parts = [Some(spec.name.to_string()), Some(announced(spec.input.announced())), output];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("\t") + "\n"
+    };
+    haft_tools::all().map(line).collect()
 }
 
 fn extend(schema: &mut Value, with: Value) {
