@@ -1,14 +1,20 @@
 //! The command line of haft: arguments, files, environment and terminal, wired to the gate. What a call does is in the
 //! crates below; nothing here knows any tool.
 
+#![cfg_attr(not(test), no_main)]
+
 mod bench;
 mod calls;
 mod commands;
 mod config;
+#[cfg(not(test))]
+mod entry;
 mod environment;
 mod globals;
 mod init;
 mod manual;
+#[cfg(all(not(test), target_env = "gnu"))]
+mod maths;
 mod memory;
 mod progress;
 mod prompt;
@@ -31,7 +37,8 @@ use crate::{
 
 const VERSION: &str = concat!("haft ", env!("CARGO_PKG_VERSION"), "\n");
 
-fn main() -> ExitCode {
+#[cfg_attr(test, expect(dead_code, reason = "the tests have a beginning of their own"))]
+fn run() -> ExitCode {
     let arguments = environment::arguments();
     // Answered before anything is read or built: scripts ask this to see whether haft is there.
     if arguments.first().is_some_and(|first| first == "--version" || first == "-V") {
