@@ -11,8 +11,8 @@ use similar::{DiffOp, DiffTag, TextDiff, group_diff_ops};
 const AROUND: usize = 3;
 
 /// After this long the search for a short difference ends and what is left counts as replaced. Only texts of more than
-/// 50,000 lines with little in common come near it.
-const LONGEST_SEARCH: Duration = Duration::from_millis(300);
+/// 50,000 lines with little in common come near it; and tests, which are slower and run beside others.
+const LONGEST_SEARCH: Duration = Duration::from_millis(if cfg!(test) { 5_000 } else { 300 });
 
 /// A line of a shortened diff has at most so many characters.
 const LONGEST_LINE: usize = 500;
