@@ -23,6 +23,8 @@ use crate::value::{Cell, Row, Value};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// How long of that is waited for on a thread that others may need.
 const QUICK: Duration = Duration::from_millis(20);
+/// About a hundred pages, twenty calls; reading them again takes 0.2 ms, and putting them into the file two waits for the disk.
+const LONGEST_LOG: u64 = 400 << 10;
 /// Enough for every statement of this crate.
 const STATEMENTS: usize = 48;
 
@@ -70,6 +72,21 @@ impl Sqlite {
 
     pub(crate) fn faults(&self) -> Faults<'_> {
         Faults(&self.path)
+    }
+}
+
+impl Drop for Sqlite {
+    /// Whoever opens the store alone reads all that is not in the file yet, so it must not become much, and nobody else may
+    /// ever be there long enough to see to it: a person who only types commands has one process after the other.
+    fn drop(&mut self) {
+        let slot = self.connection.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(connection) = slot.take()
+            && log_size(&self.path) > LONGEST_LOG
+        {
+            // As far as it goes without waiting for anybody. The next one tries again.
+            let _ = connection.busy_timeout(Duration::ZERO);
+            let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+        }
     }
 }
 
@@ -203,6 +220,13 @@ fn cell(value: ValueRef<'_>) -> Cell {
 fn is_busy(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// What was written and is not in the file itself yet.
+fn log_size(path: &Path) -> u64 {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    fs::metadata(log).map_or(0, |log| log.len())
 }
 
 fn identity(path: &Path) -> Option<(u64, u64)> {

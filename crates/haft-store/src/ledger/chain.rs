@@ -1,7 +1,7 @@
 //! The chain: each entry's hash is made from the hash before it and the exact bytes of the entry, so that nothing can be
 //! changed, taken out or moved without every later hash telling.
 
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
 use haft_core::{LedgerEntry, ToolError};
 use serde_json::Value as Json;
@@ -18,6 +18,9 @@ const ADD: &str = "INSERT INTO ledger (seq, call_id, session, tool, began_ms, ac
                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 const MOVE_HEAD: &str = "UPDATE chain SET seq = $1, hash = $2 WHERE id = 1";
 
+/// What an entry takes that says what most do.
+const USUAL: usize = 1024;
+
 /// An entry as it is kept: its text, and beside it what is searched for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
@@ -26,22 +29,23 @@ pub(super) struct Line {
     pub(super) session: String,
     pub(super) tool: String,
     pub(super) began_ms: u64,
-    pub(super) action: Option<String>,
-    pub(super) error: Option<String>,
+    pub(super) action: Option<Cow<'static, str>>,
+    pub(super) error: Option<Cow<'static, str>>,
 }
 
 impl Line {
     pub(super) fn of(entry: &LedgerEntry) -> Result<Self, ToolError> {
-        let json = serde_json::to_string(entry)
+        let mut json = Vec::with_capacity(USUAL);
+        serde_json::to_writer(&mut json, entry)
             .map_err(|error| ToolError::internal(format!("a ledger entry is no JSON: {error}")))?;
         Ok(Self {
-            json,
+            json: String::from_utf8(json).expect("JSON is text"),
             call_id: searchable(&entry.call_id),
             session: searchable(&entry.session),
             tool: searchable(&entry.tool),
             began_ms: entry.began_ms.min(i64::MAX as u64),
-            action: entry.decision.as_ref().map(|decision| decision.action.name().to_owned()),
-            error: entry.error.map(|error| error.name().to_owned()),
+            action: entry.decision.as_ref().map(|decision| decision.action.name().into()),
+            error: entry.error.map(|error| error.name().into()),
         })
     }
 
@@ -56,8 +60,11 @@ impl Line {
             session: text("session")?,
             tool: text("tool")?,
             began_ms: entry.get("began_ms")?.as_u64()?.min(i64::MAX as u64),
-            action: entry.pointer("/decision/action").and_then(Json::as_str).map(searchable),
-            error: text("error"),
+            action: entry
+                .pointer("/decision/action")
+                .and_then(Json::as_str)
+                .map(|it| searchable(it).into()),
+            error: text("error").map(Cow::Owned),
         })
     }
 }

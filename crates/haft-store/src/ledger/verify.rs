@@ -1,6 +1,8 @@
 //! Goes along the whole chain and says where it is broken. Whoever can write the store could make a new chain from an entry
 //! on; that is noticed by those who kept an [`Anchor`] of before.
 
+use std::borrow::Cow;
+
 use haft_core::ToolError;
 use serde::Serialize;
 
@@ -125,7 +127,7 @@ impl<'a> Walk<'a> {
             return self.fault(seq, "its text is no entry".to_owned());
         };
         let is_text = |column, expected: &str| row.text(column).is_ok_and(|it| it == expected);
-        let is_maybe = |column, expected: &Option<String>| {
+        let is_maybe = |column, expected: &Option<Cow<'static, str>>| {
             row.maybe_text(column).is_ok_and(|it| it == expected.as_deref())
         };
         let columns = [

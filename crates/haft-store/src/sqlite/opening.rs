@@ -61,9 +61,15 @@ impl Sqlite {
         let (connection, returned) = (Mutex::new(Some(connection)), Condvar::new());
         let store = Arc::new(Self { path, identity, connection, returned });
         let mut held = store.hold()?;
+        // All in one go: each question by itself takes and gives back its own locks.
+        held.begin_reading()?;
         check_owner(&mut held)?;
         check_contents(&mut held)?;
-        migrate(&mut held, list)?;
+        let is_current = outstanding(&mut held, list)?.is_empty();
+        held.commit()?;
+        if !is_current {
+            migrate(&mut held, list)?;
+        }
         drop(held);
         Ok(Some(store))
     }
@@ -130,9 +136,6 @@ fn check_contents(held: &mut Held) -> Result<(), ToolError> {
 }
 
 fn migrate(held: &mut Held, list: &[Migration]) -> Result<(), ToolError> {
-    if outstanding(held, list)?.is_empty() {
-        return Ok(());
-    }
     held.begin()?;
     // Asked again: another process may have been faster.
     for step in outstanding(held, list)? {
