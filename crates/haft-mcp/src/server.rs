@@ -27,6 +27,7 @@ pub(crate) struct Shared {
     pub(crate) resources: Option<Arc<dyn Resources>>,
     pub(crate) prompts: Option<Arc<dyn Prompts>>,
     pub(crate) structured: Structured,
+    pub(crate) settled: Option<fn()>,
     pub(crate) seal: Seal,
     pub(crate) changes: tokio::sync::broadcast::Sender<String>,
 }
@@ -72,6 +73,7 @@ impl Server {
             resources: None,
             prompts: None,
             structured: Structured::default(),
+            settled: None,
             seal: Seal::new(),
             changes: tokio::sync::broadcast::Sender::new(64),
         })
@@ -164,6 +166,13 @@ impl ServerBuilder {
     #[must_use]
     pub fn structured(mut self, structured: Structured) -> Self {
         self.0.structured = structured;
+        self
+    }
+
+    /// Called once, when the client at a pipe has its list of tools: the start is over, and somebody may tidy up after it.
+    #[must_use]
+    pub fn settled(mut self, tidy_up: fn()) -> Self {
+        self.0.settled = Some(tidy_up);
         self
     }
 

@@ -11,6 +11,7 @@ use std::{
     fs, io,
     path::Path,
     sync::Arc,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -239,6 +240,8 @@ impl Bench<'_> {
         )?;
         let (mut server, mut echo) = (Pipe::haft(program, &folder)?, Pipe::echo()?);
         server.introduce()?;
+        // Idle is what it is when nobody asks for anything, not in the moment after an answer.
+        thread::sleep(Duration::from_millis(100));
         self.hold("haft mcp, when it has told its tools", server.memory(), megabytes(8));
         let read = json!({"name": "read", "arguments": {"path": "small.txt"}});
         self.quick(

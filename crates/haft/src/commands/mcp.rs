@@ -21,6 +21,7 @@ use crate::{
     config::Settings,
     environment::Environment,
     globals::Globals,
+    memory,
     stop::Stop,
     store::{self, Ending},
     terminal::{Label, Terminal},
@@ -116,6 +117,7 @@ pub(super) fn run(
         .profile(Some(profile))
         .agent(desk.globals.agent.clone())
         .structured(structured(matches))
+        .settled(memory::let_go_of_the_start)
         .workspace_files()
         .orientation();
     if !is_placed {
