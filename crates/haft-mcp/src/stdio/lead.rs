@@ -73,6 +73,7 @@ pub(super) struct Line {
     current: Mutex<Option<RequestId>>,
     watch: Arc<Watch>,
     is_watched: OnceLock<()>,
+    is_settled: OnceLock<()>,
     over: (Mutex<bool>, std::sync::Condvar),
 }
 
@@ -97,6 +98,7 @@ impl Line {
             current: Mutex::default(),
             watch: Arc::default(),
             is_watched: OnceLock::new(),
+            is_settled: OnceLock::new(),
             over: Default::default(),
         })
     }
@@ -170,8 +172,16 @@ impl Line {
     }
 
     fn flush(&self) {
-        let answers = std::mem::take(&mut *locked(&self.batch));
+        let mut answers = std::mem::take(&mut *locked(&self.batch));
         self.outbox.send_here(&answers);
+        if answers.capacity() <= 2 * BATCH {
+            // Growing it anew for every batch would copy each answer several times.
+            answers.clear();
+            let mut batch = locked(&self.batch);
+            if batch.is_empty() {
+                *batch = answers;
+            }
+        }
     }
 
     fn reply(&self, answer: &[u8]) {
@@ -199,7 +209,10 @@ impl Line {
                     Err(error) => self.refuse(Some(&id), &error),
                 },
                 (Some("tools/list"), Some(peer)) => match serde_json::from_slice(line) {
-                    Ok(ClientJsonRpcMessage::Request(list)) => self.call(id, list.request, peer),
+                    Ok(ClientJsonRpcMessage::Request(list)) => {
+                        self.call(id, list.request, peer);
+                        self.settle();
+                    }
                     _ => self.relay(line, Some(&id)),
                 },
                 _ => self.relay(line, Some(&id)),
@@ -290,6 +303,16 @@ impl Line {
         if self.inflight.leave(id) {
             self.outbox.send(answer);
         }
+    }
+
+    /// Once the client has its list of tools.
+    fn settle(&self) {
+        self.is_settled.get_or_init(|| {
+            if let Some(tidy_up) = self.connection.shared.settled {
+                self.flush();
+                self.runtime.spawn(async move { tidy_up() });
+            }
+        });
     }
 
     /// From the first call on somebody sees to it that none holds up the others.

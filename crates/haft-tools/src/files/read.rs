@@ -190,26 +190,22 @@ impl FileText {
 fn numbered(first: u64, window: &Window) -> String {
     let last = (first + window.count() as u64).saturating_sub(1);
     let width = last.to_string().len();
-    let mut body = String::with_capacity(window.joined().len() + window.count() * (width + 1));
-    // The digits of the number, right-aligned.
-    let mut number = " ".repeat(width).into_bytes();
+    let mut body = Vec::with_capacity(window.joined().len() + window.count() * (width + 2));
+    // A newline, the digits of the number, right-aligned, and a tab.
+    let mut head = [b"\n".as_slice(), &b" ".repeat(width), b"\t"].concat();
     for (value, line) in (first..).zip(window.lines()) {
         let mut rest = value;
-        for digit in number.iter_mut().rev() {
+        for digit in head[1..=width].iter_mut().rev() {
             *digit = b'0' + (rest % 10) as u8;
             rest /= 10;
             if rest == 0 {
                 break;
             }
         }
-        if !body.is_empty() {
-            body.push('\n');
-        }
-        body.push_str(std::str::from_utf8(&number).expect("digits and spaces"));
-        body.push('\t');
-        body.push_str(line);
+        body.extend_from_slice(if body.is_empty() { &head[1..] } else { &head });
+        body.extend_from_slice(line.as_bytes());
     }
-    body
+    String::from_utf8(body).expect("digits, spaces and texts")
 }
 
 /// Reads a file or directory.

@@ -1,6 +1,6 @@
 //! Whether there is anything to look at. Most texts hold no clue, and an automaton would take most of the time of a small
 //! call to find that out. Here sixteen places of a text are asked at a time whether two bytes begin a pattern, at one
-//! look-up each; only where one may is each place compared.
+//! look-up each; only the places where one may are compared.
 
 use super::{NAMES, OTHER_CLUES, SHAPES};
 
@@ -68,12 +68,16 @@ pub(super) fn are_in(text: &str) -> bool {
     let bytes = text.as_bytes();
     let mut at = 0;
     while let Some(window) = bytes.get(at..).and_then(<[u8]>::first_chunk::<{ STRIDE + 1 }>) {
-        let mut seen = 0;
+        let mut seen: u32 = 0;
         for place in 0..STRIDE {
-            seen |= PAIRS[usize::from(window[place])] >> (window[place + 1] % 32);
+            let is_pair = PAIRS[usize::from(window[place])] >> (window[place + 1] % 32) & 1;
+            seen |= is_pair << place;
         }
-        if seen & 1 != 0 && (at..at + STRIDE).any(|place| begins(bytes, place)) {
-            return true;
+        while seen != 0 {
+            if begins(bytes, at + seen.trailing_zeros() as usize) {
+                return true;
+            }
+            seen &= seen - 1;
         }
         at += STRIDE;
     }
