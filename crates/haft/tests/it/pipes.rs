@@ -50,6 +50,23 @@ fn a_reader_who_has_seen_enough_is_no_failure() {
 }
 
 #[test]
+fn a_closed_stream_is_nobodys_file() {
+    for closed in ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
+        let house = House::new();
+        let script = format!("exec \"$0\" \"$@\" {closed}");
+        let haft = house.haft(&["--approve", "all", "write", "a.txt", "words"]);
+        let mut shell = std::process::Command::new("sh");
+        shell.arg("-c").arg(script).arg(haft.get_program()).args(haft.get_args());
+        shell.current_dir(haft.get_current_dir().expect("a folder")).stdin(Stdio::null());
+        shell.envs(haft.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let status = shell.output().expect("a shell").status;
+        assert_eq!(status.code(), Some(0), "{closed}");
+        let written = std::fs::read_to_string(house.path("project/a.txt")).expect("written");
+        assert_eq!(written, "words", "{closed}");
+    }
+}
+
+#[test]
 fn a_full_disk_is_a_failure() {
     let full = File::options().write(true).open("/dev/full").expect("linux has it");
     let output = House::new().haft(&["hello", "Ada"]).stdout(full).output().expect("haft runs");
