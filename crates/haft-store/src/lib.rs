@@ -5,6 +5,7 @@
 
 mod address;
 mod clock;
+mod events;
 mod ledger;
 mod migrations;
 mod place;
@@ -18,6 +19,7 @@ mod waiting;
 
 pub use self::{
     address::Address,
+    events::{Announcement, Event, Events, Gap, News, Retention, Subscription},
     ledger::{
         Anchor, Answering, Fault, Filter, Recorded, StoreLedger, Verification, flush_everything,
     },

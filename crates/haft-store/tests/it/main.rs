@@ -2,5 +2,6 @@
 //! hands on.
 
 mod engines;
+mod events;
 mod outages;
 mod stores;
