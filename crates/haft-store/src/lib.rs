@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 mod address;
+mod approvals;
 mod clock;
 mod events;
 mod ledger;
@@ -11,6 +12,7 @@ mod migrations;
 mod place;
 mod postgres;
 mod rules;
+mod seal;
 mod sqlite;
 mod store;
 mod upkeep;
@@ -19,6 +21,7 @@ mod waiting;
 
 pub use self::{
     address::Address,
+    approvals::{Asker, Fate, Handover, Standing, Standings, StoreApprovals},
     events::{Announcement, Event, Events, Gap, News, Retention, Subscription},
     ledger::{
         Anchor, Answering, Fault, Filter, Recorded, StoreLedger, Verification, flush_everything,
