@@ -1,6 +1,7 @@
 //! The commands: every tool by its name, and the few that are about tools. A call builds the parser of one tool only;
 //! help, completions and the manual build them all.
 
+mod approvals;
 mod doctor;
 mod init;
 mod ledger;
@@ -62,6 +63,9 @@ pub(crate) fn run(
         Some("reference") => {
             bench.reference(&parse(root(options).subcommand(pages::command()), arguments)?)
         }
+        Some("approvals") => {
+            bench.approvals(&parse(root(options).subcommand(approvals::command()), arguments)?)
+        }
         Some("ledger") => {
             bench.ledger(&parse(root(options).subcommand(ledger::command()), arguments)?)
         }
@@ -118,7 +122,7 @@ impl<'a> Bench<'a> {
     fn tool(
         &self,
         tool: &dyn Tool,
-        options: [Arg; 9],
+        options: [Arg; 10],
         arguments: &[OsString],
     ) -> Result<ExitCode, Stop> {
         let spec = tool.spec();
@@ -148,7 +152,11 @@ impl<'a> Bench<'a> {
     ) -> Result<ExitCode, Stop> {
         self.warn(&settings);
         let request = request(globals, &settings, tool, input);
-        let prompt = Arc::new(self.prompt());
+        let mut prompt = self.prompt();
+        if settings.store.asks_elsewhere {
+            prompt = prompt.or_elsewhere();
+        }
+        let prompt = Arc::new(prompt);
         let gate = self.gate(settings, prompt.clone())?;
         if globals.run == Run::Dry {
             let explained = self.runtime.block_on(gate.explain(request))?;
@@ -394,7 +402,7 @@ fn with_program(arguments: &[OsString]) -> impl Iterator<Item = OsString> {
     std::iter::once(OsString::from("haft")).chain(arguments.iter().cloned())
 }
 
-fn root(options: [Arg; 9]) -> Command {
+fn root(options: [Arg; 10]) -> Command {
     Command::new("haft")
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)
@@ -446,11 +454,12 @@ fn bench_command() -> Command {
 }
 
 /// The commands that are no tools.
-fn own_commands() -> [Command; 12] {
+fn own_commands() -> [Command; 13] {
     [
         call_command(),
         listing::command(),
         policy::command(),
+        approvals::command(),
         mcp::command(),
         init::command(),
         ledger::command(),
