@@ -2,7 +2,9 @@
 //! hands on.
 
 mod approvals;
+mod cluster;
 mod engines;
 mod events;
 mod outages;
+mod restarts;
 mod stores;

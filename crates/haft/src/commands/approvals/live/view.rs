@@ -17,6 +17,8 @@ use crate::{
 };
 
 const SCOPES: [Scope; 3] = [Scope::Session, Scope::Project, Scope::User];
+/// So long nothing is marked after what was marked has gone: whoever is about to press a key means that one.
+const PAUSE_MS: i64 = 1_000;
 const KEYS: &str =
     "↑↓ choose   enter details   a approve   1-4 approve and remember   d deny   q quit";
 const DETAIL_KEYS: &str =
@@ -29,6 +31,8 @@ pub(super) struct View {
     foreign: usize,
     /// The id of the marked request.
     marked: Option<String>,
+    /// Since when nothing is marked, because what was marked has gone.
+    unmarked_ms: Option<i64>,
     page: Page,
     said: String,
     /// What was approved here and may have to run here.
@@ -65,13 +69,14 @@ impl View {
             standings: Vec::new(),
             foreign: 0,
             marked: None,
+            unmarked_ms: None,
             page: Page::List,
             said: String::new(),
             expected: Vec::new(),
         }
     }
 
-    /// What stands now. The mark stays where it is; when its request is gone, nothing is marked until somebody chooses.
+    /// What stands now. The mark stays where it is; when its request is gone, nothing is marked for a moment.
     pub(super) fn refresh(&mut self, found: Standings) {
         let was_empty = self.standings.is_empty();
         self.foreign = found.foreign;
@@ -88,6 +93,15 @@ impl View {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Marks the first one when nobody chooses another for a moment.
+    fn mark_again(&mut self, now: i64) {
+        if self.marked.is_some() || self.standings.is_empty() {
+            self.unmarked_ms = None;
+        } else if now.saturating_sub(*self.unmarked_ms.get_or_insert(now)) >= PAUSE_MS {
+            self.step(1);
         }
     }
 
@@ -244,6 +258,7 @@ impl View {
 
     /// The whole screen.
     pub(super) fn lines(&mut self, (width, height): (usize, usize), now: Timestamp) -> Vec<String> {
+        self.mark_again(now.as_millisecond());
         let mut lines = vec![self.toned(Tone::Strong, &self.heading())];
         let foot = self.foot();
         if !matches!(self.page, Page::Details(_)) {
