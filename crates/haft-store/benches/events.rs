@@ -41,9 +41,9 @@ fn measure(runtime: &Runtime) -> Outcome<()> {
     stores.extend(postgres().map(|url| ("postgres", url)));
     for (name, address) in &stores {
         for (when, pause) in
-            [("busy", 2), ("after 3 s of quiet", 3_000), ("after 40 s of quiet", 40_000)]
+            [("busy", 2), ("after 3 s of quiet", 3_000), ("after 31 s of quiet", 31_000)]
         {
-            let count = if pause > 1_000 { 6 } else { EVENTS };
+            let count = if pause > 1_000 { 5 } else { EVENTS };
             let mut late = lateness(runtime, address, count, Duration::from_millis(pause))?;
             late.sort_unstable();
             let (median, worst) = (late[late.len() / 2], late[late.len() - 1]);

@@ -175,7 +175,13 @@ async fn wait(
             () = flight.cancel.token.cancelled() => {
                 return settle(gate, flight, request, ApprovalState::Cancelled, None).await;
             }
-            record = &mut settled => return record,
+            record = &mut settled => {
+                if let Ok(record) = &record {
+                    let (id, state) = (request.id.clone(), record.state);
+                    send(gate, flight, || Happening::ApprovalDecided { id, state });
+                }
+                return record;
+            }
             () = &mut lapse => return settle(gate, flight, request, ApprovalState::Expired, None).await,
             Some(answer) = asking.join_next() => match answer {
                 Ok(Some(verdict)) => {

@@ -16,8 +16,10 @@ pub(super) const ADD: &str = "INSERT INTO approvals \
     VALUES ($1, $2, 'pending', $3, $4, $5, $6, $7, $8)";
 const ONE: &str = "SELECT id, workspace, state, created_ms, expires_ms, request, verdict, decided_by, asker, lease_ms, \
     taken_by, taken_ms FROM approvals WHERE id = $1";
+/// With how the call ended, if it is in the ledger: nothing, an empty text, or the kind of its error.
 const ALL: &str = "SELECT id, workspace, state, created_ms, expires_ms, request, verdict, decided_by, asker, lease_ms, \
-    taken_by, taken_ms FROM approvals ORDER BY created_ms DESC, id DESC LIMIT $1";
+    taken_by, taken_ms, (SELECT coalesce(error, '') FROM ledger WHERE ledger.call_id = approvals.call_id \
+    ORDER BY seq DESC LIMIT 1) FROM approvals ORDER BY created_ms DESC, id DESC LIMIT $1";
 pub(super) const SETTLE: &str = "UPDATE approvals SET state = $1, verdict = $2, decided_by = $3 \
     WHERE id = $4 AND state = 'pending'";
 pub(super) const RENEW: &str =
@@ -26,8 +28,6 @@ pub(super) const RENEW: &str =
 pub(super) const TAKE: &str = "UPDATE approvals SET taken_by = $1, taken_ms = $2 \
     WHERE id = $3 AND state = 'approved' AND taken_by IS NULL AND (asker = $4 OR lease_ms <= $5 OR lease_ms > $6)";
 pub(super) const FORGET: &str = "DELETE FROM approvals WHERE created_ms < $1 AND expires_ms < $2";
-pub(super) const ENDED: &str =
-    "SELECT error FROM ledger WHERE call_id = $1 ORDER BY seq DESC LIMIT 1";
 
 /// A row as it is, believed in nothing yet.
 pub(super) struct Closed {
@@ -93,10 +93,17 @@ pub(super) async fn one(store: &Store, id: &str) -> Result<Option<Closed>, ToolE
     rows.first().map(Closed::of).transpose()
 }
 
-/// The newest so many, oldest first.
-pub(super) async fn newest(store: &Store, most: u64) -> Result<Vec<Closed>, ToolError> {
+/// The newest so many, oldest first, with how their calls ended. None for a row that is no request at all.
+pub(super) async fn newest(
+    store: &Store,
+    most: u64,
+) -> Result<Vec<Option<(Closed, Option<String>)>>, ToolError> {
     let rows = store.query(ALL, &[Value::number(most)]).await?;
-    rows.iter().rev().map(Closed::of).collect()
+    let read = |row: &Row| {
+        let ended = row.maybe_text(12).ok()?.map(str::to_owned);
+        Some((Closed::of(row).ok()?, ended))
+    };
+    Ok(rows.iter().rev().map(read).collect())
 }
 
 impl Closed {

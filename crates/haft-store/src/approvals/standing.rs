@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use haft_core::{ApprovalRecord, ApprovalState, ErrorKind, ToolError};
+use haft_core::{ApprovalRecord, ApprovalState, ToolError};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -10,7 +10,6 @@ use super::{
     LEASE_MS, RENEWAL, StoreApprovals, heard_of,
     rows::{self, Kept},
 };
-use crate::{Store, value::Value};
 
 /// So many are looked at: the newest.
 const MOST: u64 = 1_000;
@@ -84,33 +83,32 @@ impl StoreApprovals {
         let envelope = self.envelope()?;
         let mut found = Standings::default();
         for row in rows {
-            match envelope.as_ref().map(|envelope| row.open(envelope)) {
-                Some(Ok(kept)) => found.standings.push(self.standing(&store, kept).await?),
-                _ => found.foreign += 1,
+            let opened = envelope.as_ref().zip(row).and_then(|(envelope, (row, ended))| {
+                row.open(envelope).ok().map(|kept| self.standing(kept, ended))
+            });
+            match opened {
+                Some(standing) => found.standings.push(standing),
+                None => found.foreign += 1,
             }
         }
         Ok(found)
     }
 
-    async fn standing(&self, store: &Store, kept: Kept) -> Result<Standing, ToolError> {
+    fn standing(&self, kept: Kept, ended: Option<String>) -> Standing {
         let now = self.now();
         let mut record = kept.record;
         // Nobody was left to say so.
         if record.state == ApprovalState::Pending && now >= record.request.expires_ms {
             record.state = ApprovalState::Expired;
         }
-        let fate = if record.taken_up {
-            let rows = store.query(rows::ENDED, &[Value::Text(&record.request.call_id)]).await?;
-            match rows.first() {
-                Some(row) => Fate::Ran(row.maybe_text(0)?.map(str::to_owned)),
-                None => Fate::Unknown,
-            }
-        } else {
-            Fate::NotRun
+        let fate = match (record.taken_up, ended) {
+            (false, _) => Fate::NotRun,
+            (true, Some(error)) => Fate::Ran(Some(error).filter(|error| !error.is_empty())),
+            (true, None) => Fate::Unknown,
         };
         let asker = asker(kept.lease_ms, now);
         let (workspace, taken_ms) = (kept.workspace.into(), kept.taken_ms);
-        Ok(Standing { record, workspace, asker, taken_ms, fate })
+        Standing { record, workspace, asker, taken_ms, fate }
     }
 
     /// Waits until an approved call is taken up by who asked for it, or until they are gone.
@@ -134,18 +132,6 @@ impl StoreApprovals {
             }
             let _ = tokio::time::timeout_at(Instant::now() + RENEWAL / 4, heard_of(&mut news, id))
                 .await;
-        }
-    }
-
-    /// Whether a request is one that this store knows.
-    ///
-    /// # Errors
-    /// `unavailable` when the store cannot be read.
-    pub async fn knows(&self, id: &str) -> Result<bool, ToolError> {
-        match self.kept(id).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
         }
     }
 }

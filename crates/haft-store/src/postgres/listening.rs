@@ -3,7 +3,7 @@
 
 use std::{future::poll_fn, pin::pin, time::Duration};
 
-use tokio::{runtime::Handle, task::JoinHandle, time::sleep};
+use tokio::{runtime::Handle, time::sleep};
 use tokio_postgres::{AsyncMessage, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -17,7 +17,7 @@ impl Postgres {
     /// Listens until nobody waits.
     pub(crate) fn listen(&self, post: Post) {
         if let (Ok(runtime), Ok(tls)) = (Handle::try_current(), opening::tls(&self.shown)) {
-            let _: JoinHandle<()> = runtime.spawn(keep_listening(self.config.clone(), tls, post));
+            runtime.spawn(keep_listening(self.config.clone(), tls, post));
         }
     }
 }

@@ -194,6 +194,29 @@ async fn an_asker_that_says_nothing_is_gone_after_a_while_and_its_call_is_free()
 }
 
 #[tokio::test]
+async fn an_asker_that_goes_between_the_yes_and_its_call_leaves_it_to_others() {
+    static NOW: AtomicU64 = AtomicU64::new(0);
+    let clock = || NOW.load(Ordering::SeqCst);
+    for store in each().await {
+        NOW.store(now_ms(), Ordering::SeqCst);
+        let (asker, person) =
+            (approvals(&store).by_clock(clock), approvals(&store).by_clock(clock));
+        asker.create(request("ask_1")).await.expect("kept");
+        person.settle("ask_1", ApprovalState::Approved, yes()).await.expect("first");
+        let waits = person.handed_over("ask_1");
+        let mut waits = std::pin::pin!(waits);
+        tokio::select! {
+            biased;
+            over = &mut waits => panic!("the asker may still come: {over:?}"),
+            () = tokio::time::sleep(Duration::from_millis(100)) => {}
+        }
+        NOW.fetch_add(7_000, Ordering::SeqCst);
+        assert_eq!(in_time(waits).await.expect("free"), Handover::Free);
+        assert!(person.take_up("ask_1").await.expect("free").taken_up);
+    }
+}
+
+#[tokio::test]
 async fn an_asker_that_waits_renews_its_lease() {
     static NOW: AtomicU64 = AtomicU64::new(0);
     let clock = || NOW.load(Ordering::SeqCst);
@@ -294,6 +317,7 @@ async fn a_request_or_a_decision_that_was_forged_counts_for_nothing() {
         "UPDATE approvals SET request = (SELECT request FROM approvals WHERE id = 'ask_2') WHERE id = 'ask_1'",
         "UPDATE approvals SET expires_ms = expires_ms + 9999999 WHERE id = 'ask_1'",
         "UPDATE approvals SET created_ms = created_ms + 1 WHERE id = 'ask_1'",
+        "UPDATE approvals SET lease_ms = -5 WHERE id = 'ask_1'",
         // A no that is made into a yes, with the envelope of the no.
         "UPDATE approvals SET state = 'approved' WHERE id = 'ask_3'",
         "UPDATE approvals SET state = 'approved', id = 'ask_1b' WHERE id = 'ask_1'",

@@ -3,6 +3,7 @@
 
 mod approvals;
 mod cluster;
+mod contention;
 mod engines;
 mod events;
 mod outages;
