@@ -277,7 +277,7 @@ impl Link {
         let asked = self.peer.send_cancellable_request(request, options).await.map_err(silent)?;
         let question = Question::new(&self.peer, asked.id.clone());
         let answer = asked.await_response().await.map_err(silent);
-        question.is_answered();
+        question.answered();
         let answer = answer?;
         let answer = match answer {
             ClientResult::ElicitResult(answer) => serde_json::to_value(answer),

@@ -19,7 +19,7 @@ impl Question {
         Self { peer: peer.clone(), id: Some(id) }
     }
 
-    pub(crate) fn is_answered(mut self) {
+    pub(crate) fn answered(mut self) {
         self.id = None;
     }
 }

@@ -78,7 +78,7 @@ fn a_yes_in_another_terminal_lets_the_call_run_where_it_was_asked_for() {
     assert!(shown.contains("why: mode `none` asks before: read a.txt"), "{shown}");
     assert!(!written(&house, "a.txt").exists());
     // The beginning of an id is enough.
-    let ran = house.run(&["approvals", "approve", &id[..20]]);
+    let ran = house.run(&["approvals", "approve", &id.chars().take(20).collect::<String>()]);
     assert_eq!(
         (ran.code, &*ran.out),
         (0, "approved: the process that asked runs the call"),
