@@ -309,6 +309,23 @@ async fn an_old_approval_is_not_taken_up() {
 }
 
 #[tokio::test]
+async fn requests_of_long_ago_go_when_new_ones_come() {
+    static NOW: AtomicU64 = AtomicU64::new(0);
+    let clock = || NOW.load(Ordering::SeqCst);
+    for store in each().await {
+        NOW.store(now_ms(), Ordering::SeqCst);
+        let asker = approvals(&store).by_clock(clock);
+        asker.create(request("ask_1")).await.expect("kept");
+        NOW.fetch_add(29 * 86_400_000, Ordering::SeqCst);
+        asker.create(request("ask_2")).await.expect("kept");
+        assert!(asker.get("ask_1").await.expect("read").is_some());
+        NOW.fetch_add(2 * 86_400_000, Ordering::SeqCst);
+        asker.create(request("ask_3")).await.expect("kept");
+        assert!(asker.get("ask_1").await.expect("read").is_none());
+    }
+}
+
+#[tokio::test]
 async fn a_request_or_a_decision_that_was_forged_counts_for_nothing() {
     for forged in [
         "UPDATE approvals SET state = 'approved' WHERE id = 'ask_1'",

@@ -240,6 +240,29 @@ async fn a_clock_that_was_set_back_changes_no_order() {
 }
 
 #[tokio::test]
+async fn those_who_wait_are_woken_and_do_not_have_to_look_for_themselves() {
+    for store in each().await {
+        let (here, there) = (events(&store), events(&store));
+        tell(&there, "a", 1).await;
+        let mut subscription = here.subscribe(0);
+        event(&mut subscription).await;
+        let began = Instant::now();
+        for number in 2..=41 {
+            let hears = event(&mut subscription);
+            let tells = async {
+                // Only once the other waits.
+                tokio::task::yield_now().await;
+                tell(&there, "a", number).await
+            };
+            let (heard, told) = tokio::join!(hears, tells);
+            assert_eq!(heard.seq, told);
+        }
+        // Who looks for themselves does so every second: that would be 40 of them. Woken, it takes a few milliseconds each.
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    }
+}
+
+#[tokio::test]
 async fn a_wait_that_is_dropped_loses_nothing() {
     for store in each().await {
         let (here, there) = (events(&store), events(&store));
