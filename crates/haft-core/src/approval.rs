@@ -260,6 +260,11 @@ pub trait Approvals: Send + Sync {
 
     /// Takes an approved call up to run it. Only once: the second time is a `conflict`.
     fn take_up<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>>;
+
+    /// Why a request is known to this process only, though it should be known to others.
+    fn trouble(&self, _id: &str) -> Option<String> {
+        None
+    }
 }
 
 /// Settled requests kept for those who ask late; pending ones are never dropped.
@@ -330,7 +335,7 @@ impl Approvals for MemoryApprovals {
     ) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
         let settled = self.change(id, |record| {
             if record.state != ApprovalState::Pending {
-                return Err(already(record));
+                return Err(already_settled(record));
             }
             record.state = state;
             record.verdict = verdict;
@@ -352,7 +357,7 @@ impl Approvals for MemoryApprovals {
     fn take_up<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
         let taken = self.change(id, |record| {
             if record.state != ApprovalState::Approved || record.taken_up {
-                return Err(already(record));
+                return Err(already_settled(record));
             }
             record.taken_up = true;
             Ok(())
@@ -375,12 +380,14 @@ fn forget_oldest_settled(records: &mut HashMap<String, watch::Sender<ApprovalRec
     }
 }
 
-pub(crate) fn no_such_request(id: &str) -> ToolError {
+/// The error for a request that is not kept, or not any more.
+pub fn no_such_request(id: &str) -> ToolError {
     ToolError::not_found(format!("there is no approval request `{id}`"))
         .hint("list the pending requests and use an id from there")
 }
 
-fn already(record: &ApprovalRecord) -> ToolError {
+/// The error for whoever comes second.
+pub fn already_settled(record: &ApprovalRecord) -> ToolError {
     let by = record
         .verdict
         .as_ref()

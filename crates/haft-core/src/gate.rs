@@ -126,6 +126,8 @@ pub(crate) struct Inner {
     handlers: Vec<Arc<dyn ApprovalHandler>>,
     /// Somebody outside this process, or outside the handlers, can settle requests.
     is_decided_elsewhere: bool,
+    /// What to do so that somebody is asked, for programs that can ask nobody.
+    asking_advice: Option<String>,
     saved_rules: Arc<dyn SavedRules>,
     outputs: Arc<dyn Outputs>,
     ledger: Arc<dyn Ledger>,

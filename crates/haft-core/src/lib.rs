@@ -47,7 +47,7 @@ pub use self::{
     },
     approval::{
         ApprovalHandler, ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Confirmation,
-        MemoryApprovals, Past, Preview, Suggestion, Verdict,
+        MemoryApprovals, Past, Preview, Suggestion, Verdict, already_settled, no_such_request,
     },
     blocking::{brief, lengthy},
     call::{Call, CallInfo, Context, Grants, Listener, Services},

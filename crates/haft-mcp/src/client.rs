@@ -15,12 +15,12 @@ use rmcp::{
         InputRequest, InputRequests, ListRootsRequest, LoggingLevel,
         LoggingMessageNotificationParam, RequestId, ServerRequest,
     },
-    service::{OriginatingRequestId, Peer},
+    service::{OriginatingRequestId, Peer, PeerRequestOptions},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::{http::sessions::Answer, rounds::Rounds, server::Server};
+use crate::{http::sessions::Answer, rounds::Rounds, server::Server, withdrawal::Question};
 
 /// Which way of asking the client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,9 +272,13 @@ impl Link {
         };
         // Over HTTP the question goes out where the answer to the request will; not every client opens a second stream.
         request.extensions_mut().insert(OriginatingRequestId(self.request.clone()));
-        let answer = self.peer.send_request(request).await.map_err(|error| {
-            ToolError::unavailable(format!("the client did not answer: {error}"))
-        })?;
+        let silent = |error| ToolError::unavailable(format!("the client did not answer: {error}"));
+        let options = PeerRequestOptions::no_options();
+        let asked = self.peer.send_cancellable_request(request, options).await.map_err(silent)?;
+        let question = Question::new(&self.peer, asked.id.clone());
+        let answer = asked.await_response().await.map_err(silent);
+        question.answered();
+        let answer = answer?;
         let answer = match answer {
             ClientResult::ElicitResult(answer) => serde_json::to_value(answer),
             ClientResult::CreateMessageResult(answer) => serde_json::to_value(answer),

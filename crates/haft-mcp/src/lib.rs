@@ -26,6 +26,7 @@ mod result;
 mod rounds;
 mod server;
 mod stdio;
+mod withdrawal;
 
 /// The words of the protocol.
 pub use rmcp::model;

@@ -4,12 +4,15 @@
 #![warn(missing_docs)]
 
 mod address;
+mod approvals;
 mod clock;
+mod events;
 mod ledger;
 mod migrations;
 mod place;
 mod postgres;
 mod rules;
+mod seal;
 mod sqlite;
 mod store;
 mod upkeep;
@@ -18,6 +21,8 @@ mod waiting;
 
 pub use self::{
     address::Address,
+    approvals::{Asker, Fate, Handover, Standing, Standings, StoreApprovals},
+    events::{Announcement, Event, Events, Gap, News, Retention, Subscription},
     ledger::{
         Anchor, Answering, Fault, Filter, Recorded, StoreLedger, Verification, flush_everything,
     },

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haft_core::ToolError;
 
-use crate::{Address, Store, sqlite::Absence};
+use crate::{Address, Retention, Store, sqlite::Absence};
 
 /// An address and the store there, once it is open.
 pub struct Place {
     address: Address,
+    retention: Retention,
     open: Mutex<Option<Store>>,
     /// Held while opening, so that the process opens it once.
     opening: tokio::sync::Mutex<()>,
@@ -18,7 +19,13 @@ pub struct Place {
 impl Place {
     /// Opens nothing.
     pub fn new(address: Address) -> Arc<Self> {
-        Arc::new(Self { address, open: Mutex::default(), opening: tokio::sync::Mutex::default() })
+        Self::keeping(address, Retention::default())
+    }
+
+    /// Opens nothing. Of the events that are told here so many are kept.
+    pub fn keeping(address: Address, retention: Retention) -> Arc<Self> {
+        let (open, opening) = (Mutex::default(), tokio::sync::Mutex::default());
+        Arc::new(Self { address, retention, open, opening })
     }
 
     /// The address.
@@ -58,6 +65,9 @@ impl Place {
             Absence::Make => Some(Store::open(&self.address).await?),
             Absence::Leave => Store::existing(&self.address).await?,
         };
+        if let Some(store) = &store {
+            store.hub.retain(self.retention);
+        }
         self.slot().clone_from(&store);
         Ok(store)
     }

@@ -1,13 +1,17 @@
 //! A store in a database of PostgreSQL, in a schema of its own called `haft`. Several machines may share it.
 
 mod faults;
+mod listening;
 mod opening;
 
 use std::{error::Error, sync::Arc, time::Duration};
 
 use deadpool_postgres::{Object, Pool};
 use haft_core::ToolError;
-use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
+use tokio_postgres::{
+    Config,
+    types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked},
+};
 
 use self::faults::Faults;
 use crate::value::{Cell, Row, Value};
@@ -19,6 +23,8 @@ const LAST: Duration = Duration::from_secs(8);
 
 pub(crate) struct Postgres {
     pool: Pool,
+    /// For connections that are not of the pool.
+    config: Config,
     /// The address as it may be shown.
     shown: String,
 }

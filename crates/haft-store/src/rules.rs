@@ -6,8 +6,6 @@
 //!
 //! A store that cannot be read stops nobody: rules only allow, so without them haft asks. It is told once.
 
-mod seal;
-
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},
@@ -17,11 +15,12 @@ use std::{
 use haft_core::{
     BoxFuture, Remember, SavedRule, SavedRules, Scope, ToolError, no_such_rule, policy::Rule,
 };
+use serde_json::{Value as Json, json};
 
-use self::seal::Key;
 use crate::{
-    Place, Store,
+    Announcement, Place, Store,
     clock::now_ms,
+    seal::Key,
     store::Engine,
     value::{Row, Value},
 };
@@ -136,6 +135,16 @@ impl StoreRules {
             ];
             transaction.execute(SAVE, &row).await?;
         }
+        // Behind all of them: until the commit nobody else can tell anything.
+        for rule in &saved {
+            transaction
+                .announce(&told(
+                    "rule.saved",
+                    rule,
+                    &json!({"rule": rule.rule, "scope": rule.scope}),
+                ))
+                .await?;
+        }
         transaction.commit().await?;
         shelf.forget();
         Ok(saved)
@@ -161,6 +170,9 @@ impl StoreRules {
             };
             let mut transaction = read.store.begin().await?;
             let gone = transaction.execute(REVOKE, &[Value::Text(id)]).await?;
+            if gone > 0 {
+                transaction.announce(&told("rule.revoked", saved, &json!({}))).await?;
+            }
             transaction.commit().await?;
             shelf.forget();
             let is_lapsed = saved.expires_ms.is_some_and(|at| at <= now_ms());
@@ -252,6 +264,11 @@ impl Shelf {
         let message = format!("{count} saved {rules} not saved by you in this folder: {place}");
         ToolError::denied(message).hint("save them again when you are asked, if you want them")
     }
+}
+
+fn told<'a>(kind: &'a str, rule: &'a SavedRule, body: &'a Json) -> Announcement<'a> {
+    let session = Some(rule.session.as_str());
+    Announcement { session, ..Announcement::of(kind, &rule.id, body) }
 }
 
 fn saved_rule(row: &Row) -> Option<SavedRule> {

@@ -4,6 +4,7 @@
 mod creation;
 mod faults;
 mod opening;
+mod watching;
 
 use std::{
     fs,

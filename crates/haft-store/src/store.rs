@@ -6,6 +6,7 @@ use haft_core::ToolError;
 
 use crate::{
     Address,
+    events::Hub,
     postgres::{Begun, Postgres},
     sqlite::{Absence, Held, Sqlite},
     value::{Row, Value},
@@ -15,6 +16,8 @@ use crate::{
 #[derive(Clone)]
 pub struct Store {
     pub(crate) engine: Engine,
+    /// Who waits in this process for what happens in it.
+    pub(crate) hub: Arc<Hub>,
 }
 
 #[derive(Clone)]
@@ -24,7 +27,14 @@ pub(crate) enum Engine {
 }
 
 /// Statements that belong together. Dropped without a commit they have not happened.
-pub(crate) enum Transaction {
+pub(crate) struct Transaction {
+    pub(crate) on: On,
+    pub(crate) hub: Arc<Hub>,
+    /// Whether those who wait have to be told when it is committed.
+    pub(crate) has_news: bool,
+}
+
+pub(crate) enum On {
     Sqlite(Held),
     Postgres(Begun),
 }
@@ -51,13 +61,21 @@ impl Store {
         match address {
             Address::Sqlite(path) => {
                 let opened = Sqlite::open(path, absence)?;
-                Ok(opened.map(|sqlite| Self { engine: Engine::Sqlite(sqlite) }))
+                Ok(opened.map(|sqlite| Self::of(Engine::Sqlite(sqlite))))
             }
             Address::Postgres(url) => {
                 let opened = Postgres::open(url, absence).await?;
-                Ok(opened.map(|postgres| Self { engine: Engine::Postgres(postgres) }))
+                Ok(opened.map(|postgres| Self::of(Engine::Postgres(postgres))))
             }
         }
+    }
+
+    pub(crate) fn of(engine: Engine) -> Self {
+        Self { engine, hub: Arc::default() }
+    }
+
+    fn transaction(&self, on: On) -> Transaction {
+        Transaction { on, hub: self.hub.clone(), has_news: false }
     }
 
     /// Whether both are the same open store.
@@ -83,9 +101,12 @@ impl Store {
             Engine::Sqlite(sqlite) => {
                 let mut held = sqlite.hold()?;
                 held.begin()?;
-                Ok(Transaction::Sqlite(held))
+                Ok(self.transaction(On::Sqlite(held)))
             }
-            Engine::Postgres(postgres) => postgres.begin("BEGIN").await.map(Transaction::Postgres),
+            Engine::Postgres(postgres) => {
+                let begun = postgres.begin("BEGIN").await?;
+                Ok(self.transaction(On::Postgres(begun)))
+            }
         }
     }
 
@@ -95,11 +116,11 @@ impl Store {
             Engine::Sqlite(sqlite) => {
                 let mut held = sqlite.hold()?;
                 held.begin_reading()?;
-                Ok(Transaction::Sqlite(held))
+                Ok(self.transaction(On::Sqlite(held)))
             }
             Engine::Postgres(postgres) => {
                 let begun = postgres.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-                begun.await.map(Transaction::Postgres)
+                Ok(self.transaction(On::Postgres(begun.await?)))
             }
         }
     }
@@ -124,9 +145,9 @@ impl Transaction {
         sql: &'static str,
         values: &[Value<'_>],
     ) -> Result<u64, ToolError> {
-        match self {
-            Self::Sqlite(held) => held.execute(sql, values),
-            Self::Postgres(begun) => begun.execute(sql, values).await,
+        match &mut self.on {
+            On::Sqlite(held) => held.execute(sql, values),
+            On::Postgres(begun) => begun.execute(sql, values).await,
         }
     }
 
@@ -135,16 +156,28 @@ impl Transaction {
         sql: &'static str,
         values: &[Value<'_>],
     ) -> Result<Vec<Row>, ToolError> {
-        match self {
-            Self::Sqlite(held) => held.query(sql, values),
-            Self::Postgres(begun) => begun.query(sql, values).await,
+        match &mut self.on {
+            On::Sqlite(held) => held.query(sql, values),
+            On::Postgres(begun) => begun.query(sql, values).await,
+        }
+    }
+
+    /// Something that is said for what it does, whatever it answers.
+    pub(crate) async fn query_nothing(&mut self, sql: &'static str) -> Result<(), ToolError> {
+        match &mut self.on {
+            On::Sqlite(held) => held.execute(sql, &[]).map(|_| ()),
+            On::Postgres(begun) => begun.execute(sql, &[]).await.map(|_| ()),
         }
     }
 
     pub(crate) async fn commit(self) -> Result<(), ToolError> {
-        match self {
-            Self::Sqlite(mut held) => held.commit(),
-            Self::Postgres(begun) => begun.commit().await,
+        match self.on {
+            On::Sqlite(mut held) => held.commit(),
+            On::Postgres(begun) => begun.commit().await,
+        }?;
+        if self.has_news {
+            self.hub.ring();
         }
+        Ok(())
     }
 }

@@ -161,7 +161,7 @@ async fn check_backup(draft: &Path, backup: &Path) -> Result<(), ToolError> {
     let opened = Sqlite::open(draft, Absence::Leave);
     let sqlite = opened.map_err(|error| unusable(shown(error.message())))?;
     let Some(sqlite) = sqlite else { return Err(unusable("it is gone".to_owned())) };
-    let store = Store { engine: Engine::Sqlite(sqlite.clone()) };
+    let store = Store::of(Engine::Sqlite(sqlite.clone()));
     let wrong = store.check().await.map_err(|error| unusable(shown(error.message())))?;
     if let Some(first) = wrong.first() {
         return Err(unusable(first.clone()));

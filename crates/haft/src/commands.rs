@@ -1,6 +1,7 @@
 //! The commands: every tool by its name, and the few that are about tools. A call builds the parser of one tool only;
 //! help, completions and the manual build them all.
 
+mod approvals;
 mod doctor;
 mod init;
 mod ledger;
@@ -61,6 +62,9 @@ pub(crate) fn run(
         Some("reference") => {
             bench.reference(&parse(root(options).subcommand(pages::command()), arguments)?)
         }
+        Some("approvals") => {
+            bench.approvals(&parse(root(options).subcommand(approvals::command()), arguments)?)
+        }
         Some("ledger") => {
             bench.ledger(&parse(root(options).subcommand(ledger::command()), arguments)?)
         }
@@ -117,7 +121,7 @@ impl<'a> Bench<'a> {
     fn tool(
         &self,
         tool: &dyn Tool,
-        options: [Arg; 9],
+        options: [Arg; 10],
         arguments: &[OsString],
     ) -> Result<ExitCode, Stop> {
         let spec = tool.spec();
@@ -147,7 +151,11 @@ impl<'a> Bench<'a> {
     ) -> Result<ExitCode, Stop> {
         self.warn(&settings);
         let request = request(globals, &settings, tool, input);
-        let prompt = Arc::new(self.prompt());
+        let mut prompt = self.prompt();
+        if settings.store.asks_elsewhere {
+            prompt = prompt.or_elsewhere();
+        }
+        let prompt = Arc::new(prompt);
         let gate = self.gate(settings, prompt.clone())?;
         if globals.run == Run::Dry {
             let explained = self.runtime.block_on(gate.explain(request))?;
@@ -393,7 +401,7 @@ fn with_program(arguments: &[OsString]) -> impl Iterator<Item = OsString> {
     std::iter::once(OsString::from("haft")).chain(arguments.iter().cloned())
 }
 
-fn root(options: [Arg; 9]) -> Command {
+fn root(options: [Arg; 10]) -> Command {
     Command::new("haft")
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)
@@ -445,11 +453,12 @@ fn bench_command() -> Command {
 }
 
 /// The commands that are no tools.
-fn own_commands() -> [Command; 12] {
+fn own_commands() -> [Command; 13] {
     [
         call_command(),
         listing::command(),
         policy::command(),
+        approvals::command(),
         mcp::command(),
         init::command(),
         ledger::command(),

@@ -36,6 +36,8 @@ pub(crate) struct Globals {
     pub(crate) approve: Option<Mode>,
     pub(crate) store: Option<String>,
     pub(crate) timeout: Option<Duration>,
+    /// Wait for somebody to be asked elsewhere.
+    pub(crate) wait: bool,
     pub(crate) format: Format,
     pub(crate) run: Run,
 }
@@ -50,6 +52,7 @@ impl Globals {
             approve: matches.get_one("approve").copied(),
             store: matches.get_one("store").cloned(),
             timeout: matches.get_one("timeout").copied(),
+            wait: matches.get_flag("wait"),
             format: if matches.get_flag("json") { Format::Json } else { Format::Text },
             run: if matches.get_flag("dry-run") { Run::Dry } else { Run::Real },
         }
@@ -57,7 +60,7 @@ impl Globals {
 }
 
 /// The options as clap takes them.
-pub(crate) fn options() -> [Arg; 9] {
+pub(crate) fn options() -> [Arg; 10] {
     let valued = |name: &'static str, value: &'static str, help: &'static str| {
         option(name, help).value_name(value)
     };
@@ -83,6 +86,8 @@ pub(crate) fn options() -> [Arg; 9] {
         ),
         valued("timeout", "TIME", "Stop the call after this time, such as 30s or 1m30s")
             .value_parser(time),
+        option("wait", "Where nobody can be asked, wait for a yes from `haft approvals`")
+            .action(ArgAction::SetTrue),
         option("json", "Print the whole outcome as JSON").action(ArgAction::SetTrue),
         option("dry-run", "Say what the call would touch and what policy says, but do not run it")
             .action(ArgAction::SetTrue),

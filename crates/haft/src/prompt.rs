@@ -2,16 +2,20 @@
 //! not stand in the way; where there is no terminal this way to decide is closed. What is said is in `conversation`.
 
 mod conversation;
+mod shown;
 
 use std::{sync::Arc, time::Duration};
 
 use haft_core::{ApprovalHandler, ApprovalRequest, BoxFuture, Scope, Verdict};
 use tokio::sync::Mutex;
 
-use self::conversation::{Conversation, Reaction};
+pub(crate) use self::{
+    conversation::{Conversation, Reaction},
+    shown::{lapse, summary},
+};
 use crate::{
     environment::Colours,
-    terminal::{Terminal, Tty},
+    terminal::{Label, Terminal, Tty},
 };
 
 /// The terminal as a way to decide.
@@ -23,6 +27,8 @@ pub(crate) struct TerminalPrompt {
     scopes: Vec<Scope>,
     /// One question at a time.
     turn: Mutex<()>,
+    /// Whether a question that cannot be asked here waits for an answer from elsewhere.
+    waits_elsewhere: bool,
 }
 
 impl TerminalPrompt {
@@ -33,7 +39,21 @@ impl TerminalPrompt {
         scopes: Vec<Scope>,
     ) -> Self {
         let person = person.unwrap_or_else(|| "you".to_owned());
-        Self { terminal, person, colours, scopes, turn: Mutex::new(()) }
+        let (turn, waits_elsewhere) = (Mutex::new(()), false);
+        Self { terminal, person, colours, scopes, turn, waits_elsewhere }
+    }
+
+    /// Where nobody is here to ask, it is said that somebody may answer elsewhere.
+    pub(crate) fn or_elsewhere(mut self) -> Self {
+        self.waits_elsewhere = true;
+        self
+    }
+
+    fn nobody_here(&self, request: &ApprovalRequest) {
+        if self.waits_elsewhere {
+            let message = format!("this waits for a yes: haft approvals show {}", request.id);
+            self.terminal.tell(Label::Note, &message);
+        }
     }
 
     /// Waits until no question is on the screen any more. One that was called off is taken away by another thread,
@@ -48,7 +68,10 @@ impl ApprovalHandler for TerminalPrompt {
     fn decide<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Option<Verdict>> {
         Box::pin(async move {
             let _turn = self.turn.lock().await;
-            let tty = Tty::open().ok()?;
+            let Ok(tty) = Tty::open() else {
+                self.nobody_here(request);
+                return None;
+            };
             let _hold = self.terminal.hold();
             let mut open = OpenQuestion { tty: &tty, is_answered: false };
             let mut talk = Conversation::new(request, &self.scopes, &self.person, self.colours);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use haft_core::{BoxFuture, GateBuilder, Ledger, LedgerEntry, Scope, ToolError};
-use haft_store::{Answering, Place, StoreLedger, StoreRules};
+use haft_store::{Answering, Place, StoreApprovals, StoreLedger, StoreRules};
 use tokio::{
     runtime::Builder,
     signal::unix::{SignalKind, signal},
@@ -18,7 +18,7 @@ use crate::{
     config::Settings,
     environment::Environment,
     stop::leave,
-    terminal::{Label, Terminal},
+    terminal::{Label, Terminal, Tty},
 };
 
 /// Where the store of the person lies.
@@ -50,7 +50,7 @@ pub(crate) fn furnish(
     settings: &Settings,
     ending: Ending,
 ) -> GateBuilder {
-    let place = Place::new(settings.store.address.clone());
+    let place = place(settings);
     if settings.store.records {
         let ledger = match ending {
             Ending::WithTheCall => StoreLedger::new(place.clone(), Answering::AfterCommit),
@@ -63,10 +63,37 @@ pub(crate) fn furnish(
     }
     // Without a home there is no key to seal rules with: then they last as long as the process.
     if let Some(state) = state(environment) {
-        gate = gate.saved_rules(Arc::new(StoreRules::new(place, &settings.workspace, &state)));
+        let workspace = &settings.workspace;
+        gate = gate.saved_rules(Arc::new(StoreRules::new(place.clone(), workspace, &state)));
+        let approvals = StoreApprovals::new(place, workspace, &state);
+        gate = ask_elsewhere(gate, approvals, settings.store.asks_elsewhere, ending);
     }
     gate
 }
+
+/// The place of a workspace's store.
+pub(crate) fn place(settings: &Settings) -> Arc<Place> {
+    Place::keeping(settings.store.address.clone(), settings.store.retention)
+}
+
+/// Questions are seen by `haft approvals` too, and wait for it where that is wanted.
+fn ask_elsewhere(
+    gate: GateBuilder,
+    approvals: StoreApprovals,
+    is_wanted: bool,
+    ending: Ending,
+) -> GateBuilder {
+    match (is_wanted, ending) {
+        (true, _) => gate.approvals(Arc::new(approvals)).decided_elsewhere(),
+        // Refused at once without a terminal: nobody would see it.
+        (false, Ending::WithTheCall) => {
+            gate.approvals(Arc::new(approvals.only_when(|| Tty::open().is_ok())))
+        }
+        (false, _) => gate.approvals(Arc::new(approvals)).asking_advice(ADVICE),
+    }
+}
+
+const ADVICE: &str = "or set `elsewhere = true` under `[approvals]` in your config.toml, and it waits for `haft approvals`";
 
 /// The last chance for entries on their way to the ledger.
 pub(crate) fn flush(terminal: &Terminal) {

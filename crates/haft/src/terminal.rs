@@ -2,6 +2,8 @@
 //! terminal itself; foreign text is made safe wherever a person's terminal would obey it. What to say is decided
 //! elsewhere.
 
+mod keys;
+mod screen;
 mod tty;
 
 use std::{
@@ -10,7 +12,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-pub(crate) use self::tty::Tty;
+pub(crate) use self::{keys::Key, screen::Screen, tty::Tty};
 use crate::{environment::Colours, safe_text::shown};
 
 /// How a piece of text stands out.
@@ -156,6 +158,11 @@ impl Terminal {
 
     fn safe<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.err.is_terminal { shown(text) } else { Cow::Borrowed(text) }
+    }
+
+    /// Whether results may have colours.
+    pub(crate) fn result_colours(&self) -> Colours {
+        if self.out.takes_colours { Colours::Welcome } else { Colours::Unwanted }
     }
 
     /// A piece of a result that stands out.

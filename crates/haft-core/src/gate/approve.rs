@@ -32,7 +32,10 @@ pub(super) async fn approve(
     let is_asked = flight.decision().action == Action::Ask;
     let record = match on_ask {
         // A decision stands, whatever the rules have become since; only a deny, one stage earlier, goes before it.
-        OnAsk::Decided(record) => record,
+        OnAsk::Decided(record) => {
+            flight.repairs.extend(gate.approvals.trouble(&record.request.id).map(kept_here));
+            record
+        }
         _ if !is_asked => return Ok(()),
         OnAsk::Return => {
             let request = keep_request(gate, own, flight).await?;
@@ -47,11 +50,29 @@ pub(super) async fn approve(
     }
 }
 
-async fn ask(gate: &Inner, own: &Gate, flight: &Flight) -> Result<ApprovalRecord, ToolError> {
+async fn ask(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result<ApprovalRecord, ToolError> {
     if gate.handlers.is_empty() && !gate.is_decided_elsewhere {
-        return Err(unavailable(flight, "and this program has no way to ask anybody"));
+        let error = unavailable(flight, "and this program has no way to ask anybody");
+        return Err(match &gate.asking_advice {
+            Some(advice) => {
+                let hint = format!("{}; {advice}", error.next_step());
+                error.hint(hint)
+            }
+            None => error,
+        });
     }
     let request = keep_request(gate, own, flight).await?;
+    if let Some(trouble) = gate.approvals.trouble(&request.id) {
+        if gate.handlers.is_empty() {
+            // Nobody outside sees it, and nobody here is asked: waiting would be for nothing.
+            settle(gate, flight, &request, ApprovalState::Cancelled, None).await?;
+            return Err(unavailable(
+                flight,
+                &format!("and nobody can see the question: {trouble}"),
+            ));
+        }
+        flight.repairs.push(kept_here(trouble));
+    }
     let record = wait(gate, flight, &request).await?;
     if record.state == ApprovalState::Approved {
         // From here on the recorded call is this one; nobody else may run it.
@@ -154,7 +175,13 @@ async fn wait(
             () = flight.cancel.token.cancelled() => {
                 return settle(gate, flight, request, ApprovalState::Cancelled, None).await;
             }
-            record = &mut settled => return record,
+            record = &mut settled => {
+                if let Ok(record) = &record {
+                    let (id, state) = (request.id.clone(), record.state);
+                    send(gate, flight, || Happening::ApprovalDecided { id, state });
+                }
+                return record;
+            }
             () = &mut lapse => return settle(gate, flight, request, ApprovalState::Expired, None).await,
             Some(answer) = asking.join_next() => match answer {
                 Ok(Some(verdict)) => {
@@ -244,6 +271,10 @@ fn unavailable(flight: &Flight, why: &str) -> ToolError {
     let message = format!("`{}` needs a yes ({}), {why}", flight.name(), decision.reason);
     ToolError::new(ErrorKind::ApprovalUnavailable, message)
         .hint(format!("to run it unasked, {}", decision.change))
+}
+
+fn kept_here(trouble: String) -> String {
+    format!("asked in this process only: {trouble}")
 }
 
 fn send(gate: &Inner, flight: &Flight, make: impl FnOnce() -> Happening) {

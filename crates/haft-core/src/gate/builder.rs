@@ -64,6 +64,7 @@ pub struct GateBuilder {
     approvals: Arc<dyn Approvals>,
     handlers: Vec<Arc<dyn ApprovalHandler>>,
     is_decided_elsewhere: bool,
+    asking_advice: Option<String>,
     saved_rules: Arc<dyn SavedRules>,
     outputs: Arc<dyn Outputs>,
     ledger: Arc<dyn Ledger>,
@@ -84,6 +85,7 @@ impl GateBuilder {
             approvals: Arc::new(MemoryApprovals::default()),
             handlers: Vec::new(),
             is_decided_elsewhere: false,
+            asking_advice: None,
             saved_rules: Arc::new(MemoryRules::default()),
             outputs: Arc::new(MemoryOutputs::default()),
             ledger: Arc::new(MemoryLedger::default()),
@@ -142,6 +144,13 @@ impl GateBuilder {
     #[must_use]
     pub fn decided_elsewhere(mut self) -> Self {
         self.is_decided_elsewhere = true;
+        self
+    }
+
+    /// What a caller is told who needs a yes where nobody can be asked: how somebody would be.
+    #[must_use]
+    pub fn asking_advice(mut self, advice: impl Into<String>) -> Self {
+        self.asking_advice = Some(advice.into());
         self
     }
 
@@ -213,6 +222,7 @@ impl GateBuilder {
             approvals: self.approvals,
             handlers: self.handlers,
             is_decided_elsewhere: self.is_decided_elsewhere,
+            asking_advice: self.asking_advice,
             saved_rules: self.saved_rules,
             outputs: self.outputs,
             ledger: self.ledger,

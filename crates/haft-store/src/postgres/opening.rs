@@ -44,7 +44,8 @@ impl Postgres {
     ) -> Result<Option<Arc<Self>>, ToolError> {
         let shown = Address::Postgres(url.to_owned()).to_string();
         let config = config(url, &shown)?;
-        let store = Arc::new(Self { pool: pool(config, &shown)?, shown });
+        let pool = pool(config.clone(), &shown)?;
+        let store = Arc::new(Self { pool, config, shown });
         if absence == Absence::Leave && !store.has_tables(&store.client().await?).await? {
             return Ok(None);
         }
@@ -126,17 +127,23 @@ fn is_here(host: &Host) -> bool {
     }
 }
 
-fn pool(config: Config, shown: &str) -> Result<Pool, ToolError> {
-    let unusable =
-        |why: String| ToolError::unavailable(format!("the store {shown} cannot be reached: {why}"));
+fn unusable(shown: &str, why: &str) -> ToolError {
+    ToolError::unavailable(format!("the store {shown} cannot be reached: {why}"))
+}
+
+pub(super) fn tls(shown: &str) -> Result<MakeRustlsConnect, ToolError> {
     let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| unusable(error.to_string()))?
+        .map_err(|error| unusable(shown, &error.to_string()))?
         .with_root_certificates(roots)
         .with_no_client_auth();
+    Ok(MakeRustlsConnect::new(tls))
+}
+
+fn pool(config: Config, shown: &str) -> Result<Pool, ToolError> {
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    let manager = Manager::from_config(config, MakeRustlsConnect::new(tls), recycling);
+    let manager = Manager::from_config(config, tls(shown)?, recycling);
     let greet = Hook::async_fn(|client: &mut deadpool_postgres::ClientWrapper, _| {
         Box::pin(async move {
             let greeted = client.batch_execute(GREETING).await;
@@ -151,7 +158,7 @@ fn pool(config: Config, shown: &str) -> Result<Pool, ToolError> {
         .recycle_timeout(Some(PATIENCE))
         .post_create(greet)
         .build()
-        .map_err(|error| unusable(error.to_string()))
+        .map_err(|error| unusable(shown, &error.to_string()))
 }
 
 fn dialect(text: &str) -> String {

@@ -35,7 +35,7 @@ impl Bench<'_> {
     /// `haft policy …`
     pub(super) fn policy(
         &self,
-        options: [Arg; 9],
+        options: [Arg; 10],
         arguments: &[OsString],
     ) -> Result<ExitCode, Stop> {
         let words: Vec<_> = plain_words(arguments, &options).skip(1).take(2).collect();

@@ -87,6 +87,7 @@ impl Key {
             Sort::Amount(usual) => Some(usual.to_string()),
             Sort::Word(words) => words.first().map(|word| format!("\"{word}\"")),
             Sort::Flag if table.header == STORE.header => Some("true".to_owned()),
+            Sort::Flag if table.header == APPROVALS.header => Some("false".to_owned()),
             _ if table.header == CONTAINER.header => self.of_containers(),
             _ => None,
         }
@@ -181,6 +182,7 @@ pub(crate) const ROOT: Table = Table {
         key("container", Sort::Table(&CONTAINER), OWNERS, "What containers are made from.", ""),
         key("roots", Sort::Table(&ROOTS), THE_PERSON, "Further folders to work in, by name.", ""),
         key("store", Sort::Table(&STORE), OWNERS, "Where calls are recorded.", ""),
+        key("approvals", Sort::Table(&APPROVALS), OWNERS, "Who else may be asked.", ""),
         key("network", Sort::Table(&NETWORK), OWNERS, "How haft reaches other machines.", ""),
         key("search", Sort::Table(&SEARCH), OWNERS, "What the web is searched with.", ""),
         key(
@@ -386,7 +388,30 @@ pub(crate) const STORE: Table = Table {
             "Whether calls are recorded. Saved rules are kept all the same.",
             "false",
         ),
+        key(
+            "events",
+            Sort::Amount(100_000),
+            OWNERS,
+            "How many events are kept: what others who look on may have missed.",
+            "10000",
+        ),
+        key("event_days", Sort::Amount(30), OWNERS, "How long events are kept, in days.", "7"),
     ],
+};
+
+pub(crate) const APPROVALS: Table = Table {
+    header: "approvals",
+    meaning: "Where questions are answered besides here. Every question can be seen and answered with `haft approvals` in another \
+              terminal while it waits.",
+    names: Names::Listed,
+    keys: &[key(
+        "elsewhere",
+        Sort::Flag,
+        OWNERS,
+        "Whether a call that needs a yes waits for `haft approvals` where nobody can be asked: no terminal, or a client that \
+         cannot ask. Otherwise it is refused at once. It waits as long as `approval_wait_secs` says.",
+        "true",
+    )],
 };
 
 pub(crate) const NETWORK: Table = Table {
@@ -500,7 +525,7 @@ pub(crate) const CREDENTIALS: Table = Table {
 };
 
 /// In the order of the reference page.
-pub(crate) const TABLES: [&Table; 11] = [
+pub(crate) const TABLES: [&Table; 12] = [
     &ROOT,
     &SECRETS,
     &PROFILES,
@@ -509,6 +534,7 @@ pub(crate) const TABLES: [&Table; 11] = [
     &CONTAINER,
     &ROOTS,
     &STORE,
+    &APPROVALS,
     &NETWORK,
     &SEARCH,
     &CREDENTIALS,

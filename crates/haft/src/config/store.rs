@@ -1,10 +1,10 @@
 //! What files and the command line say about the store. A project's file says nothing: it came with the code, and would
 //! send the record of every call wherever its author likes.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use haft_core::ToolError;
-use haft_store::Address;
+use haft_store::{Address, Retention};
 
 use super::{
     file::{File, Section},
@@ -20,6 +20,9 @@ const USUAL: &str = ".haft/haft.db";
 pub(super) struct StoreWords {
     address: Option<Address>,
     records: Option<bool>,
+    most_events: Option<usize>,
+    event_days: Option<usize>,
+    elsewhere: Option<bool>,
 }
 
 /// Where calls are recorded, and whether they are.
@@ -27,18 +30,38 @@ pub(super) struct StoreWords {
 pub(crate) struct StoreSettings {
     pub(crate) address: Address,
     pub(crate) records: bool,
+    /// How many events are kept.
+    pub(crate) retention: Retention,
+    /// Whether a question waits for `haft approvals` where nobody can be asked.
+    pub(crate) asks_elsewhere: bool,
 }
 
 impl Section<'_> {
     pub(super) fn store(&self) -> Result<StoreWords, ToolError> {
-        let Some(table) = self.table("store")? else { return Ok(StoreWords::default()) };
+        let elsewhere = match self.table("approvals")? {
+            Some(table) => {
+                let section = Section { path: "approvals.", table, ..*self };
+                section.check_keys(&keys::APPROVALS)?;
+                section.flag("elsewhere")?
+            }
+            None => None,
+        };
+        let Some(table) = self.table("store")? else {
+            return Ok(StoreWords { elsewhere, ..StoreWords::default() });
+        };
         let section = Section { path: "store.", table, ..*self };
         section.check_keys(&keys::STORE)?;
         let address = match section.text("url")? {
             Some((at, text)) => Some(section.address(at, text)?),
             None => None,
         };
-        Ok(StoreWords { address, records: section.flag("record")? })
+        Ok(StoreWords {
+            address,
+            records: section.flag("record")?,
+            most_events: section.number("events")?,
+            event_days: section.number("event_days")?,
+            elsewhere,
+        })
     }
 
     fn address(&self, at: usize, text: &str) -> Result<Address, ToolError> {
@@ -83,6 +106,25 @@ pub(super) fn settled(
             own.unwrap_or_else(|| Address::Sqlite(workspace.join(USUAL)))
         }
     };
-    let records = admin.iter().chain([user]).find_map(|file| file.store.records);
-    Ok(StoreSettings { address, records: records.unwrap_or(true) })
+    let owners = || admin.iter().chain([user]).map(|file| &file.store);
+    let records = owners().find_map(|words| words.records);
+    let elsewhere = owners().find_map(|words| words.elsewhere);
+    Ok(StoreSettings {
+        address,
+        records: records.unwrap_or(true),
+        retention: retention(owners),
+        asks_elsewhere: elsewhere.unwrap_or(false) || globals.wait,
+    })
+}
+
+fn retention<'a, I: Iterator<Item = &'a StoreWords>>(owners: impl Fn() -> I) -> Retention {
+    let usual = Retention::default();
+    let most = owners().find_map(|words| words.most_events);
+    let days = owners().find_map(|words| words.event_days);
+    let seconds = |days| u64::try_from(days).unwrap_or(u64::MAX).saturating_mul(86_400);
+    Retention {
+        // The newest one stays: it is being told.
+        most: most.map_or(usual.most, |most| u64::try_from(most).unwrap_or(u64::MAX).max(1)),
+        longest: days.map_or(usual.longest, |days| Duration::from_secs(seconds(days))),
+    }
 }

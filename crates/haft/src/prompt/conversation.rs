@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use haft_core::{Access, ApprovalRequest, Preview, Remember, Scope, Suggestion, Verdict};
-use jiff::{Span, Zoned};
+use jiff::Zoned;
 
 use crate::{
     environment::Colours,
@@ -16,7 +16,7 @@ use crate::{
 const MOST_LINES: usize = 12;
 const LONGEST_LINE: usize = 160;
 
-pub(super) struct Conversation<'a> {
+pub(crate) struct Conversation<'a> {
     request: &'a ApprovalRequest,
     person: &'a str,
     colours: Colours,
@@ -34,13 +34,13 @@ enum State {
     Scope(usize),
 }
 
-pub(super) enum Reaction {
+pub(crate) enum Reaction {
     Say(String),
     Decide(Verdict),
 }
 
 impl<'a> Conversation<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         request: &'a ApprovalRequest,
         scopes: &'a [Scope],
         person: &'a str,
@@ -50,16 +50,31 @@ impl<'a> Conversation<'a> {
     }
 
     /// The question.
-    pub(super) fn opening(&self) -> String {
+    pub(crate) fn opening(&self) -> String {
+        format!("\n{}{}", self.glance(), self.choices())
+    }
+
+    /// All there is to know before deciding, without the choices.
+    pub(crate) fn details(&self) -> String {
+        let mut lines = vec![self.heading()];
+        lines.extend(self.touched().into_iter().map(|line| format!("  {line}")));
+        lines.extend(self.preview(Extent::Whole));
+        lines.extend(self.arguments());
+        lines.push(format!("  why: {}", shown_in_line(&self.request.reason)));
+        format!("{}\n{}", lines.join("\n"), self.offers())
+    }
+
+    /// As much of it as fits beside other things.
+    pub(crate) fn glance(&self) -> String {
         let mut lines = vec![self.heading()];
         lines.extend(self.touched().into_iter().take(MOST_LINES).map(|line| format!("  {line}")));
         lines.extend(self.preview(Extent::Brief));
         lines.push(format!("  why: {}", shown_in_line(&self.request.reason)));
-        format!("\n{}\n{}{}", lines.join("\n"), self.offers(), self.choices())
+        format!("{}\n{}", lines.join("\n"), self.offers())
     }
 
     /// One line of answer, and what becomes of it.
-    pub(super) fn hear(&mut self, line: &str) -> Reaction {
+    pub(crate) fn hear(&mut self, line: &str) -> Reaction {
         match self.state {
             State::Choice => self.hear_choice(line),
             State::Scope(place) => self.hear_scope(place, line),
@@ -133,14 +148,8 @@ impl<'a> Conversation<'a> {
         Reaction::Decide(Verdict { remember, ..Verdict::approve(self.person, "terminal") })
     }
 
-    /// When a rule is to lapse: nothing or `never` is never, else after a span such as `1h` or `30d`.
     fn lapse(&self, time: &str) -> Option<Option<u64>> {
-        if matches!(time, "" | "never") {
-            return Some(None);
-        }
-        let span = time.parse::<Span>().ok().filter(|span| span.is_positive())?;
-        let then = (self.now)().checked_add(span).ok()?.timestamp().as_millisecond();
-        u64::try_from(then).ok().map(Some)
+        super::lapse(time, &(self.now)())
     }
 
     /// What may be remembered, with its number; nothing where nothing lasts.

@@ -4,6 +4,7 @@
 mod approvals;
 mod calls;
 mod containers;
+mod elsewhere;
 mod equality;
 mod file_commands;
 mod files;

@@ -57,6 +57,8 @@ fn gate(house: &House, call: &Call) -> Gate {
         .service::<dyn Disk>(workspace.clone())
         .service::<dyn Executor>(Arc::new(Programs::local(workspace, variables, &house.path(""))))
         .service::<dyn network::Client>(Arc::new(client()))
+        // As the server has it.
+        .asking_advice("or set `elsewhere = true` under `[approvals]` in your config.toml, and it waits for `haft approvals`")
         .build()
 }
 

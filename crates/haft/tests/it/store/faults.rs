@@ -11,7 +11,10 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{recorded, usual};
-use crate::{house::House, mcp_stdio::Client};
+use crate::{
+    house::{House, Screen},
+    mcp_stdio::Client,
+};
 
 fn write(client: &mut Client, id: u64, name: &str) {
     client.call(id, "write", json!({"path": format!("{name}.txt"), "content": name}));
@@ -151,6 +154,42 @@ fn a_store_that_cannot_be_written_is_told_and_nothing_is_changed() {
         open(&folder);
     }
     assert_eq!(recorded(&store).len(), 1);
+}
+
+/// What a person sees who says yes to a call at a terminal.
+fn asked(house: &House, store: &Path) -> String {
+    let store = store.display().to_string();
+    let screen = Screen::haft(house, &["--approve", "none", "hello", "Ada", "--store", &store]);
+    screen.wait_for("[y] yes, once");
+    screen.press(&["y", "Enter"]);
+    assert_eq!(screen.exit_code(), 0);
+    let shown = screen.wait_for("Hello, Ada!");
+    // It ran once, and nobody else can run it.
+    let listed = house.run(&["approvals", "list", "--all", "--json", "--store", &store]);
+    assert!(!listed.out.contains("pending"), "{listed:?}");
+    shown
+}
+
+#[test]
+fn where_a_question_cannot_be_kept_it_is_asked_in_its_process_and_that_is_told() {
+    const TOLD: &str = "asked in this process only: ";
+    let house = House::new();
+    house.run(&["hello", "Ada"]);
+    let store = usual(&house);
+    assert!(!asked(&house, &store).contains(TOLD));
+    let folder = store.parent().expect("a folder").to_owned();
+    if close(&folder) {
+        let shown = asked(&house, &store);
+        open(&folder);
+        assert!(shown.contains(TOLD), "{shown}");
+    }
+    let Some(disk) = SmallDisk::new(&house) else { return };
+    let full = disk.0.join("haft.db");
+    assert_eq!(told(&house, &full), None);
+    let mut junk = fs::File::create(disk.0.join("junk")).expect("made");
+    while std::io::Write::write_all(&mut junk, &[7; 512]).is_ok() {}
+    let shown = asked(&house, &full);
+    assert!(shown.contains(TOLD) && shown.contains("full"), "{shown}");
 }
 
 /// Whether nobody can write there now. Permissions do not stop root; a file system that is read-only does.

@@ -1,0 +1,227 @@
+//! How long after its commit an event is heard in another process, and what happens when two processes with 16 writers
+//! each write as fast as they can. Really two processes: this program starts itself anew.
+//!
+//!     cargo bench -p haft-store --bench events
+//!
+//! Goals: a median of at most 10 ms on SQLite and 5 ms on PostgreSQL; of 100,000 writes none lost, none refused. With
+//! `HAFT_TEST_POSTGRES` set to the address of a server, it is measured too.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use haft_store::{Address, Announcement, Events, News, Place, Retention};
+use serde_json::json;
+use tokio::runtime::{Builder, Runtime};
+
+const EVENTS: usize = 200;
+const WRITERS: u64 = 16;
+const WRITES: u64 = 100_000;
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> Outcome<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["tell", address] => tell(&runtime, address),
+        ["write", address, name, count] => write(&runtime, address, name, count.parse()?),
+        _ => measure(&runtime),
+    }
+}
+
+fn measure(runtime: &Runtime) -> Outcome<()> {
+    let folder = tempfile::tempdir()?;
+    let mut out = std::io::stdout().lock();
+    let mut stores = vec![("sqlite", folder.path().join("haft.db").display().to_string())];
+    stores.extend(postgres().map(|url| ("postgres", url)));
+    for (name, address) in &stores {
+        for (when, pause) in
+            [("busy", 2), ("after 3 s of quiet", 3_000), ("after 31 s of quiet", 31_000)]
+        {
+            let count = if pause > 1_000 { 5 } else { EVENTS };
+            let mut late = lateness(runtime, address, count, Duration::from_millis(pause))?;
+            late.sort_unstable();
+            let (median, worst) = (late[late.len() / 2], late[late.len() - 1]);
+            writeln!(
+                out,
+                "{name:<9} commit to another process, {when:<20} median {median:>6.1?}  longest {worst:>6.1?}"
+            )?;
+        }
+        writeln!(
+            out,
+            "{name:<9} processor time of a subscriber that hears nothing: {:.2} % after 2 s, {:.2} % after 35 s",
+            idle(runtime, address, Duration::ZERO)?,
+            idle(runtime, address, Duration::from_secs(35))?
+        )?;
+        let (took, newest) = contend(runtime, address)?;
+        let rate = WRITES as f64 / took.as_secs_f64();
+        writeln!(
+            out,
+            "{name:<9} {WRITES} writes of 2 processes with {WRITERS} writers each: {took:.1?}, {rate:.0}/s, {newest} counted"
+        )?;
+    }
+    Ok(())
+}
+
+fn events(address: &str) -> Outcome<Events> {
+    let address = Address::parse(address, Path::new("/"))?;
+    let retention = Retention { most: 10 * WRITES, ..Retention::default() };
+    Ok(Events::new(Place::keeping(address, retention)))
+}
+
+fn now_us() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The other process: tells one event for each line, and when that was committed.
+fn tell(runtime: &Runtime, address: &str) -> Outcome<()> {
+    let events = events(address)?;
+    let mut out = std::io::stdout().lock();
+    for line in std::io::stdin().lock().lines() {
+        line?;
+        let body = json!({});
+        runtime.block_on(events.announce(&Announcement::of("bench", "x", &body)))?;
+        writeln!(out, "{}", now_us())?;
+    }
+    Ok(())
+}
+
+struct Other {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+fn other(words: &[&str]) -> Outcome<Other> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let input = child.stdin.take().ok_or("piped")?;
+    let output = BufReader::new(child.stdout.take().ok_or("piped")?);
+    Ok(Other { child, input, output })
+}
+
+fn lateness(
+    runtime: &Runtime,
+    address: &str,
+    count: usize,
+    pause: Duration,
+) -> Outcome<Vec<Duration>> {
+    let mut other = other(&["tell", address])?;
+    let events = events(address)?;
+    let newest = runtime.block_on(events.newest())?;
+    let mut subscription = events.subscribe(newest);
+    let mut late = Vec::new();
+    for round in 0..=count {
+        // Somebody listens while nothing happens.
+        let quiet = async { tokio::time::timeout(pause, subscription.next()).await };
+        if let Ok(news) = runtime.block_on(quiet) {
+            return Err(format!("nothing was told: {news:?}").into());
+        }
+        other.input.write_all(b"\n")?;
+        let heard = runtime.block_on(subscription.next())?;
+        let heard_us = now_us();
+        let mut line = String::new();
+        other.output.read_line(&mut line)?;
+        // The first one makes the store.
+        if round > 0 && matches!(heard, News::Event(_)) {
+            // Heard before the other could say so counts as at once.
+            late.push(Duration::from_micros(heard_us.saturating_sub(line.trim().parse()?)));
+        }
+    }
+    drop(other.input);
+    other.child.wait()?;
+    Ok(late)
+}
+
+/// In hundredths of one processor.
+fn idle(runtime: &Runtime, address: &str, before: Duration) -> Outcome<f64> {
+    let mut subscription = events(address)?.subscribe(runtime.block_on(events(address)?.newest())?);
+    let mut quiet = |span| {
+        runtime.block_on(async { tokio::time::timeout(span, subscription.next()).await.is_err() })
+    };
+    quiet(before + Duration::from_secs(2));
+    let (span, began) = (Duration::from_secs(4), ticks()?);
+    quiet(span);
+    Ok((ticks()? - began) as f64 / span.as_secs_f64())
+}
+
+/// The processor time of this process, in hundredths of a second.
+fn ticks() -> Outcome<u64> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let facts = stat.rsplit_once(')').ok_or("no name in brackets")?.1.split_whitespace();
+    Ok(facts.skip(11).take(2).filter_map(|it| it.parse::<u64>().ok()).sum())
+}
+
+/// The other process: so many writers at once.
+fn write(runtime: &Runtime, address: &str, name: &str, count: u64) -> Outcome<()> {
+    let events = Arc::new(events(address)?);
+    runtime.block_on(async {
+        let mut tasks = tokio::task::JoinSet::new();
+        for writer in 0..WRITERS {
+            let (events, subject) = (events.clone(), format!("{name}-{writer}"));
+            tasks.spawn(async move {
+                for number in 0..count / WRITERS {
+                    let body = json!({ "number": number });
+                    if let Err(error) =
+                        events.announce(&Announcement::of("bench", &subject, &body)).await
+                    {
+                        return Err(format!("{subject} {number}: {error}"));
+                    }
+                }
+                Ok(())
+            });
+        }
+        tasks.join_all().await.into_iter().collect::<Result<Vec<()>, String>>()
+    })?;
+    Ok(())
+}
+
+/// Both at once; then every writer's events have to be there, in order, under numbers without gaps.
+fn contend(runtime: &Runtime, address: &str) -> Outcome<(Duration, u64)> {
+    let events = events(address)?;
+    let first = runtime.block_on(events.newest())?;
+    let half = (WRITES / 2).to_string();
+    let began = Instant::now();
+    let children =
+        [other(&["write", address, "a", &half])?, other(&["write", address, "b", &half])?];
+    for mut child in children {
+        if !child.child.wait()?.success() {
+            return Err("a writer was refused".into());
+        }
+    }
+    let took = began.elapsed();
+    let newest = runtime.block_on(events.newest())?;
+    let mut next = std::collections::HashMap::new();
+    let mut after = first;
+    while after < newest {
+        for event in runtime.block_on(events.since(after, 1_000))? {
+            if event.seq != after + 1 {
+                return Err(format!("{} comes after {after}", event.seq).into());
+            }
+            after = event.seq;
+            let expected = next.entry(event.subject).or_insert(0);
+            if event.body["number"] != json!(*expected) {
+                return Err(format!("{} instead of {expected}", event.body).into());
+            }
+            *expected += 1;
+        }
+    }
+    if newest - first != WRITES {
+        return Err(format!("{} of {WRITES} writes are there", newest - first).into());
+    }
+    Ok((took, newest - first))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one door of this bench to the environment")]
+fn postgres() -> Option<String> {
+    std::env::var("HAFT_TEST_POSTGRES").ok().filter(|url| !url.is_empty())
+}

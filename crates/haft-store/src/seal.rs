@@ -1,0 +1,143 @@
+//! The mark that something was kept by this person, on this machine, for this folder: a keyed hash for rules, which
+//! everybody may read, and an envelope for approvals, which hold what may be secret. The key lies beside the person's own
+//! store, out of reach of workspaces.
+
+use std::{
+    fs::{self, DirBuilder, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::Path,
+};
+
+use haft_core::{SavedRule, ToolError};
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+
+pub(crate) struct Key([u8; 32]);
+
+impl Key {
+    /// The key, if there is one.
+    pub(crate) fn existing(path: &Path) -> Result<Option<Self>, ToolError> {
+        match fs::read(path) {
+            Ok(bytes) => match bytes.try_into() {
+                Ok(key) => Ok(Some(Self(key))),
+                Err(_) => Err(unusable(path, "it is not 32 bytes long")),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unusable(path, &error.to_string())),
+        }
+    }
+
+    /// The key, made when there is none.
+    pub(crate) fn made(path: &Path) -> Result<Self, ToolError> {
+        if let Some(key) = Self::existing(path)? {
+            return Ok(key);
+        }
+        make(path).map_err(|error| unusable(path, &error.to_string()))?;
+        Self::existing(path)?.ok_or_else(|| unusable(path, "it is gone again"))
+    }
+
+    /// What approvals are put into. Another key than that of the seals: one must not be usable in place of the other.
+    pub(crate) fn envelope(&self) -> Envelope {
+        let key = blake3::derive_key("haft 2026-11 envelope of approvals", &self.0);
+        let key = UnboundKey::new(&CHACHA20_POLY1305, &key).expect("a key is 32 bytes long");
+        Envelope(LessSafeKey::new(key))
+    }
+
+    pub(crate) fn seal(&self, rule: &SavedRule, whose: &str) -> String {
+        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        let expires = rule.expires_ms.map(|at| at.to_string()).unwrap_or_default();
+        let saved = rule.saved_ms.to_string();
+        let scope = rule.scope.name();
+        let parts = [whose, &rule.id, &rule.rule, scope, &rule.session, &rule.by, &saved, &expires];
+        hasher.update(&joined(&parts));
+        hasher.finalize().to_hex().as_str().to_owned()
+    }
+}
+
+/// Closes texts so that nobody else can read them, make one, or pass one off for another.
+pub(crate) struct Envelope(LessSafeKey);
+
+impl Envelope {
+    /// `subject` is what the text belongs to; it opens only as that.
+    pub(crate) fn close(&self, subject: &[&str], mut text: Vec<u8>) -> Result<Vec<u8>, ToolError> {
+        let closed =
+            |why: &str| ToolError::internal(format!("an approval cannot be closed: {why}"));
+        // By chance: no two of one key are the same before some thousand million are made.
+        let mut nonce = [0; NONCE_LEN];
+        rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())
+            .map_err(|error| closed(&error.to_string()))?;
+        let aad = Aad::from(joined(subject));
+        let once = Nonce::assume_unique_for_key(nonce);
+        self.0.seal_in_place_append_tag(once, aad, &mut text).map_err(|_| closed("too long"))?;
+        Ok([&nonce[..], &text].concat())
+    }
+
+    /// None when it is not ours, or not of this subject.
+    pub(crate) fn open(&self, subject: &[&str], closed: &[u8]) -> Option<Vec<u8>> {
+        let (nonce, text) = closed.split_at_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let mut text = text.to_vec();
+        let length = self.0.open_in_place(nonce, Aad::from(joined(subject)), &mut text).ok()?.len();
+        text.truncate(length);
+        Some(text)
+    }
+}
+
+/// With the length of each, so that no two subjects are the same row of letters.
+fn joined(parts: &[&str]) -> Vec<u8> {
+    let part = |part: &&str| [&(part.len() as u64).to_le_bytes()[..], part.as_bytes()].concat();
+    parts.iter().flat_map(part).collect()
+}
+
+/// Whole or not at all: of two that make one at once, the first one's stays.
+fn make(path: &Path) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let mut key = [0; 32];
+    rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
+    let draft = path.with_extension(format!("new-{}", std::process::id()));
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    file.write_all(&key)?;
+    file.sync_all()?;
+    let linked = fs::hard_link(&draft, path);
+    fs::remove_file(&draft)?;
+    match linked {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        linked => linked,
+    }
+}
+
+fn unusable(path: &Path, why: &str) -> ToolError {
+    let message = format!(
+        "the key of your saved rules and approvals, {}, cannot be used: {why}",
+        path.display()
+    );
+    ToolError::unavailable(message)
+        .hint("mend its permissions, or remove it and save the rules anew")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_closed_opens_with_its_key_and_subject_only() {
+        let (ours, other) = (Key([1; 32]).envelope(), Key([2; 32]).envelope());
+        let closed = ours.close(&["request", "ask_1"], b"secret".to_vec()).expect("closed");
+        assert_eq!(ours.open(&["request", "ask_1"], &closed).as_deref(), Some(&b"secret"[..]));
+        assert!(!closed.windows(6).any(|piece| piece == b"secret"));
+        assert_ne!(closed, ours.close(&["request", "ask_1"], b"secret".to_vec()).expect("closed"));
+        assert_eq!(other.open(&["request", "ask_1"], &closed), None);
+        for subject in [&["request", "ask_2"][..], &["requestask", "_1"], &["request"], &[]] {
+            assert_eq!(ours.open(subject, &closed), None, "{subject:?}");
+        }
+        for place in 0..closed.len() {
+            let mut changed = closed.clone();
+            changed[place] ^= 1;
+            assert_eq!(ours.open(&["request", "ask_1"], &changed), None, "{place}");
+            assert_eq!(ours.open(&["request", "ask_1"], &closed[..place]), None, "{place}");
+        }
+    }
+}

@@ -1,0 +1,571 @@
+//! Approvals on both engines, as several processes see them.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use haft_core::{
+    ApprovalHandler, ApprovalRequest, ApprovalState, Approvals, BoxFuture, CallRequest, Context,
+    Effect, ErrorKind, Gate, Mode, Policy, Registry, Reply, Schema, Tool, ToolError, ToolSpec,
+    Verdict,
+    policy::{Layer, LayerKind},
+};
+use haft_store::{Address, Asker, Events, Fate, Handover, News, Place, StoreApprovals};
+use serde_json::{Value, json};
+
+use crate::{
+    events::PATIENCE,
+    stores::{Fresh, each},
+};
+
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    u64::try_from(since.as_millis()).expect("a time")
+}
+
+pub(crate) fn request(id: &str) -> Arc<ApprovalRequest> {
+    let request = json!({
+        "id": id, "call_id": format!("call_{id}"), "session": "s", "agents": ["lead"], "profile": "developer",
+        "tool": "bash", "title": "Run", "input": {"command": "echo hunter2-token", "n": [1, 2.5, null, "ä\u{0}"]},
+        "confirmation": {"required": true, "message": "Run: echo", "type": "write"},
+        "accesses": [], "preview": {"kind": "command", "text": "echo hunter2-token"}, "reason": "mode `none` asks",
+        "suggestions": [{"rules": ["bash(echo *)"], "past": {"spared": 1, "asked": 2}}],
+        "created_ms": now_ms(), "expires_ms": now_ms() + 600_000,
+    });
+    Arc::new(serde_json::from_value(request).expect("a request"))
+}
+
+/// As another process would have them.
+pub(crate) fn approvals(store: &Fresh) -> StoreApprovals {
+    approvals_of(store, "here")
+}
+
+fn approvals_of(store: &Fresh, workspace: &str) -> StoreApprovals {
+    let folder = store.folder.path();
+    let place = Place::new(store.address.clone());
+    StoreApprovals::new(place, &folder.join(workspace), &folder.join("state/haft"))
+}
+
+fn yes() -> Option<Verdict> {
+    Some(Verdict::approve("Ann", "terminal"))
+}
+
+async fn in_time<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, work).await.expect("it is done in time")
+}
+
+#[tokio::test]
+async fn what_one_process_asks_another_decides() {
+    for store in each().await {
+        let (asker, person) = (approvals(&store), approvals(&store));
+        let asked = request("ask_1");
+        asker.create(asked.clone()).await.expect("kept");
+        let standing = person.standings().await.expect("read").standings.remove(0);
+        assert_eq!(
+            (&standing.record.request, standing.asker, standing.fate),
+            (&asked, Asker::There, Fate::NotRun)
+        );
+        assert_eq!(standing.workspace, store.folder.path().join("here"));
+        let mut verdict = Verdict::approve("Ann", "terminal");
+        verdict.note = Some("go".to_owned());
+        let waits = tokio::spawn(async move {
+            let settled = in_time(asker.settled("ask_1")).await.expect("settled");
+            (asker, settled)
+        });
+        let decided = person.settle("ask_1", ApprovalState::Approved, Some(verdict.clone())).await;
+        let (asker, settled) = waits.await.expect("no panic");
+        assert_eq!(settled, decided.expect("the first"));
+        assert_eq!(
+            (settled.state, settled.verdict.as_ref(), settled.taken_up),
+            (ApprovalState::Approved, Some(&verdict), false)
+        );
+        assert_eq!(settled.request, asked, "to the last letter");
+        let second =
+            person.settle("ask_1", ApprovalState::Denied, None).await.expect_err("decided");
+        assert_eq!(second.kind(), ErrorKind::Conflict);
+        assert!(second.message().contains("already approved by Ann via terminal"), "{second}");
+        let early = person.take_up("ask_1").await.expect_err("the asker is there");
+        assert!(early.message().contains("about to run its call"), "{early}");
+        assert!(asker.take_up("ask_1").await.expect("once").taken_up);
+        for again in [&asker, &person] {
+            let error = again.take_up("ask_1").await.expect_err("only once");
+            assert_eq!(error.kind(), ErrorKind::Conflict);
+            assert!(error.message().contains("and its call was taken up"), "{error}");
+        }
+        assert_eq!(person.handed_over("ask_1").await.expect("taken"), Handover::Taken);
+        let standing = person.standings().await.expect("read").standings.remove(0);
+        assert_eq!(standing.fate, Fate::Unknown, "nothing is in the ledger");
+        let mut entry = crate::stores::change(1);
+        entry.call_id = "call_ask_1".to_owned();
+        haft_core::Ledger::record(&*store.ledger(), entry).await.expect("recorded");
+        let standing = person.standings().await.expect("read").standings.remove(0);
+        assert_eq!(standing.fate, Fate::Ran(None));
+    }
+}
+
+#[tokio::test]
+async fn every_step_is_told_once_and_in_order() {
+    for store in each().await {
+        let (asker, person) = (approvals(&store), approvals(&store));
+        asker.create(request("ask_1")).await.expect("kept");
+        asker.create(request("ask_2")).await.expect("kept");
+        person.settle("ask_2", ApprovalState::Denied, None).await.expect("first");
+        person.settle("ask_2", ApprovalState::Approved, yes()).await.expect_err("second");
+        person.settle("ask_1", ApprovalState::Approved, yes()).await.expect("first");
+        asker.take_up("ask_1").await.expect("once");
+        asker.take_up("ask_1").await.expect_err("twice");
+        let events = Events::new(Place::new(store.address.clone())).since(0, 99).await;
+        let told = events.expect("read").into_iter().map(|event| {
+            assert_eq!(event.session.as_deref(), Some("s"));
+            format!(
+                "{} {} {}",
+                event.kind,
+                event.subject.unwrap_or_default(),
+                event.body["state"].as_str().unwrap_or("")
+            )
+        });
+        let told: Vec<String> = told.collect();
+        assert_eq!(
+            told,
+            [
+                "approval.asked ask_1 ",
+                "approval.asked ask_2 ",
+                "approval.decided ask_2 denied",
+                "approval.decided ask_1 approved",
+                "approval.taken ask_1 ",
+            ]
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_that_decide_and_take_up_at_once_one_does() {
+    for store in each().await {
+        let asker = approvals(&store);
+        for round in 0..5 {
+            let id = format!("ask_{round}");
+            asker.create(request(&id)).await.expect("kept");
+            let people: Vec<_> = (0..8).map(|_| Arc::new(approvals(&store))).collect();
+            let mut tasks = tokio::task::JoinSet::new();
+            for (number, person) in people.iter().enumerate() {
+                let (person, id) = (person.clone(), id.clone());
+                let state =
+                    if number % 2 == 0 { ApprovalState::Approved } else { ApprovalState::Denied };
+                tasks.spawn(async move { person.settle(&id, state, yes()).await.is_ok() });
+            }
+            assert_eq!(tasks.join_all().await.into_iter().filter(|won| *won).count(), 1);
+        }
+        // The asker is gone: whoever comes may take it up.
+        asker.create(request("ask_t")).await.expect("kept");
+        asker.settle("ask_t", ApprovalState::Approved, yes()).await.expect("first");
+        store.tamper("UPDATE approvals SET lease_ms = 0").await;
+        let takers: Vec<_> = (0..8).map(|_| Arc::new(approvals(&store))).collect();
+        let mut tasks = tokio::task::JoinSet::new();
+        for taker in takers {
+            tasks.spawn(async move { taker.take_up("ask_t").await.is_ok() });
+        }
+        assert_eq!(tasks.join_all().await.into_iter().filter(|won| *won).count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_asker_that_says_nothing_is_gone_after_a_while_and_its_call_is_free() {
+    static NOW: AtomicU64 = AtomicU64::new(0);
+    let clock = || NOW.load(Ordering::SeqCst);
+    for store in each().await {
+        NOW.store(now_ms(), Ordering::SeqCst);
+        let (asker, person) =
+            (approvals(&store).by_clock(clock), approvals(&store).by_clock(clock));
+        asker.create(request("ask_1")).await.expect("kept");
+        let asker_is = || async { person.standings().await.expect("read").standings[0].asker };
+        assert_eq!(asker_is().await, Asker::There);
+        NOW.fetch_add(7_000, Ordering::SeqCst);
+        assert_eq!(asker_is().await, Asker::Gone);
+        person.settle("ask_1", ApprovalState::Approved, yes()).await.expect("still pending");
+        assert_eq!(in_time(person.handed_over("ask_1")).await.expect("free"), Handover::Free);
+        assert!(person.take_up("ask_1").await.expect("free").taken_up);
+        asker.take_up("ask_1").await.expect_err("it is taken, whoever asked for it");
+    }
+}
+
+#[tokio::test]
+async fn an_asker_that_goes_between_the_yes_and_its_call_leaves_it_to_others() {
+    static NOW: AtomicU64 = AtomicU64::new(0);
+    let clock = || NOW.load(Ordering::SeqCst);
+    for store in each().await {
+        NOW.store(now_ms(), Ordering::SeqCst);
+        let (asker, person) =
+            (approvals(&store).by_clock(clock), approvals(&store).by_clock(clock));
+        asker.create(request("ask_1")).await.expect("kept");
+        person.settle("ask_1", ApprovalState::Approved, yes()).await.expect("first");
+        let waits = person.handed_over("ask_1");
+        let mut waits = std::pin::pin!(waits);
+        tokio::select! {
+            biased;
+            over = &mut waits => panic!("the asker may still come: {over:?}"),
+            () = tokio::time::sleep(Duration::from_millis(100)) => {}
+        }
+        NOW.fetch_add(7_000, Ordering::SeqCst);
+        assert_eq!(in_time(waits).await.expect("free"), Handover::Free);
+        assert!(person.take_up("ask_1").await.expect("free").taken_up);
+    }
+}
+
+#[tokio::test]
+async fn an_asker_that_waits_renews_its_lease() {
+    static NOW: AtomicU64 = AtomicU64::new(0);
+    let clock = || NOW.load(Ordering::SeqCst);
+    for store in each().await {
+        NOW.store(now_ms(), Ordering::SeqCst);
+        let (asker, person) =
+            (approvals(&store).by_clock(clock), approvals(&store).by_clock(clock));
+        asker.create(request("ask_1")).await.expect("kept");
+        let waits = tokio::spawn(async move { asker.settled("ask_1").await });
+        NOW.fetch_add(60_000, Ordering::SeqCst);
+        // Its next word comes within two seconds.
+        in_time(async {
+            while person.standings().await.expect("read").standings[0].asker == Asker::Gone {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await;
+        person.settle("ask_1", ApprovalState::Denied, None).await.expect("first");
+        assert_eq!(
+            in_time(waits).await.expect("no panic").expect("settled").state,
+            ApprovalState::Denied
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_was_set_back_makes_no_asker_immortal_and_runs_nothing_twice() {
+    static NOW: AtomicU64 = AtomicU64::new(0);
+    let clock = || NOW.load(Ordering::SeqCst);
+    for store in each().await {
+        NOW.store(now_ms(), Ordering::SeqCst);
+        let (asker, person) =
+            (approvals(&store).by_clock(clock), approvals(&store).by_clock(clock));
+        asker.create(request("ask_1")).await.expect("kept");
+        NOW.fetch_sub(3_600_000, Ordering::SeqCst);
+        let standing = person.standings().await.expect("read").standings.remove(0);
+        assert_eq!((standing.asker, standing.record.state), (Asker::Gone, ApprovalState::Pending));
+        person.settle("ask_1", ApprovalState::Approved, yes()).await.expect("first");
+        NOW.fetch_sub(3_600_000, Ordering::SeqCst);
+        assert!(person.take_up("ask_1").await.expect("free").taken_up);
+        NOW.fetch_add(99_000_000, Ordering::SeqCst);
+        for other in [&asker, &person] {
+            assert_eq!(other.take_up("ask_1").await.expect_err("once").kind(), ErrorKind::Conflict);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_decides_in_time_has_lapsed_for_everybody() {
+    for store in each().await {
+        let asker = approvals(&store);
+        let mut short = ApprovalRequest::clone(&request("ask_1"));
+        short.expires_ms = now_ms() + 300;
+        asker.create(Arc::new(short.clone())).await.expect("kept");
+        let record = in_time(asker.settled("ask_1")).await.expect("settled");
+        assert_eq!(record.state, ApprovalState::Expired);
+        assert!(now_ms() >= short.expires_ms);
+        let late = approvals(&store).settle("ask_1", ApprovalState::Approved, yes()).await;
+        assert!(late.expect_err("too late").message().contains("already expired"));
+        // And one whose asker was killed before it could say so.
+        short.id = "ask_2".to_owned();
+        asker.create(Arc::new(short)).await.expect("kept");
+        let person = approvals(&store);
+        let standing = person.standings().await.expect("read").standings;
+        assert!(standing.iter().all(|it| it.record.state == ApprovalState::Expired));
+        let late =
+            person.settle("ask_2", ApprovalState::Approved, yes()).await.expect_err("too late");
+        assert!(late.message().contains("already expired"), "{late}");
+        person.take_up("ask_2").await.expect_err("never");
+        assert_eq!(
+            person.get("ask_2").await.expect("read").expect("there").state,
+            ApprovalState::Expired
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_old_approval_is_not_taken_up() {
+    static NOW: AtomicU64 = AtomicU64::new(0);
+    let clock = || NOW.load(Ordering::SeqCst);
+    for store in each().await {
+        NOW.store(now_ms(), Ordering::SeqCst);
+        let asker = approvals(&store).by_clock(clock);
+        asker.create(request("ask_1")).await.expect("kept");
+        asker.settle("ask_1", ApprovalState::Approved, yes()).await.expect("first");
+        NOW.fetch_add(2 * 3_600_000, Ordering::SeqCst);
+        let error = asker.take_up("ask_1").await.expect_err("too old");
+        assert!(error.message().contains("too long ago"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn requests_of_long_ago_go_when_new_ones_come() {
+    static NOW: AtomicU64 = AtomicU64::new(0);
+    let clock = || NOW.load(Ordering::SeqCst);
+    for store in each().await {
+        NOW.store(now_ms(), Ordering::SeqCst);
+        let asker = approvals(&store).by_clock(clock);
+        asker.create(request("ask_1")).await.expect("kept");
+        NOW.fetch_add(29 * 86_400_000, Ordering::SeqCst);
+        asker.create(request("ask_2")).await.expect("kept");
+        assert!(asker.get("ask_1").await.expect("read").is_some());
+        NOW.fetch_add(2 * 86_400_000, Ordering::SeqCst);
+        asker.create(request("ask_3")).await.expect("kept");
+        assert!(asker.get("ask_1").await.expect("read").is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_request_or_a_decision_that_was_forged_counts_for_nothing() {
+    for forged in [
+        "UPDATE approvals SET state = 'approved' WHERE id = 'ask_1'",
+        "UPDATE approvals SET state = 'approved', verdict = (SELECT verdict FROM approvals WHERE id = 'ask_2') WHERE id = 'ask_1'",
+        "UPDATE approvals SET state = 'approved', verdict = request WHERE id = 'ask_1'",
+        "UPDATE approvals SET request = (SELECT request FROM approvals WHERE id = 'ask_2') WHERE id = 'ask_1'",
+        "UPDATE approvals SET expires_ms = expires_ms + 9999999 WHERE id = 'ask_1'",
+        "UPDATE approvals SET created_ms = created_ms + 1 WHERE id = 'ask_1'",
+        "UPDATE approvals SET lease_ms = -5 WHERE id = 'ask_1'",
+        // A no that is made into a yes, with the envelope of the no.
+        "UPDATE approvals SET state = 'approved' WHERE id = 'ask_3'",
+        "UPDATE approvals SET state = 'approved', id = 'ask_1b' WHERE id = 'ask_1'",
+    ] {
+        for store in each().await {
+            let asker = approvals(&store);
+            for id in ["ask_1", "ask_2", "ask_3"] {
+                asker.create(request(id)).await.expect("kept");
+            }
+            asker.settle("ask_2", ApprovalState::Approved, yes()).await.expect("first");
+            asker.settle("ask_3", ApprovalState::Denied, None).await.expect("first");
+            store.tamper(forged).await;
+            let person = approvals(&store);
+            for id in ["ask_1", "ask_3", "ask_1b"] {
+                assert!(person.take_up(id).await.is_err(), "{forged}: {id}");
+            }
+            let found = person.standings().await.expect("read");
+            let approved =
+                found.standings.iter().filter(|it| it.record.state == ApprovalState::Approved);
+            let approved: Vec<&str> = approved.map(|it| &*it.record.request.id).collect();
+            assert_eq!(approved, ["ask_2"], "{forged}");
+            assert_eq!(found.foreign, 1, "{forged}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_request_of_another_person_or_folder_is_not_run() {
+    for store in each().await {
+        approvals(&store).create(request("ask_1")).await.expect("kept");
+        approvals(&store).settle("ask_1", ApprovalState::Approved, yes()).await.expect("first");
+        store.tamper("UPDATE approvals SET lease_ms = 0").await;
+        let elsewhere = approvals_of(&store, "there");
+        assert_eq!(
+            elsewhere.take_up("ask_1").await.expect_err("not of here").kind(),
+            ErrorKind::NotFound
+        );
+        assert!(elsewhere.get("ask_1").await.expect("read").is_none());
+        assert!(elsewhere.list(None).await.expect("read").is_empty());
+        assert_eq!(elsewhere.standings().await.expect("read").standings.len(), 1, "but it is seen");
+        let moved = format!(
+            "UPDATE approvals SET workspace = '{}'",
+            store.folder.path().join("there").display()
+        );
+        store.tamper(&moved).await;
+        assert_eq!(
+            elsewhere.take_up("ask_1").await.expect_err("not of here").kind(),
+            ErrorKind::Denied
+        );
+        let folder = store.folder.path();
+        let place = Place::new(store.address.clone());
+        let other = StoreApprovals::new(place, &folder.join("here"), &folder.join("other/haft"));
+        assert_eq!(other.standings().await.expect("read").foreign, 1);
+        other.take_up("ask_1").await.expect_err("no key");
+    }
+}
+
+#[tokio::test]
+async fn what_is_secret_does_not_lie_in_the_store() {
+    let store = each().await.remove(0);
+    let asker = approvals(&store);
+    asker.create(request("ask_1")).await.expect("kept");
+    let note = Some("hunter2-note".to_owned());
+    asker
+        .settle("ask_1", ApprovalState::Denied, Some(Verdict::deny("Ann", "x", note)))
+        .await
+        .expect("first");
+    let Address::Sqlite(path) = &store.address else { panic!("a file") };
+    for end in ["", "-wal"] {
+        let bytes = std::fs::read(format!("{}{end}", path.display())).expect("read");
+        assert!(!bytes.windows(7).any(|piece| piece == b"hunter2"), "haft.db{end}");
+    }
+}
+
+#[tokio::test]
+async fn who_only_looks_makes_no_store() {
+    for store in each().await {
+        let person = approvals(&store);
+        assert!(person.standings().await.expect("nothing").standings.is_empty());
+        assert!(person.list(None).await.expect("nothing").is_empty());
+        assert!(person.get("ask_1").await.expect("nothing").is_none());
+        assert_eq!(person.take_up("ask_1").await.expect_err("nothing").kind(), ErrorKind::NotFound);
+        assert!(haft_store::Store::existing(&store.address).await.expect("read").is_none());
+    }
+}
+
+struct Counting(ToolSpec, Arc<AtomicUsize>);
+
+impl Tool for Counting {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn access(&self, _: &Value) -> Result<Vec<haft_core::Access>, ToolError> {
+        Ok(Vec::new())
+    }
+
+    fn call(&self, _: haft_core::Call) -> BoxFuture<'_, Result<Reply, ToolError>> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        Box::pin(std::future::ready(Ok(Reply::text("done"))))
+    }
+}
+
+struct Yes;
+
+impl ApprovalHandler for Yes {
+    fn decide<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Option<Verdict>> {
+        Box::pin(std::future::ready(yes()))
+    }
+}
+
+/// A gate that asks before everything, and how often its tool ran.
+fn gate(
+    approvals: Arc<dyn Approvals>,
+    handler: Option<Arc<dyn ApprovalHandler>>,
+) -> (Gate, Arc<AtomicUsize>) {
+    let registry = Registry::default();
+    let schema = Schema::from_value(json!({"type": "object"})).expect("a schema");
+    let mut spec = ToolSpec::declared("test", "small", "says something", schema);
+    spec.effect = Effect::Write;
+    let ran = Arc::new(AtomicUsize::new(0));
+    registry.register(Counting(spec, ran.clone())).expect("a good name");
+    let mut layer = Layer::new(LayerKind::User, "test");
+    layer.mode = Some(Mode::None);
+    let gate = Gate::builder(registry).policy(Policy::new(vec![layer])).approvals(approvals);
+    let gate = match handler {
+        Some(handler) => gate.handler(handler),
+        None => gate.decided_elsewhere(),
+    };
+    (gate.build(), ran)
+}
+
+fn call() -> CallRequest {
+    CallRequest::new("small", json!({}), Context::new("s"))
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_written_keeps_nobody_from_asking_here() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // Where the file should be there is a folder; and a server that is not there.
+    std::fs::create_dir_all(folder.path().join("haft.db")).expect("in the way");
+    for address in [
+        Address::Sqlite(folder.path().join("haft.db")),
+        Address::Postgres("postgres://127.0.0.1:1/x".to_owned()),
+    ] {
+        let approvals = || {
+            Arc::new(StoreApprovals::new(
+                Place::new(address.clone()),
+                Path::new("/here"),
+                folder.path(),
+            ))
+        };
+        let (asked, ran) = gate(approvals(), Some(Arc::new(Yes)));
+        let outcome = in_time(asked.call(call())).await;
+        assert!(outcome.is_ok(), "{outcome:?}");
+        assert_eq!(ran.load(Ordering::SeqCst), 1);
+        assert!(
+            outcome.repairs.iter().any(|it| it.starts_with("asked in this process only: ")),
+            "{outcome:?}"
+        );
+        // With nobody here to ask, it must not wait for nobody.
+        let (asked, ran) = gate(approvals(), None);
+        let outcome = in_time(asked.call(call())).await;
+        let error = outcome.error.expect("refused");
+        assert_eq!((error.kind, ran.load(Ordering::SeqCst)), (ErrorKind::ApprovalUnavailable, 0));
+        assert!(error.message.contains("and nobody can see the question"), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_to_be_seen_by_others_is_not_written_and_no_trouble() {
+    for store in each().await {
+        let approvals = Arc::new(approvals(&store).only_when(|| false));
+        let (asked, ran) = gate(approvals, Some(Arc::new(Yes)));
+        let outcome = in_time(asked.call(call())).await;
+        assert!(outcome.is_ok() && outcome.repairs.is_empty(), "{outcome:?}");
+        assert_eq!(ran.load(Ordering::SeqCst), 1);
+        assert!(haft_store::Store::existing(&store.address).await.expect("read").is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_call_of_a_gate_waits_for_another_process_and_runs_once() {
+    for store in each().await {
+        let (asked, ran) = gate(Arc::new(approvals(&store)), None);
+        let mut news = Events::new(Place::new(store.address.clone())).subscribe(0);
+        let calls = tokio::spawn(async move { asked.call(call()).await });
+        let id = loop {
+            match in_time(news.next()).await.expect("heard") {
+                News::Event(event) if event.kind == "approval.asked" => {
+                    break event.subject.expect("an id");
+                }
+                _ => {}
+            }
+        };
+        let person = approvals(&store);
+        person.settle(&id, ApprovalState::Approved, yes()).await.expect("first");
+        assert_eq!(in_time(person.handed_over(&id)).await.expect("taken"), Handover::Taken);
+        let outcome = in_time(calls).await.expect("no panic");
+        assert!(outcome.is_ok(), "{outcome:?}");
+        // Somebody else who wants to run it is too late.
+        let (late, never) = gate(Arc::new(approvals(&store)), None);
+        let error = late.resume(&id, Context::new("x")).await.expect_err("taken");
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        assert_eq!((ran.load(Ordering::SeqCst), never.load(Ordering::SeqCst)), (1, 0));
+    }
+}
+
+#[tokio::test]
+async fn the_call_of_an_asker_that_is_gone_runs_in_another_process_as_it_was_recorded() {
+    for store in each().await {
+        let (asked, ran) = gate(Arc::new(approvals(&store)), None);
+        let mut context = Context::new("session-7").agent("lead");
+        context.profile = None;
+        let answer = asked.submit(CallRequest::new("small", json!({"a": 1}), context)).await;
+        let haft_core::Answer::Pending(request) = answer else { panic!("it is asked for") };
+        // Killed.
+        drop(asked);
+        store.tamper("UPDATE approvals SET lease_ms = 0").await;
+        let other = Arc::new(approvals(&store));
+        other.settle(&request.id, ApprovalState::Approved, yes()).await.expect("first");
+        let (runs, ran_there) = gate(other, None);
+        let answer = in_time(runs.resume(&request.id, Context::new("x"))).await.expect("it may");
+        let haft_core::Answer::Done(outcome) = answer else { panic!("it is decided") };
+        assert!(outcome.is_ok(), "{outcome:?}");
+        let newest = runs.ledger().newest(1).await.expect("read").remove(0);
+        assert_eq!(
+            (&*newest.session, &*newest.call_id, &newest.input),
+            ("session-7", &*request.call_id, &json!({"a": 1}))
+        );
+        assert_eq!(newest.agents, ["lead"]);
+        assert_eq!((ran.load(Ordering::SeqCst), ran_there.load(Ordering::SeqCst)), (0, 1));
+    }
+}

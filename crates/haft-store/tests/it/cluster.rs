@@ -1,0 +1,103 @@
+//! A PostgreSQL of a test's own, which it may stop and start: the one that all tests share must go on.
+
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::{fs::chown, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+const VERSIONS: &str = "/usr/lib/postgresql";
+
+pub(crate) struct Cluster {
+    programs: PathBuf,
+    /// It refuses to run as root; then it runs as the user that its package made.
+    owner: Option<(u32, u32)>,
+    folder: PathBuf,
+    port: u16,
+}
+
+impl Cluster {
+    /// None where it is not installed; in CI it is.
+    pub(crate) fn start() -> Option<Self> {
+        let programs = programs()?;
+        let owner = owner();
+        // Not below the project: the server's own user may not be let into the folders above it.
+        let folder = tempfile::Builder::new().prefix("haft-cluster-").tempdir_in("/tmp");
+        let folder = folder.expect("a folder").keep();
+        if let Some((user, group)) = owner {
+            chown(&folder, Some(user), Some(group)).expect("it is ours");
+        }
+        let port =
+            TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
+        let cluster = Self { programs, owner, folder, port };
+        let data = cluster.folder.join("data");
+        let mut made = cluster.command("initdb");
+        made.args([
+            "--auth=trust",
+            "--username=postgres",
+            "--encoding=UTF8",
+            "--no-locale",
+            "--no-sync",
+            "-D",
+        ]);
+        assert!(made.arg(&data).status().expect("it runs").success(), "initdb");
+        cluster.control(&["start"]);
+        Some(cluster)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// `fast` ends it orderly, `immediate` as a crash does.
+    pub(crate) fn restart(&self, how: &str) {
+        self.control(&["-m", how, "restart"]);
+    }
+
+    fn control(&self, what: &[&str]) {
+        let options = format!(
+            "-c listen_addresses=127.0.0.1 -c unix_socket_directories= -c port={} -c fsync=off",
+            self.port
+        );
+        let mut control = self.command("pg_ctl");
+        control.arg("-D").arg(self.folder.join("data")).arg("-l").arg(self.folder.join("log"));
+        control.args(["-t", "120", "-w", "-o", &options]).args(what);
+        assert!(control.status().expect("it runs").success(), "pg_ctl {what:?}");
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.programs.join(program));
+        if let Some((user, group)) = self.owner {
+            command.uid(user).gid(group);
+        }
+        command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let mut stop = self.command("pg_ctl");
+        stop.arg("-D").arg(self.folder.join("data")).args(["-m", "immediate", "-w", "stop"]);
+        let _ = stop.status();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn programs() -> Option<PathBuf> {
+    let versions = fs::read_dir(VERSIONS).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let newest =
+        versions.filter(|path| path.join("bin/initdb").is_file()).max_by_key(|it| number(it));
+    newest.map(|path| path.join("bin"))
+}
+
+fn owner() -> Option<(u32, u32)> {
+    let id = |words: &[&str]| {
+        let output = Command::new("id").args(words).output().expect("it runs");
+        String::from_utf8_lossy(&output.stdout).trim().parse::<u32>().expect("a number")
+    };
+    (id(&["-u"]) == 0).then(|| (id(&["-u", "postgres"]), id(&["-g", "postgres"])))
+}

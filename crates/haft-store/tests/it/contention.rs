@@ -1,0 +1,85 @@
+//! Two real processes with 16 writers each on one store: no write is lost, none is refused. `benches/events.rs` does the
+//! same with 100,000 writes.
+
+use std::{collections::HashMap, process::Command, sync::Arc};
+
+use haft_core::{ApprovalState, Approvals};
+use haft_store::{Address, Announcement, Events, Place, StoreApprovals};
+use serde_json::json;
+
+use crate::{approvals::request, stores::each};
+
+const WRITERS: u64 = 16;
+const EACH: u64 = 40;
+/// Set for the other process: address, folder and name.
+const VARIABLES: [&str; 3] = ["HAFT_TEST_WRITE_TO", "HAFT_TEST_STATE", "HAFT_TEST_NAME"];
+
+#[expect(clippy::disallowed_methods, reason = "what the parent process says to this one")]
+fn orders() -> Option<[String; 3]> {
+    let [address, state, name] = VARIABLES.map(|name| std::env::var(name).ok());
+    Some([address?, state?, name?])
+}
+
+/// The other process. Without orders there is nothing to write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_as_it_was_told() {
+    let Some([address, state, name]) = orders() else { return assert!(orders().is_none()) };
+    let address = Address::parse(&address, std::path::Path::new("/")).expect("an address");
+    let place = Place::new(address);
+    let events = Events::new(place.clone());
+    let state = std::path::Path::new(&state);
+    let approvals = Arc::new(StoreApprovals::new(place, &state.join("here"), state));
+    let mut tasks = tokio::task::JoinSet::new();
+    for writer in 0..WRITERS {
+        let (events, approvals) = (events.clone(), approvals.clone());
+        let subject = format!("{name}-{writer}");
+        tasks.spawn(async move {
+            for number in 0..EACH {
+                let body = json!({ "number": number });
+                events.announce(&Announcement::of("test", &subject, &body)).await.expect("written");
+                if number % 10 == 0 {
+                    let id = format!("ask_{subject}_{number}");
+                    approvals.create(request(&id)).await.expect("kept");
+                    assert_eq!(approvals.trouble(&id), None);
+                    approvals.settle(&id, ApprovalState::Denied, None).await.expect("decided");
+                }
+            }
+        });
+    }
+    tasks.join_all().await;
+}
+
+#[tokio::test]
+async fn two_processes_with_many_writers_lose_nothing_and_are_refused_nothing() {
+    for store in each().await {
+        let address = match &store.address {
+            Address::Sqlite(path) => path.display().to_string(),
+            Address::Postgres(url) => url.clone(),
+        };
+        let state = store.folder.path().display().to_string();
+        let children = ["a", "b"].map(|name| {
+            let mut child = Command::new(std::env::current_exe().expect("this program"));
+            child.args(["contention::writes_as_it_was_told", "--exact", "--nocapture"]);
+            child.envs(VARIABLES.into_iter().zip([&*address, &*state, name]));
+            child.spawn().expect("it runs")
+        });
+        for mut child in children {
+            assert!(child.wait().expect("it ends").success(), "a writer was refused");
+        }
+        let events = Events::new(Place::new(store.address.clone()));
+        let all = events.since(0, usize::MAX).await.expect("read");
+        let mut next: HashMap<String, u64> = HashMap::new();
+        for (place, event) in (1..).zip(&all) {
+            assert_eq!(event.seq, place, "without gaps");
+            if event.kind == "test" {
+                let expected = next.entry(event.subject.clone().expect("a writer")).or_default();
+                assert_eq!(event.body["number"], json!(*expected), "each in its order");
+                *expected += 1;
+            }
+        }
+        assert_eq!(next.len() as u64, 2 * WRITERS);
+        assert!(next.values().all(|count| *count == EACH), "{next:?}");
+        let asked = all.iter().filter(|event| event.kind == "approval.decided").count();
+        assert_eq!(asked as u64, 2 * WRITERS * EACH / 10);
+    }
+}

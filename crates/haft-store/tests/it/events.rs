@@ -1,0 +1,310 @@
+//! Events on both engines: in order, once, resumable, with a word about what is gone.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use haft_store::{Address, Announcement, Event, Events, Gap, News, Place, Retention, Subscription};
+use serde_json::json;
+
+use crate::stores::{Fresh, each};
+
+/// Far longer than anything here takes; only a test that fails waits for it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// As another process would have them.
+fn events(store: &Fresh) -> Events {
+    Events::new(Place::new(store.address.clone()))
+}
+
+async fn tell(events: &Events, subject: &str, number: u64) -> u64 {
+    let body = json!({ "number": number });
+    events.announce(&Announcement::of("test", subject, &body)).await.expect("told")
+}
+
+pub(crate) async fn next(subscription: &mut Subscription) -> News {
+    let news = tokio::time::timeout(PATIENCE, subscription.next()).await;
+    news.expect("something happens in time").expect("it can be read")
+}
+
+pub(crate) async fn event(subscription: &mut Subscription) -> Event {
+    match next(subscription).await {
+        News::Event(event) => event,
+        News::Gap(gap) => panic!("{gap:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_another_process_tells_is_heard_in_order_with_all_it_says() {
+    for store in each().await {
+        let (here, there) = (events(&store), events(&store));
+        let body = json!({"ä": "\u{0}x", "n": [1, 2]});
+        let told = Announcement {
+            kind: "approval.asked",
+            session: Some("s\u{0}1"),
+            call: Some("call_1"),
+            subject: Some("ask_1"),
+            body: &body,
+        };
+        assert_eq!(there.announce(&told).await.expect("told"), 1);
+        let mut subscription = here.subscribe(0);
+        let first = event(&mut subscription).await;
+        assert_eq!(
+            (first.seq, &*first.kind, first.session.as_deref()),
+            (1, "approval.asked", Some("s\u{fffd}1"))
+        );
+        assert_eq!(
+            (first.call.as_deref(), first.subject.as_deref()),
+            (Some("call_1"), Some("ask_1"))
+        );
+        assert_eq!(first.body, body);
+        // And now that it waits.
+        let hears = tokio::spawn(async move {
+            let mut heard = Vec::new();
+            for _ in 0..50 {
+                heard.push(event(&mut subscription).await.seq);
+            }
+            heard
+        });
+        for number in 2..=51 {
+            assert_eq!(tell(&there, "a", number).await, number);
+        }
+        assert_eq!(hears.await.expect("no panic"), (2..=51).collect::<Vec<_>>());
+        assert_eq!(here.newest().await.expect("read"), 51);
+        let since: Vec<u64> =
+            here.since(48, 2).await.expect("read").iter().map(|event| event.seq).collect();
+        assert_eq!(since, [49, 50]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_writers_nothing_is_missed_and_nothing_seen_twice() {
+    const WRITERS: u64 = 12;
+    const EACH: u64 = 40;
+    for store in each().await {
+        let places = [events(&store), events(&store)];
+        tell(&places[0], "first", 0).await;
+        let mut listeners = tokio::task::JoinSet::new();
+        for listener in 0..3 {
+            let events = events(&store);
+            listeners.spawn(async move {
+                let mut subscription = events.subscribe(1);
+                let mut seen: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+                for count in 0..WRITERS * EACH {
+                    let event = event(&mut subscription).await;
+                    assert_eq!(event.seq, count + 2, "in order, without gaps");
+                    let number = event.body["number"].as_u64().expect("a number");
+                    seen.entry(event.subject.expect("a subject")).or_default().push(number);
+                    // This one forgets everything but its position, again and again.
+                    if listener == 0 && count % 7 == 0 {
+                        subscription = events.subscribe(subscription.position());
+                    }
+                }
+                seen
+            });
+        }
+        let mut writers = tokio::task::JoinSet::new();
+        for writer in 0..WRITERS {
+            let events = places[(writer % 2) as usize].clone();
+            writers.spawn(async move {
+                for number in 0..EACH {
+                    tell(&events, &writer.to_string(), number).await;
+                }
+            });
+        }
+        writers.join_all().await;
+        for seen in listeners.join_all().await {
+            assert_eq!(seen.len() as u64, WRITERS);
+            assert!(seen.values().all(|numbers| *numbers == (0..EACH).collect::<Vec<_>>()));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_was_taken_back_leaves_no_number() {
+    let Some(store) = crate::stores::postgres().await else { return };
+    let events = events(&store);
+    tell(&events, "a", 1).await;
+    // Behind our back: a transaction that takes the next number and holds it, and one that gives up.
+    let Address::Postgres(url) = &store.address else { panic!("a database") };
+    let (client, connection) =
+        tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("reached");
+    tokio::spawn(connection);
+    client.batch_execute("BEGIN; UPDATE haft.event_head SET seq = seq + 1").await.expect("held");
+    let other = events.clone();
+    let late = tokio::spawn(async move { tell(&other, "a", 2).await });
+    let mut subscription = events.subscribe(1);
+    tokio::select! {
+        biased;
+        news = subscription.next() => panic!("nobody has committed: {news:?}"),
+        () = tokio::time::sleep(Duration::from_millis(50)) => {}
+    }
+    client.batch_execute("ROLLBACK").await.expect("free");
+    assert_eq!(late.await.expect("no panic"), 2, "the number was not used up");
+    assert_eq!(event(&mut subscription).await.seq, 2);
+}
+
+#[tokio::test]
+async fn who_comes_too_late_is_told_what_is_gone() {
+    for store in each().await {
+        let retention = Retention { most: 100, longest: Duration::from_secs(86_400) };
+        let kept = Events::new(Place::keeping(store.address.clone(), retention));
+        let mut slow = kept.subscribe(0);
+        tell(&kept, "a", 1).await;
+        assert_eq!(event(&mut slow).await.seq, 1);
+        for number in 2..=600 {
+            tell(&kept, "a", number).await;
+        }
+        // Looked at every 256th time: at 512 those up to 412 went.
+        assert_eq!(next(&mut slow).await, News::Gap(Gap { after: 1, resumes_after: 412 }));
+        for seq in 413..=600 {
+            assert_eq!(event(&mut slow).await.seq, seq);
+        }
+        let mut young = kept.subscribe(500);
+        assert_eq!(event(&mut young).await.seq, 501, "what is there is no gap");
+    }
+}
+
+#[tokio::test]
+async fn what_is_old_goes_but_never_what_stands_behind_something_young() {
+    for store in each().await {
+        let retention = Retention { most: 100_000, longest: Duration::from_secs(3600) };
+        let kept = Events::new(Place::keeping(store.address.clone(), retention));
+        for number in 1..=200 {
+            tell(&kept, "a", number).await;
+        }
+        // Of long ago; and in between one by a clock that is far behind.
+        store.tamper("UPDATE events SET at_ms = 1000 WHERE seq <= 150 OR seq = 170").await;
+        for number in 201..=256 {
+            tell(&kept, "a", number).await;
+        }
+        let left: Vec<u64> =
+            kept.since(0, 999).await.expect("read").iter().map(|event| event.seq).collect();
+        assert_eq!(left, (151..=256).collect::<Vec<_>>(), "{:?}", store.address);
+    }
+}
+
+#[tokio::test]
+async fn everything_gone_is_told_too() {
+    for store in each().await {
+        let events = events(&store);
+        for number in 1..=5 {
+            tell(&events, "a", number).await;
+        }
+        store.tamper("DELETE FROM events").await;
+        let mut subscription = events.subscribe(2);
+        assert_eq!(next(&mut subscription).await, News::Gap(Gap { after: 2, resumes_after: 5 }));
+        tell(&events, "a", 6).await;
+        assert_eq!(event(&mut subscription).await.seq, 6);
+    }
+}
+
+#[tokio::test]
+async fn another_store_in_the_place_is_a_gap_and_its_events_follow() {
+    let store = each().await.remove(0);
+    let Address::Sqlite(path) = &store.address else { panic!("a file") };
+    let here = events(&store);
+    for number in 1..=5 {
+        tell(&here, "a", number).await;
+    }
+    let mut subscription = here.subscribe(4);
+    assert_eq!(event(&mut subscription).await.seq, 5);
+    for end in ["", "-wal", "-shm"] {
+        std::fs::remove_file(format!("{}{end}", path.display())).expect("gone");
+    }
+    let there = events(&store);
+    tell(&there, "b", 1).await;
+    let told = next(&mut subscription).await;
+    assert_eq!(told, News::Gap(Gap { after: 5, resumes_after: 1 }));
+    tell(&there, "b", 2).await;
+    let second = event(&mut subscription).await;
+    assert_eq!((second.seq, second.subject.as_deref()), (2, Some("b")));
+}
+
+#[tokio::test]
+async fn a_clock_that_was_set_back_changes_no_order() {
+    for store in each().await {
+        let events = events(&store);
+        for number in 1..=4 {
+            tell(&events, "a", number).await;
+        }
+        store.tamper("UPDATE events SET at_ms = 9999999999999 WHERE seq = 2").await;
+        tell(&events, "a", 5).await;
+        let mut subscription = events.subscribe(0);
+        for seq in 1..=5 {
+            assert_eq!(event(&mut subscription).await.seq, seq);
+        }
+    }
+}
+
+#[tokio::test]
+async fn those_who_wait_are_woken_and_do_not_have_to_look_for_themselves() {
+    for store in each().await {
+        let (here, there) = (events(&store), events(&store));
+        tell(&there, "a", 1).await;
+        let mut subscription = here.subscribe(0);
+        event(&mut subscription).await;
+        let began = Instant::now();
+        for number in 2..=41 {
+            let hears = event(&mut subscription);
+            let tells = async {
+                // Only once the other waits.
+                tokio::task::yield_now().await;
+                tell(&there, "a", number).await
+            };
+            let (heard, told) = tokio::join!(hears, tells);
+            assert_eq!(heard.seq, told);
+        }
+        // Who looks for themselves does so every second: that would be 40 of them. Woken, it takes a few milliseconds each.
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_wait_that_is_dropped_loses_nothing() {
+    for store in each().await {
+        let (here, there) = (events(&store), events(&store));
+        let mut subscription = here.subscribe(0);
+        let mut seen = Vec::new();
+        let began = Instant::now();
+        let tells = tokio::spawn(async move {
+            for number in 1..=100 {
+                tell(&there, "a", number).await;
+            }
+        });
+        // Shorter and longer than a look takes.
+        for patience in (0..).map(|round| Duration::from_micros(100 * (round % 200))) {
+            if seen.len() == 100 {
+                break;
+            }
+            assert!(began.elapsed() < PATIENCE);
+            tokio::select! {
+                news = subscription.next() => match news.expect("read") {
+                    News::Event(event) => seen.push(event.seq),
+                    News::Gap(gap) => panic!("{gap:?}"),
+                },
+                () = tokio::time::sleep(patience) => {}
+            }
+        }
+        tells.await.expect("no panic");
+        assert_eq!(seen, (1..=100).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn connections_that_are_cut_lose_nothing() {
+    let Some(store) = crate::stores::postgres().await else { return };
+    let Address::Postgres(url) = &store.address else { panic!("a database") };
+    let (here, there) = (Arc::new(events(&store)), events(&store));
+    tell(&there, "a", 1).await;
+    let mut subscription = here.subscribe(0);
+    for round in 1..=5 {
+        assert_eq!(event(&mut subscription).await.seq, round);
+        let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                   WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        crate::stores::run(url, cut).await;
+        tell(&there, "a", round + 1).await;
+    }
+}

@@ -1,0 +1,270 @@
+//! `haft approvals`: the questions of every process in one list, answered here. A call whose process waits runs there; one
+//! whose process is gone runs here, as it was recorded, once.
+
+mod act;
+mod live;
+mod table;
+
+use std::{process::ExitCode, sync::Arc};
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use haft_core::{ApprovalState, Remember, Scope, ToolError, Verdict, no_such_request};
+use haft_store::{Fate, Place, Standing, Standings, StoreApprovals};
+use jiff::Zoned;
+use serde_json::{Value, json};
+
+use super::Bench;
+use crate::{
+    config::Settings,
+    globals::{Format, Globals},
+    prompt::{Conversation, lapse},
+    report, stdin,
+    stop::Stop,
+    store,
+    terminal::{Label, Tty, write_out},
+};
+
+pub(super) fn command() -> Command {
+    let id = || {
+        let help = "The request's id from the list, or its beginning";
+        Arg::new("id").value_name("ID").required(true).help(help)
+    };
+    Command::new("approvals")
+        .about("See and answer the questions of every haft that waits for a yes")
+        .long_about(
+            "See and answer the questions of every haft that waits for a yes, in whatever process it runs.\n\n\
+             Without a command on a terminal: a list that stays up to date, with keys to decide. A call whose process \
+             waits runs there. When that process is gone, `approve` runs the recorded call itself, once, in the \
+             workspace, session and profile it was made in.",
+        )
+        .disable_help_subcommand(true)
+        .subcommand(
+            Command::new("list").about("What waits for a decision, oldest first").arg(
+                Arg::new("all")
+                    .long("all")
+                    .action(ArgAction::SetTrue)
+                    .help("Also what was decided, and what became of it"),
+            ),
+        )
+        .subcommand(
+            Command::new("show").about("All there is to know about a request").arg(id()),
+        )
+        .subcommand(
+            Command::new("approve")
+                .about("Let a call run")
+                .arg(id())
+                .arg(
+                    Arg::new("remember")
+                        .long("remember")
+                        .value_name("N")
+                        .value_parser(value_parser!(u32).range(1..))
+                        .help("Also allow what `show` offers under this number from now on"),
+                )
+                .arg(
+                    Arg::new("scope")
+                        .long("scope")
+                        .value_name("SCOPE")
+                        .default_value("project")
+                        .value_parser(["session", "project", "user"])
+                        .help("Where that holds"),
+                )
+                .arg(
+                    Arg::new("for")
+                        .long("for")
+                        .value_name("TIME")
+                        .value_parser(lapses)
+                        .help("When it lapses, such as 1h or 30d [default: never]"),
+                ),
+        )
+        .subcommand(
+            Command::new("deny").about("Refuse a call").arg(id()).arg(
+                Arg::new("note")
+                    .long("note")
+                    .value_name("TEXT")
+                    .help("Words for the model: what to do instead"),
+            ),
+        )
+}
+
+/// Milliseconds since 1970.
+fn lapses(text: &str) -> Result<Option<u64>, String> {
+    lapse(text, &Zoned::now()).ok_or_else(|| "expected a time such as 1h, 1d or never".to_owned())
+}
+
+/// What all of these work with.
+struct Desk<'a> {
+    bench: &'a Bench<'a>,
+    globals: Globals,
+    place: Arc<Place>,
+    approvals: Arc<StoreApprovals>,
+    person: String,
+}
+
+impl Bench<'_> {
+    /// `haft approvals …`
+    pub(super) fn approvals(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+        let (word, matches) = matches.subcommand().unwrap_or(("", matches));
+        let globals = Globals::of(matches);
+        let settings = Settings::load(&globals, self.environment)?;
+        let state = store::state(self.environment).ok_or_else(homeless)?;
+        let place = store::place(&settings);
+        let approvals = Arc::new(StoreApprovals::new(place.clone(), &settings.workspace, &state));
+        let person = self.environment.user.clone().unwrap_or_else(|| "you".to_owned());
+        let desk = Desk { bench: self, globals, place, approvals, person };
+        match word {
+            "list" => desk.list(matches.get_flag("all")),
+            "show" => desk.show(matches),
+            "approve" => desk.approve(matches),
+            "deny" => desk.deny(matches),
+            _ if desk.has_eyes() => desk.live(),
+            _ => desk.list(false),
+        }
+    }
+}
+
+impl Desk<'_> {
+    fn has_eyes(&self) -> bool {
+        let Globals { format, .. } = self.globals;
+        let is_shown = self.bench.terminal.shows_results() && format == Format::Text;
+        is_shown && !stdin::is_piped() && Tty::open().is_ok()
+    }
+
+    async fn standings(&self) -> Result<Standings, ToolError> {
+        let found = self.approvals.standings().await?;
+        if found.foreign > 0 {
+            let requests = if found.foreign == 1 { "request was" } else { "requests were" };
+            let message = format!(
+                "{} {requests} not made by your haft, or changed since, and left out: {}",
+                found.foreign,
+                self.place.address()
+            );
+            self.bench.terminal.tell(Label::Warning, &message);
+        }
+        Ok(found)
+    }
+
+    fn list(&self, all: bool) -> Result<ExitCode, Stop> {
+        let found = self.bench.runtime.block_on(self.standings())?;
+        let wanted = |standing: &&Standing| all || is_open(standing);
+        let standings: Vec<&Standing> = found.standings.iter().filter(wanted).collect();
+        match self.globals.format {
+            Format::Json => {
+                let rows: Vec<Value> = standings.into_iter().map(as_json).collect();
+                report::json(self.bench.terminal, &rows)?;
+            }
+            Format::Text if standings.is_empty() => {
+                self.bench.terminal.print("nothing waits for a decision")?;
+            }
+            Format::Text => write_out(&table::of(&standings, Zoned::now().timestamp()))?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The one request whose id begins like this, with or without the word before its first `_`.
+    fn named(&self, matches: &ArgMatches) -> Result<Standing, ToolError> {
+        let wanted = matches.get_one::<String>("id").map_or("", String::as_str);
+        let found = self.bench.runtime.block_on(self.standings())?;
+        let bare = |id: &str| id.split_once('_').map_or("", |(_, bare)| bare).to_owned();
+        let begins = |standing: &&Standing| {
+            let id = &standing.record.request.id;
+            !wanted.is_empty() && (id.starts_with(wanted) || bare(id).starts_with(wanted))
+        };
+        let fitting: Vec<&Standing> = found.standings.iter().filter(begins).collect();
+        match fitting[..] {
+            [one] => Ok(one.clone()),
+            [] => Err(no_such_request(wanted)),
+            _ => {
+                let message = format!("`{wanted}` is the beginning of {} requests", fitting.len());
+                Err(ToolError::input(message).hint("write more of the id that you mean"))
+            }
+        }
+    }
+
+    fn show(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+        let standing = self.named(matches)?;
+        match self.globals.format {
+            Format::Json => report::json(self.bench.terminal, &as_json(&standing))?,
+            Format::Text => {
+                let scopes = [Scope::Session, Scope::Project, Scope::User];
+                let colours = self.bench.terminal.result_colours();
+                let request = &standing.record.request;
+                let talk = Conversation::new(request, &scopes, &self.person, colours);
+                let about = table::about(&standing, Zoned::now().timestamp());
+                write_out(&format!("{about}\n{}", talk.details()))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn approve(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+        let standing = self.named(matches)?;
+        let mut verdict = Verdict::approve(&self.person, "approvals");
+        verdict.remember = remember(&standing, matches)?;
+        self.decide(&standing, ApprovalState::Approved, verdict)?;
+        self.see_it_run(&standing)
+    }
+
+    fn deny(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+        let standing = self.named(matches)?;
+        let note = matches.get_one::<String>("note").cloned();
+        let verdict = Verdict::deny(&self.person, "approvals", note);
+        self.decide(&standing, ApprovalState::Denied, verdict)?;
+        self.say(&standing, "denied", "the call does not run")
+    }
+
+    fn say(&self, standing: &Standing, state: &str, words: &str) -> Result<ExitCode, Stop> {
+        let id = &standing.record.request.id;
+        match self.globals.format {
+            Format::Json => {
+                let told = json!({"id": id, "state": state, "note": words});
+                report::json(self.bench.terminal, &told)?;
+            }
+            Format::Text => self.bench.terminal.print(&format!("{state}: {words}"))?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn remember(standing: &Standing, matches: &ArgMatches) -> Result<Option<Remember>, ToolError> {
+    let Some(number) = matches.get_one::<u32>("remember") else { return Ok(None) };
+    let suggestions = &standing.record.request.suggestions;
+    let place = usize::try_from(*number).unwrap_or(usize::MAX).saturating_sub(1);
+    let suggestion = suggestions.get(place).ok_or_else(|| {
+        let id = &standing.record.request.id;
+        let count = suggestions.len();
+        ToolError::input(format!("request `{id}` offers {count} ways to remember it, not {number}"))
+            .hint(format!("see them with `haft approvals show {id}`"))
+    })?;
+    let scopes = [Scope::Session, Scope::Project, Scope::User];
+    let word = matches.get_one::<String>("scope").map_or("", String::as_str);
+    let scope = scopes.into_iter().find(|scope| scope.name() == word).unwrap_or(Scope::Project);
+    let expires_ms = matches.get_one::<Option<u64>>("for").copied().flatten();
+    Ok(Some(Remember { rules: suggestion.rules.clone(), scope, expires_ms }))
+}
+
+/// Whether somebody may want to do something about it.
+fn is_open(standing: &Standing) -> bool {
+    match standing.record.state {
+        ApprovalState::Pending => true,
+        ApprovalState::Approved => !matches!(standing.fate, Fate::Ran(_)),
+        _ => false,
+    }
+}
+
+fn as_json(standing: &Standing) -> Value {
+    let Standing { record, workspace, asker, taken_ms, fate } = standing;
+    json!({
+        "request": record.request,
+        "state": record.state,
+        "verdict": record.verdict,
+        "workspace": workspace,
+        "asker": asker,
+        "taken_ms": taken_ms,
+        "fate": fate,
+    })
+}
+
+fn homeless() -> ToolError {
+    ToolError::unavailable("without a home there is no key that requests could be read with")
+        .hint("set $HOME or $XDG_STATE_HOME")
+}

@@ -1,0 +1,96 @@
+//! Decides, and sees to it that the call runs: where it was asked for, or here when nobody is there any more.
+
+use std::{process::ExitCode, sync::Arc};
+
+use haft_core::{
+    Answer, ApprovalState, Approvals, Context, Gate, Outcome, ToolError, Verdict, already_settled,
+};
+use haft_exec::Programs;
+use haft_store::{Handover, Standing, StoreApprovals};
+
+use super::Desk;
+use crate::{config::Settings, report, stop::Stop, store, terminal::Label};
+
+impl Desk<'_> {
+    /// As the process that asked would see them: requests are of a workspace.
+    pub(super) fn of(&self, standing: &Standing) -> Arc<StoreApprovals> {
+        let state = store::state(self.bench.environment).unwrap_or_default();
+        Arc::new(StoreApprovals::new(self.place.clone(), &standing.workspace, &state))
+    }
+
+    /// Settles a request. One that was approved and not taken up yet may be approved again: its call still has to run.
+    pub(super) fn decide(
+        &self,
+        standing: &Standing,
+        state: ApprovalState,
+        verdict: Verdict,
+    ) -> Result<(), ToolError> {
+        let record = &standing.record;
+        let both = (record.state, state);
+        if both == (ApprovalState::Approved, ApprovalState::Approved) && !record.taken_up {
+            return Ok(());
+        }
+        // Pending to the eye is what counts: a lapsed one is told as that.
+        if record.state != ApprovalState::Pending {
+            return Err(already_settled(record));
+        }
+        let approvals = self.of(standing);
+        let settled = approvals.settle(&record.request.id, state, Some(verdict));
+        self.bench.runtime.block_on(settled).map(|_| ())
+    }
+
+    /// Waits until the asker has taken the call up; runs it when there is no asker.
+    pub(super) fn see_it_run(&self, standing: &Standing) -> Result<ExitCode, Stop> {
+        let id = &standing.record.request.id;
+        let handed_over = self.of(standing);
+        match self.bench.runtime.block_on(handed_over.handed_over(id))? {
+            Handover::Taken => {
+                self.say(standing, "approved", "the process that asked runs the call")
+            }
+            Handover::Free => {
+                let message = "the process that asked is gone; its call runs here";
+                self.bench.terminal.tell(Label::Note, message);
+                let outcome = self.run(standing)?;
+                Ok(report::outcome(self.bench.terminal, self.globals.format, &outcome)?)
+            }
+        }
+    }
+
+    /// Runs the recorded call, once.
+    pub(super) fn run(&self, standing: &Standing) -> Result<Outcome, ToolError> {
+        let gate = self.gate_of(standing)?;
+        let id = standing.record.request.id.clone();
+        let context = Context::new("approvals");
+        let stop = context.cancel.clone();
+        let work = async {
+            let mut work = std::pin::pin!(gate.resume(&id, context));
+            tokio::select! {
+                done = &mut work => done,
+                // It stops, and what became of it is recorded.
+                _ = tokio::signal::ctrl_c() => {
+                    stop.cancel();
+                    work.await
+                }
+            }
+        };
+        let done = self.bench.runtime.block_on(work);
+        Programs::end_everything();
+        match done? {
+            Answer::Done(outcome) => Ok(*outcome),
+            Answer::Pending(request) => {
+                Err(ToolError::internal(format!("request `{}` is pending again", request.id)))
+            }
+        }
+    }
+
+    /// A gate for where the call was recorded, with this store.
+    fn gate_of(&self, standing: &Standing) -> Result<Gate, ToolError> {
+        let mut globals = self.globals.clone();
+        globals.workspace = Some(standing.workspace.clone());
+        let mut settings = Settings::load(&globals, self.bench.environment)?;
+        settings.directory.clone_from(&settings.workspace);
+        settings.store.address = self.place.address().clone();
+        // What the call itself may ask for while it runs is asked here.
+        self.bench.gate(settings, Arc::new(self.bench.prompt()))
+    }
+}

@@ -1,0 +1,160 @@
+//! The list that stays up to date: events wake it, keys decide. What is shown and what keys mean is in `view`.
+
+mod view;
+
+use std::{io, process::ExitCode, time::Duration};
+
+use haft_core::{ApprovalState, Approvals, ToolError, Verdict};
+use haft_store::{Asker, Events, Fate, Standing};
+use jiff::Zoned;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::{MissedTickBehavior, interval},
+};
+
+use self::view::{View, Wish};
+use super::Desk;
+use crate::{
+    report,
+    stop::Stop,
+    terminal::{Label, Screen, Tty},
+};
+
+/// How often ages are drawn anew, and it is seen who is gone.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Why the screen is given back.
+enum End {
+    Quit,
+    /// A call has to run here.
+    Run(Box<Standing>),
+}
+
+impl Desk<'_> {
+    pub(super) fn live(&self) -> Result<ExitCode, Stop> {
+        let colours = self.bench.terminal.result_colours();
+        let mut view = View::new(&self.person, colours);
+        loop {
+            match self.bench.runtime.block_on(self.watch(&mut view))? {
+                End::Quit => return Ok(ExitCode::SUCCESS),
+                End::Run(standing) => self.run_in_front(&standing)?,
+            }
+        }
+    }
+
+    async fn watch(&self, view: &mut View) -> Result<End, Stop> {
+        let events = Events::new(self.place.clone());
+        let newest = events.newest().await?;
+        view.refresh(self.approvals.standings().await?);
+        let mut screen = Screen::take()?;
+        let mut news = events.subscribe(newest);
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut signals = Signals::new()?;
+        loop {
+            if let Some(standing) = view.abandoned() {
+                return Ok(End::Run(Box::new(standing)));
+            }
+            screen.draw(&view.lines(screen.size(), Zoned::now().timestamp()));
+            let wish = tokio::select! {
+                key = screen.key() => key.map_or(Wish::Quit, |key| view.press(key)),
+                told = news.next() => {
+                    self.look_again(view, told.err()).await;
+                    Wish::Nothing
+                }
+                _ = ticks.tick() => {
+                    self.look_again(view, None).await;
+                    Wish::Nothing
+                }
+                is_over = signals.next() => if is_over { Wish::Quit } else { Wish::Nothing },
+            };
+            match wish {
+                Wish::Nothing => {}
+                Wish::Quit => return Ok(End::Quit),
+                Wish::Decide(standing, verdict) => self.settle(view, *standing, verdict).await?,
+            }
+        }
+    }
+
+    /// A store that is away for a while is told at the foot of the screen; the list is what was seen last.
+    async fn look_again(&self, view: &mut View, trouble: Option<ToolError>) {
+        match (trouble, self.approvals.standings().await) {
+            (None, Ok(standings)) => view.refresh(standings),
+            (Some(error), _) | (None, Err(error)) => view.say(error.message()),
+        }
+    }
+
+    async fn settle(
+        &self,
+        view: &mut View,
+        standing: Standing,
+        verdict: Verdict,
+    ) -> Result<(), Stop> {
+        let id = standing.record.request.id.clone();
+        let is_yes = verdict.approved;
+        if standing.record.state == ApprovalState::Pending {
+            let state = if is_yes { ApprovalState::Approved } else { ApprovalState::Denied };
+            match self.of(&standing).settle(&id, state, Some(verdict)).await {
+                Ok(_) if is_yes => view.say("approved; the process that asked runs the call"),
+                Ok(_) => view.say("denied; the call does not run"),
+                Err(error) => view.say(error.message()),
+            }
+        }
+        if is_yes {
+            // It runs here when nobody else takes it up.
+            view.expect_run_of(&id);
+        }
+        view.refresh(self.approvals.standings().await?);
+        Ok(())
+    }
+
+    /// On the usual screen, where its output stays.
+    fn run_in_front(&self, standing: &Standing) -> Result<(), Stop> {
+        let id = &standing.record.request.id;
+        let message = format!("the process that asked is gone; the call of {id} runs here");
+        self.bench.terminal.tell(Label::Note, &message);
+        match self.run(standing) {
+            Ok(outcome) => {
+                report::outcome(self.bench.terminal, self.globals.format, &outcome)?;
+            }
+            Err(error) => self.bench.terminal.tell(Label::Error, &error.to_string()),
+        }
+        let Ok(tty) = Tty::open() else { return Ok(()) };
+        tty.write("[Enter] back to the list\n");
+        self.bench.runtime.block_on(tty.line());
+        Ok(())
+    }
+}
+
+/// Whether a call that was approved here is left to us.
+fn is_left(standing: &Standing) -> bool {
+    standing.record.state == ApprovalState::Approved
+        && standing.fate == Fate::NotRun
+        && standing.asker == Asker::Gone
+}
+
+/// What the terminal and others tell us by signals.
+struct Signals {
+    resized: Signal,
+    ended: Signal,
+    hung_up: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            resized: signal(SignalKind::window_change())?,
+            ended: signal(SignalKind::terminate())?,
+            hung_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Whether it is over.
+    async fn next(&mut self) -> bool {
+        tokio::select! {
+            _ = self.resized.recv() => false,
+            _ = self.ended.recv() => true,
+            _ = self.hung_up.recv() => true,
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! What the live list shows and what keys mean, without a terminal. What is decided is always the request that is
+//! marked, by its id: one that comes or goes meanwhile moves nothing under somebody's fingers.
+
+use haft_core::{ApprovalState, Scope, Verdict};
+use haft_store::{Standing, Standings};
+use jiff::Timestamp;
+
+use super::{
+    super::{is_open, table},
+    is_left,
+};
+use crate::{
+    environment::Colours,
+    prompt::{Conversation, Reaction, summary},
+    safe_text::shown_in_line,
+    terminal::{Key, Tone, in_tone},
+};
+
+const SCOPES: [Scope; 3] = [Scope::Session, Scope::Project, Scope::User];
+/// So long nothing is marked after what was marked has gone: whoever is about to press a key means that one.
+const PAUSE_MS: i64 = 1_000;
+const KEYS: &str =
+    "↑↓ choose   enter details   a approve   1-4 approve and remember   d deny   q quit";
+const DETAIL_KEYS: &str =
+    "↑↓ scroll   esc back   a approve   1-4 approve and remember   d deny   q quit";
+
+pub(super) struct View {
+    person: String,
+    colours: Colours,
+    standings: Vec<Standing>,
+    foreign: usize,
+    /// The id of the marked request.
+    marked: Option<String>,
+    /// Since when nothing is marked, because what was marked has gone.
+    unmarked_ms: Option<i64>,
+    page: Page,
+    said: String,
+    /// What was approved here and may have to run here.
+    expected: Vec<String>,
+}
+
+enum Page {
+    List,
+    /// Details, from this line on.
+    Details(usize),
+    /// A line is being typed.
+    Line(Purpose, String),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Deny,
+    /// What to remember, by its number.
+    Remember(usize),
+}
+
+/// What a key comes to.
+pub(super) enum Wish {
+    Nothing,
+    Quit,
+    Decide(Box<Standing>, Verdict),
+}
+
+impl View {
+    pub(super) fn new(person: &str, colours: Colours) -> Self {
+        Self {
+            person: person.to_owned(),
+            colours,
+            standings: Vec::new(),
+            foreign: 0,
+            marked: None,
+            unmarked_ms: None,
+            page: Page::List,
+            said: String::new(),
+            expected: Vec::new(),
+        }
+    }
+
+    /// What stands now. The mark stays where it is; when its request is gone, nothing is marked for a moment.
+    pub(super) fn refresh(&mut self, found: Standings) {
+        let was_empty = self.standings.is_empty();
+        self.foreign = found.foreign;
+        self.standings = found.standings.into_iter().filter(is_open).collect();
+        let first = self.standings.first().map(|it| it.record.request.id.clone());
+        match &self.marked {
+            // Nobody can have meant another one.
+            None if was_empty => self.marked = first,
+            Some(marked) if self.position(marked).is_none() => {
+                self.marked = None;
+                self.page = Page::List;
+                if self.said.is_empty() {
+                    "the marked request has been decided".clone_into(&mut self.said);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Marks the first one when nobody chooses another for a moment.
+    fn mark_again(&mut self, now: i64) {
+        if self.marked.is_some() || self.standings.is_empty() {
+            self.unmarked_ms = None;
+        } else if now.saturating_sub(*self.unmarked_ms.get_or_insert(now)) >= PAUSE_MS {
+            self.step(1);
+        }
+    }
+
+    pub(super) fn say(&mut self, words: &str) {
+        self.said = shown_in_line(words).into_owned();
+    }
+
+    pub(super) fn expect_run_of(&mut self, id: &str) {
+        self.expected.push(id.to_owned());
+    }
+
+    /// A call that was approved here and is left to us.
+    pub(super) fn abandoned(&mut self) -> Option<Standing> {
+        let expected = std::mem::take(&mut self.expected);
+        let is_expected = |standing: &&Standing| expected.contains(&standing.record.request.id);
+        let left = self.standings.iter().find(|it| is_expected(it) && is_left(it)).cloned();
+        let done = left.as_ref().map(|it| it.record.request.id.clone());
+        // Those that were taken up meanwhile are of no interest any more.
+        let is_waiting = |id: &String| {
+            let standing = self.standings.iter().find(|it| it.record.request.id == *id);
+            standing.is_some_and(|it| !it.record.taken_up) && Some(id) != done.as_ref()
+        };
+        self.expected = expected.iter().filter(|id| is_waiting(id)).cloned().collect();
+        left
+    }
+
+    fn position(&self, id: &str) -> Option<usize> {
+        self.standings.iter().position(|it| it.record.request.id == id)
+    }
+
+    fn marked(&self) -> Option<&Standing> {
+        self.standings.get(self.position(self.marked.as_ref()?)?)
+    }
+
+    pub(super) fn press(&mut self, key: Key) -> Wish {
+        self.said.clear();
+        if let Page::Line(purpose, text) = &self.page {
+            let (purpose, text) = (*purpose, text.clone());
+            return self.type_on(purpose, text, key);
+        }
+        match key {
+            Key::Interrupt | Key::Letter('q') => return Wish::Quit,
+            Key::Escape => self.page = Page::List,
+            Key::Enter => self.page = Page::Details(0),
+            Key::Up | Key::Letter('k') => self.step(-1),
+            Key::Down | Key::Letter('j') => self.step(1),
+            Key::PageUp => self.step(-10),
+            Key::PageDown => self.step(10),
+            Key::Letter('a') => return self.decide(Verdict::approve(&self.person, "approvals")),
+            Key::Letter('d') => self.begin_line(Purpose::Deny),
+            Key::Letter(digit @ '1'..='4') => {
+                let number = digit.to_digit(10).map_or(0, |number| number as usize);
+                self.begin_remembering(number);
+            }
+            // What is pasted here was meant for somewhere else.
+            Key::Backspace | Key::Letter(_) | Key::Paste(_) => {}
+        }
+        Wish::Nothing
+    }
+
+    fn step(&mut self, steps: isize) {
+        if let Page::Details(top) = &mut self.page {
+            *top = top.saturating_add_signed(steps);
+            return;
+        }
+        let last = self.standings.len().saturating_sub(1);
+        let place = match self.marked.as_ref().and_then(|id| self.position(id)) {
+            Some(place) => place.saturating_add_signed(steps).min(last),
+            None => 0,
+        };
+        self.marked = self.standings.get(place).map(|it| it.record.request.id.clone());
+    }
+
+    fn decide(&mut self, verdict: Verdict) -> Wish {
+        let Some(standing) = self.marked().cloned() else {
+            self.say("nothing is marked: choose with ↑ and ↓");
+            return Wish::Nothing;
+        };
+        let may = standing.record.state == ApprovalState::Pending
+            || (verdict.approved && is_left(&standing));
+        if !may {
+            self.say("it has been decided");
+            return Wish::Nothing;
+        }
+        Wish::Decide(Box::new(standing), verdict)
+    }
+
+    fn begin_line(&mut self, purpose: Purpose) {
+        match self.marked() {
+            Some(standing) if standing.record.state == ApprovalState::Pending => {
+                self.page = Page::Line(purpose, String::new());
+            }
+            Some(_) => self.say("it has been decided"),
+            None => self.say("nothing is marked: choose with ↑ and ↓"),
+        }
+    }
+
+    fn begin_remembering(&mut self, number: usize) {
+        let offered = self.marked().map_or(0, |it| it.record.request.suggestions.len());
+        if number > offered && self.marked().is_some() {
+            return self.say("there is nothing to remember under this number");
+        }
+        self.begin_line(Purpose::Remember(number));
+    }
+
+    fn type_on(&mut self, purpose: Purpose, mut text: String, key: Key) -> Wish {
+        match key {
+            Key::Letter(letter) => text.push(letter),
+            Key::Paste(pasted) => text.extend(pasted.chars().filter(|letter| !letter.is_control())),
+            Key::Backspace => drop(text.pop()),
+            Key::Escape | Key::Interrupt => {
+                self.page = Page::List;
+                return Wish::Nothing;
+            }
+            Key::Enter => return self.end_line(purpose, &text),
+            Key::Up | Key::Down | Key::PageUp | Key::PageDown => {}
+        }
+        self.page = Page::Line(purpose, text);
+        Wish::Nothing
+    }
+
+    fn end_line(&mut self, purpose: Purpose, text: &str) -> Wish {
+        let verdict = match purpose {
+            Purpose::Deny => {
+                let words = Some(text.trim().to_owned()).filter(|words| !words.is_empty());
+                Some(Verdict::deny(&self.person, "approvals", words))
+            }
+            Purpose::Remember(number) => self.remembered(number, text),
+        };
+        match verdict {
+            Some(verdict) => {
+                self.page = Page::List;
+                self.decide(verdict)
+            }
+            None => {
+                self.say("say s, p or u, with a time if it is to lapse: p 1d");
+                self.page = Page::Line(purpose, String::new());
+                Wish::Nothing
+            }
+        }
+    }
+
+    /// Heard as at the prompt: `p`, `u 1d`.
+    fn remembered(&self, number: usize, text: &str) -> Option<Verdict> {
+        let request = &self.marked()?.record.request;
+        let mut talk = Conversation::new(request, &SCOPES, &self.person, self.colours);
+        match talk.hear(&format!("{number} {}", text.trim())) {
+            Reaction::Decide(verdict) if verdict.remember.is_some() => {
+                Some(Verdict { via: "approvals".to_owned(), ..verdict })
+            }
+            _ => None,
+        }
+    }
+
+    /// The whole screen.
+    pub(super) fn lines(&mut self, (width, height): (usize, usize), now: Timestamp) -> Vec<String> {
+        self.mark_again(now.as_millisecond());
+        let mut lines = vec![self.toned(Tone::Strong, &self.heading())];
+        let foot = self.foot();
+        if !matches!(self.page, Page::Details(_)) {
+            lines.extend(self.rows(height / 3, now));
+        }
+        lines.push(self.toned(Tone::Faint, &"─".repeat(width.min(400))));
+        let room = height.saturating_sub(lines.len() + foot.len());
+        let mut body = self.body(now);
+        if let Page::Details(top) = &mut self.page {
+            *top = (*top).min(body.len().saturating_sub(room.min(body.len())));
+            body.drain(..*top);
+        }
+        if body.len() > room {
+            body.truncate(room.saturating_sub(1));
+            body.push(self.toned(Tone::Faint, "  … more: enter, then ↓"));
+        }
+        body.resize(room, String::new());
+        lines.extend(body);
+        lines.extend(foot);
+        lines.truncate(height);
+        lines
+    }
+
+    fn heading(&self) -> String {
+        let waiting =
+            self.standings.iter().filter(|it| it.record.state == ApprovalState::Pending).count();
+        let foreign = match self.foreign {
+            0 => String::new(),
+            count => format!(", {count} not made by your haft are left out"),
+        };
+        match waiting {
+            0 => format!("haft approvals: nothing waits for a decision{foreign}"),
+            1 => format!("haft approvals: 1 call waits for a decision{foreign}"),
+            count => format!("haft approvals: {count} calls wait for a decision{foreign}"),
+        }
+    }
+
+    fn rows(&self, most: usize, now: Timestamp) -> Vec<String> {
+        let most = most.max(3);
+        let marked = self.marked.as_ref().and_then(|id| self.position(id));
+        let first = marked.unwrap_or_default().saturating_sub(most - 1);
+        let row = |(place, standing): (usize, &Standing)| {
+            let mark = if Some(place) == marked { ">" } else { " " };
+            let request = &standing.record.request;
+            let line = format!("{mark} {}  {}", table::row(standing, now), summary(request));
+            if Some(place) == marked { self.toned(Tone::Strong, &line) } else { line }
+        };
+        self.standings.iter().enumerate().skip(first).take(most).map(row).collect()
+    }
+
+    fn body(&self, now: Timestamp) -> Vec<String> {
+        let Some(standing) = self.marked() else { return Vec::new() };
+        let request = &standing.record.request;
+        let talk = Conversation::new(request, &SCOPES, &self.person, self.colours);
+        let text = match self.page {
+            Page::Details(_) => format!("{}{}", table::about(standing, now), talk.details()),
+            _ => talk.glance(),
+        };
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn foot(&self) -> Vec<String> {
+        let said = self.toned(Tone::Warning, &self.said);
+        match &self.page {
+            Page::List => vec![said, KEYS.to_owned()],
+            Page::Details(_) => vec![said, DETAIL_KEYS.to_owned()],
+            Page::Line(Purpose::Deny, text) => vec![
+                said,
+                "no; what should be done instead? (enter denies, esc goes back)".to_owned(),
+                format!("> {}", shown_in_line(text)),
+            ],
+            Page::Line(Purpose::Remember(number), text) => vec![
+                said,
+                format!(
+                    "yes, and [{number}] from now on: [s] until this session ends   [p] in this project   [u] everywhere"
+                ),
+                format!(
+                    "with a time it lapses: p 1h, p 1d, p 30d; esc goes back > {}",
+                    shown_in_line(text)
+                ),
+            ],
+        }
+    }
+
+    fn toned(&self, tone: Tone, text: &str) -> String {
+        if self.colours == Colours::Welcome { in_tone(tone, text) } else { text.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests;
