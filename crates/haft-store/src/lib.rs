@@ -1,10 +1,11 @@
-//! What haft keeps: the ledger of calls and the rules that people saved. One interface over SQLite, which is the default and
+//! What haft keeps: the ledger of calls, the journal of changes to files and the rules that people saved. One interface over SQLite, which is the default and
 //! needs nothing, and PostgreSQL; the only crate that knows SQL.
 
 #![warn(missing_docs)]
 
 mod address;
 mod clock;
+mod journal;
 mod ledger;
 mod migrations;
 mod place;
@@ -18,6 +19,7 @@ mod waiting;
 
 pub use self::{
     address::Address,
+    journal::{Keep, StoreJournal},
     ledger::{
         Anchor, Answering, Fault, Filter, Recorded, StoreLedger, Verification, flush_everything,
     },
