@@ -141,5 +141,3 @@ impl Journal for StoreJournal {
     }
 }
 
-#[cfg(test)]
-mod tests;

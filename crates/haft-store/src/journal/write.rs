@@ -29,7 +29,7 @@ const ADD_ENTRY: &str = "INSERT INTO entries (id, change, workspace, path, moved
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
 const ADD_BLOB: &str = "INSERT INTO blobs (hash, size, packing, content) VALUES ($1, $2, $3, $4) \
     ON CONFLICT (hash) DO NOTHING";
-const HAS_BLOB: &str = "SELECT 1 FROM blobs WHERE hash = $1";
+const HAS_BLOB: &str = "SELECT size FROM blobs WHERE hash = $1";
 const UNDO: &str = "UPDATE entries SET undone_by = $1 WHERE id = $2";
 const REDO: &str = "UPDATE entries SET undone_by = NULL WHERE undone_by = $1";
 const ADD_UNDOING: &str = "INSERT INTO undoings (entry, by_entry) VALUES ($1, $2)";
@@ -39,7 +39,7 @@ const ENTRIES: &str = "SELECT id, before_kind, before_what FROM entries WHERE ch
 const DROP_ENTRY: &str = "DELETE FROM entries WHERE id = $1";
 const DROP_CHANGE: &str = "DELETE FROM changes WHERE number = $1";
 const DROP_BLOB: &str = "DELETE FROM blobs WHERE hash = $1 \
-    AND NOT EXISTS (SELECT 1 FROM entries WHERE before_what = $2) RETURNING length(content)";
+    AND NOT EXISTS (SELECT 1 FROM entries WHERE before_what = $2) RETURNING CAST(length(content) AS BIGINT)";
 
 /// A change as it will be kept: worked out before the store is held.
 pub(super) struct Prepared {

@@ -112,16 +112,13 @@ fn of_many_that_make_a_store_at_once_all_have_the_same() {
 #[test]
 fn a_newer_store_is_refused_with_advice() {
     let (_folder, path) = folder();
-    let newer = [
-        Migration { version: 1, text: migrations_one() },
-        Migration { version: 2, text: "CREATE TABLE later (id {key})" },
-    ];
+    let known = crate::migrations::ALL.iter();
+    let mut newer: Vec<Migration> =
+        known.map(|Migration { version, text }| Migration { version: *version, text }).collect();
+    let version = crate::migrations::newest(crate::migrations::ALL) + 1;
+    newer.push(Migration { version, text: "CREATE TABLE later (id {key})" });
     drop(Sqlite::open_with(&path, Absence::Make, &newer).expect("opens"));
-    refused(&path, "of version 2, written by a newer haft");
-}
-
-fn migrations_one() -> &'static str {
-    crate::migrations::ALL[0].text
+    refused(&path, &format!("of version {version}, written by a newer haft"));
 }
 
 #[test]

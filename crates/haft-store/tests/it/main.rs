@@ -2,5 +2,6 @@
 //! hands on.
 
 mod engines;
+mod journal;
 mod outages;
 mod stores;

@@ -200,31 +200,23 @@ impl Planner<'_> {
         let (idle, steps): (Vec<Step>, Vec<Step>) =
             files.into_values().partition(|step| step.now == step.then);
         self.plan.idle.extend(idle.into_iter().flat_map(|step| step.entries));
-        let comes_anyway = |path: &PathBuf| {
-            let is_filled =
-                |step: &Step| step.then != Image::Missing && step.path.starts_with(path);
-            steps.iter().any(is_filled)
-                || made.keys().any(|other| other != path && other.starts_with(path))
+        let is_filled = |path: &Path| {
+            steps.iter().any(|step| step.then != Image::Missing && step.path.starts_with(path))
         };
-        let alone = made.iter().filter(|(path, _)| !comes_anyway(path));
+        // Directories above a file come with it, in the same change; the others are made by themselves, upper ones first.
+        let (along, alone): (Vec<_>, Vec<_>) = made.iter().partition(|(path, _)| is_filled(path));
         let deeds = &mut self.plan.deeds;
-        deeds.extend(alone.map(|(path, (_, entries))| Deed::MakeDirectory {
+        deeds.extend(alone.into_iter().map(|(path, (_, entries))| Deed::MakeDirectory {
             path: path.clone(),
             entries: entries.clone(),
         }));
-        // Those that come along with files are told by the same map of entries.
-        let mut steps = steps;
-        let along =
-            made.iter().filter(|(path, _)| steps.iter().any(|step| step.path.starts_with(path)));
-        let along: Vec<Step> = along
-            .map(|(path, (mode, entries))| Step {
-                path: path.clone(),
-                now: Image::Missing,
-                then: Image::Directory { mode: *mode },
-                entries: entries.clone(),
-            })
-            .collect();
-        steps.extend(along);
+        let along = along.into_iter().map(|(path, (mode, entries))| Step {
+            path: path.clone(),
+            now: Image::Missing,
+            then: Image::Directory { mode: *mode },
+            entries: entries.clone(),
+        });
+        let steps: Vec<Step> = along.collect::<Vec<_>>().into_iter().chain(steps).collect();
         if !steps.is_empty() {
             deeds.push(Deed::Files(steps));
         }
