@@ -140,4 +140,3 @@ impl Journal for StoreJournal {
         })
     }
 }
-

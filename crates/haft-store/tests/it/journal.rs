@@ -151,7 +151,11 @@ async fn what_was_taken_back_stands_again_when_that_is_taken_back() {
         let edited = desk.made("edit", &[edit("a", "1", "2")], &[]);
         let entry = desk.entry(edited).await;
         let undone = desk.begin("undo", &[edit("a", "2", "1")], &[vec![entry]]);
-        assert_eq!(desk.standing().await, [undone, edited], "an undo that was not made counts for nothing");
+        assert_eq!(
+            desk.standing().await,
+            [undone, edited],
+            "an undo that was not made counts for nothing"
+        );
         desk.journal.made(undone);
         assert_eq!(desk.standing().await, [undone]);
         let undo_entry = desk.entry(undone).await;
@@ -310,9 +314,12 @@ async fn no_order_of_events_loses_a_content_or_keeps_one_too_many() {
                 1 => drop(desk.journal.collect().await.expect("collected")),
                 _ => desk.journal.made(number),
             }
-            let orphans = "SELECT count(*) FROM blobs WHERE hash NOT IN (SELECT before_what FROM entries)";
-            let missing = "SELECT count(*) FROM entries WHERE before_what NOT IN (SELECT hash FROM blobs)";
-            let surplus = "SELECT bytes - (SELECT coalesce(sum(length(content)), 0) FROM blobs) FROM journal";
+            let orphans =
+                "SELECT count(*) FROM blobs WHERE hash NOT IN (SELECT before_what FROM entries)";
+            let missing =
+                "SELECT count(*) FROM entries WHERE before_what NOT IN (SELECT hash FROM blobs)";
+            let surplus =
+                "SELECT bytes - (SELECT coalesce(sum(length(content)), 0) FROM blobs) FROM journal";
             for check in [orphans, missing, surplus] {
                 assert_eq!(fresh.number(check).await, 0, "{check}");
             }

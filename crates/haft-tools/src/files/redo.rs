@@ -39,15 +39,16 @@ pub struct Redo {
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
     pub path: Option<PathBuf>,
-    /// Only say what would be done.
+    /// Only show what would be done, as a difference.
     #[serde(default)]
-    pub dry_run: bool,
+    #[schemars(extend("x-aliases" = ["dry_run", "dryRun"]))]
+    pub preview: bool,
 }
 
 impl Redo {
     fn as_undo(self) -> Undo {
-        let Self { changes, call_id, session, since, path, dry_run } = self;
-        Undo { changes, call_id, session, since, path, dry_run }
+        let Self { changes, call_id, session, since, path, preview } = self;
+        Undo { changes, call_id, session, since, path, preview }
     }
 }
 
@@ -68,7 +69,7 @@ pub async fn redo(
 ) -> Result<TakenBack, ToolError> {
     let input = input.as_undo();
     let hands = Hands { journal, read, write, call };
-    hands.take_back(Direction::Redo, &input.wish(), input.dry_run).await
+    hands.take_back(Direction::Redo, &input.wish(), input.preview).await
 }
 
 async fn foresee(

@@ -35,9 +35,10 @@ pub struct Undo {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
     pub path: Option<PathBuf>,
-    /// Only say what would be done.
+    /// Only show what would be done, as a difference.
     #[serde(default)]
-    pub dry_run: bool,
+    #[schemars(extend("x-aliases" = ["dry_run", "dryRun"]))]
+    pub preview: bool,
 }
 
 impl Undo {
@@ -48,8 +49,8 @@ impl Undo {
 
     /// The same with the changes spelled out, so that it means the same whenever it runs.
     pub(crate) fn pinned(self, changes: Vec<u64>) -> serde_json::Value {
-        let Self { path, dry_run, .. } = self;
-        json!(Self { changes, path, dry_run, ..Self::default() })
+        let Self { path, preview, .. } = self;
+        json!(Self { changes, path, preview, ..Self::default() })
     }
 }
 
@@ -69,7 +70,7 @@ pub async fn undo(
     call: CallInfo,
 ) -> Result<TakenBack, ToolError> {
     let hands = Hands { journal, read, write, call };
-    hands.take_back(Direction::Undo, &input.wish(), input.dry_run).await
+    hands.take_back(Direction::Undo, &input.wish(), input.preview).await
 }
 
 async fn foresee(

@@ -26,11 +26,11 @@ use std::{
 };
 
 use haft::{
-    ApprovalHandler, ApprovalRequest, BoxFuture, CallRequest, Context, ErrorKind, Gate, Journal, Mode,
-    Outcome, OutcomeError, Policy, Registry, Surroundings, Verdict, Workspace,
+    ApprovalHandler, ApprovalRequest, BoxFuture, CallRequest, Context, ErrorKind, Gate, Journal,
+    Mode, Outcome, OutcomeError, Policy, Registry, Surroundings, Verdict, Workspace,
     files::Disk,
-    store::{Address, Keep, Place, StoreJournal},
     policy::{Action, Layer, LayerKind, Rule, Source},
+    store::{Address, Keep, Place, StoreJournal},
 };
 use serde_json::Value;
 use tempfile::TempDir;

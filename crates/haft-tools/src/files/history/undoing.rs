@@ -35,7 +35,7 @@ pub struct TakenBack {
     /// What became of each file.
     pub files: Vec<ChangedPath>,
     /// True when nothing was done, because only the plan was asked for.
-    pub dry_run: bool,
+    pub preview: bool,
     /// What should be known besides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -92,7 +92,7 @@ impl TakenBack {
             }
         };
         let files = count(self.files.len(), "file");
-        match (self.dry_run, self.verb) {
+        match (self.preview, self.verb) {
             (true, verb) => format!("Would {verb} {what}, {files}:"),
             (false, "undo") => format!("Undid {what}, {files}:"),
             (false, _) => format!("Redid {what}, {files}:"),
@@ -138,7 +138,7 @@ impl Hands {
         &self,
         direction: Direction,
         wish: &Wish,
-        dry_run: bool,
+        is_preview: bool,
     ) -> Result<TakenBack, ToolError> {
         let changes = select(direction, wish, &self.call.session, &self.journal).await?;
         let plan = plan(&changes, &mut |path| self.read.image(path))?;
@@ -147,8 +147,8 @@ impl Hands {
             return Err(self.refusal(direction, &plan, &contents));
         }
         let mut answer = self.answer(direction, &changes, &plan, &contents);
-        answer.dry_run = dry_run;
-        if dry_run {
+        answer.preview = is_preview;
+        if is_preview {
             return Ok(answer);
         }
         answer.notes.extend(self.carry_out(direction, &changes, &plan, &contents).await?);
@@ -232,7 +232,7 @@ impl Hands {
         TakenBack {
             changes: changes.iter().map(change).collect(),
             files,
-            dry_run: false,
+            preview: false,
             notes,
             diff: diff::shortened(&diff, MOST_DIFF_LINES),
             verb: direction.name(),

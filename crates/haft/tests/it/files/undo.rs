@@ -12,7 +12,11 @@ impl Desk {
         let word = |value: &Value| value.as_str().expect("a word").to_owned();
         let changes = data(&outcome)["changes"].as_array().expect("a list").clone();
         let told = |change: &Value| {
-            (change["number"].as_u64().expect("a number"), word(&change["tool"]), word(&change["undone"]))
+            (
+                change["number"].as_u64().expect("a number"),
+                word(&change["tool"]),
+                word(&change["undone"]),
+            )
         };
         changes.iter().map(told).collect()
     }
@@ -175,11 +179,11 @@ fn what_was_put_back_by_hand_is_told_and_the_next_undo_goes_on() {
 }
 
 #[test]
-fn a_dry_run_shows_the_difference_and_changes_nothing() {
+fn a_preview_shows_the_difference_and_changes_nothing() {
     let desk = furnished();
     desk.ok("edit", json!({"path": "a.txt", "old_string": "two", "new_string": "2"}));
     let before = desk.tree();
-    let outcome = desk.ok("undo", json!({"dry_run": true}));
+    let outcome = desk.ok("undo", json!({"preview": true}));
     assert!(outcome.content.starts_with("Would undo change 1 (edit"), "{}", outcome.content);
     assert!(outcome.content.contains("-2\n+two\n"), "{}", outcome.content);
     assert_eq!(desk.tree(), before);
@@ -192,11 +196,21 @@ fn changes_say_what_happened_and_whether_it_was_undone() {
     desk.ok("edit", json!({"path": "a.txt", "old_string": "two", "new_string": "2\n3"}));
     desk.ok("delete", json!({"path": "tree", "recursive": true}));
     desk.ok("undo", json!({"changes": [1]}));
-    let told: Vec<(u64, String)> =
-        desk.listed().into_iter().map(|(number, tool, undone)| (number, tool + " " + &undone)).collect();
-    assert_eq!(told, [(3, "undo no".to_owned()), (2, "delete no".to_owned()), (1, "edit yes".to_owned())]);
+    let told: Vec<(u64, String)> = desk
+        .listed()
+        .into_iter()
+        .map(|(number, tool, undone)| (number, tool + " " + &undone))
+        .collect();
+    assert_eq!(
+        told,
+        [(3, "undo no".to_owned()), (2, "delete no".to_owned()), (1, "edit yes".to_owned())]
+    );
     let one = desk.ok("changes", json!({"change": 1}));
-    assert!(one.content.contains("M a.txt (+2 -1)") && one.content.contains("-two\n+2\n+3\n"), "{}", one.content);
+    assert!(
+        one.content.contains("M a.txt (+2 -1)") && one.content.contains("-two\n+2\n+3\n"),
+        "{}",
+        one.content
+    );
     let below = desk.ok("changes", json!({"path": "tree/deep"}));
     assert!(below.content.contains("D tree/deep/er/empty.bin"), "{}", below.content);
     assert!(!below.content.contains("leaf"), "{}", below.content);
@@ -213,7 +227,8 @@ fn calls_sessions_and_times_are_taken_back_as_a_whole() {
         let mut context = Context::new(session);
         context.call_id = Some(id.to_owned());
         let input = json!({"path": path, "content": "x"});
-        let outcome = desk.runtime.block_on(desk.gate.call(CallRequest::new("write", input, context)));
+        let outcome =
+            desk.runtime.block_on(desk.gate.call(CallRequest::new("write", input, context)));
         assert!(outcome.is_ok(), "{}", outcome.content);
     };
     for (session, id, path) in
@@ -359,7 +374,11 @@ fn without_a_journal_tools_work_and_undo_says_what_is_missing() {
     let call = |tool: &str, input| {
         current_thread().block_on(gate.call(CallRequest::new(tool, input, Context::new("s"))))
     };
-    assert!(call("write", json!({"path": "a", "content": "x"})).error.is_none_or(|error| error.kind == ErrorKind::Denied));
+    assert!(
+        call("write", json!({"path": "a", "content": "x"}))
+            .error
+            .is_none_or(|error| error.kind == ErrorKind::Denied)
+    );
     let error = call("undo", json!({})).error.expect("there is none");
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert!(error.message.contains("no journal"), "{}", error.message);

@@ -48,7 +48,8 @@ struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
 }
@@ -129,7 +130,8 @@ fn on_a_full_disk_nothing_is_changed_that_could_not_be_taken_back() {
     let path = house.path("project/a.txt");
     let write = |number: u64| {
         // Noise, so that packing it does not help.
-        let noise: Vec<String> = (0..200).map(|line| ContentHash::of(&[number as u8, line]).to_string()).collect();
+        let noise: Vec<String> =
+            (0..200).map(|line| ContentHash::of(&[number as u8, line]).to_string()).collect();
         let content = noise.join("\n");
         let input = json!({"path": "a.txt", "content": content}).to_string();
         (house.run(&["call", "write", &input, "--json", "--store", &store]).json(), content)
@@ -149,7 +151,8 @@ fn on_a_full_disk_nothing_is_changed_that_could_not_be_taken_back() {
     let message = refused["error"]["message"].as_str().expect("words");
     assert!(message.contains("`a.txt` was not changed") && message.contains("undo"), "{message}");
     assert_eq!(fs::read_to_string(&path).expect("there"), last, "as it was");
-    let grown = std::process::Command::new("mount").args(["-o", "remount,size=8m"]).arg(&disk.0).status();
+    let grown =
+        std::process::Command::new("mount").args(["-o", "remount,size=8m"]).arg(&disk.0).status();
     assert!(grown.is_ok_and(|status| status.success()));
     for _ in 0..count {
         let undone = house.run(&["undo", "--store", &store]);
@@ -168,7 +171,8 @@ fn with_a_store_that_cannot_be_written_edits_fail_clearly_and_a_person_can_do_wi
     fs::create_dir(&apart).expect("made");
     fs::rename(usual(&house), apart.join("haft.db")).expect("moved");
     for end in ["-wal", "-shm"] {
-        let _ = fs::rename(folder.join(format!("haft.db{end}")), apart.join(format!("haft.db{end}")));
+        let _ =
+            fs::rename(folder.join(format!("haft.db{end}")), apart.join(format!("haft.db{end}")));
     }
     let store = apart.join("haft.db").display().to_string();
     if !close(&apart) {
@@ -192,9 +196,12 @@ fn the_command_line_undoes_and_shows_changes() {
     house.run(&["write", "a.txt", "one\n"]);
     house.run(&["edit", "a.txt", "one", "two"]);
     let listed = house.run(&["changes"]);
-    assert!(listed.out.contains("edit  session cli") && listed.out.contains("M a.txt (+1 -1)"), "{listed:?}");
-    let dry = house.run(&["undo", "--dry-run"]);
-    assert!(dry.out.contains("a.txt"), "{dry:?}");
+    assert!(
+        listed.out.contains("edit  session cli") && listed.out.contains("M a.txt (+1 -1)"),
+        "{listed:?}"
+    );
+    let dry = house.run(&["undo", "--preview"]);
+    assert!(dry.out.contains("-two\n+one\n"), "{dry:?}");
     assert_eq!(fs::read_to_string(house.path("project/a.txt")).expect("there"), "two\n");
     let undone = house.run(&["undo"]);
     assert!(undone.out.contains("Undid change 2 (edit, just now)"), "{undone:?}");
