@@ -74,7 +74,7 @@ fn undo_of_many(desk: &Desk, round: usize) -> Duration {
     for number in 0..FILES {
         let (path, old) = (desk.folder.join(name(number)), format!("old {number} {round}\n"));
         fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-        fs::write(&path, old.repeat(50)).expect("written");
+        fs::write(&path, format!("{old}{}", "a line that stays\n".repeat(50))).expect("written");
         let path = name(number);
         patch.push_str(&format!("*** Update File: {path}\n@@\n-{old}+new\n"));
     }

@@ -46,7 +46,7 @@ pub struct Redo {
 }
 
 impl Redo {
-    fn as_undo(self) -> Undo {
+    fn into_undo(self) -> Undo {
         let Self { changes, call_id, session, since, path, preview } = self;
         Undo { changes, call_id, session, since, path, preview }
     }
@@ -67,7 +67,7 @@ pub async fn redo(
     write: WriteFiles,
     call: CallInfo,
 ) -> Result<TakenBack, ToolError> {
-    let input = input.as_undo();
+    let input = input.into_undo();
     let hands = Hands { journal, read, write, call };
     hands.take_back(Direction::Redo, &input.wish(), input.preview).await
 }
@@ -79,7 +79,7 @@ async fn foresee(
     _write: WriteFiles,
     call: CallInfo,
 ) -> Result<Foreseen, ToolError> {
-    let input = input.as_undo();
+    let input = input.into_undo();
     let wish = input.wish();
     undoing::foresee(Direction::Redo, &wish, |found| input.pinned(found), &journal, &call).await
 }
@@ -91,6 +91,6 @@ fn preview(
     write: WriteFiles,
     call: CallInfo,
 ) -> Option<String> {
-    let input = input.as_undo();
+    let input = input.into_undo();
     Hands { journal, read, write, call }.preview(Direction::Redo, &input.wish())
 }
