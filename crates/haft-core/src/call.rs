@@ -149,12 +149,17 @@ impl Call {
         &self.grants
     }
 
+    /// The same as [`Call::service`], for what a call can go without.
+    pub fn maybe_service<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.own_services.get::<T>().or_else(|| self.services.get::<T>())
+    }
+
     /// Something the embedding program put behind a capability, by its type.
     ///
     /// # Errors
     /// Of kind `unavailable` when the program has not provided it.
     pub fn service<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>, ToolError> {
-        self.own_services.get::<T>().or_else(|| self.services.get::<T>()).ok_or_else(|| {
+        self.maybe_service::<T>().ok_or_else(|| {
             let name = std::any::type_name::<T>();
             ToolError::unavailable(format!("this program provides no `{name}`"))
                 .hint("add it with `Gate::builder().service(…)` where the gate is built")
@@ -204,6 +209,11 @@ pub(crate) struct SeenFile {
 impl Grants {
     pub(crate) fn new(inner: GrantsInner) -> Self {
         Self(Arc::new(inner))
+    }
+
+    /// The tool that holds them.
+    pub(crate) fn tool(&self) -> &str {
+        &self.0.tool
     }
 
     /// Everything that was agreed to.

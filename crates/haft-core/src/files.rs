@@ -11,13 +11,14 @@ mod search;
 mod survey;
 
 use std::{
+    collections::HashMap,
     fmt,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 pub use self::{
-    change::{Change, Current, Plan, Target},
+    change::{Change, Current, Plan, Restore, Target, Wanted},
     facts::{Entry, Facts, FileKind, LARGEST_HASHED, Listing, Version},
     lines::LineIndexes,
     search::{
@@ -26,7 +27,9 @@ pub use self::{
     },
     survey::{ChangedFile, FileChange, Stamp, Survey},
 };
-use crate::{Access, Call, Capability, ErrorKind, Grants, Need, Power, ToolError};
+use crate::{
+    Access, Call, Capability, ErrorKind, Grants, Image, Keeping, Need, Power, Scribe, ToolError,
+};
 
 /// What opens and changes files. Every method resolves the path itself, follows links only inside the workspace, and
 /// asks the warrant about the path that is really opened, not the one that was named.
@@ -92,6 +95,19 @@ pub trait Disk: Send + Sync {
     fn change(&self, paths: &[PathBuf], warrant: &Warrant, plan: Plan<'_>)
     -> Result<(), ToolError>;
 
+    /// What has a path, with the hash of a file's content. The last link is not followed.
+    ///
+    /// # Errors
+    /// When it cannot be looked at; that there is nothing is no error.
+    fn image(&self, path: &Path, warrant: &Warrant) -> Result<Image, ToolError>;
+
+    /// Brings files and links to earlier states, all or nothing, as [`Disk::change`] does; the last links of the paths are not
+    /// followed.
+    ///
+    /// # Errors
+    /// Of kind `conflict` when one is not in the state that is expected; then everything is as before.
+    fn restore(&self, steps: &[Restore], warrant: &Warrant) -> Result<(), ToolError>;
+
     /// Gives a file, link or directory another place; returns the old and the new path.
     ///
     /// # Errors
@@ -120,6 +136,17 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// Of kind `conflict` when something else has the name.
     fn make_directory(&self, path: &Path, warrant: &Warrant) -> Result<(PathBuf, bool), ToolError>;
+
+    /// Gives a directory its permissions back.
+    ///
+    /// # Errors
+    /// When it is none, or not ours.
+    fn set_directory_mode(
+        &self,
+        path: &Path,
+        mode: u32,
+        warrant: &Warrant,
+    ) -> Result<(), ToolError>;
 
     /// Where lines begin in files that were read before.
     fn line_indexes(&self) -> &LineIndexes;
@@ -192,6 +219,7 @@ pub struct Warrant {
     grants: Option<Grants>,
     kind: fn(PathBuf) -> Access,
     extent: Extent,
+    scribe: Option<Scribe>,
 }
 
 impl fmt::Debug for Warrant {
@@ -216,12 +244,17 @@ impl Warrant {
     }
 
     fn granted(grants: Option<Grants>, kind: fn(PathBuf) -> Access) -> Self {
-        Self { grants, kind, extent: Extent::Granted }
+        Self { grants, kind, extent: Extent::Granted, scribe: None }
     }
 
     /// To read all that is not closed to a call, whatever it was granted.
     pub(crate) fn of_what_is_open(grants: Option<Grants>) -> Self {
-        Self { grants, kind: Access::Read, extent: Extent::NotClosed }
+        Self { grants, kind: Access::Read, extent: Extent::NotClosed, scribe: None }
+    }
+
+    /// Who is to be told of changes before they are made, if anybody.
+    pub fn scribe(&self) -> Option<&Scribe> {
+        self.scribe.as_ref()
     }
 
     /// Whose it is: who asks the same gets the same answers.
@@ -289,8 +322,9 @@ impl Capability for WriteFiles {
     const NEED: Need = Need::required(Power::WriteFiles);
 
     fn from_call(call: &Call) -> Result<Self, ToolError> {
-        let grants = Some(call.grants().clone());
-        Ok(Self { disk: call.service()?, warrant: Warrant::granted(grants, Access::Write) })
+        let mut warrant = Warrant::granted(Some(call.grants().clone()), Access::Write);
+        warrant.scribe = Scribe::of(call);
+        Ok(Self { disk: call.service()?, warrant })
     }
 }
 
@@ -325,6 +359,14 @@ impl ReadFiles {
             Opened::File(file) => Ok(file),
             Opened::Directory(path) => Err(is_directory(&path)),
         }
+    }
+
+    /// What has a path, with the hash of a file's content.
+    ///
+    /// # Errors
+    /// As [`Disk::image`].
+    pub fn image(&self, path: &Path) -> Result<Image, ToolError> {
+        self.disk.image(path, &self.warrant)
     }
 
     /// What is known of a path.
@@ -377,6 +419,48 @@ impl WriteFiles {
     /// Changes whatever the disk reaches; for calling a tool's function directly.
     pub fn unchecked(disk: Arc<dyn Disk>) -> Self {
         Self { disk, warrant: Warrant::granted(None, Access::Write) }
+    }
+
+    /// The same, telling somebody of its changes.
+    #[must_use]
+    pub fn told_to(mut self, scribe: Scribe) -> Self {
+        self.warrant.scribe = Some(scribe);
+        self
+    }
+
+    /// Whether changes are kept, so that they can be taken back.
+    pub fn is_told(&self) -> bool {
+        self.warrant.scribe.is_some()
+    }
+
+    /// The same, but what goes is not kept, only that it was there.
+    #[must_use]
+    pub fn without_undo(mut self) -> Self {
+        self.warrant.scribe = self.warrant.scribe.map(|scribe| scribe.keeping(Keeping::Names));
+        self
+    }
+
+    /// The same, taking back earlier entries of the journal: which ones, by the path that changes.
+    #[must_use]
+    pub fn undoing(mut self, undoes: HashMap<PathBuf, Vec<u64>>) -> Self {
+        self.warrant.scribe = self.warrant.scribe.map(|scribe| scribe.undoing(undoes));
+        self
+    }
+
+    /// Gives a directory its permissions back.
+    ///
+    /// # Errors
+    /// As [`Disk::set_directory_mode`].
+    pub fn set_directory_mode(&self, path: &Path, mode: u32) -> Result<(), ToolError> {
+        self.disk.set_directory_mode(path, mode, &self.warrant)
+    }
+
+    /// Brings files and links to earlier states, all or nothing.
+    ///
+    /// # Errors
+    /// As [`Disk::restore`].
+    pub fn restore(&self, steps: &[Restore]) -> Result<(), ToolError> {
+        self.disk.restore(steps, &self.warrant)
     }
 
     /// Every file there is, as it looks from outside.

@@ -245,7 +245,7 @@ impl Gate {
     /// The error that the call would end in before policy.
     pub async fn explain(&self, request: CallRequest) -> Result<Explanation, ToolError> {
         let mut flight = self.0.take_off(request);
-        self.0.prepare(&mut flight).await?;
+        self.0.prepare(self, &mut flight).await?;
         // A refusal is an answer here, not a failure.
         let judged = policy::judge(&self.0, &mut flight).await;
         if flight.decision.is_none() {
@@ -379,18 +379,19 @@ impl Inner {
 
     /// The way of a call.
     async fn pass(&self, gate: &Gate, flight: &mut Flight, on_ask: OnAsk) -> Result<Reply, Halt> {
-        self.prepare(flight).await?;
+        self.prepare(gate, flight).await?;
         policy::judge(self, flight).await?;
         approve::approve(self, gate, flight, on_ask).await?;
         Ok(run::run(self, gate, flight).await?)
     }
 
-    /// Everything that needs no permission, because it only looks at the words of the call.
-    async fn prepare(&self, flight: &mut Flight) -> Result<(), ToolError> {
+    /// Everything that needs no permission, because it only looks at the words of the call and at haft's own records.
+    async fn prepare(&self, gate: &Gate, flight: &mut Flight) -> Result<(), ToolError> {
         resolve::resolve(self, flight).await?;
         repair::repair(self, flight)?;
         validate::validate(flight)?;
-        access::access(self, flight)
+        access::access(self, flight)?;
+        access::foresee(self, gate, flight).await
     }
 }
 

@@ -23,6 +23,7 @@ pub mod files;
 mod gate;
 mod ids;
 mod input;
+mod journal;
 mod ledger;
 mod nearest;
 pub mod network;
@@ -52,11 +53,16 @@ pub use self::{
     blocking::{brief, lengthy},
     call::{Call, CallInfo, Context, Grants, Listener, Services},
     capability::{Cancel, Capability, Progress, Tools},
+    clock::now_ms,
     commands::Shell,
     error::{ErrorKind, ToolError},
     events::{Event, Events, Happening, Step, Subscription},
     files::{ReadFiles, WriteFiles},
     gate::{Answer, CallRequest, Explanation, Gate, GateBuilder, Input, Limits},
+    journal::{
+        BegunChange, Changes, ContentHash, Image, Journal, JournalChange, JournalEntry, Keeping,
+        NewChange, NewEntry, ReadJournal, Scribe,
+    },
     ledger::{Ledger, LedgerEntry, MemoryLedger},
     nearest::{did_you_mean, nearest},
     network::Net,
@@ -68,7 +74,7 @@ pub use self::{
     reply::{Attachment, Output, Reply, Return},
     saved_rules::{MemoryRules, Remember, SavedRule, SavedRules, Scope, no_such_rule},
     schema::{ALIASES, IN_CONTENT, Schema},
-    tool::{BoxFuture, DEFAULT_DEADLINE, Origin, StaticTool, Tool, ToolSpec},
+    tool::{BoxFuture, DEFAULT_DEADLINE, Foreseen, Foresight, Origin, StaticTool, Tool, ToolSpec},
     variables::Surroundings,
 };
 
@@ -78,8 +84,8 @@ pub mod __macro {
     pub use serde_json::Value;
 
     pub use crate::{
-        Access, BoxFuture, Call, Capability, Effect, Need, Reply, Return, Schema, StaticTool,
-        ToolError,
+        Access, BoxFuture, Call, Capability, Effect, Foreseen, Need, Reply, Return, Schema,
+        StaticTool, ToolError,
         input::ToolInput,
         tool::{Parts, whole_powers},
     };

@@ -14,6 +14,18 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// How long a call may take when its tool does not say.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(120);
 
+/// What a call would touch beyond what its input says.
+#[derive(Clone, Debug, Default)]
+pub struct Foreseen {
+    /// What it would touch.
+    pub accesses: Vec<Access>,
+    /// The input with what was found spelled out, so that the call does exactly that however long a decision takes.
+    pub input: Option<Value>,
+}
+
+/// Looks at haft's own records to say what a call would touch.
+pub type Foresight = fn(Call) -> BoxFuture<'static, Result<Foreseen, ToolError>>;
+
 /// Anything the gate runs. `#[tool]` writes the implementation for a plain async fn; MCP proxies, plugins and
 /// composites implement it by hand.
 pub trait Tool: Send + Sync {
@@ -30,6 +42,12 @@ pub trait Tool: Send + Sync {
     /// # Errors
     /// When the input names something that cannot be judged.
     fn access(&self, input: &Value) -> Result<Vec<Access>, ToolError>;
+
+    /// For tools whose input names records of haft that name what is touched: looks there, before policy and approval.
+    /// The call that it is given holds no more than [`Tool::access`] says.
+    fn foresight(&self) -> Option<Foresight> {
+        None
+    }
 
     /// What a person looks at before deciding about this call: the change as a unified diff. `None` when there is
     /// nothing better to show than the arguments.
@@ -53,6 +71,10 @@ impl<T: Tool + ?Sized> Tool for &'static T {
 
     fn access(&self, input: &Value) -> Result<Vec<Access>, ToolError> {
         (**self).access(input)
+    }
+
+    fn foresight(&self) -> Option<Foresight> {
+        (**self).foresight()
     }
 
     fn preview(&self, call: &Call) -> Option<String> {
@@ -200,6 +222,8 @@ pub struct Parts {
     pub schemas: fn() -> (Schema, Option<Schema>),
     /// Decodes the input and says what it would touch: `access = |input| …`, or the needs as a whole.
     pub access: fn(&Value) -> Result<Vec<Access>, ToolError>,
+    /// `foresees = some_fn`: decodes the input, makes the capabilities and looks what would be touched.
+    pub foresight: Option<Foresight>,
     /// `preview = some_fn`: decodes the input, makes the capabilities and says what would change.
     pub preview: fn(&Call) -> Option<String>,
     /// Decodes the input, makes the capabilities and runs the function.
@@ -284,6 +308,10 @@ impl Tool for StaticTool {
 
     fn access(&self, input: &Value) -> Result<Vec<Access>, ToolError> {
         (self.parts.access)(input)
+    }
+
+    fn foresight(&self) -> Option<Foresight> {
+        self.parts.foresight
     }
 
     fn preview(&self, call: &Call) -> Option<String> {

@@ -9,6 +9,8 @@ mod commit;
 mod descend;
 mod directories;
 mod hold;
+mod images;
+mod journal;
 mod paths;
 mod record;
 mod stage;
@@ -17,15 +19,19 @@ use std::{collections::HashSet, path::PathBuf};
 
 use haft_core::{
     ToolError,
-    files::{Change, Current, Plan, Target, Warrant, is_directory},
+    files::{Change, Current, Plan, Restore, Target, Wanted, Warrant, is_directory},
 };
 
 pub(crate) use self::{
     area::sweep,
+    images::image,
     paths::{make_directory, remove, rename},
 };
-use self::{commit::commit, hold::Held};
-use crate::workspace::Workspace;
+use self::{
+    commit::{Deed, commit},
+    hold::Held,
+};
+use crate::{locate::LastLink, workspace::Workspace};
 
 pub(crate) fn change(
     workspace: &Workspace,
@@ -33,7 +39,7 @@ pub(crate) fn change(
     warrant: &Warrant,
     plan: Plan<'_>,
 ) -> Result<(), ToolError> {
-    let held = Held::take(workspace, paths, warrant)?;
+    let held = Held::take(workspace, paths, LastLink::Follow, warrant)?;
     let targets = held.targets();
     let changes = plan(&targets)?;
     let mut changed = HashSet::new();
@@ -42,7 +48,40 @@ pub(crate) fn change(
             return Err(ToolError::internal("a plan says twice what is to become of a target"));
         }
     }
-    commit(&held, &changes)
+    let deeds: Vec<(usize, Deed<'_>)> = changes.iter().map(deed).collect();
+    commit(&held, &deeds)
+}
+
+fn deed(change: &Change) -> (usize, Deed<'_>) {
+    match change {
+        Change::Put { target, bytes, like } => {
+            (*target, Deed::Put { bytes, like: *like, mode: None })
+        }
+        Change::Remove { target } => (*target, Deed::Remove),
+    }
+}
+
+pub(crate) fn restore(
+    workspace: &Workspace,
+    steps: &[Restore],
+    warrant: &Warrant,
+) -> Result<(), ToolError> {
+    let paths: Vec<PathBuf> = steps.iter().map(|step| step.path.clone()).collect();
+    let held = Held::take(workspace, &paths, LastLink::Keep, warrant)?;
+    let mut deeds = Vec::with_capacity(steps.len());
+    for (number, step) in steps.iter().enumerate() {
+        let found = images::of_found(&held.found[number])?;
+        if !step.expected.fits(&found) {
+            return Err(hold::changed_meanwhile(&step.path));
+        }
+        let deed = match &step.wanted {
+            Wanted::Missing => Deed::Remove,
+            Wanted::File { bytes, mode } => Deed::Put { bytes, like: None, mode: Some(*mode) },
+            Wanted::Link { to } => Deed::Link { to },
+        };
+        deeds.push((number, deed));
+    }
+    commit(&held, &deeds)
 }
 
 /// Which target a change is about, if it can be made at all.

@@ -10,9 +10,9 @@ use std::{
 };
 
 use haft_core::{
-    ErrorKind, ResolvePath, ToolError,
+    ErrorKind, Image, ResolvePath, ToolError,
     files::{
-        Disk, Facts, FileKind, FindFiles, FoundFiles, LineIndexes, Listing, Opened, Plan,
+        Disk, Facts, FileKind, FindFiles, FoundFiles, LineIndexes, Listing, Opened, Plan, Restore,
         SearchFiles, Searched, Stop, Survey, Tree, WalkTree, Warrant,
     },
 };
@@ -298,6 +298,14 @@ impl Disk for Workspace {
         change::change(self, paths, warrant, plan)
     }
 
+    fn image(&self, path: &Path, warrant: &Warrant) -> Result<Image, ToolError> {
+        change::image(self, path, warrant)
+    }
+
+    fn restore(&self, steps: &[Restore], warrant: &Warrant) -> Result<(), ToolError> {
+        change::restore(self, steps, warrant)
+    }
+
     fn rename(
         &self,
         from: &Path,
@@ -319,6 +327,18 @@ impl Disk for Workspace {
 
     fn make_directory(&self, path: &Path, warrant: &Warrant) -> Result<(PathBuf, bool), ToolError> {
         change::make_directory(self, path, warrant)
+    }
+
+    fn set_directory_mode(
+        &self,
+        path: &Path,
+        mode: u32,
+        warrant: &Warrant,
+    ) -> Result<(), ToolError> {
+        self.at(path, LastLink::Keep, warrant, |spot| {
+            let handle = spot.root.open_at(&spot.path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+            rustix::fs::fchmod(&handle, rustix::fs::Mode::from_raw_mode(mode & 0o3777))
+        })
     }
 
     fn line_indexes(&self) -> &LineIndexes {

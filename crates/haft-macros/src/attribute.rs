@@ -14,7 +14,7 @@ use syn::{
 use crate::combined;
 
 /// Every key, and how it is written: messages show the latter.
-const KEYS: [(&str, &str); 16] = [
+const KEYS: [(&str, &str); 17] = [
     ("name", r#"name = "hello""#),
     ("title", r#"title = "Say hello""#),
     ("group", r#"group = "greetings""#),
@@ -27,6 +27,7 @@ const KEYS: [(&str, &str); 16] = [
     ("deadline", r#"deadline = "30s""#),
     ("access", "access = |input| vec![…]"),
     ("preview", "preview = diff_of"),
+    ("foresees", "foresees = found_in_records"),
     ("variables", "variables(limit = LIMIT)"),
     ("providers", r#"providers("openai*", "anthropic")"#),
     ("static", "static = GREET"),
@@ -55,6 +56,8 @@ pub(crate) struct Arguments {
     pub(crate) access: Option<Expr>,
     /// A function with the arguments of the tool that says what would change.
     pub(crate) preview: Option<Path>,
+    /// An async function with the arguments of the tool that looks in haft's records what would be touched.
+    pub(crate) foresees: Option<Path>,
     pub(crate) variables: Vec<Variable>,
     pub(crate) providers: Vec<LitStr>,
     pub(crate) static_name: Option<Ident>,
@@ -115,6 +118,7 @@ impl Arguments {
             "deadline" => self.deadline = Some(deadline(&entry.value()?)?),
             "access" => self.access = Some(entry.expression()?),
             "preview" => self.preview = Some(entry.value()?),
+            "foresees" => self.foresees = Some(entry.value()?),
             "variables" => self.variables = distinct(entry.list()?)?,
             "providers" => self.providers = entry.list()?,
             "static" => self.static_name = Some(entry.value()?),

@@ -96,6 +96,7 @@ impl Adapter {
         let schemas = self.schemas();
         let access = self.access();
         let preview = self.preview();
+        let foresight = self.foresight();
         let run = self.run();
         quote_spanned! {self.site()=>
             name: #name,
@@ -114,6 +115,7 @@ impl Adapter {
             variables: #variables,
             schemas: #schemas,
             access: #access,
+            foresight: #foresight,
             preview: #preview,
             run: #run,
         }
@@ -192,8 +194,35 @@ impl Adapter {
         }
     }
 
+    fn foresight(&self) -> TokenStream {
+        let foresight = self.arguments.foresees.as_ref().map(|foresees| {
+            let (call, begin, names) = self.decoded();
+            quote_spanned! {self.site()=>
+                |#call| ::std::boxed::Box::pin(async move {
+                    #begin
+                    #foresees(input, #(#names),*).await
+                })
+            }
+        });
+        option(foresight)
+    }
+
     fn run(&self) -> TokenStream {
-        let Self { tool_fn: ToolFn { ident, input, capabilities, output, .. }, root, .. } = self;
+        let Self { tool_fn: ToolFn { ident, output, .. }, root, .. } = self;
+        let (call, begin, names) = self.decoded();
+        let into_reply =
+            quote_spanned!(output.span()=> <#output as #root::__macro::Return>::into_reply);
+        quote_spanned! {self.site()=>
+            |#call| ::std::boxed::Box::pin(async move {
+                #begin
+                #into_reply(#ident(input, #(#names),*).await)
+            })
+        }
+    }
+
+    /// The name of the call, what makes `input` and the capabilities of it, and their names.
+    fn decoded(&self) -> (Ident, TokenStream, Vec<Ident>) {
+        let Self { tool_fn: ToolFn { input, capabilities, .. }, root, .. } = self;
         let site = self.site();
         let call = Ident::new("call", site);
         let names: Vec<Ident> = (1..=capabilities.len())
@@ -205,15 +234,11 @@ impl Adapter {
                 <#capability as #root::__macro::Capability>::from_call(&#call)?
             }
         });
-        let into_reply =
-            quote_spanned!(output.span()=> <#output as #root::__macro::Return>::into_reply);
-        quote_spanned! {site=>
-            |#call| ::std::boxed::Box::pin(async move {
-                let input = #decode(#call.raw_input())?;
-                #(let #names = #made;)*
-                #into_reply(#ident(input, #(#names),*).await)
-            })
-        }
+        let begin = quote_spanned! {site=>
+            let input = #decode(#call.raw_input())?;
+            #(let #names = #made;)*
+        };
+        (call, begin, names)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What haft keeps: the ledger of calls and the rules that people saved. One interface over SQLite, which is the default and
+//! What haft keeps: the ledger of calls, the journal of changes to files and the rules that people saved. One interface over SQLite, which is the default and
 //! needs nothing, and PostgreSQL; the only crate that knows SQL.
 
 #![warn(missing_docs)]
@@ -7,6 +7,7 @@ mod address;
 mod approvals;
 mod clock;
 mod events;
+mod journal;
 mod ledger;
 mod migrations;
 mod place;
@@ -23,6 +24,7 @@ pub use self::{
     address::Address,
     approvals::{Asker, Fate, Handover, Standing, Standings, StoreApprovals},
     events::{Announcement, Event, Events, Gap, News, Retention, Subscription},
+    journal::{Keep, StoreJournal},
     ledger::{
         Anchor, Answering, Fault, Filter, Recorded, StoreLedger, Verification, flush_everything,
     },

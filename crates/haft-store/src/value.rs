@@ -67,6 +67,13 @@ impl Row {
         }
     }
 
+    pub(crate) fn maybe_bytes(&self, column: usize) -> Result<Option<&[u8]>, ToolError> {
+        match self.0.get(column) {
+            Some(Cell::Nothing) => Ok(None),
+            _ => self.bytes(column).map(Some),
+        }
+    }
+
     pub(crate) fn maybe_number(&self, column: usize) -> Result<Option<u64>, ToolError> {
         match self.0.get(column) {
             Some(Cell::Nothing) => Ok(None),

@@ -4,6 +4,7 @@
 mod check;
 mod container;
 mod file;
+mod journal;
 pub(crate) mod keys;
 mod network;
 mod store;
@@ -19,6 +20,7 @@ use haft_core::{
     policy::{Layer, LayerKind, SandboxCheck},
 };
 use haft_exec::{Allowance, Around, ContainerSettings, NetworkSettings};
+use haft_store::Keep;
 
 pub(crate) use self::check::Checked;
 use self::file::{File, Place};
@@ -58,6 +60,8 @@ pub(crate) struct Settings {
     pub(crate) network: NetworkSettings,
     /// Where calls are recorded.
     pub(crate) store: StoreSettings,
+    /// How long and how much is kept for undo; none when nothing is.
+    pub(crate) journal: Option<Keep>,
     /// The profile in force.
     pub(crate) profile: Option<String>,
     /// Whether any file has rules, so that looking for idle ones makes sense.
@@ -167,6 +171,7 @@ impl Files {
             container,
             network: network::settings(self.admin.iter().chain([&self.user])),
             store,
+            journal: journal::settled(owners()),
             profile,
             has_rules,
         })

@@ -1,4 +1,4 @@
-//! What a gate keeps on disk: the ledger and the saved rules, wired to their places. Nothing is opened here; the first call
+//! What a gate keeps on disk: the ledger, the journal and the saved rules, wired to their places. Nothing is opened here; the first call
 //! does that.
 
 use std::{
@@ -7,8 +7,8 @@ use std::{
     thread,
 };
 
-use haft_core::{BoxFuture, GateBuilder, Ledger, LedgerEntry, Scope, ToolError};
-use haft_store::{Answering, Place, StoreApprovals, StoreLedger, StoreRules};
+use haft_core::{BoxFuture, GateBuilder, Journal, Ledger, LedgerEntry, Scope, ToolError};
+use haft_store::{Answering, Place, StoreApprovals, StoreJournal, StoreLedger, StoreRules};
 use tokio::{
     runtime::Builder,
     signal::unix::{SignalKind, signal},
@@ -43,7 +43,7 @@ pub(crate) enum Ending {
     BySignal,
 }
 
-/// Gives a gate its ledger and its saved rules.
+/// Gives a gate its ledger, its journal and its saved rules.
 pub(crate) fn furnish(
     mut gate: GateBuilder,
     environment: &Environment,
@@ -60,6 +60,10 @@ pub(crate) fn furnish(
             Ending::BySignal => gate.ledger(Arc::new(Heedful(ledger))),
             _ => gate.ledger(Arc::new(ledger)),
         };
+    }
+    if let Some(keep) = settings.journal {
+        let journal = StoreJournal::new(place.clone(), keep);
+        gate = gate.service::<dyn Journal>(Arc::new(journal));
     }
     // Without a home there is no key to seal rules with: then they last as long as the process.
     if let Some(state) = state(environment) {

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use super::OpenFile;
-use crate::ToolError;
+use crate::{Image, ToolError};
 
 /// What has a path before a change.
 #[derive(Clone)]
@@ -44,5 +44,35 @@ pub enum Change {
     Remove {
         /// Which target.
         target: usize,
+    },
+}
+
+/// One path that is to be brought to an earlier state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restore {
+    /// As the workspace shows it.
+    pub path: PathBuf,
+    /// What must be there now.
+    pub expected: Image,
+    /// What is to be there.
+    pub wanted: Wanted,
+}
+
+/// What is to be at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Nothing.
+    Missing,
+    /// A regular file.
+    File {
+        /// Its content.
+        bytes: Vec<u8>,
+        /// Permission bits.
+        mode: u32,
+    },
+    /// A symbolic link.
+    Link {
+        /// Where it points, as it is written in the link.
+        to: PathBuf,
     },
 }

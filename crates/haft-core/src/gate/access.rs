@@ -1,12 +1,15 @@
 //! Stage 4: the tool says, from its input alone, what this call would touch; paths are brought into the form that
-//! rules are written for.
+//! rules are written for. A tool whose input names records of haft looks them up here too.
 
 use std::{
+    collections::HashSet,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
 };
 
-use super::{Flight, Inner};
+use tokio::time::Instant;
+
+use super::{Flight, Gate, Inner, run};
 use crate::{Access, Power, ToolError, access::is_inside, call::SeenFile};
 
 pub(super) fn access(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError> {
@@ -15,15 +18,36 @@ pub(super) fn access(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError>
     let accesses = judged.map_err(|_| {
         ToolError::internal(format!("`{}` panicked while it judged its input", tool.name()))
     })??;
-    let keeps_links = tool.spec().keeps_links;
-    let reaches_out = tool.spec().needs_power(Power::Shell);
     flight.accesses = Vec::with_capacity(accesses.len());
+    add(gate, flight, accesses)
+}
+
+/// What a tool finds in haft's records, before anybody decides: it may only look.
+pub(super) async fn foresee(
+    gate: &Inner,
+    own: &Gate,
+    flight: &mut Flight,
+) -> Result<(), ToolError> {
+    let Some(foresight) = flight.tool().foresight() else { return Ok(()) };
+    let foreseen = foresight(run::call(gate, own, flight, Instant::now())).await?;
+    if let Some(input) = foreseen.input {
+        flight.input = input;
+    }
+    add(gate, flight, foreseen.accesses)
+}
+
+fn add(gate: &Inner, flight: &mut Flight, accesses: Vec<Access>) -> Result<(), ToolError> {
+    let spec = flight.tool().spec();
+    let (keeps_links, reaches_out) = (spec.keeps_links, spec.needs_power(Power::Shell));
+    let mut known = Known::for_so_many(flight.accesses.len() + accesses.len());
+    flight.accesses.iter().for_each(|access| known.note(access));
     for access in accesses {
         let resolved = resolved(gate, &access, keeps_links, &mut flight.seen);
         if !reaches_out && gate.paths.is_confined() {
             check_inside(gate, &access, &resolved)?;
         }
-        if !flight.accesses.contains(&resolved) {
+        if !known.has(&flight.accesses, &resolved) {
+            known.note(&resolved);
             flight.accesses.push(resolved);
         }
     }
@@ -31,11 +55,31 @@ pub(super) fn access(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError>
     Ok(())
 }
 
+/// What a list has already. Most calls touch one or two things; undoing a session may touch thousands.
+struct Known(Option<HashSet<Access>>);
+
+impl Known {
+    fn for_so_many(count: usize) -> Self {
+        Self((count > 32).then(HashSet::new))
+    }
+
+    fn has(&self, list: &[Access], access: &Access) -> bool {
+        self.0.as_ref().map_or_else(|| list.contains(access), |known| known.contains(access))
+    }
+
+    fn note(&mut self, access: &Access) {
+        if let Some(known) = &mut self.0 {
+            known.insert(access.clone());
+        }
+    }
+}
+
 /// A text that is run is judged by what a reader finds in it.
 fn judged_of(gate: &Inner, accesses: &[Access]) -> Vec<Access> {
     let Some(reader) = &gate.reader else { return accesses.to_vec() };
     let has_network = accesses.contains(&Access::Any(Power::Net));
     let mut judged = Vec::with_capacity(accesses.len());
+    let mut known = Known::for_so_many(accesses.len());
     for access in accesses {
         let parts = match access {
             Access::Run(text) => reader(text),
@@ -49,7 +93,8 @@ fn judged_of(gate: &Inner, accesses: &[Access]) -> Vec<Access> {
                 Access::Write(path) => Access::Write(gate.paths.resolve(&path)),
                 other => other,
             };
-            if !judged.contains(&part) {
+            if !known.has(&judged, &part) {
+                known.note(&part);
                 judged.push(part);
             }
         }

@@ -25,7 +25,11 @@ pub(super) fn copy(from: &impl AsFd, to: &OwnedFd) -> Result<(), Errno> {
     }
     copy_extended(from, to)?;
     // Last, because an access list that goes leaves its mask behind as the group's rights.
-    fs::fchmod(to, Mode::from_raw_mode(old.st_mode & 0o7777 & !NOT_KEPT))
+    set_mode(to, old.st_mode)
+}
+
+pub(super) fn set_mode(file: &OwnedFd, mode: u32) -> Result<(), Errno> {
+    fs::fchmod(file, Mode::from_raw_mode(mode & 0o7777 & !NOT_KEPT))
 }
 
 fn copy_extended(from: &impl AsFd, to: &OwnedFd) -> Result<(), Errno> {

@@ -1,12 +1,9 @@
 //! The moment of a change: everything is ready, so only names move now. One file moves at once; several leave a record
 //! of how to take them back until the last one has moved.
 
-use std::{cell::RefCell, os::fd::OwnedFd, rc::Rc};
+use std::{cell::RefCell, os::fd::OwnedFd, path::Path, rc::Rc};
 
-use haft_core::{
-    ErrorKind, ToolError,
-    files::{Change, Warrant},
-};
+use haft_core::{ErrorKind, ToolError, files::Warrant};
 use rustix::{
     fs::{self, AtFlags},
     io::Errno,
@@ -17,27 +14,40 @@ use super::{
     descend::identity,
     directories::Directories,
     hold::{Found, Held, Seat},
+    journal,
     record::{self, Step},
     stage::Staged,
 };
 use crate::{root::Root, workspace::Workspace};
 
-/// Makes the changes, or none of them.
-pub(super) fn commit(held: &Held<'_>, changes: &[Change]) -> Result<(), ToolError> {
+/// What is to become of one place.
+pub(super) enum Deed<'a> {
+    /// A file with this content. Mode, owner and attributes are those of what is there, else of `like`; `mode` goes before.
+    Put { bytes: &'a [u8], like: Option<usize>, mode: Option<u32> },
+    /// A link.
+    Link { to: &'a Path },
+    /// What is there goes.
+    Remove,
+}
+
+/// Makes the changes, or none of them. The journal is told when everything is ready.
+pub(super) fn commit(held: &Held<'_>, deeds: &[(usize, Deed<'_>)]) -> Result<(), ToolError> {
     let mut made = Directories::default();
     let areas = Areas::new(held.workspace, held.warrant);
-    let done = prepare(held, changes, &areas, &mut made).and_then(|mut moves| {
+    let done = prepare(held, deeds, &areas, &mut made).and_then(|mut moves| {
         for (number, (seat, found)) in held.seats.iter().zip(&held.found).enumerate() {
             seat.verify(found).map_err(|error| held.failure(number, error))?;
         }
-        match &mut *moves {
-            [] => Ok(()),
-            [only] => {
-                only.make(&areas)?;
-                sync(&moves, &made)
-            }
-            several => make_all(several, &areas, &made),
+        if moves.is_empty() {
+            return Ok(());
         }
+        let begun = journal::begin(held, deeds, &moves)?;
+        let done = match &mut *moves {
+            [only] => only.make(&areas).and_then(|()| sync(&moves, &made)),
+            several => make_all(several, &areas, &made),
+        };
+        journal::settle(begun, &done);
+        done
     });
     if done.is_err() {
         made.remove();
@@ -46,36 +56,37 @@ pub(super) fn commit(held: &Held<'_>, changes: &[Change]) -> Result<(), ToolErro
 }
 
 /// One name that is about to change hands.
-struct Move<'a> {
+pub(super) struct Move<'a> {
     held: &'a Held<'a>,
-    number: usize,
+    pub(super) number: usize,
     directory: OwnedFd,
     /// The new content; `None` when the file goes.
-    staged: Option<Staged>,
+    pub(super) staged: Option<Staged>,
 }
 
 fn prepare<'a>(
     held: &'a Held<'a>,
-    changes: &[Change],
+    deeds: &[(usize, Deed<'_>)],
     areas: &Areas<'_>,
     made: &mut Directories,
 ) -> Result<Vec<Move<'a>>, ToolError> {
     let mut moves = Vec::new();
-    for change in changes {
-        let (Change::Put { target: number, .. } | Change::Remove { target: number }) = *change;
+    for (number, deed) in deeds {
+        let number = *number;
         let seat = &held.seats[number];
         let fail = |error| held.failure(number, error);
         let directory = made.open(seat).map_err(fail)?;
-        let staged = match change {
-            Change::Remove { .. } => None,
-            Change::Put { bytes, like, .. } => {
+        let staged = match deed {
+            Deed::Remove => None,
+            Deed::Link { to } => Some(Staged::link(areas.of(seat.root)?, to).map_err(fail)?),
+            Deed::Put { bytes, like, mode } => {
                 let staged = match Staged::nameless(seat.root, &directory).map_err(fail)? {
                     Some(staged) => staged,
                     None => Staged::named(areas.of(seat.root)?).map_err(fail)?,
                 };
                 let like = like.and_then(|like| held.found[like].descriptor());
                 let like = held.found[number].descriptor().or(like);
-                staged.fill(bytes, like).map_err(fail)?;
+                staged.fill(bytes, like, *mode).map_err(fail)?;
                 Some(staged)
             }
         };
@@ -106,7 +117,7 @@ impl<'a> Move<'a> {
     /// How to take it back. The old file gets a second name in the area.
     fn step(&self, area: &Area) -> Result<Step, Errno> {
         let backup = match self.held.found[self.number] {
-            Found::File(_) => {
+            Found::File(_) | Found::Link(_) => {
                 let backup = Area::name();
                 let name = &self.seat().name;
                 fs::linkat(&self.directory, name, &area.handle, &backup, AtFlags::empty())?;

@@ -13,7 +13,7 @@ use std::{
 
 use haft_core::{
     ToolError,
-    files::{Current, FileKind, OpenFile, Target, Warrant},
+    files::{Current, Facts, FileKind, OpenFile, Target, Warrant},
 };
 use rustix::{
     fs::{self, AtFlags, FlockOperation, Mode, OFlags},
@@ -49,6 +49,8 @@ pub(super) struct Seat<'a> {
 pub(super) enum Found {
     Missing,
     File(Arc<Handle>),
+    /// Itself, not where it leads.
+    Link(Box<Facts>),
     Directory,
     Other(FileKind),
 }
@@ -75,14 +77,15 @@ impl<'a> Held<'a> {
     pub(super) fn take(
         workspace: &'a Workspace,
         paths: &[PathBuf],
+        last: LastLink,
         warrant: &'a Warrant,
     ) -> Result<Self, ToolError> {
-        let wanted: Vec<_> = paths.iter().map(|path| (path.as_path(), LastLink::Follow)).collect();
+        let wanted: Vec<_> = paths.iter().map(|path| (path.as_path(), last)).collect();
         let (seats, locks) = hold(workspace, &wanted, warrant)?;
         check_distinct(&seats)?;
         let mut held = Self { workspace, warrant, seats, found: Vec::new(), _locks: locks };
         for (number, seat) in held.seats.iter().enumerate() {
-            let found = seat.look().map_err(|error| held.failure(number, error))?;
+            let found = seat.look(last).map_err(|error| held.failure(number, error))?;
             if let Found::Other(kind) = found {
                 return Err(not_regular(&seat.shown, kind));
             }
@@ -97,7 +100,7 @@ impl<'a> Held<'a> {
             let current = match found {
                 Found::Missing => Current::Missing,
                 Found::File(handle) => Current::File(handle.clone()),
-                Found::Directory | Found::Other(_) => Current::Directory,
+                Found::Directory | Found::Link(_) | Found::Other(_) => Current::Directory,
             };
             Target { path: seat.shown.clone(), current }
         };
@@ -225,7 +228,7 @@ impl Seat<'_> {
     }
 
     /// What has the name now.
-    pub(super) fn look(&self) -> Result<Found, Errno> {
+    pub(super) fn look(&self, last: LastLink) -> Result<Found, Errno> {
         if !self.missing.is_empty() {
             return Ok(Found::Missing);
         }
@@ -236,6 +239,7 @@ impl Seat<'_> {
         };
         match facts.kind {
             FileKind::Directory => Ok(Found::Directory),
+            FileKind::Link if last == LastLink::Keep => Ok(Found::Link(Box::new(facts))),
             FileKind::Link => Err(Errno::LOOP),
             FileKind::File => {
                 let handle = self.open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
@@ -263,6 +267,7 @@ impl Seat<'_> {
         let is_same = match (before, now) {
             (Found::Missing, None) => true,
             (Found::File(before), Some(now)) => before.facts().is_same_state(&now),
+            (Found::Link(before), Some(now)) => before.is_same_state(&now),
             (Found::Directory, Some(now)) => now.kind == FileKind::Directory,
             _ => false,
         };

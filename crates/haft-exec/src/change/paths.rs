@@ -18,9 +18,10 @@ use rustix::{
 
 use super::{
     area::{Area, HOME, remove_tree},
-    descend::{Visit, descend, identity, open},
+    descend::{Visit, descend, identity, names, open},
     directories::Directories,
     hold::{Seat, changed_meanwhile, hold, seat},
+    journal,
 };
 use crate::{
     facts,
@@ -54,6 +55,7 @@ pub(crate) fn rename(
         }
         _ => {}
     }
+    let begun = journal::begin_move(warrant, &from, &to)?;
     let mut made = Directories::default();
     let moved = made.open(&to).map_err(|error| fail(&to, error)).and_then(|directory| {
         move_name(&from, &to, &directory, replace).map_err(|error| fail(&from, error))?;
@@ -62,6 +64,7 @@ pub(crate) fn rename(
     if moved.is_err() {
         made.remove();
     }
+    journal::settle(begun, &moved);
     for changed in [&moved?, &from.above] {
         fs::fsync(changed).map_err(|error| fail(&to, error))?;
     }
@@ -162,24 +165,37 @@ pub(crate) fn remove(
     let seat = seats.pop().ok_or_else(|| ToolError::internal("one path has one place"))?;
     let shown = seat.shown.clone();
     let fail = |error| workspace.failure(&shown, error, warrant);
-    let removed = match kind(&seat).map_err(fail)? {
-        FileKind::Directory if recursive => {
-            Below { workspace, seat: &seat, new: None, warrant }.check()?;
-            remove_directory(&seat, workspace.patience)
-                .map_err(|(removed, error)| partly(&shown, removed, fail(error)))?
-        }
+    let kind = kind(&seat).map_err(fail)?;
+    if kind == FileKind::Directory && recursive {
+        Below { workspace, seat: &seat, new: None, warrant }.check()?;
+    } else if kind == FileKind::Directory {
+        // What cannot be looked into may be empty all the same: then removing it tells.
+        is_empty(&seat).unwrap_or(true).then_some(()).ok_or_else(|| not_empty(&shown))?;
+    }
+    let begun = journal::begin_removal(workspace, warrant, &seat)?;
+    let removed = match kind {
+        FileKind::Directory if recursive => remove_directory(&seat, workspace.patience)
+            .map_err(|(removed, error)| partly(&shown, removed, fail(error))),
         FileKind::Directory => match fs::unlinkat(&seat.above, &seat.name, AtFlags::REMOVEDIR) {
-            Err(Errno::NOTEMPTY | Errno::EXIST) => {
-                let message = format!("the directory `{}` is not empty", seat.shown.display());
-                return Err(ToolError::conflict(message)
-                    .hint("set recursive to delete it with all it holds"));
-            }
-            done => done.map(|()| 1).map_err(fail)?,
+            Err(Errno::NOTEMPTY | Errno::EXIST) => Err(not_empty(&shown)),
+            done => done.map(|()| 1).map_err(fail),
         },
-        _ => fs::unlinkat(&seat.above, &seat.name, AtFlags::empty()).map(|()| 1).map_err(fail)?,
+        _ => fs::unlinkat(&seat.above, &seat.name, AtFlags::empty()).map(|()| 1).map_err(fail),
     };
+    journal::settle(begun, &removed);
+    let removed = removed?;
     fs::fsync(&seat.above).map_err(fail)?;
     Ok((seat.shown, removed))
+}
+
+fn not_empty(shown: &Path) -> ToolError {
+    ToolError::conflict(format!("the directory `{}` is not empty", shown.display()))
+        .hint("set recursive to delete it with all it holds")
+}
+
+/// Looked at before the journal is told, so that a refusal leaves no trace there.
+fn is_empty(seat: &Seat<'_>) -> Result<bool, Errno> {
+    Ok(names(&open(&seat.above, &seat.name)?)?.is_empty())
 }
 
 fn partly(shown: &Path, removed: u64, error: ToolError) -> ToolError {
@@ -229,14 +245,17 @@ pub(crate) fn make_directory(
         }
         Err(_) => {}
     }
+    let begun = journal::begin_directories(warrant, &seat)?;
     seat.missing.push(seat.name.clone());
     let mut made = Directories::default();
-    if let Err(error) = made.open(&seat) {
+    let opened = made.open(&seat).map_err(|error| match error {
+        Errno::STALE => changed_meanwhile(&seat.shown),
+        error => workspace.failure(&seat.shown, error, warrant),
+    });
+    journal::settle(begun, &opened);
+    if let Err(error) = opened {
         made.remove();
-        return Err(match error {
-            Errno::STALE => changed_meanwhile(&seat.shown),
-            error => workspace.failure(&seat.shown, error, warrant),
-        });
+        return Err(error);
     }
     made.sync();
     Ok((seat.shown, made.are_new()))

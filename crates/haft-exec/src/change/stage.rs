@@ -3,6 +3,7 @@
 use std::{
     ffi::OsStr,
     os::fd::{AsRawFd, OwnedFd},
+    path::Path,
     rc::Rc,
     sync::atomic::Ordering,
 };
@@ -51,13 +52,34 @@ impl Staged {
         Ok(Self { descriptor, name: Some((area, name)) })
     }
 
-    /// Writes the content; `like` is the file it takes mode, owner and attributes from.
-    pub(super) fn fill(&self, bytes: &[u8], like: Option<&OwnedFd>) -> Result<(), Errno> {
+    /// A link with a name in the area.
+    pub(super) fn link(area: Rc<Area>, to: &Path) -> Result<Self, Errno> {
+        let name = Area::name();
+        fs::symlinkat(to, &area.handle, &name)?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let descriptor = fs::openat(&area.handle, &name, flags, Mode::empty())?;
+        Ok(Self { descriptor, name: Some((area, name)) })
+    }
+
+    /// Writes the content; `like` is the file it takes mode, owner and attributes from. `mode` goes before that.
+    pub(super) fn fill(
+        &self,
+        bytes: &[u8],
+        like: Option<&OwnedFd>,
+        mode: Option<u32>,
+    ) -> Result<(), Errno> {
         write_all(&self.descriptor, bytes)?;
         if let Some(like) = like {
             attributes::copy(like, &self.descriptor)?;
         }
+        if let Some(mode) = mode {
+            attributes::set_mode(&self.descriptor, mode)?;
+        }
         fs::fsync(&self.descriptor)
+    }
+
+    pub(super) fn stat(&self) -> Result<fs::Stat, Errno> {
+        fs::fstat(&self.descriptor)
     }
 
     pub(super) fn state(&self) -> Result<State, Errno> {
@@ -78,7 +100,7 @@ impl Staged {
     ) -> Result<(), Errno> {
         if self.is_nameless() {
             let own = Area::name();
-            match self.link(&area.handle, OsStr::new(&own)) {
+            match self.give_name(&area.handle, OsStr::new(&own)) {
                 // Part of another volume although it is the same mount.
                 Err(Errno::XDEV) => return self.replace_beside(directory, name),
                 linked => linked?,
@@ -94,7 +116,7 @@ impl Staged {
 
     fn replace_beside(&self, directory: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
         let own = format!(".haft-{}", Area::name());
-        self.link(directory, OsStr::new(&own))?;
+        self.give_name(directory, OsStr::new(&own))?;
         let moved = fs::renameat(directory, &own, directory, name);
         if moved.is_err() {
             let _ = fs::unlinkat(directory, &own, AtFlags::empty());
@@ -104,7 +126,7 @@ impl Staged {
 
     /// Gives it a name that must be free.
     pub(super) fn appear(&mut self, directory: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
-        let Some((area, own)) = &self.name else { return self.link(directory, name) };
+        let Some((area, own)) = &self.name else { return self.give_name(directory, name) };
         let moved = fs::renameat_with(&area.handle, own, directory, name, RenameFlags::NOREPLACE);
         match moved {
             // An old file system: the look before has to do.
@@ -115,7 +137,7 @@ impl Staged {
         Ok(())
     }
 
-    fn link(&self, directory: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+    fn give_name(&self, directory: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
         let own = format!("/proc/self/fd/{}", self.descriptor.as_raw_fd());
         fs::linkat(CWD, own, directory, name, AtFlags::SYMLINK_FOLLOW)
     }

@@ -6,6 +6,7 @@ mod cluster;
 mod contention;
 mod engines;
 mod events;
+mod journal;
 mod outages;
 mod restarts;
 mod stores;

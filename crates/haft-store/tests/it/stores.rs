@@ -70,6 +70,24 @@ impl Fresh {
         StoreRules::new(place, &folder.join(workspace), &folder.join("state/haft"))
     }
 
+    /// A number, asked for behind haft's back.
+    pub(crate) async fn number(&self, sql: &str) -> i64 {
+        match &self.address {
+            Address::Sqlite(path) => {
+                let connection = rusqlite::Connection::open(path).expect("it opens");
+                connection.query_row(sql, [], |row| row.get(0)).expect(sql)
+            }
+            Address::Postgres(url) => {
+                let (client, connection) =
+                    tokio_postgres::connect(url, NoTls).await.expect("it is reached");
+                tokio::spawn(connection);
+                client.batch_execute("SET search_path TO haft").await.expect("set");
+                let wide = format!("SELECT ({sql})::bigint");
+                client.query_one(&wide, &[]).await.expect(sql).get(0)
+            }
+        }
+    }
+
     /// Changes something behind haft's back.
     pub(crate) async fn tamper(&self, sql: &str) {
         match &self.address {

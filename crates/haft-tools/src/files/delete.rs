@@ -19,6 +19,9 @@ pub struct Delete {
     /// Also a directory that is not empty, with all it holds.
     #[serde(default)]
     pub recursive: bool,
+    /// Do not keep what goes, so that `undo` cannot bring it back: for what is too large to be kept.
+    #[serde(default)]
+    pub without_undo: bool,
 }
 
 /// What was deleted.
@@ -28,13 +31,17 @@ pub struct Deleted {
     pub path: String,
     /// How many files, links and directories went.
     pub entries: u64,
+    /// False when it was not kept, so that `undo` cannot bring it back.
+    pub undoable: bool,
 }
 
 impl Output for Deleted {
     fn text(&self) -> String {
+        let kept =
+            if self.undoable { "" } else { " It is not kept, so undo cannot bring it back." };
         match self.entries {
-            1 => format!("Deleted {}.", self.path),
-            entries => format!("Deleted {} ({entries} entries).", self.path),
+            1 => format!("Deleted {}.{kept}", self.path),
+            entries => format!("Deleted {} ({entries} entries).{kept}", self.path),
         }
     }
 
@@ -51,6 +58,8 @@ impl Output for Deleted {
     access = |input| vec![Access::Write(input.path.clone())]
 )]
 pub async fn delete(input: Delete, files: WriteFiles) -> Result<Deleted, ToolError> {
+    let files = if input.without_undo { files.without_undo() } else { files };
+    let undoable = files.is_told() && !input.without_undo;
     let (path, entries) = brief(|| files.remove(&input.path, input.recursive))?;
-    Ok(Deleted { path: path.display().to_string(), entries })
+    Ok(Deleted { path: path.display().to_string(), entries, undoable })
 }

@@ -20,6 +20,7 @@ use toml::{
 use super::{
     Sizes,
     container::{self, ContainerWords},
+    journal::JournalWords,
     keys::{self, Table},
     network::NetworkWords,
     store::StoreWords,
@@ -48,6 +49,7 @@ pub(super) struct File {
     pub(super) network: NetworkWords,
     /// Where calls are recorded.
     pub(super) store: StoreWords,
+    pub(super) journal: JournalWords,
 }
 
 impl File {
@@ -65,6 +67,7 @@ impl File {
             container: ContainerWords::default(),
             network: NetworkWords::default(),
             store: StoreWords::default(),
+            journal: JournalWords::default(),
         }
     }
 }
@@ -251,6 +254,7 @@ impl<'a> Section<'a> {
         file.container = self.container()?;
         file.network = self.network()?;
         file.store = self.store()?;
+        file.journal = self.journal()?;
         self.secrets(&mut file)?;
         Ok(file)
     }

@@ -3,6 +3,7 @@
 
 use haft_core::{Policy, policy::LayerKind};
 use haft_exec::ContainerSettings;
+use haft_store::Keep;
 
 use super::file::Limit;
 
@@ -86,8 +87,10 @@ impl Key {
             Sort::Limit => Limit::named(self.name)?.default().map(|number| number.to_string()),
             Sort::Amount(usual) => Some(usual.to_string()),
             Sort::Word(words) => words.first().map(|word| format!("\"{word}\"")),
-            Sort::Flag if table.header == STORE.header => Some("true".to_owned()),
             Sort::Flag if table.header == APPROVALS.header => Some("false".to_owned()),
+            Sort::Flag if [STORE.header, JOURNAL.header].contains(&table.header) => {
+                Some("true".to_owned())
+            }
             _ if table.header == CONTAINER.header => self.of_containers(),
             _ => None,
         }
@@ -183,6 +186,7 @@ pub(crate) const ROOT: Table = Table {
         key("roots", Sort::Table(&ROOTS), THE_PERSON, "Further folders to work in, by name.", ""),
         key("store", Sort::Table(&STORE), OWNERS, "Where calls are recorded.", ""),
         key("approvals", Sort::Table(&APPROVALS), OWNERS, "Who else may be asked.", ""),
+        key("journal", Sort::Table(&JOURNAL), OWNERS, "What is kept for undo.", ""),
         key("network", Sort::Table(&NETWORK), OWNERS, "How haft reaches other machines.", ""),
         key("search", Sort::Table(&SEARCH), OWNERS, "What the web is searched with.", ""),
         key(
@@ -473,6 +477,36 @@ pub(crate) const NETWORK: Table = Table {
     ],
 };
 
+pub(crate) const JOURNAL: Table = Table {
+    header: "journal",
+    meaning: "What file tools change is kept in the store before they change it, so that `haft undo` can take it back. The \
+              latest change of every file stays, whatever its age and size.",
+    names: Names::Listed,
+    keys: &[
+        key(
+            "record",
+            Sort::Flag,
+            OWNERS,
+            "Whether it is kept. A change that cannot be kept is not made, unless this is `false`.",
+            "false",
+        ),
+        key(
+            "keep_days",
+            Sort::Amount(Keep::USUAL.days as usize),
+            OWNERS,
+            "How long earlier changes of a file are kept.",
+            "90",
+        ),
+        key(
+            "keep_bytes",
+            Sort::Amount(Keep::USUAL.bytes as usize),
+            OWNERS,
+            "How much is kept, compressed, before earlier changes of a file go.",
+            "200000000",
+        ),
+    ],
+};
+
 pub(crate) const SEARCH: Table = Table {
     header: "search",
     meaning: "What the web is searched with. SearXNG needs `url`; Brave, Tavily and Exa need `key`.",
@@ -525,7 +559,7 @@ pub(crate) const CREDENTIALS: Table = Table {
 };
 
 /// In the order of the reference page.
-pub(crate) const TABLES: [&Table; 12] = [
+pub(crate) const TABLES: [&Table; 13] = [
     &ROOT,
     &SECRETS,
     &PROFILES,
@@ -535,6 +569,7 @@ pub(crate) const TABLES: [&Table; 12] = [
     &ROOTS,
     &STORE,
     &APPROVALS,
+    &JOURNAL,
     &NETWORK,
     &SEARCH,
     &CREDENTIALS,

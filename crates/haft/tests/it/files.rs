@@ -13,6 +13,7 @@ mod properties;
 mod read;
 mod search;
 mod secrets;
+mod undo;
 mod words;
 mod write;
 
@@ -25,10 +26,11 @@ use std::{
 };
 
 use haft::{
-    ApprovalHandler, ApprovalRequest, BoxFuture, CallRequest, Context, ErrorKind, Gate, Mode,
-    Outcome, OutcomeError, Policy, Registry, Surroundings, Verdict, Workspace,
+    ApprovalHandler, ApprovalRequest, BoxFuture, CallRequest, Context, ErrorKind, Gate, Journal,
+    Mode, Outcome, OutcomeError, Policy, Registry, Surroundings, Verdict, Workspace,
     files::Disk,
     policy::{Action, Layer, LayerKind, Rule, Source},
+    store::{Address, Keep, Place, StoreJournal},
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -161,7 +163,14 @@ fn current_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
+/// Beside the workspace, so that it shows in no tree.
+fn journal(folder: &Path) -> Arc<StoreJournal> {
+    let place = Place::new(Address::Sqlite(folder.join("store/haft.db")));
+    Arc::new(StoreJournal::new(place, Keep::USUAL))
+}
+
 fn gate(folder: &Path, mode: Mode, rules: &[(Action, &str)], person: Option<Arc<Person>>) -> Gate {
+    let journal = journal(folder);
     let folder = folder.join("workspace").canonicalize().expect("it is there");
     let workspace = Arc::new(Workspace::open(&folder).expect("it opens"));
     let registry = Registry::default();
@@ -178,7 +187,8 @@ fn gate(folder: &Path, mode: Mode, rules: &[(Action, &str)], person: Option<Arc<
         .policy(Policy::new([layer]))
         .surroundings(surroundings)
         .paths(workspace.clone())
-        .service::<dyn Disk>(workspace);
+        .service::<dyn Disk>(workspace)
+        .service::<dyn Journal>(journal);
     match person {
         Some(person) => builder.handler(person).build(),
         None => builder.build(),

@@ -2,6 +2,7 @@
 
 mod commands;
 mod faults;
+mod journal;
 
 use std::{fs, path::Path, process::Command, sync::Arc};
 

@@ -284,6 +284,20 @@ fn writing() -> Vec<Call> {
             .typed(Typed::InItsWords),
         fails("make_directory", ErrorKind::Conflict, json!({"path": "README.md"})),
         fails("make_directory", ErrorKind::Denied, json!({"path": "../a"})),
+        // Two files were written earlier, and the second was taken back: see `surfaces::house`.
+        works("changes", json!({})),
+        works("changes", json!({"change": 1})),
+        works("undo", json!({"changes": [1]})),
+        works("undo", json!({"call_id": "first", "preview": true})),
+        works("redo", json!({"session": "earlier"})),
+        works("changes", json!({"since": "2h", "path": "src", "limit": 3})),
+        fails("changes", ErrorKind::Input, json!({"since": "soon"})),
+        fails("changes", ErrorKind::NotFound, json!({"change": 7})),
+        fails("undo", ErrorKind::NotFound, json!({})),
+        fails("undo", ErrorKind::NotFound, json!({"changes": [2], "preview": true})),
+        fails("undo", ErrorKind::Input, json!({"since": "yesterday"})),
+        fails("redo", ErrorKind::NotFound, json!({})),
+        fails("redo", ErrorKind::NotFound, json!({"session": "all", "path": "README.md"})),
     ]
 }
 

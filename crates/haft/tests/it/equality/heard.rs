@@ -191,6 +191,13 @@ fn settled(value: &Value, house: &House, output_id: Option<&str>) -> Value {
             *ms = "<time>".into();
         }
     }
+    let changes = ["/data/changes", "/structuredContent/changes"];
+    let changes = changes.iter().filter_map(|list| settled.pointer(list)?.as_array());
+    let times = changes.flatten().filter_map(|change| change["at"].as_str().map(str::to_owned));
+    for time in times.collect::<Vec<_>>() {
+        let text = settled.to_string().replace(&time, "<then>");
+        settled = serde_json::from_str(&text).expect("it was JSON before");
+    }
     for pointer in ["/content", "/content/0/text"] {
         if let Some(Value::String(content)) = settled.pointer_mut(pointer) {
             let line = |line: &str| match line.strip_prefix("created ") {

@@ -5,12 +5,13 @@ mod http;
 use std::{process::Command, sync::Arc};
 
 use haft::{
-    CallRequest, Context, Gate, Network, NetworkSettings, Policy, Programs, Registry, Surroundings,
-    Variables, Workspace,
+    CallRequest, Context, Gate, Journal, Network, NetworkSettings, Policy, Programs, Registry,
+    Surroundings, Variables, Workspace,
     commands::Executor,
     files::Disk,
     network::{self, EngineKind},
     policy::{Layer, LayerKind},
+    store::{Address, Keep, Place, StoreJournal},
 };
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
@@ -23,9 +24,29 @@ use super::{
 };
 use crate::{house::House, mcp_stdio::Client};
 
+/// The workspace of a call. Only those who look back need something to look back at.
+fn house(call: &Call) -> House {
+    let house = corpus::house();
+    if ["undo", "redo", "changes"].contains(&call.tool) {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let gate = gate(&house, call);
+        for (tool, id, input) in [
+            ("write", "first", json!({"path": "earlier/one.txt", "content": "one\n"})),
+            ("write", "second", json!({"path": "earlier/two.txt", "content": "two\n"})),
+            ("undo", "third", json!({})),
+        ] {
+            let mut context = Context::new("earlier");
+            context.call_id = Some(id.to_owned());
+            let outcome = runtime.block_on(gate.call(CallRequest::new(tool, input, context)));
+            assert!(outcome.is_ok(), "{}", outcome.content);
+        }
+    }
+    house
+}
+
 /// A program that embeds haft, with the gate that the binary would build.
 pub(super) fn library(call: &Call) -> Heard {
-    let house = corpus::house();
+    let house = house(call);
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let mut context = Context::new("library");
     context.agents = vec!["mcp".to_owned()];
@@ -59,7 +80,14 @@ fn gate(house: &House, call: &Call) -> Gate {
         .service::<dyn network::Client>(Arc::new(client()))
         // As the server has it.
         .asking_advice("or set `elsewhere = true` under `[approvals]` in your config.toml, and it waits for `haft approvals`")
+        .service::<dyn Journal>(Arc::new(journal(house)))
         .build()
+}
+
+/// Where the other surfaces have theirs.
+fn journal(house: &House) -> StoreJournal {
+    let place = Place::new(Address::Sqlite(house.path("project/.haft/haft.db")));
+    StoreJournal::new(place, Keep::USUAL)
 }
 
 /// As the house's config has it.
@@ -83,7 +111,7 @@ pub(super) fn flags(call: &Call) -> Heard {
 
 /// Where nobody can be asked: a terminal that the tests were started from would be.
 fn printed(call: &Call, words: &[String]) -> Heard {
-    let house = corpus::house();
+    let house = house(call);
     let mut command = house.haft_without_terminal(&["--json"]);
     command.args(["--agent", "mcp", "--profile", "developer"]).args(mode(call)).args(words);
     let output = command.output().expect("haft runs");
@@ -98,7 +126,7 @@ fn mode(call: &Call) -> [String; 2] {
 
 /// `haft mcp`
 pub(super) fn mcp_stdio(call: &Call) -> Heard {
-    let house = corpus::house();
+    let house = house(call);
     let [approve, mode] = mode(call);
     let mut client = Client::start(&house, &["--structured", "always", &approve, &mode]);
     client.listen();
@@ -111,7 +139,7 @@ pub(super) fn mcp_stdio(call: &Call) -> Heard {
 
 /// `haft mcp --http`
 pub(super) fn mcp_http(call: &Call) -> Heard {
-    let house = corpus::house();
+    let house = house(call);
     let mut command = mcp(&house);
     command.args(mode(call)).args(["--http", "127.0.0.1:0"]);
     let mut http = Http::start(command);

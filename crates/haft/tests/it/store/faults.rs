@@ -84,10 +84,10 @@ fn a_killed_server_leaves_a_whole_chain_with_every_change_that_was_answered() {
 }
 
 /// A file system of a few hundred kilobytes; only root can have one.
-struct SmallDisk(PathBuf);
+pub(super) struct SmallDisk(pub(super) PathBuf);
 
 impl SmallDisk {
-    fn new(house: &House) -> Option<Self> {
+    pub(super) fn new(house: &House) -> Option<Self> {
         let place = house.path("small");
         fs::create_dir(&place).expect("made");
         let mut mount = Command::new("mount");
@@ -193,7 +193,7 @@ fn where_a_question_cannot_be_kept_it_is_asked_in_its_process_and_that_is_told()
 }
 
 /// Whether nobody can write there now. Permissions do not stop root; a file system that is read-only does.
-fn close(folder: &Path) -> bool {
+pub(super) fn close(folder: &Path) -> bool {
     let mount = |options: &[&str]| {
         let mut mount = Command::new("mount");
         mount.args(options).arg(folder);
@@ -208,7 +208,7 @@ fn close(folder: &Path) -> bool {
     fs::write(folder.join("probe"), "").is_err()
 }
 
-fn open(folder: &Path) {
+pub(super) fn open(folder: &Path) {
     let _ = Command::new("umount").arg("-l").arg(folder).output();
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).expect("ours");
 }

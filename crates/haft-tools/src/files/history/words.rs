@@ -1,0 +1,157 @@
+//! What became of files, in the words of people and models.
+
+use std::path::Path;
+
+use haft_core::Image;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::contents::Contents;
+use crate::{files::document::count, text::diff::Change};
+
+/// What became of one file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ChangedPath {
+    /// The path, relative to the workspace.
+    pub path: String,
+    /// What was done.
+    pub action: Action,
+    /// Where it came from, when it was moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moved_from: Option<String>,
+    /// Lines added; absent when it is no text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub added: Option<usize>,
+    /// Lines removed; absent when it is no text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removed: Option<usize>,
+}
+
+/// What was done with a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    Added,
+    Changed,
+    Deleted,
+    Moved,
+}
+
+impl ChangedPath {
+    pub(crate) fn new(path: &Path, from: &Image, to: &Image) -> Self {
+        let action = match (from, to) {
+            (Image::Missing, _) => Action::Added,
+            (_, Image::Missing) => Action::Deleted,
+            _ => Action::Changed,
+        };
+        let is_directory = |image: &Image| matches!(image, Image::Directory { .. });
+        let slash = if is_directory(from) || is_directory(to) { "/" } else { "" };
+        let path = format!("{}{slash}", path.display());
+        Self { path, action, moved_from: None, added: None, removed: None }
+    }
+
+    pub(crate) fn moved(path: &Path, from: &Path) -> Self {
+        let path = path.display().to_string();
+        let moved_from = Some(from.display().to_string());
+        Self { path, action: Action::Moved, moved_from, added: None, removed: None }
+    }
+
+    #[must_use]
+    pub(crate) fn counted(mut self, change: Option<&Change>) -> Self {
+        self.added = change.map(|change| change.added);
+        self.removed = change.map(|change| change.removed);
+        self
+    }
+
+    pub(crate) fn line(&self) -> String {
+        let letter = match self.action {
+            Action::Added => "A",
+            Action::Changed => "M",
+            Action::Deleted => "D",
+            Action::Moved => "R",
+        };
+        let from = self.moved_from.as_ref().map_or(String::new(), |from| format!(" (from {from})"));
+        let lines = match (self.added, self.removed) {
+            (Some(added), Some(removed)) => format!(" (+{added} -{removed})"),
+            _ => String::new(),
+        };
+        format!("{letter} {}{from}{lines}", self.path)
+    }
+}
+
+/// `1, 2 and 7 more`.
+pub(crate) fn numbers(numbers: &[u64]) -> String {
+    const SHOWN: usize = 5;
+    let shown: Vec<String> = numbers.iter().take(SHOWN).map(u64::to_string).collect();
+    match numbers.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// A moment, in UTC.
+pub(crate) fn moment(at_ms: u64) -> String {
+    let time = i64::try_from(at_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    time.map_or_else(|| "an unknown time".to_owned(), |time| format!("{time:.0}"))
+}
+
+/// How long ago that was.
+pub(crate) fn ago(at_ms: u64, now_ms: u64) -> String {
+    let seconds = usize::try_from(now_ms.saturating_sub(at_ms) / 1_000).unwrap_or(usize::MAX);
+    match seconds {
+        0..60 => "just now".to_owned(),
+        60..3_600 => format!("{} ago", count(seconds / 60, "minute")),
+        3_600..86_400 => format!("{} ago", count(seconds / 3_600, "hour")),
+        _ => format!("{} ago", count(seconds / 86_400, "day")),
+    }
+}
+
+/// The diff of one path and the line about it.
+pub(crate) fn told(
+    contents: &Contents,
+    path: &Path,
+    from: &Image,
+    to: &Image,
+    read: &haft_core::ReadFiles,
+) -> (ChangedPath, String) {
+    let change = contents.difference(path, from, to, read);
+    let diff = change.as_ref().map_or_else(
+        || match (from, to) {
+            (Image::Directory { .. }, _) | (_, Image::Directory { .. }) => String::new(),
+            (Image::Link { to }, Image::Missing) => {
+                format!("link to {} goes: {}\n", to.display(), path.display())
+            }
+            (_, Image::Link { to }) => format!("link to {}: {}\n", to.display(), path.display()),
+            _ => format!("no text, or not kept: {}\n", path.display()),
+        },
+        |change| change.diff.clone(),
+    );
+    (ChangedPath::new(path, from, to).counted(change.as_ref()), diff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_as_long_ago() {
+        for (seconds, expected) in [
+            (5, "just now"),
+            (61, "1 minute ago"),
+            (7_300, "2 hours ago"),
+            (86_400 * 3, "3 days ago"),
+        ] {
+            assert_eq!(ago(1_000, 1_000 + seconds * 1_000), expected);
+        }
+        assert_eq!(ago(5_000, 1_000), "just now");
+        assert_eq!(moment(1_769_817_600_000), "2026-01-31T00:00:00Z");
+        assert_eq!(moment(u64::MAX), "an unknown time");
+    }
+
+    #[test]
+    fn many_numbers_are_counted() {
+        assert_eq!(numbers(&[1, 2]), "1, 2");
+        assert_eq!(numbers(&[1, 2, 3, 4, 5, 6, 7]), "1, 2, 3, 4, 5 and 2 more");
+    }
+}

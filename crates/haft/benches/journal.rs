@@ -1,0 +1,142 @@
+//! What the journal costs: `edit` through the gate with and without it, in turns, and what it takes to undo the change of a
+//! thousand files. Goals: at most 1.3 times the edit without it; at most 2 s.
+//!
+//!     cargo bench -p haft --bench journal
+//!
+//! The folder is below `target`, on a disk: on a file system in memory an edit waits for nothing, and the ratio is another.
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use haft::{
+    CallRequest, Context, Gate, Journal, Mode, Outcome, Policy, Registry, Surroundings, Workspace,
+    files::Disk,
+    policy::{Layer, LayerKind},
+    store::{Address, Answering, Keep, Place, StoreJournal, StoreLedger},
+};
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+
+const ROUNDS: usize = 400;
+const FILES: usize = 1_000;
+
+fn main() -> std::io::Result<()> {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+    let mut out = std::io::stdout().lock();
+    let (with, without) = (
+        Desk::new(&folder.path().join("with"), true)?,
+        Desk::new(&folder.path().join("without"), false)?,
+    );
+    for lines in [20, 500, 20_000] {
+        let rounds = if lines > 1_000 { ROUNDS / 10 } else { ROUNDS };
+        let (mut kept, mut plain) = (Vec::new(), Vec::new());
+        for desk in [&with, &without] {
+            let text = "    let number = compute(&input);\n".repeat(lines);
+            fs::write(desk.folder.join("a.rs"), format!("// 0\n{text}"))?;
+        }
+        for round in 0..rounds {
+            // In turns, and each first as often as the other: the disk has moods.
+            let order = if round % 2 == 0 { [true, false] } else { [false, true] };
+            for is_with in order {
+                let (desk, times) =
+                    if is_with { (&with, &mut kept) } else { (&without, &mut plain) };
+                let (old, new) = (format!("// {round}\n"), format!("// {}\n", round + 1));
+                let input = json!({"path": "a.rs", "old_string": old, "new_string": new});
+                times.push(desk.timed("edit", input));
+            }
+        }
+        let (kept, plain) = (median(&mut kept), median(&mut plain));
+        let ratio = kept.as_secs_f64() / plain.as_secs_f64();
+        let name = format!("edit of {lines} lines");
+        writeln!(out, "{name:<28} {kept:>10.1?} with, {plain:>10.1?} without: {ratio:.2}x")?;
+    }
+    let mut times: Vec<Duration> = (0..5).map(|round| undo_of_many(&with, round)).collect();
+    let name = format!("undo of a patch of {FILES}");
+    writeln!(out, "{name:<28} {:>10.1?}", median(&mut times))?;
+    let mut times: Vec<Duration> = (0..3).map(|round| undo_of_session(&with, round)).collect();
+    let name = format!("undo of {FILES} writes");
+    writeln!(out, "{name:<28} {:>10.1?}", median(&mut times))
+}
+
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn undo_of_many(desk: &Desk, round: usize) -> Duration {
+    let name = |number: usize| format!("d{}/{number}.txt", number % 20);
+    let mut patch = "*** Begin Patch\n".to_owned();
+    for number in 0..FILES {
+        let (path, old) = (desk.folder.join(name(number)), format!("old {number} {round}\n"));
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(&path, format!("{old}{}", "a line that stays\n".repeat(50))).expect("written");
+        let path = name(number);
+        patch.push_str(&format!("*** Update File: {path}\n@@\n-{old}+new\n"));
+    }
+    desk.timed("patch", json!({"patch": patch + "*** End Patch"}));
+    desk.timed("undo", json!({}))
+}
+
+fn undo_of_session(desk: &Desk, round: usize) -> Duration {
+    let session = format!("round {round}");
+    for number in 0..FILES {
+        let path = format!("s{}/{number}.txt", number % 20);
+        let input = json!({"path": path, "content": format!("{round} {number}\n").repeat(50)});
+        desk.call(&session, "write", input);
+    }
+    desk.timed("undo", json!({"session": session}))
+}
+
+struct Desk {
+    folder: PathBuf,
+    gate: Gate,
+    runtime: Runtime,
+}
+
+impl Desk {
+    fn new(folder: &Path, is_kept: bool) -> std::io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let folder = folder.canonicalize()?;
+        let workspace = Arc::new(Workspace::open(&folder)?);
+        let registry = Registry::default();
+        registry.register_all(haft::catalogue::all()).expect("every name once");
+        let mut layer = Layer::new(LayerKind::Session, "bench");
+        layer.mode = Some(Mode::All);
+        let place = Place::new(Address::Sqlite(folder.join(".haft/haft.db")));
+        let ledger = StoreLedger::new(place.clone(), Answering::AfterCommit);
+        let surroundings = Surroundings {
+            workspace: folder.clone(),
+            directory: folder.clone(),
+            ..Surroundings::default()
+        };
+        let mut gate = Gate::builder(registry)
+            .policy(Policy::new([layer]))
+            .surroundings(surroundings)
+            .paths(workspace.clone())
+            .ledger(Arc::new(ledger))
+            .service::<dyn Disk>(workspace);
+        if is_kept {
+            gate = gate.service::<dyn Journal>(Arc::new(StoreJournal::new(place, Keep::USUAL)));
+        }
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        Ok(Self { folder, gate: gate.build(), runtime })
+    }
+
+    fn call(&self, session: &str, tool: &str, input: Value) -> Outcome {
+        let request = CallRequest::new(tool, input, Context::new(session));
+        let outcome = self.runtime.block_on(self.gate.call(request));
+        assert!(outcome.is_ok(), "{}", outcome.content);
+        outcome
+    }
+
+    fn timed(&self, tool: &str, input: Value) -> Duration {
+        let began = Instant::now();
+        self.call("bench", tool, input);
+        began.elapsed()
+    }
+}
