@@ -36,6 +36,9 @@ use crate::{
     queue::PathQueue,
 };
 
+/// A text that is longer is looked through on a thread of its own.
+const LONG_TEXT: usize = 1 << 20;
+
 /// One call, as a surface hands it in.
 #[derive(Clone, Debug)]
 pub struct CallRequest {
@@ -368,9 +371,8 @@ impl Inner {
             Err(Halt::Pending(request)) => return Answer::Pending(request),
         };
         let mut outcome = finish::outcome(&flight, result);
-        let data_schema = flight.tool.as_ref().and_then(|tool| tool.spec().output.as_ref());
-        bound::bound(self, &mut outcome, data_schema).await;
-        redact::redact(self, &mut outcome);
+        redact::redact(self, &mut outcome).await;
+        bound::bound(self, &flight, &mut outcome).await;
         record::record(self, *flight, &mut outcome).await;
         Answer::Done(Box::new(outcome))
     }

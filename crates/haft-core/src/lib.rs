@@ -61,7 +61,10 @@ pub use self::{
     nearest::{did_you_mean, nearest},
     network::Net,
     outcome::{Outcome, OutcomeError},
-    outputs::{MemoryOutputs, Outputs},
+    outputs::{
+        KeptOutput, MadeBy, MemoryOutputs, OutputPiece, Outputs, Position, ReadOutputs, Receipt,
+        count_lines, new_output_id, no_such_output,
+    },
     policy::{Decision, Mode, Policy},
     redactor::Redactor,
     registry::{AgentView, Definitions, Registry, RegistryError},

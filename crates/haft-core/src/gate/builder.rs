@@ -203,12 +203,15 @@ impl GateBuilder {
         });
         let mut policy = self.policy;
         policy.places.workspace.clone_from(&self.surroundings.workspace);
+        // What the gate keeps, tools may read.
+        let mut services = self.services;
+        services.insert::<dyn Outputs>(self.outputs.clone());
         Gate(Arc::new(Inner {
             registry: self.registry,
             policy: Arc::new(policy),
             paths,
             surroundings: self.surroundings,
-            services: self.services,
+            services,
             events: Events::default(),
             approvals: self.approvals,
             handlers: self.handlers,
