@@ -1,4 +1,4 @@
-//! What haft keeps: the ledger of calls and the rules that people saved. One interface over SQLite, which is the default and
+//! What haft keeps: the ledger of calls, the rules that people saved, whole outputs, sessions, todos and leases. One interface over SQLite, which is the default and
 //! needs nothing, and PostgreSQL; the only crate that knows SQL.
 
 #![warn(missing_docs)]
@@ -7,6 +7,7 @@ mod address;
 mod clock;
 mod ledger;
 mod migrations;
+mod outputs;
 mod place;
 mod postgres;
 mod rules;
@@ -21,6 +22,7 @@ pub use self::{
     ledger::{
         Anchor, Answering, Fault, Filter, Recorded, StoreLedger, Verification, flush_everything,
     },
+    outputs::{Retention, StoreOutputs},
     place::Place,
     rules::StoreRules,
     store::Store,

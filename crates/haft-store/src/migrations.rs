@@ -11,8 +11,10 @@ pub(crate) struct Migration {
     pub(crate) text: &'static str,
 }
 
-pub(crate) const ALL: &[Migration] =
-    &[Migration { version: 1, text: include_str!("migrations/0001.sql") }];
+pub(crate) const ALL: &[Migration] = &[
+    Migration { version: 1, text: include_str!("migrations/0001.sql") },
+    Migration { version: 2, text: include_str!("migrations/0002.sql") },
+];
 
 pub(crate) const TABLE: &str =
     "CREATE TABLE migrations (version {key}, checksum TEXT NOT NULL, applied_ms BIGINT NOT NULL)";

@@ -24,7 +24,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// How long of that is waited for on a thread that others may need.
 const QUICK: Duration = Duration::from_millis(20);
 /// Enough for every statement of this crate.
-const STATEMENTS: usize = 48;
+const STATEMENTS: usize = 96;
 
 pub(crate) struct Sqlite {
     path: PathBuf,

@@ -112,16 +112,13 @@ fn of_many_that_make_a_store_at_once_all_have_the_same() {
 #[test]
 fn a_newer_store_is_refused_with_advice() {
     let (_folder, path) = folder();
-    let newer = [
-        Migration { version: 1, text: migrations_one() },
-        Migration { version: 2, text: "CREATE TABLE later (id {key})" },
-    ];
+    let ours = crate::migrations::ALL;
+    let version = crate::migrations::newest(ours) + 1;
+    let newer = ours.iter().map(|step| Migration { version: step.version, text: step.text });
+    let later = Migration { version, text: "CREATE TABLE later (id {key})" };
+    let newer: Vec<Migration> = newer.chain([later]).collect();
     drop(Sqlite::open_with(&path, Absence::Make, &newer).expect("opens"));
-    refused(&path, "of version 2, written by a newer haft");
-}
-
-fn migrations_one() -> &'static str {
-    crate::migrations::ALL[0].text
+    refused(&path, &format!("of version {version}, written by a newer haft"));
 }
 
 #[test]

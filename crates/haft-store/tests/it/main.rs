@@ -3,4 +3,5 @@
 
 mod engines;
 mod outages;
+mod outputs;
 mod stores;

@@ -1,12 +1,15 @@
 //! A fresh store of each engine for a test.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use haft_core::LedgerEntry;
-use haft_store::{Address, Answering, Place, StoreLedger, StoreRules};
+use haft_store::{Address, Answering, Place, Retention, StoreLedger, StoreOutputs, StoreRules};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio_postgres::NoTls;
@@ -68,6 +71,27 @@ impl Fresh {
     pub(crate) fn rules(&self, workspace: &str) -> StoreRules {
         let (place, folder) = (Place::new(self.address.clone()), self.folder.path());
         StoreRules::new(place, &folder.join(workspace), &folder.join("state/haft"))
+    }
+
+    pub(crate) fn outputs(&self, workspace: &str, retention: Retention) -> StoreOutputs {
+        StoreOutputs::new(Place::new(self.address.clone()), Path::new(workspace), retention)
+    }
+
+    /// Asks something behind haft's back.
+    pub(crate) async fn number(&self, sql: &str) -> i64 {
+        match &self.address {
+            Address::Sqlite(path) => {
+                let connection = rusqlite::Connection::open(path).expect("it opens");
+                connection.query_row(sql, [], |row| row.get(0)).expect(sql)
+            }
+            Address::Postgres(url) => {
+                let (client, connection) =
+                    tokio_postgres::connect(url, NoTls).await.expect("it is reached");
+                tokio::spawn(connection);
+                client.batch_execute("SET search_path TO haft").await.expect("there");
+                client.query_one(sql, &[]).await.expect(sql).get(0)
+            }
+        }
     }
 
     /// Changes something behind haft's back.

@@ -210,7 +210,7 @@ fn put_together(text: &str, lines: usize, middle: Range<usize>, groups: Vec<Rang
     let inside = groups.into_iter().map(|it| it.start.max(middle.start)..it.end.min(middle.end));
     let ranges = std::iter::once(0..middle.start)
         .chain(inside.filter(|group| group.start < group.end))
-        .chain([middle.end..text.len()]);
+        .chain(std::iter::once(middle.end..text.len()));
     let mut shown: Vec<Range<usize>> = Vec::new();
     for range in ranges {
         match shown.last_mut() {
