@@ -11,6 +11,7 @@ mod policy;
 mod record;
 mod redact;
 mod repair;
+mod repeat;
 mod resolve;
 mod run;
 mod turn;
@@ -138,6 +139,8 @@ pub(crate) struct Inner {
     reader: Option<ReadsCommands>,
     /// Whether a tool runs on its caller's thread until it first waits.
     starts_in_place: bool,
+    /// What was given a moment ago, if that is not to be given again.
+    repeats: Option<repeat::Repeats>,
 }
 
 /// A call on its way through the stages; each one reads what the earlier ones left.
@@ -372,6 +375,7 @@ impl Inner {
         };
         let mut outcome = finish::outcome(&flight, result);
         redact::redact(self, &mut outcome).await;
+        repeat::point(self, &flight, &mut outcome).await;
         bound::bound(self, &flight, &mut outcome).await;
         record::record(self, *flight, &mut outcome).await;
         Answer::Done(Box::new(outcome))

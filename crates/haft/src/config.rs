@@ -6,6 +6,7 @@ mod container;
 mod file;
 pub(crate) mod keys;
 mod network;
+mod outputs;
 mod store;
 mod workspace;
 
@@ -22,7 +23,7 @@ use haft_exec::{Allowance, Around, ContainerSettings, NetworkSettings};
 
 pub(crate) use self::check::Checked;
 use self::file::{File, Place};
-pub(crate) use self::store::StoreSettings;
+pub(crate) use self::{outputs::OutputSettings, store::StoreSettings};
 use crate::{environment::Environment, globals::Globals};
 
 /// The machine owner's file. `$HAFT_ADMIN_CONFIG` names one more.
@@ -58,6 +59,8 @@ pub(crate) struct Settings {
     pub(crate) network: NetworkSettings,
     /// Where calls are recorded.
     pub(crate) store: StoreSettings,
+    /// What is kept of long results.
+    pub(crate) outputs: OutputSettings,
     /// The profile in force.
     pub(crate) profile: Option<String>,
     /// Whether any file has rules, so that looking for idle ones makes sense.
@@ -167,6 +170,7 @@ impl Files {
             container,
             network: network::settings(self.admin.iter().chain([&self.user])),
             store,
+            outputs: outputs::settled(owners()),
             profile,
             has_rules,
         })

@@ -1,4 +1,4 @@
-//! What a gate keeps on disk: the ledger and the saved rules, wired to their places. Nothing is opened here; the first call
+//! What a gate keeps on disk: the ledger, whole outputs and the saved rules, wired to their places. Nothing is opened here; the first call
 //! does that.
 
 use std::{
@@ -8,7 +8,7 @@ use std::{
 };
 
 use haft_core::{BoxFuture, GateBuilder, Ledger, LedgerEntry, Scope, ToolError};
-use haft_store::{Answering, Place, StoreLedger, StoreRules};
+use haft_store::{Answering, Place, StoreLedger, StoreOutputs, StoreRules};
 use tokio::{
     runtime::Builder,
     signal::unix::{SignalKind, signal},
@@ -52,6 +52,13 @@ pub(crate) fn furnish(
 ) -> GateBuilder {
     let place = Place::new(settings.store.address.clone());
     if settings.store.records {
+        // Who wants no record of calls wants no copies of their results either: then they stay in memory.
+        let retention = settings.outputs.retention.clone();
+        let outputs = StoreOutputs::new(place.clone(), &settings.workspace, retention);
+        gate = match ending {
+            Ending::WithTheCall => gate.outputs(Arc::new(outputs.nowhere_else())),
+            Ending::Flushed | Ending::BySignal => gate.outputs(Arc::new(outputs)),
+        };
         let ledger = match ending {
             Ending::WithTheCall => StoreLedger::new(place.clone(), Answering::AfterCommit),
             Ending::Flushed | Ending::BySignal => StoreLedger::new(place.clone(), Answering::Early),

@@ -71,6 +71,7 @@ pub struct GateBuilder {
     limits: Limits,
     reader: Option<ReadsCommands>,
     starts_in_place: bool,
+    points_at_repeats: bool,
 }
 
 impl GateBuilder {
@@ -91,6 +92,7 @@ impl GateBuilder {
             limits: Limits::default(),
             reader: None,
             starts_in_place: false,
+            points_at_repeats: false,
         }
     }
 
@@ -196,6 +198,14 @@ impl GateBuilder {
         self
     }
 
+    /// When a call that only looks returns the same long text that the same session of an agent was given a moment ago, it
+    /// gets a line that says so. The same call once more gives the whole again.
+    #[must_use]
+    pub fn point_at_repeats(mut self) -> Self {
+        self.points_at_repeats = true;
+        self
+    }
+
     /// The gate.
     pub fn build(self) -> Gate {
         let paths = self.paths.unwrap_or_else(|| {
@@ -224,6 +234,7 @@ impl GateBuilder {
             limits: self.limits,
             reader: self.reader,
             starts_in_place: self.starts_in_place,
+            repeats: self.points_at_repeats.then(Default::default),
         }))
     }
 }

@@ -1,5 +1,6 @@
 //! Calls through the whole gate: every stage, every way to end, and the bad days.
 
+mod repeats;
 mod rights;
 
 use std::{

@@ -22,6 +22,7 @@ use super::{
     container::{self, ContainerWords},
     keys::{self, Table},
     network::NetworkWords,
+    outputs::OutputWords,
     store::StoreWords,
 };
 
@@ -48,6 +49,7 @@ pub(super) struct File {
     pub(super) network: NetworkWords,
     /// Where calls are recorded.
     pub(super) store: StoreWords,
+    pub(super) outputs: OutputWords,
 }
 
 impl File {
@@ -65,6 +67,7 @@ impl File {
             container: ContainerWords::default(),
             network: NetworkWords::default(),
             store: StoreWords::default(),
+            outputs: OutputWords::default(),
         }
     }
 }
@@ -251,6 +254,7 @@ impl<'a> Section<'a> {
         file.container = self.container()?;
         file.network = self.network()?;
         file.store = self.store()?;
+        file.outputs = self.outputs()?;
         self.secrets(&mut file)?;
         Ok(file)
     }
