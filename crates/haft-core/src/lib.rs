@@ -35,6 +35,8 @@ mod registry;
 mod reply;
 mod saved_rules;
 mod schema;
+mod sessions;
+mod todos;
 mod tool;
 mod variables;
 
@@ -71,6 +73,14 @@ pub use self::{
     reply::{Attachment, Output, Reply, Return},
     saved_rules::{MemoryRules, Remember, SavedRule, SavedRules, Scope, no_such_rule},
     schema::{ALIASES, IN_CONTENT, Schema},
+    sessions::{
+        Happened, History, Message, NewMessage, Newcomer, PastCall, ReadSessions, SessionInfo,
+        SessionPatch, SessionQuery, Sessions, WriteSessions, no_such_session,
+    },
+    todos::{
+        MemoryTodos, ReadTodos, Todo, TodoList, TodoPriority, TodoStatus, Todos, WriteTodos,
+        todos_changed,
+    },
     tool::{BoxFuture, DEFAULT_DEADLINE, Origin, StaticTool, Tool, ToolSpec},
     variables::Surroundings,
 };

@@ -5,26 +5,32 @@
 
 mod address;
 mod clock;
+mod leases;
 mod ledger;
 mod migrations;
 mod outputs;
 mod place;
 mod postgres;
 mod rules;
+mod sessions;
 mod sqlite;
 mod store;
+mod todos;
 mod upkeep;
 mod value;
 mod waiting;
 
 pub use self::{
     address::Address,
+    leases::{Lease, Leases},
     ledger::{
         Anchor, Answering, Fault, Filter, Recorded, StoreLedger, Verification, flush_everything,
     },
     outputs::{Retention, StoreOutputs},
     place::Place,
     rules::StoreRules,
+    sessions::StoreSessions,
     store::Store,
+    todos::StoreTodos,
     upkeep::{Info, newest_version, restore},
 };

@@ -67,7 +67,7 @@ CREATE TABLE leases (
     owner TEXT NOT NULL,
     token TEXT NOT NULL,
     turn BIGINT NOT NULL,
+    ttl_ms BIGINT NOT NULL,
     until_ms BIGINT NOT NULL,
-    seen_ms BIGINT NOT NULL,
     PRIMARY KEY (kind, name)
 );

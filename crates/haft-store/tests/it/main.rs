@@ -2,6 +2,9 @@
 //! hands on.
 
 mod engines;
+mod leases;
 mod outages;
 mod outputs;
+mod sessions;
 mod stores;
+mod todos;
