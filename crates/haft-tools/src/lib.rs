@@ -7,6 +7,7 @@
 //! | [`shell`] | running programs, and looking after those that run on |
 //! | [`web`] | reading pages, talking to services, searching |
 //! | [`git`] | looking at a repository, and changing it with care |
+//! | [`sessions`] | what is to be done, and who else works here |
 //! | [`outputs`] | results that were too long to be shown whole |
 //! | [`reference`] | the smallest tool, which the documentation walks through |
 //!
@@ -19,13 +20,21 @@ pub mod git;
 pub mod outputs;
 pub mod reading;
 pub mod reference;
+pub mod sessions;
 pub mod shell;
 mod text;
 pub mod web;
 
 /// Every group's list, in the order that people and models see.
-static GROUPS: &[&[&StaticTool]] =
-    &[files::TOOLS, shell::TOOLS, web::TOOLS, git::TOOLS, outputs::TOOLS, reference::TOOLS];
+static GROUPS: &[&[&StaticTool]] = &[
+    files::TOOLS,
+    shell::TOOLS,
+    web::TOOLS,
+    git::TOOLS,
+    sessions::TOOLS,
+    outputs::TOOLS,
+    reference::TOOLS,
+];
 
 /// Every tool, in order. Builds nothing: schemas are made when a tool is first looked at.
 pub fn all() -> impl Iterator<Item = &'static StaticTool> {
