@@ -4,7 +4,7 @@
 use std::{
     collections::HashMap,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use haft_core::{
@@ -68,27 +68,36 @@ impl StoreSessions {
         Self { place, workspace, is_own, noted: Mutex::default() }
     }
 
-    /// Notes that a session is at work. Costs nothing but once a minute.
+    /// Whether it was noted within the last minute that a session is at work.
+    pub fn is_noted(&self, session: &str) -> bool {
+        let now = now_ms();
+        self.noted().get(session).is_some_and(|at| now.abs_diff(*at) < MINUTE)
+    }
+
+    /// Notes that a session is at work; once a minute is enough.
     ///
     /// # Errors
-    /// When it cannot be written; then it is tried again with the next call.
+    /// When it cannot be written; then it is to be tried again with the next call.
     pub async fn saw(&self, session: &str, agents: &[String]) -> Result<(), ToolError> {
+        if self.is_noted(session) {
+            return Ok(());
+        }
         let now = now_ms();
-        let is_recent = |at: &u64| now.abs_diff(*at) < MINUTE;
         {
-            let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
-            if noted.get(session).is_some_and(is_recent) {
-                return Ok(());
-            }
+            let mut noted = self.noted();
             // Whoever serves thousands of sessions forgets those that are quiet.
-            noted.retain(|_, at| is_recent(at));
+            noted.retain(|_, at| now.abs_diff(*at) < MINUTE);
             noted.insert(session.to_owned(), now);
         }
         let written = self.note(session, agents, now).await;
         if written.is_err() {
-            self.noted.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
+            self.noted().remove(session);
         }
         written
+    }
+
+    fn noted(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn note(&self, session: &str, agents: &[String], now: u64) -> Result<(), ToolError> {

@@ -1,4 +1,4 @@
-//! What a gate keeps on disk: the ledger, whole outputs and the saved rules, wired to their places. Nothing is opened here; the first call
+//! What a gate keeps on disk: the ledger, outputs, sessions, todos and the saved rules, wired to their places. Nothing is opened here; the first call
 //! does that.
 
 use std::{
@@ -7,8 +7,10 @@ use std::{
     thread,
 };
 
-use haft_core::{BoxFuture, GateBuilder, Ledger, LedgerEntry, Scope, ToolError};
-use haft_store::{Answering, Place, StoreLedger, StoreOutputs, StoreRules};
+use haft_core::{BoxFuture, GateBuilder, Ledger, LedgerEntry, Scope, Sessions, Todos, ToolError};
+use haft_store::{
+    Answering, Place, StoreLedger, StoreOutputs, StoreRules, StoreSessions, StoreTodos,
+};
 use tokio::{
     runtime::Builder,
     signal::unix::{SignalKind, signal},
@@ -43,7 +45,7 @@ pub(crate) enum Ending {
     BySignal,
 }
 
-/// Gives a gate its ledger and its saved rules.
+/// Gives a gate its ledger and everything else that is kept.
 pub(crate) fn furnish(
     mut gate: GateBuilder,
     environment: &Environment,
@@ -51,6 +53,7 @@ pub(crate) fn furnish(
     ending: Ending,
 ) -> GateBuilder {
     let place = Place::new(settings.store.address.clone());
+    let sessions = Arc::new(StoreSessions::new(place.clone(), &settings.workspace));
     if settings.store.records {
         // Who wants no record of calls wants no copies of their results either: then they stay in memory.
         let retention = settings.outputs.retention.clone();
@@ -64,10 +67,15 @@ pub(crate) fn furnish(
             Ending::Flushed | Ending::BySignal => StoreLedger::new(place.clone(), Answering::Early),
         };
         gate = match ending {
-            Ending::BySignal => gate.ledger(Arc::new(Heedful(ledger))),
-            _ => gate.ledger(Arc::new(ledger)),
+            // Every command is of the session `cli`, which nobody has to be told of.
+            Ending::WithTheCall => gate.ledger(Arc::new(ledger)),
+            Ending::Flushed => gate.ledger(Arc::new(Noting(ledger, sessions.clone()))),
+            Ending::BySignal => gate.ledger(Arc::new(Noting(Heedful(ledger), sessions.clone()))),
         };
     }
+    // What somebody writes by name is kept whether calls are recorded or not.
+    let todos = StoreTodos::new(place.clone(), &settings.workspace);
+    gate = gate.service::<dyn Sessions>(sessions).service::<dyn Todos>(Arc::new(todos));
     // Without a home there is no key to seal rules with: then they last as long as the process.
     if let Some(state) = state(environment) {
         gate = gate.saved_rules(Arc::new(StoreRules::new(place, &settings.workspace, &state)));
@@ -80,6 +88,30 @@ pub(crate) fn flush(terminal: &Terminal) {
     if let Err(error) = haft_store::flush_everything() {
         let message = format!("the last calls are not in the ledger: {error}");
         terminal.tell(Label::Warning, &message);
+    }
+}
+
+/// A ledger that has sessions noted when they record something: an idle connection is no session, and the start of a server
+/// waits for no store.
+struct Noting<L>(L, Arc<StoreSessions>);
+
+impl<L: Ledger> Ledger for Noting<L> {
+    fn record(&self, entry: LedgerEntry) -> BoxFuture<'_, Result<(), ToolError>> {
+        let Self(ledger, sessions) = self;
+        if sessions.is_noted(&entry.session) {
+            return ledger.record(entry);
+        }
+        Box::pin(async move {
+            let (session, agents) = (entry.session.clone(), entry.agents.clone());
+            ledger.record(entry).await?;
+            // The call is recorded, which is what was asked for; the next one tries again.
+            let _ = sessions.saw(&session, &agents).await;
+            Ok(())
+        })
+    }
+
+    fn newest(&self, most: usize) -> BoxFuture<'_, Result<Vec<LedgerEntry>, ToolError>> {
+        self.0.newest(most)
     }
 }
 

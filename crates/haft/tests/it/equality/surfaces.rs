@@ -5,12 +5,13 @@ mod http;
 use std::{process::Command, sync::Arc};
 
 use haft::{
-    CallRequest, Context, Gate, Network, NetworkSettings, Policy, Programs, Registry, Surroundings,
-    Variables, Workspace,
+    CallRequest, Context, Gate, Network, NetworkSettings, Policy, Programs, Registry, Sessions,
+    Surroundings, Todos, Variables, Workspace,
     commands::Executor,
     files::Disk,
     network::{self, EngineKind},
     policy::{Layer, LayerKind},
+    store::{StoreSessions, StoreTodos},
 };
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
@@ -25,12 +26,12 @@ use crate::{house::House, mcp_stdio::Client};
 
 /// A program that embeds haft, with the gate that the binary would build.
 pub(super) fn library(call: &Call) -> Heard {
-    let house = corpus::house();
+    let (house, input) = corpus::house_of(call);
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let mut context = Context::new("library");
     context.agents = vec!["mcp".to_owned()];
     context.profile = Some("developer".to_owned());
-    let request = CallRequest::new(call.tool, call.input.clone(), context);
+    let request = CallRequest::new(call.tool, input, context);
     let outcome = runtime.block_on(gate(&house, call).call(request));
     Heard::of_outcome(&serde_json::to_value(outcome).expect("JSON"), &house)
 }
@@ -46,6 +47,7 @@ fn gate(house: &House, call: &Call) -> Gate {
     let workspace = Arc::new(Workspace::open(&folder).expect("it opens"));
     let surroundings =
         Surroundings { workspace: folder.clone(), directory: folder, ..Surroundings::default() };
+    let (place, project) = (corpus::place(house), house.path("project"));
     let own_file = house.path("home/.config/haft/config.toml").display().to_string();
     let mut session = Layer::new(LayerKind::Session, "the command line");
     session.mode = Some(call.mode);
@@ -57,6 +59,9 @@ fn gate(house: &House, call: &Call) -> Gate {
         .service::<dyn Disk>(workspace.clone())
         .service::<dyn Executor>(Arc::new(Programs::local(workspace, variables, &house.path(""))))
         .service::<dyn network::Client>(Arc::new(client()))
+        .outputs(Arc::new(corpus::outputs(house)))
+        .service::<dyn Sessions>(Arc::new(StoreSessions::new(place.clone(), &project)))
+        .service::<dyn Todos>(Arc::new(StoreTodos::new(place, &project)))
         .build()
 }
 
@@ -71,19 +76,19 @@ fn client() -> Network {
 
 /// `haft call NAME JSON`
 pub(super) fn haft_call(call: &Call) -> Heard {
-    printed(call, &["call".to_owned(), call.tool.to_owned(), call.input.to_string()])
+    printed(call, |input| vec!["call".to_owned(), call.tool.to_owned(), input.to_string()])
 }
 
 /// `haft NAME …`
 pub(super) fn flags(call: &Call) -> Heard {
-    printed(call, &typing::words(call.tool, &call.input))
+    printed(call, |input| typing::words(call.tool, input))
 }
 
 /// Where nobody can be asked: a terminal that the tests were started from would be.
-fn printed(call: &Call, words: &[String]) -> Heard {
-    let house = corpus::house();
+fn printed(call: &Call, words: impl Fn(&Value) -> Vec<String>) -> Heard {
+    let (house, input) = corpus::house_of(call);
     let mut command = house.haft_without_terminal(&["--json"]);
-    command.args(["--agent", "mcp", "--profile", "developer"]).args(mode(call)).args(words);
+    command.args(["--agent", "mcp", "--profile", "developer"]).args(mode(call)).args(words(&input));
     let output = command.output().expect("haft runs");
     let outcome: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {command:?}: {output:?}"));
@@ -96,12 +101,12 @@ fn mode(call: &Call) -> [String; 2] {
 
 /// `haft mcp`
 pub(super) fn mcp_stdio(call: &Call) -> Heard {
-    let house = corpus::house();
+    let (house, input) = corpus::house_of(call);
     let [approve, mode] = mode(call);
     let mut client = Client::start(&house, &["--structured", "always", &approve, &mode]);
     client.listen();
     client.introduce(json!({}));
-    client.call(1, call.tool, call.input.clone());
+    client.call(1, call.tool, input);
     let answer = client.next();
     assert_eq!(answer["id"], 1, "{answer}");
     Heard::of_answer(&answer, &house)
@@ -109,11 +114,11 @@ pub(super) fn mcp_stdio(call: &Call) -> Heard {
 
 /// `haft mcp --http`
 pub(super) fn mcp_http(call: &Call) -> Heard {
-    let house = corpus::house();
+    let (house, input) = corpus::house_of(call);
     let mut command = mcp(&house);
     command.args(mode(call)).args(["--http", "127.0.0.1:0"]);
     let mut http = Http::start(command);
-    let params = json!({"name": call.tool, "arguments": call.input});
+    let params = json!({"name": call.tool, "arguments": input});
     Heard::of_answer(&http.request("tools/call", &params), &house)
 }
 
