@@ -12,6 +12,7 @@ mod git;
 mod house;
 mod init;
 mod judged;
+mod keeping;
 mod mcp_peers;
 mod mcp_stdio;
 mod pages;
