@@ -53,28 +53,23 @@ pub struct Todo {
 /// How far a todo is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "a doc comment would make a schema of its own of each variant")]
 pub enum TodoStatus {
-    /// Not begun.
     #[default]
     Pending,
-    /// Being worked on.
     InProgress,
-    /// Done.
     Completed,
-    /// Not to be done any more.
     Cancelled,
 }
 
 /// How much a todo matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "a doc comment would make a schema of its own of each variant")]
 pub enum TodoPriority {
-    /// First.
     High,
-    /// As usual.
     #[default]
     Medium,
-    /// If there is time.
     Low,
 }
 

@@ -64,13 +64,9 @@ fn listed() -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
-    /// Shows sessions, the latest first.
     List,
-    /// Shows messages and calls of a session.
     History,
-    /// Sends a message into another session.
     Send,
-    /// Changes title, metadata or archive of a session.
     Patch,
 }
 
