@@ -11,6 +11,7 @@ mod policy;
 mod record;
 mod redact;
 mod repair;
+mod repeat;
 mod resolve;
 mod run;
 mod turn;
@@ -35,6 +36,9 @@ use crate::{
     policy::{AccessVerdict, Action},
     queue::PathQueue,
 };
+
+/// A text that is longer is looked through on a thread of its own.
+const LONG_TEXT: usize = 1 << 20;
 
 /// One call, as a surface hands it in.
 #[derive(Clone, Debug)]
@@ -137,6 +141,8 @@ pub(crate) struct Inner {
     reader: Option<ReadsCommands>,
     /// Whether a tool runs on its caller's thread until it first waits.
     starts_in_place: bool,
+    /// What was given a moment ago, if that is not to be given again.
+    repeats: Option<repeat::Repeats>,
 }
 
 /// A call on its way through the stages; each one reads what the earlier ones left.
@@ -370,9 +376,9 @@ impl Inner {
             Err(Halt::Pending(request)) => return Answer::Pending(request),
         };
         let mut outcome = finish::outcome(&flight, result);
-        let data_schema = flight.tool.as_ref().and_then(|tool| tool.spec().output.as_ref());
-        bound::bound(self, &mut outcome, data_schema).await;
-        redact::redact(self, &mut outcome);
+        redact::redact(self, &mut outcome).await;
+        repeat::point(self, &flight, &mut outcome).await;
+        bound::bound(self, &flight, &mut outcome).await;
         record::record(self, *flight, &mut outcome).await;
         Answer::Done(Box::new(outcome))
     }

@@ -36,6 +36,8 @@ mod registry;
 mod reply;
 mod saved_rules;
 mod schema;
+mod sessions;
+mod todos;
 mod tool;
 mod variables;
 
@@ -67,13 +69,24 @@ pub use self::{
     nearest::{did_you_mean, nearest},
     network::Net,
     outcome::{Outcome, OutcomeError},
-    outputs::{MemoryOutputs, Outputs},
+    outputs::{
+        KeptOutput, MadeBy, MemoryOutputs, OutputPiece, Outputs, Position, ReadOutputs, Receipt,
+        count_lines, new_output_id, no_such_output,
+    },
     policy::{Decision, Mode, Policy},
     redactor::Redactor,
     registry::{AgentView, Definitions, Registry, RegistryError},
     reply::{Attachment, Output, Reply, Return},
     saved_rules::{MemoryRules, Remember, SavedRule, SavedRules, Scope, no_such_rule},
     schema::{ALIASES, IN_CONTENT, Schema},
+    sessions::{
+        Happened, History, Message, NewMessage, Newcomer, PastCall, ReadSessions, SessionInfo,
+        SessionPatch, SessionQuery, Sessions, WriteSessions, no_such_session,
+    },
+    todos::{
+        MemoryTodos, ReadTodos, Todo, TodoList, TodoPriority, TodoStatus, Todos, WriteTodos,
+        todos_changed,
+    },
     tool::{BoxFuture, DEFAULT_DEADLINE, Foreseen, Foresight, Origin, StaticTool, Tool, ToolSpec},
     variables::Surroundings,
 };

@@ -15,6 +15,7 @@ pub(crate) const ALL: &[Migration] = &[
     Migration { version: 1, text: include_str!("migrations/0001.sql") },
     Migration { version: 2, text: include_str!("migrations/0002.sql") },
     Migration { version: 3, text: include_str!("migrations/0003.sql") },
+    Migration { version: 4, text: include_str!("migrations/0004.sql") },
 ];
 
 pub(crate) const TABLE: &str =

@@ -27,7 +27,7 @@ const QUICK: Duration = Duration::from_millis(20);
 /// About a hundred pages, twenty calls; reading them again takes 0.2 ms, and putting them into the file two waits for the disk.
 const LONGEST_LOG: u64 = 400 << 10;
 /// Enough for every statement of this crate.
-const STATEMENTS: usize = 48;
+const STATEMENTS: usize = 96;
 
 pub(crate) struct Sqlite {
     path: PathBuf,

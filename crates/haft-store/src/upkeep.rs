@@ -40,7 +40,7 @@ const COUNT: &str = "SELECT (SELECT count(*) FROM ledger), (SELECT count(*) FROM
     (SELECT max(version) FROM migrations)";
 
 const SERVER: &str = "SELECT current_setting('server_version'), \
-    (pg_total_relation_size('ledger') + pg_total_relation_size('rules'))::BIGINT";
+    (SELECT SUM(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'haft'::regnamespace)::BIGINT";
 
 impl Store {
     /// What it is.

@@ -22,6 +22,11 @@ impl<'a> Value<'a> {
     }
 }
 
+/// A text as a column can hold it: PostgreSQL has no texts with the character zero.
+pub(crate) fn searchable(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
 /// A value of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cell {

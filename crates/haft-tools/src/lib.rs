@@ -7,6 +7,8 @@
 //! | [`shell`] | running programs, and looking after those that run on |
 //! | [`web`] | reading pages, talking to services, searching |
 //! | [`git`] | looking at a repository, and changing it with care |
+//! | [`sessions`] | what is to be done, and who else works here |
+//! | [`outputs`] | results that were too long to be shown whole |
 //! | [`reference`] | the smallest tool, which the documentation walks through |
 //!
 //! To add a tool see CONTRIBUTING.md, "Add a tool in five steps".
@@ -17,15 +19,24 @@ use haft_core::{StaticTool, Tool as _};
 
 pub mod files;
 pub mod git;
+pub mod outputs;
 pub mod reading;
 pub mod reference;
+pub mod sessions;
 pub mod shell;
 mod text;
 pub mod web;
 
 /// Every group's list, in the order that people and models see.
-static GROUPS: &[&[&StaticTool]] =
-    &[files::TOOLS, shell::TOOLS, web::TOOLS, git::TOOLS, reference::TOOLS];
+static GROUPS: &[&[&StaticTool]] = &[
+    files::TOOLS,
+    shell::TOOLS,
+    web::TOOLS,
+    git::TOOLS,
+    sessions::TOOLS,
+    outputs::TOOLS,
+    reference::TOOLS,
+];
 
 /// The schemas of all tools as they are announced, one tool a line: name, input, output. `cargo xtask docs` writes it; making
 /// them from their types takes most of a millisecond, and a client waits for them at every start.

@@ -7,6 +7,7 @@ mod file;
 mod journal;
 pub(crate) mod keys;
 mod network;
+mod outputs;
 mod store;
 mod workspace;
 
@@ -24,7 +25,7 @@ use haft_store::Keep;
 
 pub(crate) use self::check::Checked;
 use self::file::{File, Place};
-pub(crate) use self::store::StoreSettings;
+pub(crate) use self::{outputs::OutputSettings, store::StoreSettings};
 use crate::{environment::Environment, globals::Globals};
 
 /// The machine owner's file. `$HAFT_ADMIN_CONFIG` names one more.
@@ -62,6 +63,8 @@ pub(crate) struct Settings {
     pub(crate) store: StoreSettings,
     /// How long and how much is kept for undo; none when nothing is.
     pub(crate) journal: Option<Keep>,
+    /// What is kept of long results.
+    pub(crate) outputs: OutputSettings,
     /// The profile in force.
     pub(crate) profile: Option<String>,
     /// Whether any file has rules, so that looking for idle ones makes sense.
@@ -172,6 +175,7 @@ impl Files {
             network: network::settings(self.admin.iter().chain([&self.user])),
             store,
             journal: journal::settled(owners()),
+            outputs: outputs::settled(owners()),
             profile,
             has_rules,
         })

@@ -1,4 +1,4 @@
-//! What a gate keeps on disk: the ledger, the journal and the saved rules, wired to their places. Nothing is opened here; the first call
+//! What a gate keeps on disk, wired to its places: the ledger, the journal, outputs, sessions, todos, questions and saved rules. Nothing is opened here; the first call
 //! does that.
 
 use std::{
@@ -7,8 +7,13 @@ use std::{
     thread,
 };
 
-use haft_core::{BoxFuture, GateBuilder, Journal, Ledger, LedgerEntry, Scope, ToolError};
-use haft_store::{Answering, Place, StoreApprovals, StoreJournal, StoreLedger, StoreRules};
+use haft_core::{
+    BoxFuture, GateBuilder, Journal, Ledger, LedgerEntry, Scope, Sessions, Todos, ToolError,
+};
+use haft_store::{
+    Answering, Place, StoreApprovals, StoreJournal, StoreLedger, StoreOutputs, StoreRules,
+    StoreSessions, StoreTodos,
+};
 use tokio::{
     runtime::Builder,
     signal::unix::{SignalKind, signal},
@@ -43,7 +48,7 @@ pub(crate) enum Ending {
     BySignal,
 }
 
-/// Gives a gate its ledger, its journal and its saved rules.
+/// Gives a gate its ledger and everything else that is kept.
 pub(crate) fn furnish(
     mut gate: GateBuilder,
     environment: &Environment,
@@ -51,20 +56,33 @@ pub(crate) fn furnish(
     ending: Ending,
 ) -> GateBuilder {
     let place = place(settings);
+    let sessions = Arc::new(StoreSessions::new(place.clone(), &settings.workspace));
     if settings.store.records {
+        // Who wants no record of calls wants no copies of their results either: then they stay in memory.
+        let retention = settings.outputs.retention.clone();
+        let outputs = StoreOutputs::new(place.clone(), &settings.workspace, retention);
+        gate = match ending {
+            Ending::WithTheCall => gate.outputs(Arc::new(outputs.nowhere_else())),
+            Ending::Flushed | Ending::BySignal => gate.outputs(Arc::new(outputs)),
+        };
         let ledger = match ending {
             Ending::WithTheCall => StoreLedger::new(place.clone(), Answering::AfterCommit),
             Ending::Flushed | Ending::BySignal => StoreLedger::new(place.clone(), Answering::Early),
         };
         gate = match ending {
-            Ending::BySignal => gate.ledger(Arc::new(Heedful(ledger))),
-            _ => gate.ledger(Arc::new(ledger)),
+            // Every command is of the session `cli`, which nobody has to be told of.
+            Ending::WithTheCall => gate.ledger(Arc::new(ledger)),
+            Ending::Flushed => gate.ledger(Arc::new(Noting(ledger, sessions.clone()))),
+            Ending::BySignal => gate.ledger(Arc::new(Noting(Heedful(ledger), sessions.clone()))),
         };
     }
     if let Some(keep) = settings.journal {
         let journal = StoreJournal::new(place.clone(), keep);
         gate = gate.service::<dyn Journal>(Arc::new(journal));
     }
+    // What somebody writes by name is kept whether calls are recorded or not.
+    let todos = StoreTodos::new(place.clone(), &settings.workspace);
+    gate = gate.service::<dyn Sessions>(sessions).service::<dyn Todos>(Arc::new(todos));
     // Without a home there is no key to seal rules with: then they last as long as the process.
     if let Some(state) = state(environment) {
         let workspace = &settings.workspace;
@@ -104,6 +122,30 @@ pub(crate) fn flush(terminal: &Terminal) {
     if let Err(error) = haft_store::flush_everything() {
         let message = format!("the last calls are not in the ledger: {error}");
         terminal.tell(Label::Warning, &message);
+    }
+}
+
+/// A ledger that has sessions noted when they record something: an idle connection is no session, and the start of a server
+/// waits for no store.
+struct Noting<L>(L, Arc<StoreSessions>);
+
+impl<L: Ledger> Ledger for Noting<L> {
+    fn record(&self, entry: LedgerEntry) -> BoxFuture<'_, Result<(), ToolError>> {
+        let Self(ledger, sessions) = self;
+        if sessions.is_noted(&entry.session) {
+            return ledger.record(entry);
+        }
+        Box::pin(async move {
+            let (session, agents) = (entry.session.clone(), entry.agents.clone());
+            ledger.record(entry).await?;
+            // The call is recorded, which is what was asked for; the next one tries again.
+            let _ = sessions.saw(&session, &agents).await;
+            Ok(())
+        })
+    }
+
+    fn newest(&self, most: usize) -> BoxFuture<'_, Result<Vec<LedgerEntry>, ToolError>> {
+        self.0.newest(most)
     }
 }
 

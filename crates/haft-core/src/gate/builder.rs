@@ -72,6 +72,7 @@ pub struct GateBuilder {
     limits: Limits,
     reader: Option<ReadsCommands>,
     starts_in_place: bool,
+    points_at_repeats: bool,
 }
 
 impl GateBuilder {
@@ -93,6 +94,7 @@ impl GateBuilder {
             limits: Limits::default(),
             reader: None,
             starts_in_place: false,
+            points_at_repeats: false,
         }
     }
 
@@ -205,6 +207,14 @@ impl GateBuilder {
         self
     }
 
+    /// When a call that only looks returns the same long text that the same session of an agent was given a moment ago, it
+    /// gets a line that says so. The same call once more gives the whole again.
+    #[must_use]
+    pub fn point_at_repeats(mut self) -> Self {
+        self.points_at_repeats = true;
+        self
+    }
+
     /// The gate.
     pub fn build(self) -> Gate {
         let paths = self.paths.unwrap_or_else(|| {
@@ -212,12 +222,15 @@ impl GateBuilder {
         });
         let mut policy = self.policy;
         policy.places.workspace.clone_from(&self.surroundings.workspace);
+        // What the gate keeps, tools may read.
+        let mut services = self.services;
+        services.insert::<dyn Outputs>(self.outputs.clone());
         Gate(Arc::new(Inner {
             registry: self.registry,
             policy: Arc::new(policy),
             paths,
             surroundings: self.surroundings,
-            services: self.services,
+            services,
             events: Events::default(),
             approvals: self.approvals,
             handlers: self.handlers,
@@ -231,6 +244,7 @@ impl GateBuilder {
             limits: self.limits,
             reader: self.reader,
             starts_in_place: self.starts_in_place,
+            repeats: self.points_at_repeats.then(Default::default),
         }))
     }
 }

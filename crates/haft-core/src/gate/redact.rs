@@ -1,17 +1,25 @@
-//! Stage 9: what must never be shown is taken out of everything that leaves.
+//! Stage 8: what must never be shown is taken out of everything that leaves. Before the cut: what is kept of a long text
+//! must not hold it either, and a cut through a secret would hide it from here.
 
-use super::Inner;
-use crate::{Access, Decision, Outcome, Redactor, access::ReadCommand, policy::Reason};
+use std::borrow::Cow;
 
-pub(super) fn redact(gate: &Inner, outcome: &mut Outcome) {
+use super::{Inner, LONG_TEXT};
+use crate::{Access, Decision, Outcome, Redactor, access::ReadCommand, lengthy, policy::Reason};
+
+pub(super) async fn redact(gate: &Inner, outcome: &mut Outcome) {
     let redactor = &gate.redactor;
-    let clean = |text: &mut String| {
-        if let std::borrow::Cow::Owned(cleaned) = redactor.text(text) {
-            *text = cleaned;
-        }
-    };
+    if outcome.content.len() < LONG_TEXT {
+        clean(redactor, &mut outcome.content);
+    } else {
+        let (redactor, mut content) = (redactor.clone(), std::mem::take(&mut outcome.content));
+        let cleaned = lengthy(move || {
+            clean(&redactor, &mut content);
+            Ok(content)
+        });
+        outcome.content = cleaned.await.unwrap_or_else(|e| format!("[the result is lost: {e}]"));
+    }
+    let clean = |text: &mut String| clean(redactor, text);
     clean(&mut outcome.title);
-    clean(&mut outcome.content);
     outcome.repairs.iter_mut().for_each(clean);
     if let Some(display) = &mut outcome.display {
         clean(display);
@@ -24,6 +32,12 @@ pub(super) fn redact(gate: &Inner, outcome: &mut Outcome) {
         redactor.value(data);
     }
     outcome.metadata.values_mut().for_each(|value| redactor.value(value));
+}
+
+fn clean(redactor: &Redactor, text: &mut String) {
+    if let Cow::Owned(cleaned) = redactor.text(text) {
+        *text = cleaned;
+    }
 }
 
 /// An access for the record: commands and addresses may carry secrets.

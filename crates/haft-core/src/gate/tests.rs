@@ -1,5 +1,6 @@
 //! Calls through the whole gate: every stage, every way to end, and the bad days.
 
+mod repeats;
 mod rights;
 
 use std::{
@@ -673,6 +674,24 @@ async fn long_content_is_cut_once_and_kept_whole() {
     assert!(outcome.content.contains("the whole text is kept as output out_"));
     let id = outcome.output_id.expect("kept");
     assert_eq!(&*gate.outputs().read(&id).await.expect("kept"), long);
+}
+
+#[tokio::test]
+async fn what_is_kept_of_a_long_text_and_of_large_data_has_no_secrets_in_it() {
+    let talks = Probe::new("talks", |_| async {
+        let line = "nothing to see here\n".repeat(60_000);
+        let data = json!({"rows": format!("{}hunter2-hunter2", "x ".repeat(200 << 10))});
+        let text = format!("{line}password is hunter2-hunter2\n{line}");
+        Ok(Reply { data: Some(data), ..Reply::text(text) })
+    });
+    let secret = ("PW".to_owned(), "hunter2-hunter2".to_owned());
+    let gate = builder([talks]).redactor(Redactor::new([secret])).build();
+    let outcome = gate.call(call("talks", json!({}))).await;
+    let data_id = outcome.metadata["data_output_id"].as_str().expect("kept").to_owned();
+    for id in [outcome.output_id.expect("kept"), data_id] {
+        let whole = gate.outputs().read(&id).await.expect("kept");
+        assert!(whole.contains("[secret:PW]") && !whole.contains("hunter2"));
+    }
 }
 
 #[tokio::test]

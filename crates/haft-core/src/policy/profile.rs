@@ -68,6 +68,8 @@ impl Default for Profiles {
             "memory_exists",
             "memory_count_lines",
             "memory_sources",
+            "output_*",
+            "todo_*",
             "hello",
         ];
         let reviewer = [
@@ -85,6 +87,8 @@ impl Default for Profiles {
             "ticket_read",
             "comment_*",
             "acceptance_check",
+            "output_*",
+            "todo_*",
             "hello",
         ];
         // What an agent that has tools of its own is offered besides them: few, because every schema costs its context.
@@ -105,6 +109,7 @@ impl Default for Profiles {
             "web_fetch",
             "web_search",
             "output_read",
+            "output_search",
             "tool_search",
         ];
         Self(IndexMap::from([

@@ -1,12 +1,17 @@
 //! A fresh store of each engine for a test.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use haft_core::LedgerEntry;
-use haft_store::{Address, Answering, Place, StoreLedger, StoreRules};
+use haft_store::{
+    Address, Answering, OutputRetention, Place, StoreLedger, StoreOutputs, StoreRules,
+};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio_postgres::NoTls;
@@ -68,6 +73,10 @@ impl Fresh {
     pub(crate) fn rules(&self, workspace: &str) -> StoreRules {
         let (place, folder) = (Place::new(self.address.clone()), self.folder.path());
         StoreRules::new(place, &folder.join(workspace), &folder.join("state/haft"))
+    }
+
+    pub(crate) fn outputs(&self, workspace: &str, retention: OutputRetention) -> StoreOutputs {
+        StoreOutputs::new(Place::new(self.address.clone()), Path::new(workspace), retention)
     }
 
     /// A number, asked for behind haft's back.

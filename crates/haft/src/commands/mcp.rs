@@ -217,6 +217,7 @@ impl Desk {
         let profile = settings.profile.clone().unwrap_or_else(|| PROFILE.to_owned());
         let workspace = open_workspace(&mut settings, &self.terminal)?;
         let gate = Gate::builder(self.registry.clone());
+        let points_at_repeats = settings.outputs.points_at_repeats;
         // Over HTTP signals are heard already.
         let ending = if self.starts_in_place { Ending::BySignal } else { Ending::Flushed };
         let mut gate = store::furnish(gate, &self.environment, &settings, ending)
@@ -229,6 +230,9 @@ impl Desk {
             .policy(settings.policy)
             .reads_commands(reader(&self.environment))
             .limits(settings.limits);
+        if points_at_repeats {
+            gate = gate.point_at_repeats();
+        }
         if self.starts_in_place {
             gate = gate.start_in_place();
         }

@@ -23,6 +23,7 @@ use super::{
     journal::JournalWords,
     keys::{self, Table},
     network::NetworkWords,
+    outputs::OutputWords,
     store::StoreWords,
 };
 
@@ -50,6 +51,7 @@ pub(super) struct File {
     /// Where calls are recorded.
     pub(super) store: StoreWords,
     pub(super) journal: JournalWords,
+    pub(super) outputs: OutputWords,
 }
 
 impl File {
@@ -68,6 +70,7 @@ impl File {
             network: NetworkWords::default(),
             store: StoreWords::default(),
             journal: JournalWords::default(),
+            outputs: OutputWords::default(),
         }
     }
 }
@@ -255,6 +258,7 @@ impl<'a> Section<'a> {
         file.network = self.network()?;
         file.store = self.store()?;
         file.journal = self.journal()?;
+        file.outputs = self.outputs()?;
         self.secrets(&mut file)?;
         Ok(file)
     }

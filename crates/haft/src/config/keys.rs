@@ -187,6 +187,7 @@ pub(crate) const ROOT: Table = Table {
         key("store", Sort::Table(&STORE), OWNERS, "Where calls are recorded.", ""),
         key("approvals", Sort::Table(&APPROVALS), OWNERS, "Who else may be asked.", ""),
         key("journal", Sort::Table(&JOURNAL), OWNERS, "What is kept for undo.", ""),
+        key("outputs", Sort::Table(&OUTPUTS), OWNERS, "What is kept of long results.", ""),
         key("network", Sort::Table(&NETWORK), OWNERS, "How haft reaches other machines.", ""),
         key("search", Sort::Table(&SEARCH), OWNERS, "What the web is searched with.", ""),
         key(
@@ -418,6 +419,37 @@ pub(crate) const APPROVALS: Table = Table {
     )],
 };
 
+pub(crate) const OUTPUTS: Table = Table {
+    header: "outputs",
+    meaning: "What is kept, in the store, of results that were too long to be shown whole: `output_read` and `output_search` show \
+              them. With `record = false` under `[store]` they are kept in memory only. An admin's word holds.",
+    names: Names::Listed,
+    keys: &[
+        key(
+            "max_bytes",
+            Sort::Amount(256 << 20),
+            OWNERS,
+            "How much the outputs of a workspace may take, packed. The oldest give way.",
+            "100000000",
+        ),
+        key(
+            "max_age_days",
+            Sort::Amount(14),
+            OWNERS,
+            "What is older goes. Nothing goes for its age in its first hour.",
+            "30",
+        ),
+        key(
+            "repeats",
+            Sort::Word(&["pointer", "whole"]),
+            OWNERS,
+            "What a client of MCP gets when a call that only looks returns the same long text that it was given a moment ago: \
+             `pointer` says so and names an output that has it, and gives it whole when asked once more; `whole` gives it every time.",
+            "\"whole\"",
+        ),
+    ],
+};
+
 pub(crate) const NETWORK: Table = Table {
     header: "network",
     meaning: "How haft reaches other machines. Addresses of this machine and of private networks are closed unless `allow` \
@@ -559,7 +591,7 @@ pub(crate) const CREDENTIALS: Table = Table {
 };
 
 /// In the order of the reference page.
-pub(crate) const TABLES: [&Table; 13] = [
+pub(crate) const TABLES: [&Table; 14] = [
     &ROOT,
     &SECRETS,
     &PROFILES,
@@ -570,6 +602,7 @@ pub(crate) const TABLES: [&Table; 13] = [
     &STORE,
     &APPROVALS,
     &JOURNAL,
+    &OUTPUTS,
     &NETWORK,
     &SEARCH,
     &CREDENTIALS,

@@ -13,6 +13,7 @@ mod git;
 mod house;
 mod init;
 mod judged;
+mod keeping;
 mod mcp_peers;
 mod mcp_stdio;
 mod pages;

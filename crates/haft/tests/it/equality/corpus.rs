@@ -4,13 +4,17 @@ use std::{
     fs,
     path::Path,
     process::Command,
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
     time::{Duration, SystemTime},
 };
 
-use haft::{ErrorKind, Mode};
+use haft::{
+    ErrorKind, MadeBy, Mode, Outputs,
+    store::{Address, OutputRetention, Place, StoreOutputs},
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::runtime::Builder;
 
 use crate::{
     house::House,
@@ -68,6 +72,34 @@ const MAIN: &str = "fn main() {\n    println!(\"TODO: run\");\n}\n";
 /// One white pixel.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89\0\0\0\x0aIDAT\
     \x78\x9c\x63\0\x01\0\0\x05\0\x01\x0d\x0a\x2d\xb4\0\0\0\0IEND\xae\x42\x60\x82";
+
+/// Stands for the output that the house of a call has: its id is another one in every house.
+pub(super) const KEPT: &str = "out_kept";
+
+/// The house of a call, and its input there.
+pub(super) fn house_of(call: &Call) -> (House, Value) {
+    let house = house();
+    if !call.input.to_string().contains(KEPT) {
+        return (house, call.input.clone());
+    }
+    let outputs = outputs(&house);
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let text: String = (1..=3_000).map(|number| format!("line {number}\n")).collect();
+    let made_by = MadeBy { session: "s".into(), call_id: "call_1".into(), tool: "bash".into() };
+    let id = runtime.block_on(outputs.keep(text, made_by)).expect("kept").id;
+    fs::write(house.path("kept"), &id).expect("written");
+    let input = call.input.to_string().replace(KEPT, &id);
+    (house, serde_json::from_str(&input).expect("it was JSON before"))
+}
+
+/// The store of a house, as haft opens it.
+pub(super) fn place(house: &House) -> Arc<Place> {
+    Place::new(Address::Sqlite(house.path("project/.haft/haft.db")))
+}
+
+pub(super) fn outputs(house: &House) -> StoreOutputs {
+    StoreOutputs::new(place(house), &house.path("project"), OutputRetention::default())
+}
 
 /// A house whose project is the workspace of every call.
 pub(super) fn house() -> House {
@@ -167,7 +199,7 @@ pub(super) fn site() -> &'static Site {
 /// All calls.
 pub(super) fn calls() -> Vec<Call> {
     let files = [reading(), finding(), looking(), writing(), editing(), arranging()];
-    let groups = files.into_iter().chain([running(), web(), versions(), greeting()]);
+    let groups = files.into_iter().chain([running(), web(), versions(), keeping(), greeting()]);
     groups.flatten().chain(nothing_of_that_name()).collect()
 }
 
@@ -202,6 +234,54 @@ fn reading() -> Vec<Call> {
         fails("read", ErrorKind::Denied, json!({"path": ".env"})),
         fails("read", ErrorKind::Denied, json!({"path": "../outside.txt"})),
         fails("read", ErrorKind::Denied, json!({"path": "/etc/passwd"})),
+    ]
+}
+
+fn keeping() -> Vec<Call> {
+    let todo = |content: &str, status: &str| json!({"content": content, "status": status});
+    vec![
+        works("output_read", json!({"id": KEPT, "start_line": 1499, "end_line": 1501})),
+        works("output_read", json!({"id": KEPT, "page": 1})),
+        fails("output_read", ErrorKind::Input, json!({"id": KEPT, "page": 9})),
+        fails("output_read", ErrorKind::Input, json!({"id": KEPT, "page": 1, "end_line": 2})),
+        fails("output_read", ErrorKind::NotFound, json!({"id": "out_x"})),
+        works("output_search", json!({"id": KEPT, "pattern": "line 299[0-2]", "context": 1})),
+        works(
+            "output_search",
+            json!({"id": KEPT, "pattern": "LINE 3000", "case_insensitive": true}),
+        ),
+        fails("output_search", ErrorKind::Input, json!({"id": KEPT, "pattern": "("})),
+        fails("output_search", ErrorKind::NotFound, json!({"id": "out_x", "pattern": "a"})),
+        works(
+            "todo_write",
+            json!({"todos": [todo("One", "completed"), todo("Two", "in_progress")]}),
+        ),
+        works("todo_write", json!({"todos": [], "expected_version": 0})).typed(Typed::Unsayable),
+        fails("todo_write", ErrorKind::Input, json!({"todos": [todo(" ", "pending")]})),
+        fails(
+            "todo_write",
+            ErrorKind::Conflict,
+            json!({"todos": [todo("x", "pending")], "expected_version": 7}),
+        ),
+        works("todo_read", json!({})),
+        works("todo_read", json!({"session_id": "other"})),
+        fails("todo_read", ErrorKind::Input, json!({"session_id": ""})),
+        fails("todo_read", ErrorKind::Input, json!({"sesion": "x", "what": 1}))
+            .typed(Typed::InItsWords),
+        works("session", json!({"operation": "list"})),
+        works("session", json!({"operation": "list", "filter": "x", "limit": 3, "archived": true})),
+        fails(
+            "session",
+            ErrorKind::NotFound,
+            json!({"operation": "history", "session_id": "mcp-0"}),
+        ),
+        fails(
+            "session",
+            ErrorKind::NotFound,
+            json!({"operation": "send", "session_id": "mcp-0", "message": "a"}),
+        ),
+        fails("session", ErrorKind::Input, json!({"operation": "send", "session_id": "mcp-0"})),
+        fails("session", ErrorKind::Input, json!({"operation": "patch"})),
     ]
 }
 

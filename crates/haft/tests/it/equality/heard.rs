@@ -166,7 +166,9 @@ impl Heard {
 /// Without what is made anew: the place, the ids, and the times at which files were made.
 fn settled(value: &Value, house: &House, output_id: Option<&str>) -> Value {
     let mut text = value.to_string().replace(&house.path("").display().to_string(), "<house>/");
-    for id in output_id.into_iter().chain(data_output_id(value)) {
+    // The one that was there before the call.
+    let kept = std::fs::read_to_string(house.path("kept")).ok();
+    for id in output_id.into_iter().chain(data_output_id(value)).chain(kept.as_deref()) {
         text = text.replace(id, "<output>");
     }
     let mut settled: Value = serde_json::from_str(&text).expect("it was JSON before");

@@ -6,12 +6,12 @@ use std::{process::Command, sync::Arc};
 
 use haft::{
     CallRequest, Context, Gate, Journal, Network, NetworkSettings, Policy, Programs, Registry,
-    Surroundings, Variables, Workspace,
+    Sessions, Surroundings, Todos, Variables, Workspace,
     commands::Executor,
     files::Disk,
     network::{self, EngineKind},
     policy::{Layer, LayerKind},
-    store::{Address, Keep, Place, StoreJournal},
+    store::{Address, Keep, Place, StoreJournal, StoreSessions, StoreTodos},
 };
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
@@ -25,8 +25,8 @@ use super::{
 use crate::{house::House, mcp_stdio::Client};
 
 /// The workspace of a call. Only those who look back need something to look back at.
-fn house(call: &Call) -> House {
-    let house = corpus::house();
+fn house(call: &Call) -> (House, Value) {
+    let (house, input) = corpus::house_of(call);
     if ["undo", "redo", "changes"].contains(&call.tool) {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let gate = gate(&house, call);
@@ -41,17 +41,17 @@ fn house(call: &Call) -> House {
             assert!(outcome.is_ok(), "{}", outcome.content);
         }
     }
-    house
+    (house, input)
 }
 
 /// A program that embeds haft, with the gate that the binary would build.
 pub(super) fn library(call: &Call) -> Heard {
-    let house = house(call);
+    let (house, input) = house(call);
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let mut context = Context::new("library");
     context.agents = vec!["mcp".to_owned()];
     context.profile = Some("developer".to_owned());
-    let request = CallRequest::new(call.tool, call.input.clone(), context);
+    let request = CallRequest::new(call.tool, input, context);
     let outcome = runtime.block_on(gate(&house, call).call(request));
     Heard::of_outcome(&serde_json::to_value(outcome).expect("JSON"), &house)
 }
@@ -67,6 +67,7 @@ fn gate(house: &House, call: &Call) -> Gate {
     let workspace = Arc::new(Workspace::open(&folder).expect("it opens"));
     let surroundings =
         Surroundings { workspace: folder.clone(), directory: folder, ..Surroundings::default() };
+    let (place, project) = (corpus::place(house), house.path("project"));
     let own_file = house.path("home/.config/haft/config.toml").display().to_string();
     let mut session = Layer::new(LayerKind::Session, "the command line");
     session.mode = Some(call.mode);
@@ -81,6 +82,9 @@ fn gate(house: &House, call: &Call) -> Gate {
         // As the server has it.
         .asking_advice("or set `elsewhere = true` under `[approvals]` in your config.toml, and it waits for `haft approvals`")
         .service::<dyn Journal>(Arc::new(journal(house)))
+        .outputs(Arc::new(corpus::outputs(house)))
+        .service::<dyn Sessions>(Arc::new(StoreSessions::new(place.clone(), &project)))
+        .service::<dyn Todos>(Arc::new(StoreTodos::new(place, &project)))
         .build()
 }
 
@@ -101,19 +105,19 @@ fn client() -> Network {
 
 /// `haft call NAME JSON`
 pub(super) fn haft_call(call: &Call) -> Heard {
-    printed(call, &["call".to_owned(), call.tool.to_owned(), call.input.to_string()])
+    printed(call, |input| vec!["call".to_owned(), call.tool.to_owned(), input.to_string()])
 }
 
 /// `haft NAME …`
 pub(super) fn flags(call: &Call) -> Heard {
-    printed(call, &typing::words(call.tool, &call.input))
+    printed(call, |input| typing::words(call.tool, input))
 }
 
 /// Where nobody can be asked: a terminal that the tests were started from would be.
-fn printed(call: &Call, words: &[String]) -> Heard {
-    let house = house(call);
+fn printed(call: &Call, words: impl Fn(&Value) -> Vec<String>) -> Heard {
+    let (house, input) = house(call);
     let mut command = house.haft_without_terminal(&["--json"]);
-    command.args(["--agent", "mcp", "--profile", "developer"]).args(mode(call)).args(words);
+    command.args(["--agent", "mcp", "--profile", "developer"]).args(mode(call)).args(words(&input));
     let output = command.output().expect("haft runs");
     let outcome: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {command:?}: {output:?}"));
@@ -126,12 +130,12 @@ fn mode(call: &Call) -> [String; 2] {
 
 /// `haft mcp`
 pub(super) fn mcp_stdio(call: &Call) -> Heard {
-    let house = house(call);
+    let (house, input) = house(call);
     let [approve, mode] = mode(call);
     let mut client = Client::start(&house, &["--structured", "always", &approve, &mode]);
     client.listen();
     client.introduce(json!({}));
-    client.call(1, call.tool, call.input.clone());
+    client.call(1, call.tool, input);
     let answer = client.next();
     assert_eq!(answer["id"], 1, "{answer}");
     Heard::of_answer(&answer, &house)
@@ -139,11 +143,11 @@ pub(super) fn mcp_stdio(call: &Call) -> Heard {
 
 /// `haft mcp --http`
 pub(super) fn mcp_http(call: &Call) -> Heard {
-    let house = house(call);
+    let (house, input) = house(call);
     let mut command = mcp(&house);
     command.args(mode(call)).args(["--http", "127.0.0.1:0"]);
     let mut http = Http::start(command);
-    let params = json!({"name": call.tool, "arguments": call.input});
+    let params = json!({"name": call.tool, "arguments": input});
     Heard::of_answer(&http.request("tools/call", &params), &house)
 }
 

@@ -1,0 +1,218 @@
+//! Whole outputs on both engines: read back in pieces, kept once, and gone when it is time.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use haft_core::{ErrorKind, MadeBy, Outputs, Position};
+use haft_store::{Address, OutputRetention, Place, StoreOutputs};
+
+use crate::stores::each;
+
+fn made_by(call: &str) -> MadeBy {
+    MadeBy { session: "s\0".into(), call_id: call.into(), tool: "bash".into() }
+}
+
+/// Texts that hardly pack: so many bytes, different for each seed.
+fn noise(seed: u64, bytes: usize) -> String {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut letter = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        char::from(b'!' + u8::try_from(state % 90).expect("below 90"))
+    };
+    (0..bytes).map(|_| letter()).collect()
+}
+
+async fn keep(outputs: &StoreOutputs, text: &str) -> String {
+    let receipt = outputs.keep(text.to_owned(), made_by("call_1")).await.expect("kept");
+    assert_eq!(receipt.note, None);
+    receipt.id
+}
+
+const TEXTS: &str = "SELECT count(*) FROM output_texts";
+
+#[tokio::test]
+async fn what_is_kept_is_read_by_another_process_in_pieces() {
+    for store in each().await {
+        let text: String = (1..=60_000).map(|n| format!("line {n}: ä\0€\n")).collect();
+        let id = keep(&store.outputs("/w", OutputRetention::default()), &text).await;
+        let other = store.outputs("/w", OutputRetention::default());
+        let kept = other.find(&id).await.expect("found");
+        assert_eq!((kept.bytes, kept.lines), (text.len() as u64, 60_000));
+        assert_eq!((&*kept.made_by.call_id, &*kept.made_by.session), ("call_1", "s\u{fffd}"));
+        assert_eq!(&*other.read(&id).await.expect("read"), text);
+        for line in [1, 2, 30_000, 60_000, 60_001] {
+            let piece = other.piece(&id, Position::Line(line)).await.expect("read");
+            assert!(piece.first_line <= line && piece.text.len() < 300 << 10, "{line}");
+            let start = format!("line {line}: ");
+            let next = other.piece(&id, Position::Byte(piece.end())).await.expect("read");
+            let near = piece.text.contains(&start) || next.text.starts_with(&start);
+            assert!(near || line > 60_000, "{line} is not in the piece from {}", piece.first_line);
+        }
+        let end = other.piece(&id, Position::Byte(kept.bytes)).await.expect("read");
+        assert_eq!((end.first_byte, &*end.text), (kept.bytes, ""));
+    }
+}
+
+#[tokio::test]
+async fn an_output_is_of_its_workspace_and_unknown_ids_are_told() {
+    for store in each().await {
+        let outputs = store.outputs("/w", OutputRetention::default());
+        let gone = outputs.find("out_1").await.expect_err("no store");
+        assert_eq!(gone.kind(), ErrorKind::NotFound);
+        let id = keep(&outputs, "text").await;
+        let elsewhere = store.outputs("/other", OutputRetention::default());
+        for id in [&*id, "out_\0", ""] {
+            let error = elsewhere.find(id).await.expect_err("not of this workspace");
+            assert_eq!(error.kind(), ErrorKind::NotFound, "{id}");
+            let error = elsewhere.piece(id, Position::Byte(0)).await.expect_err("nor its text");
+            assert_eq!(error.kind(), ErrorKind::NotFound, "{id}");
+        }
+        assert_eq!(&*outputs.read(&keep(&outputs, "").await).await.expect("empty"), "");
+    }
+}
+
+#[tokio::test]
+async fn who_only_looks_for_an_output_makes_no_store() {
+    for store in each().await {
+        let outputs = store.outputs("/w", OutputRetention::default());
+        assert!(outputs.find("out_1").await.is_err());
+        assert!(outputs.piece("out_1", Position::Line(1)).await.is_err());
+        let there = haft_store::Store::existing(&store.address).await.expect("can be looked for");
+        assert!(there.is_none());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_same_text_is_kept_once_however_many_keep_it_at_once() {
+    for store in each().await {
+        let text = Arc::new(noise(7, 3 << 20));
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..6 {
+            let (outputs, text) = (store.outputs("/w", OutputRetention::default()), text.clone());
+            tasks.spawn(async move { keep(&outputs, &text).await });
+        }
+        let ids: BTreeSet<String> = tasks.join_all().await.into_iter().collect();
+        assert_eq!(ids.len(), 6);
+        let whole = format!("{TEXTS} WHERE whole = 1");
+        assert_eq!(store.number(&whole).await, 1, "{:?}", store.address);
+        let outputs = store.outputs("/w", OutputRetention::default());
+        for id in &ids {
+            assert_eq!(&*outputs.read(id).await.expect("read"), text.as_str());
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_oldest_go_when_the_quota_is_full_and_nothing_before() {
+    for store in each().await {
+        let retention = OutputRetention { bytes: 100_000, ..OutputRetention::default() };
+        let outputs = store.outputs("/w", retention.clone());
+        let other = store.outputs("/other", retention);
+        let of_other = keep(&other, &noise(99, 20_000)).await;
+        let mut ids = Vec::new();
+        for seed in 0..12 {
+            ids.push(keep(&outputs, &noise(seed, 20_000)).await);
+            // Later than the one before, also where the clock is coarse.
+            store.tamper("UPDATE output_texts SET kept_ms = kept_ms - 1000").await;
+        }
+        let mut there = Vec::new();
+        for id in &ids {
+            there.push(outputs.read(id).await.is_ok());
+        }
+        assert!(!there[0] && there[11] && there[10] && there[9], "{there:?}");
+        let taken = "SELECT CAST(sum(packed) AS BIGINT) FROM output_texts WHERE workspace = '/w'";
+        assert!(store.number(taken).await <= 100_000);
+        assert!(other.read(&of_other).await.is_ok(), "of another workspace");
+        let orphans =
+            "SELECT count(*) FROM output_pieces WHERE text NOT IN (SELECT id FROM output_texts)";
+        assert_eq!(store.number(orphans).await, 0);
+        assert_eq!(
+            store
+                .number(
+                    "SELECT count(*) FROM outputs WHERE text NOT IN (SELECT id FROM output_texts)"
+                )
+                .await,
+            0
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_old_or_was_left_unfinished_goes_but_never_what_is_recent() {
+    for store in each().await {
+        let at_once = OutputRetention { age: Duration::ZERO, ..OutputRetention::default() };
+        let outputs = store.outputs("/w", at_once);
+        let recent = keep(&outputs, "recent").await;
+        let old = keep(&outputs, "old").await;
+        store.tamper(&format!("UPDATE output_texts SET kept_ms = kept_ms - 3700000 WHERE id = (SELECT text FROM outputs WHERE id = '{old}')")).await;
+        store.tamper("INSERT INTO output_texts VALUES ('half', '/w', 'x', 9, 1, 0, 0, 5)").await;
+        store.tamper("INSERT INTO output_pieces VALUES ('half', 0, 1, '')").await;
+        keep(&outputs, "another").await;
+        assert_eq!(outputs.find(&old).await.expect_err("old").kind(), ErrorKind::NotFound);
+        assert!(outputs.find(&recent).await.is_ok());
+        assert_eq!(store.number(TEXTS).await, 2);
+        assert_eq!(store.number("SELECT count(*) FROM output_pieces").await, 2);
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_is_used_again_is_young_again() {
+    for store in each().await {
+        let outputs = store
+            .outputs("/w", OutputRetention { age: Duration::ZERO, ..OutputRetention::default() });
+        let first = keep(&outputs, "the same").await;
+        store.tamper("UPDATE output_texts SET kept_ms = kept_ms - 3700000").await;
+        let second = keep(&outputs, "the same").await;
+        assert!(outputs.read(&first).await.is_ok() && outputs.read(&second).await.is_ok());
+        assert_eq!(store.number(TEXTS).await, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_written_keeps_nobody_from_the_text() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("no-folder");
+    std::fs::write(&file, "x").expect("written");
+    let place = || Place::new(Address::Sqlite(file.join("haft.db")));
+    let outputs = StoreOutputs::new(place(), folder.path(), OutputRetention::default());
+    let receipt = outputs.keep("text".into(), made_by("c")).await.expect("kept in memory");
+    let note = receipt.note.expect("it is told");
+    assert!(note.starts_with("the output is kept in memory only, until haft ends: "), "{note}");
+    assert_eq!(&*outputs.read(&receipt.id).await.expect("from memory"), "text");
+    assert_eq!(outputs.find(&receipt.id).await.expect("from memory").lines, 1);
+    let brief =
+        StoreOutputs::new(place(), folder.path(), OutputRetention::default()).nowhere_else();
+    let error = brief.keep("text".into(), made_by("c")).await.expect_err("nowhere");
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn what_is_more_than_the_quota_stays_in_memory() {
+    for store in each().await {
+        let outputs =
+            store.outputs("/w", OutputRetention { bytes: 1000, ..OutputRetention::default() });
+        let receipt = outputs.keep("x".repeat(1001), made_by("c")).await.expect("in memory");
+        assert!(receipt.note.expect("told").contains("more than the 1000 of the quota"));
+        assert_eq!(outputs.read(&receipt.id).await.expect("read").len(), 1001);
+    }
+}
+
+#[tokio::test]
+async fn a_piece_that_somebody_damaged_is_told() {
+    for store in each().await {
+        let outputs = store.outputs("/w", OutputRetention::default());
+        let id = keep(&outputs, "text").await;
+        let nonsense = match &store.address {
+            Address::Sqlite(_) => "x'ffff'",
+            Address::Postgres(_) => "'\\xffff'",
+        };
+        store.tamper(&format!("UPDATE output_pieces SET packed = {nonsense}")).await;
+        let error = outputs.read(&id).await.expect_err("nonsense");
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.message().contains(&id) && error.next_step().contains("haft store check"));
+        store.tamper("DELETE FROM output_pieces").await;
+        let error = outputs.read(&id).await.expect_err("missing");
+        assert!(error.message().contains("is missing"), "{error}");
+    }
+}

@@ -1,0 +1,429 @@
+//! `output_search`: lines of an earlier result that match a pattern.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use haft_core::{Cancel, Output, Position, ReadOutputs, ToolError, brief};
+use haft_macros::tool;
+use regex::{Regex, RegexBuilder};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+const RESULTS: usize = 50;
+const MOST: usize = 500;
+/// A hundred such lines are about what a model is shown at once.
+const LINE_CHARS: usize = 400;
+/// More text than this is not shown, however many lines are wanted.
+const MOST_BYTES: usize = 40 << 10;
+/// What is found by then is shown. Well before the deadline, so that it still can be.
+const LONGEST: Duration = Duration::from_secs(20);
+/// A line that is longer is searched in parts.
+const LONGEST_LINE: usize = 1 << 20;
+
+/// What to search for, and in which output.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = json!({ "id": "out_019a8d3c5f7e7c0b9d2e4f6a8b0c1d2e", "pattern": "error|warning", "context": 2 }))]
+pub struct OutputSearch {
+    /// The id of the output, as the cut result named it: `out_…`.
+    #[schemars(length(min = 1, max = 100), extend("x-aliases" = ["output_id", "outputId", "output"]))]
+    pub id: String,
+    /// A regular expression, or plain text when literal is set.
+    #[schemars(length(min = 1, max = 10_000), extend("x-aliases" = ["query", "regex", "search"]))]
+    pub pattern: String,
+    /// The pattern is plain text, not a regular expression.
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["fixed_strings", "is_literal", "-F"]))]
+    pub literal: bool,
+    /// Upper and lower case are the same.
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["ignore_case", "ignoreCase", "caseInsensitive", "-i"]))]
+    pub case_insensitive: bool,
+    /// How many lines to show before and after each match.
+    #[serde(default)]
+    #[schemars(range(max = 20), extend("x-aliases" = ["context_lines", "contextLines", "-C"]))]
+    pub context: usize,
+    /// The most matching lines to show.
+    #[serde(default = "results")]
+    #[schemars(range(min = 1, max = MOST), extend("x-aliases" = ["limit", "maxResults", "max_count"]))]
+    pub max_results: usize,
+}
+
+fn results() -> usize {
+    RESULTS
+}
+
+/// The lines that match.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct FoundLines {
+    /// The id of the output.
+    pub id: String,
+    /// In order.
+    #[schemars(extend("x-in-content" = true))]
+    pub found: Vec<FoundLine>,
+    /// How many matching lines are shown.
+    pub matches: usize,
+    /// There may be more matching lines than are shown.
+    pub has_more: bool,
+    /// False when the search was stopped before its end.
+    pub is_complete: bool,
+    /// How many lines were searched.
+    pub searched: u64,
+    /// How many lines the output has.
+    pub lines: u64,
+}
+
+/// A line.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FoundLine {
+    /// Its number, counted from 1.
+    pub line: u64,
+    /// Without its ending.
+    pub text: String,
+    /// A line of context, which does not match.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub is_context: bool,
+    /// The text is only a part of the line.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub is_cut: bool,
+}
+
+impl Output for FoundLines {
+    fn text(&self) -> String {
+        let has_context = self.found.iter().any(|line| line.is_context);
+        let mut lines = Vec::new();
+        let mut next = None;
+        for line in &self.found {
+            // They do not follow each other.
+            if has_context && next.is_some_and(|next| next != line.line) {
+                lines.push("--".to_owned());
+            }
+            let mark = if line.is_context { '-' } else { ':' };
+            let cut = if line.is_cut { " […]" } else { "" };
+            lines.push(format!("{}{mark} {}{cut}", line.line, line.text));
+            next = line.line.checked_add(1);
+        }
+        lines.push(format!("[{}]", self.footer()));
+        lines.join("\n")
+    }
+
+    fn title(&self) -> Option<String> {
+        Some("Search in an output".to_owned())
+    }
+}
+
+impl FoundLines {
+    fn footer(&self) -> String {
+        let Self { searched, lines, .. } = self;
+        let matches = match self.matches {
+            1 => "1 match".to_owned(),
+            matches => format!("{matches} matches"),
+        };
+        if self.has_more {
+            return format!(
+                "stopped at {matches}, at line {searched} of {lines}; narrow the pattern, or raise max_results"
+            );
+        }
+        if !self.is_complete {
+            return format!("partial: {matches}, stopped at line {searched} of {lines}");
+        }
+        if self.matches == 0 {
+            return format!("no line matches; {lines} lines searched");
+        }
+        format!("{matches} in {lines} lines")
+    }
+}
+
+/// Searches an earlier output.
+#[tool(idempotent, deadline = "30s", variables(line_chars = LINE_CHARS))]
+pub async fn output_search(
+    input: OutputSearch,
+    outputs: ReadOutputs,
+    cancel: Cancel,
+) -> Result<FoundLines, ToolError> {
+    let regex = regex(&input)?;
+    let kept = outputs.find(&input.id).await?;
+    let began = Instant::now();
+    let mut search = Search::new(regex, &input);
+    let mut at = 0;
+    while at < kept.bytes && !search.is_full {
+        if cancel.is_cancelled() || began.elapsed() > LONGEST {
+            break;
+        }
+        let piece = outputs.piece(&input.id, Position::Byte(at)).await?;
+        if piece.text.is_empty() {
+            break;
+        }
+        at = piece.end();
+        brief(|| search.take(&piece.text));
+    }
+    search.finish();
+    Ok(FoundLines {
+        id: input.id,
+        matches: search.matches,
+        has_more: search.is_full,
+        is_complete: !search.is_full && at >= kept.bytes,
+        searched: search.line,
+        lines: kept.lines,
+        found: search.found,
+    })
+}
+
+fn regex(input: &OutputSearch) -> Result<Regex, ToolError> {
+    let pattern = if input.literal { regex::escape(&input.pattern) } else { input.pattern.clone() };
+    let built = RegexBuilder::new(&pattern)
+        .case_insensitive(input.case_insensitive)
+        .crlf(true)
+        .size_limit(4 << 20)
+        .build();
+    built.map_err(|error| {
+        ToolError::input(format!("pattern: {error}"))
+            .hint("mend the regular expression, or set literal to search for the text as it is")
+    })
+}
+
+/// A search on its way through the pieces.
+struct Search {
+    regex: Regex,
+    context: usize,
+    most: usize,
+    /// The lines that were looked at.
+    line: u64,
+    /// The beginning of a line whose end is in the next piece.
+    open: String,
+    /// Whether a part of the open line was searched already.
+    is_going_on: bool,
+    before: VecDeque<FoundLine>,
+    /// Lines of context that are still to be shown.
+    after: usize,
+    found: Vec<FoundLine>,
+    bytes: usize,
+    matches: usize,
+    is_full: bool,
+}
+
+impl Search {
+    fn new(regex: Regex, input: &OutputSearch) -> Self {
+        Self {
+            regex,
+            context: input.context,
+            most: input.max_results,
+            line: 0,
+            open: String::new(),
+            is_going_on: false,
+            before: VecDeque::new(),
+            after: 0,
+            found: Vec::new(),
+            bytes: 0,
+            matches: 0,
+            is_full: false,
+        }
+    }
+
+    fn take(&mut self, text: &str) {
+        for part in text.split_inclusive('\n') {
+            let is_whole = part.ends_with('\n');
+            if is_whole && self.open.is_empty() {
+                self.look(part, true);
+            } else {
+                self.open.push_str(part);
+                if is_whole || self.open.len() > LONGEST_LINE {
+                    let line = std::mem::take(&mut self.open);
+                    self.look(&line, is_whole);
+                }
+            }
+            if self.is_full {
+                return;
+            }
+        }
+    }
+
+    /// What has no line break after it.
+    fn finish(&mut self) {
+        let line = std::mem::take(&mut self.open);
+        if !line.is_empty() && !self.is_full {
+            self.look(&line, true);
+        }
+    }
+
+    fn look(&mut self, line: &str, ends: bool) {
+        if !self.is_going_on {
+            self.line += 1;
+        }
+        self.is_going_on = !ends;
+        let line = line.strip_suffix('\n').unwrap_or(line);
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        match self.regex.find(line) {
+            Some(_) if self.matches == self.most => self.is_full = true,
+            Some(found) => {
+                self.matches += 1;
+                let before = std::mem::take(&mut self.before);
+                before.into_iter().for_each(|line| self.show(line));
+                self.show(clipped(line, self.line, found.start()));
+                self.after = self.context;
+            }
+            None if self.context == 0 => {}
+            None => {
+                let shown = FoundLine { is_context: true, ..clipped(line, self.line, 0) };
+                if self.after > 0 {
+                    self.after -= 1;
+                    self.show(shown);
+                } else {
+                    self.before.push_back(shown);
+                    if self.before.len() > self.context {
+                        self.before.pop_front();
+                    }
+                }
+            }
+        }
+    }
+
+    fn show(&mut self, line: FoundLine) {
+        self.bytes += line.text.len() + 12;
+        if self.bytes > MOST_BYTES {
+            self.is_full = true;
+            self.matches -= usize::from(!line.is_context);
+            return;
+        }
+        self.found.push(line);
+    }
+}
+
+/// A line, or what is around a place in it.
+fn clipped(line: &str, number: u64, at: usize) -> FoundLine {
+    let (line_number, is_context) = (number, false);
+    if line.len() <= LINE_CHARS {
+        return FoundLine { line: line_number, text: line.to_owned(), is_context, is_cut: false };
+    }
+    let start = line.floor_char_boundary(at.saturating_sub(LINE_CHARS / 4));
+    let (_, rest) = line.split_at(start);
+    let text: String = rest.chars().take(LINE_CHARS).collect();
+    let is_cut = text.len() < line.len();
+    FoundLine { line: line_number, text, is_context, is_cut }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use haft_core::{
+        BoxFuture, ErrorKind, KeptOutput, MadeBy, MemoryOutputs, OutputPiece, Outputs, Receipt,
+    };
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A keeper with small pieces.
+    struct Small(MemoryOutputs, usize);
+
+    impl Outputs for Small {
+        fn keep(&self, text: String, made_by: MadeBy) -> BoxFuture<'_, Result<Receipt, ToolError>> {
+            self.0.keep(text, made_by)
+        }
+
+        fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<KeptOutput, ToolError>> {
+            self.0.find(id)
+        }
+
+        fn piece<'a>(
+            &'a self,
+            id: &'a str,
+            at: Position,
+        ) -> BoxFuture<'a, Result<OutputPiece, ToolError>> {
+            Box::pin(async move {
+                let whole = self.0.read(id).await?;
+                let Position::Byte(byte) = at else { panic!("the search goes by bytes") };
+                let start = usize::try_from(byte).expect("small");
+                let end = whole.ceil_char_boundary((start + self.1).min(whole.len()));
+                let text = whole.get(start..end).expect("whole characters").into();
+                Ok(OutputPiece { first_byte: byte, first_line: 1, text })
+            })
+        }
+    }
+
+    async fn search(
+        text: &str,
+        piece: usize,
+        input: OutputSearch,
+    ) -> Result<FoundLines, ToolError> {
+        let outputs = Small(MemoryOutputs::default(), piece);
+        let id = outputs.keep(text.to_owned(), MadeBy::default()).await.expect("kept").id;
+        let outputs = ReadOutputs::unchecked(Arc::new(outputs));
+        output_search(OutputSearch { id, ..input }, outputs, Cancel::never()).await
+    }
+
+    fn asked(pattern: &str) -> OutputSearch {
+        OutputSearch { pattern: pattern.into(), max_results: RESULTS, ..OutputSearch::default() }
+    }
+
+    #[tokio::test]
+    async fn lines_are_found_with_their_numbers_and_context() {
+        let text = "one\ntwo\nTHREE\nfour\nfive\r\nsix";
+        let found = search(text, 4, asked("^(two|five)$")).await.expect("searched");
+        assert_eq!(found.text(), "2: two\n5: five\n[2 matches in 6 lines]");
+        let around = OutputSearch { context: 1, case_insensitive: true, ..asked("three|six") };
+        let found = search(text, 7, around).await.expect("searched");
+        assert_eq!(
+            found.text(),
+            "2- two\n3: THREE\n4- four\n5- five\n6: six\n[2 matches in 6 lines]"
+        );
+        let literal = OutputSearch { literal: true, ..asked("f(") };
+        let none = search(text, 3, literal).await.expect("searched");
+        assert_eq!(none.text(), "[no line matches; 6 lines searched]");
+    }
+
+    #[tokio::test]
+    async fn more_than_was_asked_for_is_said() {
+        let text = "x\n".repeat(100);
+        let few = OutputSearch { max_results: 2, ..asked("x") };
+        let found = search(&text, 9, few).await.expect("searched");
+        assert_eq!((found.matches, found.has_more, found.is_complete), (2, true, false));
+        assert!(found.text().ends_with(
+            "[stopped at 2 matches, at line 3 of 100; narrow the pattern, or raise max_results]"
+        ));
+        let exactly = OutputSearch { max_results: 100, ..asked("x") };
+        assert!(!search(&text, 9, exactly).await.expect("searched").has_more);
+    }
+
+    #[tokio::test]
+    async fn long_lines_are_cut_around_the_match_and_the_whole_is_bounded() {
+        let text = format!("{}needle{}\n", "ä".repeat(700), "b".repeat(700)).repeat(500);
+        let many = OutputSearch { max_results: MOST, ..asked("needle") };
+        let found = search(&text, 5_000, many).await.expect("searched");
+        assert!(found.found.iter().all(|line| line.text.contains("needle") && line.is_cut));
+        assert!(found.has_more && found.text().len() < 50 << 10);
+        assert_eq!(found.matches, found.found.len());
+    }
+
+    #[tokio::test]
+    async fn a_pattern_that_is_none_is_refused_and_one_that_is_slow_elsewhere_is_not() {
+        let error = search("a", 9, asked("a(")).await.expect_err("open");
+        assert_eq!(error.kind(), ErrorKind::Input);
+        assert!(error.message().starts_with("pattern: "), "{error}");
+        assert!(search("a", 9, asked("(a{1000}){1000}")).await.is_err(), "too large");
+        let text = "a".repeat(20_000);
+        let found = search(&text, 9_000, asked("(a+)+$|(a*)*b")).await.expect("linear");
+        assert_eq!(found.matches, 1);
+    }
+
+    proptest! {
+        /// However the text is cut into pieces, the same lines are found as in the whole.
+        #[test]
+        fn pieces_make_no_difference(text in "([abä\n]|\r\n){0,200}", piece in 1usize..40) {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+            let found = runtime.block_on(search(&text, piece, OutputSearch { max_results: MOST, ..asked("a.?b|ä$") }));
+            let regex = Regex::new("a.?b|ä$").expect("a pattern");
+            let lines = text.strip_suffix('\n').unwrap_or(&text).split('\n').enumerate();
+            let expected: Vec<u64> = lines
+                .filter(|(_, line)| regex.is_match(line.strip_suffix('\r').unwrap_or(line)))
+                .map(|(number, _)| number as u64 + 1)
+                .collect();
+            let found = found.expect("searched");
+            prop_assert_eq!(found.found.iter().map(|line| line.line).collect::<Vec<_>>(), expected);
+            prop_assert!(found.is_complete);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Parts of an output by place: a span of bytes put together from the pieces that the keeper hands out.
+
+use haft_core::{OutputPiece, Position, ReadOutputs, ToolError};
+
+/// A part of an output.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) first_byte: u64,
+    /// The line that its beginning belongs to.
+    pub(super) first_line: u64,
+    pub(super) text: String,
+}
+
+/// The text of these bytes; begins and ends with a whole character, a little early if need be.
+pub(super) async fn span(
+    outputs: &ReadOutputs,
+    id: &str,
+    from: u64,
+    to: u64,
+) -> Result<Span, ToolError> {
+    let piece = outputs.piece(id, Position::Byte(from)).await?;
+    let mut span = Span::from(&piece, from);
+    let mut end = piece.end();
+    while end < to {
+        let piece = outputs.piece(id, Position::Byte(end)).await?;
+        if piece.text.is_empty() {
+            break;
+        }
+        span.text.push_str(&piece.text);
+        end = piece.end();
+    }
+    let length = usize::try_from(to.saturating_sub(span.first_byte)).unwrap_or(usize::MAX);
+    span.text.truncate(span.text.floor_char_boundary(length.min(span.text.len())));
+    Ok(span)
+}
+
+impl Span {
+    fn from(piece: &OutputPiece, from: u64) -> Self {
+        let skip = usize::try_from(from.saturating_sub(piece.first_byte)).unwrap_or(usize::MAX);
+        let skip = piece.text.floor_char_boundary(skip.min(piece.text.len()));
+        let (before, text) = piece.text.split_at(skip);
+        Self {
+            first_byte: piece.first_byte + skip as u64,
+            first_line: piece.first_line + breaks(before),
+            text: text.to_owned(),
+        }
+    }
+}
+
+pub(super) fn breaks(text: &str) -> u64 {
+    memchr::memchr_iter(b'\n', text.as_bytes()).count() as u64
+}

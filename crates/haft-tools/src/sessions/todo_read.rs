@@ -1,0 +1,43 @@
+//! `todo_read`: the list of what is to be done.
+
+use haft_core::{Output, ReadTodos, Todo, TodoList, ToolError};
+use haft_macros::tool;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::shown;
+
+/// Whose list.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = json!({}))]
+pub struct TodoRead {
+    /// The session whose list to read, of this workspace; your own when left out.
+    #[serde(default)]
+    #[schemars(length(min = 1, max = 200), extend("x-aliases" = ["session", "sessionId"]))]
+    pub session_id: Option<String>,
+}
+
+/// The list.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ReadList {
+    /// Grows with every change; 0 when there is no list.
+    pub version: u64,
+    /// In order.
+    #[schemars(extend("x-in-content" = true))]
+    pub todos: Vec<Todo>,
+}
+
+impl Output for ReadList {
+    fn text(&self) -> String {
+        shown(&TodoList { version: self.version, todos: self.todos.clone() })
+    }
+}
+
+/// Reads the list.
+#[tool(idempotent, deadline = "30s")]
+pub async fn todo_read(input: TodoRead, todos: ReadTodos) -> Result<ReadList, ToolError> {
+    let TodoList { version, todos } = todos.read(input.session_id.as_deref()).await?;
+    Ok(ReadList { version, todos })
+}

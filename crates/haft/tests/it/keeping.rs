@@ -1,0 +1,176 @@
+//! What is kept between calls, with the real binary: outputs that were cut, todos, sessions; and when things go wrong.
+
+mod faults;
+
+use serde_json::{Value, json};
+
+use crate::{house::House, mcp_stdio::Client};
+
+fn store(house: &House) -> std::path::PathBuf {
+    house.path("project/.haft/haft.db")
+}
+
+/// Makes a call over MCP and returns its result.
+fn called(client: &mut Client, id: u64, tool: &str, input: Value) -> Value {
+    client.call(id, tool, input);
+    let answer = client.next();
+    assert_eq!(answer["id"], id, "{answer}");
+    answer["result"].clone()
+}
+
+fn text(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"))
+}
+
+/// A file whose search gives more than is shown.
+fn with_long_file() -> House {
+    let house = House::new();
+    let line = |number: usize| match number {
+        1_500 => "long 1500 error: the disk is on fire\n".to_owned(),
+        _ => format!("long {number} {}\n", "x".repeat(60)),
+    };
+    let content: String = (1..=2_000).map(line).collect();
+    std::fs::write(house.path("project/long.txt"), content).expect("written");
+    house
+}
+
+const SEARCH: [&str; 4] = ["grep", "long", "--max-results", "2000"];
+
+#[test]
+fn what_was_cut_is_read_and_searched_by_later_commands() {
+    let house = with_long_file();
+    let cut = house.run(&[&SEARCH[..], &["--json"]].concat()).json();
+    let (id, content) = (cut["output_id"].as_str().expect("cut"), cut["content"].as_str());
+    let content = content.expect("a text");
+    assert!(content.contains(&format!("the whole text is kept as output {id}: ")), "{content}");
+    assert!(content.contains("error: the disk is on fire"), "{content}");
+    let told = content.split_once("[cut: lines ").expect("a note").1;
+    let (first, rest) = told.split_once('-').expect("two numbers");
+    let first: usize = first.parse().expect("a number");
+    assert!(rest.contains("more is left out below"), "{rest}");
+    let number = (first + 1).to_string();
+    let lines = house.run(&["output_read", id, "--start-line", &number, "--end-line", &number]);
+    assert!(lines.out.contains(&format!("long.txt:{number}: long {number} xxx")), "{lines:?}");
+    assert!(lines.out.ends_with("pages in all]"), "{lines:?}");
+    let page = house.run(&["output-read", id, "--page", "2"]);
+    assert!(page.out.contains("; page 2 of "), "{page:?}");
+    let found = house.run(&["output_search", id, "on FIRE", "--case-insensitive"]);
+    assert_eq!(
+        found.out,
+        "1500: long.txt:1500: long 1500 error: the disk is on fire\n[1 match in 2002 lines]"
+    );
+    let gone = house.run(&["output_read", "out_0"]);
+    assert_eq!((gone.code, gone.err.contains("no output is kept under `out_0`")), (3, true));
+}
+
+#[test]
+fn outputs_are_of_their_workspace_also_in_a_store_of_several() {
+    let house = with_long_file();
+    let store = house.path("shared.db").display().to_string();
+    let shared = ["--store", &*store];
+    let cut =
+        || house.run(&[&SEARCH[..], &["--json"], &shared].concat()).json()["output_id"].clone();
+    let (one, two) = (cut(), cut());
+    assert_ne!(one, two);
+    let id = one.as_str().expect("cut");
+    assert_eq!(house.run(&[&["output_read", id], &shared[..]].concat()).code, 0);
+    std::fs::create_dir(house.path("other")).expect("made");
+    let other = house.path("other").display().to_string();
+    let elsewhere = house.run(&[&["output_read", id, "--workspace", &other], &shared[..]].concat());
+    assert_eq!(elsewhere.code, 3, "{elsewhere:?}");
+}
+
+#[test]
+fn who_records_nothing_has_no_outputs_on_disk_but_may_write_a_list() {
+    let house = with_long_file().user_config("[store]\nrecord = false\n");
+    let cut = house.run(&[&SEARCH[..], &["--json"]].concat()).json();
+    assert!(cut["output_id"].is_string(), "{cut}");
+    assert_eq!(house.run(&["todo_read"]).out, "[there is no todo list yet]");
+    assert_eq!(house.run(&["session", "list"]).out, "[no sessions]");
+    assert!(!store(&house).exists(), "nobody asked for one");
+    let written = house.run(&["todo_write", "--todos", r#"{"content": "a"}"#]);
+    assert_eq!(written.out, "[ ] 1: a\n[1 of 1 to do; version 1]", "{written:?}");
+    assert_eq!(house.run(&["todo_read"]).out, written.out);
+}
+
+#[test]
+fn a_client_is_not_given_the_same_twice_in_a_row_unless_somebody_wants_it() {
+    let house = with_long_file();
+    let mut client = Client::introduced(&house, json!({}));
+    let read = |client: &mut Client, id| {
+        let result = called(client, id, "read", json!({"path": "long.txt", "limit": 300}));
+        (text(&result).to_owned(), result["structuredContent"]["version"].clone())
+    };
+    let (whole, version) = read(&mut client, 1);
+    let (pointer, same_version) = read(&mut client, 2);
+    assert!(pointer.starts_with("[unchanged: the same 301 lines ("), "{pointer}");
+    assert!(version.is_string() && version == same_version, "what editing needs is there");
+    assert_eq!(read(&mut client, 3).0, whole);
+    let id = pointer.rsplit(' ').next().expect("the id is last").trim_end_matches(']');
+    let shown = called(&mut client, 4, "output_read", json!({"id": id}));
+    assert!(text(&shown).starts_with(whole.trim_end()), "{shown}");
+    std::fs::write(house.path("project/long.txt"), "another\n".repeat(900)).expect("written");
+    assert!(read(&mut client, 5).0.contains("another"));
+
+    let house = with_long_file().user_config("[outputs]\nrepeats = \"whole\"\n");
+    let mut client = Client::introduced(&house, json!({}));
+    assert_eq!(read(&mut client, 1).0, read(&mut client, 2).0);
+}
+
+#[test]
+fn sessions_see_each_other_and_leave_word() {
+    let house = House::new();
+    let (mut one, mut two) =
+        (Client::introduced(&house, json!({})), Client::introduced(&house, json!({})));
+    called(&mut one, 1, "hello", json!({"name": "Ada"}));
+    let named = json!({"operation": "patch", "title": "Parser", "metadata": {"ticket": 7}});
+    let patched = called(&mut one, 2, "session", named);
+    let own = patched["structuredContent"]["session"]["id"].as_str().expect("an id").to_owned();
+    assert!(own.starts_with("mcp-"), "{own}");
+    let listed = called(&mut two, 1, "session", json!({"operation": "list", "filter": "parse"}));
+    assert!(text(&listed).starts_with(&format!("{own}; Parser; at work until 20")), "{listed}");
+    let secret = format!("{}{}", "ghp_", "a1B2".repeat(9));
+    let words = json!({"operation": "send", "session_id": own, "message": format!("the token is {secret}")});
+    assert_eq!(
+        text(&called(&mut two, 2, "session", words)),
+        format!("sent to {own} as its message 1")
+    );
+    let person = house.run(&["session", "send", "--session-id", &own, "--message", "well done"]);
+    assert_eq!((person.code, &*person.out), (0, &*format!("sent to {own} as its message 2")));
+    let history = called(&mut one, 3, "session", json!({"operation": "history", "limit": 9}));
+    let told = text(&history);
+    assert!(told.contains("(agent): the token is [redacted:github-token]"), "{told}");
+    assert!(told.contains("message 2 from cli (person): well done"), "{told}");
+    assert!(told.contains(" session {\"operation\":\"patch\",\"title\":\"Parser\""), "{told}");
+    let todos = json!({"todos": [{"content": "a", "status": "in_progress"}]});
+    called(&mut one, 4, "todo_write", todos);
+    let other = called(&mut two, 3, "todo_read", json!({"session_id": own}));
+    assert_eq!(text(&other), "[~] 1: a\n[1 of 1 to do; version 1]");
+    assert_eq!(text(&called(&mut two, 4, "todo_read", json!({}))), "[there is no todo list yet]");
+}
+
+#[test]
+fn a_connection_that_calls_nothing_is_no_session() {
+    let house = House::new();
+    let mut idle = Client::introduced(&house, json!({}));
+    let mut busy = Client::introduced(&house, json!({}));
+    called(&mut busy, 1, "hello", json!({"name": "Ada"}));
+    let listed = called(&mut busy, 2, "session", json!({"operation": "list"}));
+    assert!(text(&listed).ends_with("; agent mcp; this session\n[1 session]"), "{listed}");
+    idle.close();
+    assert!(idle.exit().success());
+}
+
+#[test]
+fn looking_at_sessions_is_not_asked_about_and_writing_to_them_is_where_changes_are() {
+    let house = House::new();
+    let asked = |words: &[&str]| {
+        let ran = house.run_without_terminal(&[&["--approve", "safe"], words].concat());
+        ran.code == 5
+    };
+    assert!(!asked(&["session", "list"]));
+    assert!(!asked(&["todo_read"]));
+    assert!(!asked(&["output_read", "out_1"]));
+    assert!(asked(&["session", "patch", "--title", "x"]));
+    assert!(asked(&["todo_write", "--todos", r#"{"content": "a"}"#]));
+}
