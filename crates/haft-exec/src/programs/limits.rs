@@ -109,7 +109,7 @@ fn tasks_in(load: &str) -> Option<u64> {
 fn memory_of_machine() -> u64 {
     let info = rustix::system::sysinfo();
     let units = u64::from(info.mem_unit.max(1));
-    u64::from(info.totalram).saturating_mul(units)
+    info.totalram.saturating_mul(units)
 }
 
 #[cfg(test)]
