@@ -6,6 +6,7 @@ Prints a line for each play and era that went well; whatever does not ends with 
 """
 
 import json
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -92,6 +93,16 @@ async def every_tool(client):
         ("stat", {"path": "a.txt"}),
         ("move", {"from": "made/new.txt", "to": "made/moved.txt"}),
         ("delete", {"path": "made", "recursive": True}),
+        ("changes", {}),
+        ("undo", {}),
+        ("changes", {}),
+        ("redo", {}),
+        ("todo_write", {"todos": [{"content": "Call Ada"}]}),
+        ("todo_read", {}),
+        ("session", {"operation": "patch", "title": "A test"}),
+        ("bash", {"command": "seq 1 9000"}),
+        ("output_read", {"start_line": 4000, "end_line": 4010}),
+        ("output_search", {"pattern": "^777$"}),
         ("bash", {"command": REPOSITORY}),
         ("process", {"action": "list"}),
         ("git_status", {"directory": "repo"}),
@@ -103,15 +114,24 @@ async def every_tool(client):
         ("git_branch", {"directory": "repo", "action": "list"}),
         ("git_worktree", {"directory": "repo", "action": "list"}),
     ]
-    version = None
+    version = output = newest = None
     for name, arguments in calls:
         if name == "edit_lines":
             arguments["expected_version"] = version
+        if name in ("undo", "redo"):
+            # By number: over HTTP a client of the later era has another session for every request.
+            arguments["changes"] = [newest]
+        if name.startswith("output_"):
+            arguments["id"] = output
         result = await client.call_tool(name, arguments)
         assert not result.is_error, f"{name}: {text(result)}"
         assert text(result), f"{name} says nothing"
         assert listed[name].output_schema and result.structured_content is not None, name
         version = result.structured_content.get("version", version)
+        if name == "changes":
+            newest = result.structured_content["changes"][0]["number"]
+        kept = re.search("out_[0-9a-f]+", text(result))
+        output = kept.group() if kept else output
     # A remote that a sandbox lets nobody write to is no remote, and there is no web here: web.rs serves one.
     elsewhere = {"git_push", "web_fetch", "web_search", "http_request"}
     unplayed = listed.keys() - {name for name, _ in calls} - elsewhere

@@ -91,7 +91,7 @@ impl SmallDisk {
         let place = house.path("small");
         fs::create_dir(&place).expect("made");
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"]).arg(&place);
+        mount.args(["-t", "tmpfs", "-o", "size=640k", "tmpfs"]).arg(&place);
         mount.output().is_ok_and(|output| output.status.success()).then_some(Self(place))
     }
 }

@@ -201,7 +201,7 @@ fn the_command_line_undoes_and_shows_changes() {
         "{listed:?}"
     );
     let dry = house.run(&["undo", "--preview"]);
-    assert!(dry.out.contains("-two\n+one\n"), "{dry:?}");
+    assert!(dry.out.contains("-two\n+one"), "{dry:?}");
     assert_eq!(fs::read_to_string(house.path("project/a.txt")).expect("there"), "two\n");
     let undone = house.run(&["undo"]);
     assert!(undone.out.contains("Undid change 2 (edit, just now)"), "{undone:?}");
