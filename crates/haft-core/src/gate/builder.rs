@@ -57,7 +57,7 @@ impl Default for Limits {
 /// A gate in the making.
 pub struct GateBuilder {
     registry: Registry,
-    policy: Policy,
+    policy: Option<Policy>,
     paths: Option<Arc<dyn ResolvePath>>,
     surroundings: Surroundings,
     services: Services,
@@ -79,7 +79,8 @@ impl GateBuilder {
     pub(super) fn new(registry: Registry) -> Self {
         Self {
             registry,
-            policy: Policy::default(),
+            // Made when there is none at the end: most programs bring their own.
+            policy: None,
             paths: None,
             surroundings: Surroundings::default(),
             services: Services::default(),
@@ -101,7 +102,7 @@ impl GateBuilder {
     /// The rules. Without them the built-in ones hold, in mode `contained`.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
+        self.policy = Some(policy);
         self
     }
 
@@ -220,7 +221,7 @@ impl GateBuilder {
         let paths = self.paths.unwrap_or_else(|| {
             Arc::new(LexicalPaths { workspace: self.surroundings.workspace.clone() })
         });
-        let mut policy = self.policy;
+        let mut policy = self.policy.unwrap_or_default();
         policy.places.workspace.clone_from(&self.surroundings.workspace);
         // What the gate keeps, tools may read.
         let mut services = self.services;
