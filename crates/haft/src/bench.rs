@@ -8,6 +8,7 @@ mod pipe;
 mod web;
 
 use std::{
+    cell::RefCell,
     fs, io,
     path::Path,
     sync::Arc,
@@ -233,10 +234,20 @@ impl Bench<'_> {
     /// Over MCP, against a program that only sends back what it is sent.
     fn serving(&mut self, program: &Path) -> Result<(), Failure> {
         let folder = self.corpus.folder.clone();
-        self.quick(
+        // How long they take to end is not asked here.
+        let latest = RefCell::new(None);
+        let introduced = |pipe: io::Result<Pipe>| {
+            let mut pipe = pipe?;
+            pipe.introduce()?;
+            latest.replace(Some(pipe));
+            Ok::<(), Failure>(())
+        };
+        self.measure(
             ratio("mcp, from start to the list of tools", "a program that echoes (cat)", 2.0),
-            &mut || Ok(Pipe::haft(program, &folder)?.introduce()?),
-            Some(&mut || Ok(Pipe::echo()?.introduce()?)),
+            self.extent.rounds * 20,
+            &mut || introduced(Pipe::haft(program, &folder)),
+            Some(&mut || introduced(Pipe::echo())),
+            &mut || drop(latest.take()),
         )?;
         let (mut server, mut echo) = (Pipe::haft(program, &folder)?, Pipe::echo()?);
         server.introduce()?;
@@ -377,20 +388,21 @@ impl Bench<'_> {
     }
 
     fn slow(&mut self, aim: Aim, ours: Work<'_>, theirs: Option<Work<'_>>) -> Result<(), Failure> {
-        self.measure(aim, self.extent.rounds, ours, theirs)
+        self.measure(aim, self.extent.rounds, ours, theirs, &mut || ())
     }
 
     fn quick(&mut self, aim: Aim, ours: Work<'_>, theirs: Option<Work<'_>>) -> Result<(), Failure> {
-        self.measure(aim, self.extent.rounds * 20, ours, theirs)
+        self.measure(aim, self.extent.rounds * 20, ours, theirs, &mut || ())
     }
 
-    /// In turns, so that a busy machine is busy for both.
+    /// In turns, so that a busy machine is busy for both. `tidy_up` is done after each, unmeasured.
     fn measure(
         &mut self,
         Aim { what, against, goal }: Aim,
         rounds: usize,
         ours: Work<'_>,
         mut theirs: Option<Work<'_>>,
+        tidy_up: &mut dyn FnMut(),
     ) -> Result<(), Failure> {
         if !what.contains(&self.extent.only) {
             return Ok(());
@@ -398,13 +410,14 @@ impl Bench<'_> {
         (self.tell)(what);
         let (mut own, mut other) = (Vec::new(), Vec::new());
         for round in 0..=rounds {
-            let time = |work: Work<'_>, times: &mut Vec<Duration>| {
+            let mut time = |work: Work<'_>, times: &mut Vec<Duration>| {
                 let begin = Instant::now();
                 work()?;
                 // The first round warms caches.
                 if round > 0 {
                     times.push(begin.elapsed());
                 }
+                tidy_up();
                 Ok::<(), Failure>(())
             };
             time(ours, &mut own)?;
