@@ -94,11 +94,13 @@ fn make(path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    let mut key = [0; 32];
+    let (mut key, mut name) = ([0; 32], [0; 8]);
     rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
-    let draft = path.with_extension(format!("new-{}", std::process::id()));
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    rustix::rand::getrandom(&mut name, rustix::rand::GetRandomFlags::empty())?;
+    // A name of its own for every attempt: another thread that wrote to this one would write to the key itself, once it is
+    // linked.
+    let draft = path.with_extension(format!("new-{:016x}", u64::from_le_bytes(name)));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     file.write_all(&key)?;
     file.sync_all()?;
     let linked = fs::hard_link(&draft, path);
@@ -120,7 +122,29 @@ fn unusable(path: &Path, why: &str) -> ToolError {
 
 #[cfg(test)]
 mod tests {
+    use std::{sync::Barrier, thread};
+
     use super::*;
+
+    #[test]
+    fn of_many_that_make_a_key_at_once_all_have_the_same() {
+        for _ in 0..20 {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("deep/rules.key");
+            let start = Barrier::new(8);
+            let make = || {
+                start.wait();
+                Key::made(&path).expect("made").0
+            };
+            let keys: Vec<[u8; 32]> = thread::scope(|scope| {
+                let making: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
+                making.into_iter().map(|it| it.join().expect("no panic")).collect()
+            });
+            let kept = Key::existing(&path).expect("read").expect("there").0;
+            assert!(keys.iter().all(|key| *key == kept));
+            assert_eq!(fs::read_dir(path.parent().expect("a folder")).expect("read").count(), 1);
+        }
+    }
 
     #[test]
     fn what_is_closed_opens_with_its_key_and_subject_only() {
