@@ -50,6 +50,18 @@ const COMPONENTS: &[Component] = &[
         Install::Script("xtask/src/setup/containers.sh"),
     ),
     required(
+        "D-Bus",
+        &["dbus-run-session", "--version"],
+        "tests with a real keyring",
+        Install::Apt("dbus"),
+    ),
+    required(
+        "a keyring",
+        &["gnome-keyring-daemon", "--version"],
+        "tests with a real keyring",
+        Install::Apt("gnome-keyring"),
+    ),
+    required(
         "PostgreSQL",
         &["sh", "-c", "/usr/lib/postgresql/*/bin/initdb --version"],
         "tests of the store",

@@ -161,6 +161,13 @@ pub enum Access {
     Command(Box<ReadCommand>),
     /// Talks to this host or URL.
     Fetch(String),
+    /// Gives a secret to a text that is run.
+    Secret {
+        /// Its name.
+        name: String,
+        /// The text for the shell.
+        command: String,
+    },
 }
 
 /// One command of a text that is run.
@@ -202,6 +209,8 @@ impl Access {
     /// Whether a permission for `self` includes `other`.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
+            // No power as a whole is one over secrets: each is granted by its name.
+            (Self::Any(_), Self::Secret { .. }) => false,
             // The file powers as a whole are power over the workspace, not over the disk.
             (Self::Any(power), Self::Read(path) | Self::Write(path)) => {
                 *power == other.power() && is_inside(path)
@@ -212,6 +221,7 @@ impl Access {
             }
             (Self::Run(a), Self::Run(b)) => a == b,
             (Self::Fetch(a), Self::Fetch(b)) => host_of(a) == host_of(b),
+            (Self::Secret { .. }, other) => self == other,
             _ => false,
         }
     }
@@ -222,7 +232,7 @@ impl Access {
             Self::Any(power) => *power,
             Self::Read(_) => Power::ReadFiles,
             Self::Write(_) => Power::WriteFiles,
-            Self::Run(_) | Self::Command(_) => Power::Shell,
+            Self::Run(_) | Self::Command(_) | Self::Secret { .. } => Power::Shell,
             Self::Fetch(_) => Power::Net,
         }
     }
@@ -242,6 +252,7 @@ impl fmt::Display for Access {
                 _ => write!(f, "run {}", command.text),
             },
             Self::Fetch(target) => write!(f, "fetch {target}"),
+            Self::Secret { name, command } => write!(f, "give the secret {name} to {command}"),
         }
     }
 }
@@ -401,6 +412,20 @@ mod tests {
         assert!(!all_reads.covers(&Access::Read("/etc/passwd".into())));
         assert!(!all_reads.covers(&Access::Write("a".into())));
         assert!(Access::Any(Power::Net).covers(&Access::Fetch("docs.rs".into())));
+    }
+
+    #[test]
+    fn a_secret_is_granted_by_its_name_to_one_text() {
+        let secret = |name: &str, command: &str| Access::Secret {
+            name: name.to_owned(),
+            command: command.to_owned(),
+        };
+        assert!(secret("A", "ls").covers(&secret("A", "ls")));
+        assert!(!secret("A", "ls").covers(&secret("B", "ls")));
+        assert!(!secret("A", "ls").covers(&secret("A", "ls -l")));
+        assert!(!secret("A", "ls").covers(&Access::Run("ls".into())));
+        assert!(!Access::Run("ls".into()).covers(&secret("A", "ls")));
+        assert!(!Access::Any(Power::Shell).covers(&secret("A", "ls")));
     }
 
     proptest! {

@@ -364,6 +364,11 @@ pub trait Listener: Send + Sync {
 }
 
 impl EventSender {
+    /// Whether anybody hears of what happens.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.events.are_watched() || self.listener.is_some()
+    }
+
     /// Sends what `make` makes, unless nobody watches.
     pub(crate) fn send(&self, make: impl FnOnce(&Redactor) -> Happening) {
         let is_watched = self.events.are_watched();

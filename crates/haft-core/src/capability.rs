@@ -1,7 +1,7 @@
 //! Capabilities: what a tool takes as arguments after its input. Holding the value is holding the permission, so the
 //! signature is the manifest. Files are in `files.rs`; here are the free ones and the way to other tools.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -11,6 +11,7 @@ use crate::{
     call::{EventSender, Lineage},
     events::{Happening, Step},
     gate::{CallRequest, WeakGate},
+    redactor::Pieces,
 };
 
 /// Something a tool may be handed.
@@ -53,7 +54,7 @@ impl Capability for CallInfo {
 }
 
 /// Tells watchers how far the work has come. Bounded and lossy: a slow watcher never slows the tool.
-pub struct Progress(Option<EventSender>);
+pub struct Progress(Option<(EventSender, Mutex<Pieces>)>);
 
 impl Progress {
     /// Goes nowhere; for calling a tool's function directly.
@@ -63,7 +64,7 @@ impl Progress {
 
     /// So much is done, of so much if that is known.
     pub fn step(&self, done: f64, total: Option<f64>, message: &str) {
-        if let Some(sender) = &self.0 {
+        if let Some((sender, _)) = &self.0 {
             sender.send(|redactor| {
                 let message = redactor.text(message).into_owned();
                 Happening::Progress(Step { done, total, message })
@@ -71,10 +72,23 @@ impl Progress {
         }
     }
 
-    /// A piece of output, as it comes.
+    /// A piece of output, as it comes. What may be the beginning of a secret waits for the next piece, or for the end.
     pub fn output(&self, text: &str) {
-        if let Some(sender) = &self.0 {
-            sender.send(|redactor| Happening::Output { text: redactor.text(text).into_owned() });
+        self.show(|pieces| pieces.push(text));
+    }
+
+    /// No more output comes.
+    pub fn end_output(&self) {
+        self.show(Pieces::finish);
+    }
+
+    fn show(&self, certain: impl FnOnce(&mut Pieces) -> String) {
+        let Some((sender, pieces)) = self.0.as_ref().filter(|(sender, _)| sender.is_heard()) else {
+            return;
+        };
+        let text = certain(&mut pieces.lock().unwrap_or_else(PoisonError::into_inner));
+        if !text.is_empty() {
+            sender.send(|_| Happening::Output { text });
         }
     }
 }
@@ -84,7 +98,8 @@ impl Capability for Progress {
     const NEED: Need = Need::required(Power::Free);
 
     fn from_call(call: &Call) -> Result<Self, ToolError> {
-        Ok(Self(Some(call.sender.clone())))
+        let pieces = Mutex::new(call.sender.redactor.pieces());
+        Ok(Self(Some((call.sender.clone(), pieces))))
     }
 }
 

@@ -54,6 +54,8 @@ pub struct Launch {
     pub directory: PathBuf,
     /// Variables besides the ones that every program has here.
     pub environment: Vec<(String, String)>,
+    /// Variables that hold secrets: the variable, and the name of the secret. Only the executor knows the values.
+    pub secrets: Vec<(String, String)>,
     /// What it may do.
     pub confinement: Confinement,
     /// What it may see of the files of the workspace. Executors without walls cannot hold it.
@@ -65,6 +67,11 @@ pub struct Launch {
 }
 
 impl Launch {
+    /// What policy is asked about before this launch is given a secret.
+    fn gives(&self, name: &str) -> Access {
+        Access::Secret { name: name.to_owned(), command: self.script() }
+    }
+
     /// What is run, as it is granted: for a shell with the way to its directory, because that is what its paths mean.
     pub fn script(&self) -> String {
         match &self.program {
@@ -314,6 +321,7 @@ impl Shell {
             program,
             directory: directory.to_owned(),
             environment: Vec::new(),
+            secrets: Vec::new(),
             confinement: Confinement { network: has(Power::Net), writes: has(Power::WriteFiles) },
             warrant: Warrant::of_what_is_open(self.grants.clone()),
             input: Stdin::Closed,
@@ -328,6 +336,9 @@ impl Shell {
     pub fn start(&self, launch: Launch) -> Result<Arc<dyn Process>, ToolError> {
         if let Some(grants) = &self.grants {
             grants.check(&Access::Run(launch.script()))?;
+            for (_, name) in &launch.secrets {
+                grants.check(&launch.gives(name))?;
+            }
         }
         self.executor.start(launch)
     }

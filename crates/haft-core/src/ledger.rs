@@ -41,6 +41,9 @@ pub struct LedgerEntry {
     pub error: Option<ErrorKind>,
     /// SHA-256 of the content that was returned, in hex.
     pub output_sha256: String,
+    /// SHA-256 of the whole outcome, where it is kept: what [`Ledger::record_with`] was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_sha256: Option<String>,
     /// When it began, in milliseconds since 1970.
     pub began_ms: u64,
     /// How long it took.
@@ -61,6 +64,22 @@ impl LedgerEntry {
 pub trait Ledger: Send + Sync {
     /// Adds an entry. An error does not undo the call; the outcome says that it was not recorded.
     fn record(&self, entry: LedgerEntry) -> BoxFuture<'_, Result<(), ToolError>>;
+
+    /// Whether the outcomes of calls are kept beside their entries.
+    fn keeps_results(&self) -> bool {
+        false
+    }
+
+    /// Adds an entry with the outcome of its call, as JSON: both or none. It is without its time, which the entry has, so
+    /// that the same outcome is the same text.
+    fn record_with(
+        &self,
+        entry: LedgerEntry,
+        outcome: Vec<u8>,
+    ) -> BoxFuture<'_, Result<(), ToolError>> {
+        drop(outcome);
+        self.record(entry)
+    }
 
     /// The newest entries, newest first.
     fn newest(&self, most: usize) -> BoxFuture<'_, Result<Vec<LedgerEntry>, ToolError>>;
@@ -147,6 +166,7 @@ mod tests {
             verdict: None,
             error: None,
             output_sha256: String::new(),
+            result_sha256: None,
             began_ms: 0,
             ms: 0,
         }

@@ -40,6 +40,7 @@ mod sessions;
 mod todos;
 mod tool;
 mod variables;
+mod vault;
 
 pub use tokio_util::sync::CancellationToken;
 
@@ -60,7 +61,7 @@ pub use self::{
     error::{ErrorKind, ToolError},
     events::{Event, Events, Happening, Step, Subscription},
     files::{ReadFiles, WriteFiles},
-    gate::{Answer, CallRequest, Explanation, Gate, GateBuilder, Input, Limits},
+    gate::{Answer, Answers, Asked, CallRequest, Explanation, Gate, GateBuilder, Input, Limits},
     journal::{
         BegunChange, Changes, ContentHash, Image, Journal, JournalChange, JournalEntry, Keeping,
         NewChange, NewEntry, ReadJournal, Scribe,
@@ -89,6 +90,10 @@ pub use self::{
     },
     tool::{BoxFuture, DEFAULT_DEADLINE, Foreseen, Foresight, Origin, StaticTool, Tool, ToolSpec},
     variables::Surroundings,
+    vault::{
+        LONGEST_SECRET, SECRET_SIGN, SHORTEST_SECRET, Secret, Vault, fault_of_secret,
+        is_in_secret_name, is_secret_name, referred_secret,
+    },
 };
 
 /// What the code written by `#[tool]` refers to. Not for people.

@@ -368,7 +368,10 @@ impl Policy {
         let written = granting.flat_map(|layer| layer.rules_for(agent));
         let allows: Vec<&Rule> =
             written.chain(question.saved).filter(|rule| rule.action == Action::Allow).collect();
-        if let Some(rule) = allows.iter().find(|rule| rule.names_tool(question.tool)) {
+        // A rule for the whole tool speaks of everything but secrets, which are looked at one by one.
+        let gives_secrets = question.accesses.iter().any(is_secret);
+        let whole = allows.iter().find(|rule| rule.names_tool(question.tool));
+        if let Some(rule) = whole.filter(|_| !gives_secrets) {
             return (Action::Allow, Reason::Rule((*rule).clone()));
         }
         let mode = self.mode_for(agent);
@@ -544,6 +547,11 @@ impl Policy {
                 let known: Vec<&str> = self.profiles.names().collect();
                 format!("use one of the profiles {}", known.join(", "))
             }
+            (_, Reason::Mode { access: Some(access @ Access::Secret { name, .. }), .. }) => {
+                let rule = suggestions(question.tool, access).into_iter().next();
+                let rule = rule.unwrap_or_else(|| format!("secret({name})"));
+                format!("add `allow = [{rule:?}]` to {own_file}")
+            }
             (_, Reason::Mode { access, .. }) => {
                 let mode = self.least_mode(question, agent, by);
                 let rule = match access {
@@ -566,7 +574,7 @@ impl Policy {
             let allows =
                 |access| mode.verdict(access, question.effect, &self.sandbox, by) == Action::Allow;
             mode.verdict_on_nothing(Effect::Read) == Action::Allow
-                && question.accesses.iter().all(allows)
+                && question.accesses.iter().filter(|access| !is_secret(access)).all(allows)
                 && **mode > self.mode_for(agent)
         };
         Mode::ALL.iter().find(runs).copied().unwrap_or(Mode::All)
@@ -576,6 +584,10 @@ impl Policy {
         let layer = self.layers.iter().find(|layer| layer.kind == kind);
         layer.map_or_else(|| "your config.toml".to_owned(), |layer| layer.file.to_string())
     }
+}
+
+fn is_secret(access: &Access) -> bool {
+    matches!(access, Access::Secret { .. })
 }
 
 /// Whether it is commands that open what is named.

@@ -40,6 +40,8 @@ struct Inner {
     published: OnceLock<Value>,
     announced: OnceLock<Arc<Map<String, Value>>>,
     beside: OnceLock<Arc<Map<String, Value>>>,
+    /// The properties that only repeat the content.
+    repeated: OnceLock<Vec<String>>,
     validator: OnceLock<Result<Validator, String>>,
 }
 
@@ -113,7 +115,7 @@ impl Schema {
         self.0.beside.get_or_init(|| {
             let Value::Object(mut schema) = published(self.raw()) else { return Arc::default() };
             if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-                for repeated in repeated(self.raw()) {
+                for repeated in self.repeated() {
                     properties.shift_remove(repeated);
                 }
             }
@@ -134,10 +136,15 @@ impl Schema {
     /// Takes away the properties of a value that only repeat what the content says.
     pub fn without_content(&self, value: &mut Value) {
         if let Some(object) = value.as_object_mut() {
-            for repeated in repeated(self.raw()) {
+            for repeated in self.repeated() {
                 object.shift_remove(repeated);
             }
         }
+    }
+
+    /// Looked for once: every result is asked about.
+    fn repeated(&self) -> &[String] {
+        self.0.repeated.get_or_init(|| repeated(self.raw()).map(str::to_owned).collect())
     }
 
     /// The schema with the names that only the repair stage reads.
@@ -210,6 +217,7 @@ impl Inner {
             published: OnceLock::new(),
             announced: OnceLock::new(),
             beside: OnceLock::new(),
+            repeated: OnceLock::new(),
             validator: OnceLock::new(),
         }
     }

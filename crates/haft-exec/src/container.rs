@@ -209,10 +209,17 @@ impl Fence for Container {
         for (name, value) in home.into_iter().chain(added).chain(own) {
             command.extend(["--env".into(), format!("{name}={value}").into()]);
         }
+        let mut environment = self.variables.clone();
+        for (variable, _) in &launch.secrets {
+            // By name only: what stands among arguments every process of the machine can read.
+            engine::check_not_its_own(variable)?;
+            command.extend(["--env".into(), variable.into()]);
+            let valued = site.environment.iter().find(|(name, _)| name == variable.as_str());
+            environment.extend(valued.cloned());
+        }
         command.push(warm.name.clone().into());
         command.extend(before(launch));
         command.extend(program);
-        let mut environment = self.variables.clone();
         environment.push((MARK.into(), mark.into()));
         let interior = Some(inside as _);
         let (walls, listening) = (Walls::default(), None);

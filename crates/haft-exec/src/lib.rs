@@ -14,6 +14,7 @@ mod open_file;
 mod programs;
 mod root;
 mod sandbox;
+mod secrets;
 mod survey;
 mod tree;
 mod walk;
@@ -21,11 +22,12 @@ mod workspace;
 
 pub use self::{
     container::{ContainerSettings, container_verdict},
-    network::{Allowed, Credential, Network, NetworkSettings, Resolve},
+    network::{Allowed, Network, NetworkSettings, Resolve},
     programs::{
         Around, Programs, Variables,
         limits::{Allowance, Held},
     },
     sandbox::{Verdict, verdicts},
+    secrets::Credential,
     workspace::Workspace,
 };

@@ -30,14 +30,14 @@ use std::{
 };
 
 use haft_core::{
-    BoxFuture, ToolError,
+    BoxFuture, ToolError, Vault,
     network::{Client, Permit, Request, Response, SearchEngine},
 };
 use tokio_rustls::rustls::ClientConfig;
 
-pub use self::{allowed::Allowed, resolve::Resolve, secrets::Credential};
+pub use self::{allowed::Allowed, resolve::Resolve};
 use self::{cache::Cache, pace::Pace, resolve::System};
-use crate::Variables;
+use crate::{Credential, Variables};
 
 /// However long somebody wants to wait.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(120);
@@ -66,6 +66,8 @@ pub struct NetworkSettings {
     pub credentials: Vec<Credential>,
     /// Where secrets are.
     pub variables: fn() -> Variables,
+    /// And where they are when no variable holds them.
+    pub vault: Option<Arc<dyn Vault>>,
     /// What the web is searched with.
     pub search: SearchEngine,
 }
@@ -83,6 +85,7 @@ impl Default for NetworkSettings {
             may_unprotect: false,
             credentials: Vec::new(),
             variables: Vec::new,
+            vault: None,
             search: SearchEngine::default(),
         }
     }

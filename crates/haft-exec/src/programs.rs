@@ -28,7 +28,7 @@ use std::{
 };
 
 use haft_core::{
-    ErrorKind, ToolError,
+    ErrorKind, ToolError, Vault,
     commands::{Executor, ExecutorPlace, Killed, Launch, Process, Program},
 };
 
@@ -44,9 +44,10 @@ use self::{
     wishes::Wishes,
 };
 use crate::{
-    ContainerSettings, Workspace,
+    ContainerSettings, Credential, Workspace,
     container::{self, Container},
     sandbox::{self, Listening, Wanted},
+    secrets::{Recipient, Secrets},
 };
 
 /// Longer texts are no commands any more; the kernel takes 128 KiB as one argument.
@@ -127,6 +128,10 @@ pub struct Programs {
     folder: Arc<Path>,
     known: Mutex<HashMap<String, Vec<Arc<Running>>>>,
     allowance: Allowance,
+    /// Secrets by name, as the person's config has them.
+    credentials: Vec<Credential>,
+    vault: Option<Arc<dyn Vault>>,
+    private: Arc<Vec<std::path::PathBuf>>,
     closures: Closures,
     /// Made when the first program is started.
     spawner: OnceLock<Spawner>,
@@ -160,6 +165,9 @@ impl Programs {
             folder: folder.into(),
             known: Mutex::default(),
             allowance: Allowance::default(),
+            credentials: Vec::new(),
+            vault: None,
+            private: Arc::default(),
             closures: Closures::default(),
             spawner: OnceLock::new(),
             count: AtomicU64::new(0),
@@ -171,6 +179,24 @@ impl Programs {
     #[must_use]
     pub fn limited(mut self, allowance: Allowance) -> Self {
         self.allowance = allowance;
+        self
+    }
+
+    /// The same, and programs may be given secrets by their names: those that variables hold, and those of a vault.
+    #[must_use]
+    pub fn with_secrets(
+        mut self,
+        credentials: Vec<Credential>,
+        vault: Option<Arc<dyn Vault>>,
+    ) -> Self {
+        (self.credentials, self.vault) = (credentials, vault);
+        self
+    }
+
+    /// The same, and no program behind a fence sees these folders: where haft keeps what is the person's alone.
+    #[must_use]
+    pub fn hiding(mut self, folders: Vec<std::path::PathBuf>) -> Self {
+        self.private = Arc::new(folders);
         self
     }
 
@@ -211,13 +237,32 @@ impl Programs {
 
     fn site(&self, launch: &Launch, mark: &str) -> Result<Site, ToolError> {
         let (directory, path) = self.workspace.directory(&launch.directory)?;
-        let mut environment = environment::of(&self.environment, &launch.environment, mark)?;
+        let mut added = launch.environment.clone();
+        added.extend(self.secrets_of(launch)?);
+        let mut environment = environment::of(&self.environment, &added, mark)?;
         environment.push(("PWD".into(), path.clone().into()));
         let closed = match self.fence()?.place() {
             ExecutorPlace::Local => Arc::default(),
             _ => self.closures.of(&self.workspace, &launch.warrant)?,
         };
-        Ok(Site { workspace: self.workspace.clone(), directory, path, environment, closed })
+        let (workspace, private) = (self.workspace.clone(), self.private.clone());
+        Ok(Site { workspace, directory, path, environment, closed, private })
+    }
+
+    /// The variables of a launch that hold secrets, with their values.
+    fn secrets_of(&self, launch: &Launch) -> Result<Vec<(String, String)>, ToolError> {
+        if launch.secrets.is_empty() {
+            return Ok(Vec::new());
+        }
+        let variables = LazyLock::force(&self.environment);
+        let vault = self.vault.as_deref();
+        let secrets = Secrets { credentials: &self.credentials, variables, vault };
+        let valued = |(variable, name): &(String, String)| {
+            environment::check_secret(variable)?;
+            let value = secrets.value(name, Recipient::Program)?;
+            Ok((variable.clone(), value))
+        };
+        launch.secrets.iter().map(valued).collect()
     }
 
     fn run(&self, launch: &Launch, id: String) -> Result<Arc<Running>, ToolError> {

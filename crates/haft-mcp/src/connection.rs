@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_core::{Context, ErrorKind, Gate, Schema, ToolError, ToolSpec};
+use haft_core::{Context, Effect, ErrorKind, Gate, Schema, ToolError, ToolSpec};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -153,6 +153,12 @@ impl Connection {
                 self.capabilities(context).roots.is_some() && self.era(context) == Era::Stateful
             })
             .await
+    }
+
+    /// Whether a tool is known to change nothing.
+    pub(crate) fn only_looks(&self, tool: &str) -> bool {
+        let tool = self.shared.gate.registry().ready(tool);
+        tool.is_some_and(|tool| tool.spec().effect == Effect::Read)
     }
 
     fn capabilities(&self, context: &RequestContext<RoleServer>) -> Arc<ClientCapabilities> {

@@ -2,7 +2,8 @@
 
 use haft_core::{Effect, ToolSpec};
 use rmcp::model::{Tool, ToolAnnotations};
-use serde::Serialize;
+
+use crate::stdio::escape;
 
 /// `structured` says whether results carry typed data, and so whether its schema is announced.
 pub(crate) fn tool(spec: &ToolSpec, structured: bool) -> Tool {
@@ -18,23 +19,24 @@ pub(crate) fn tool(spec: &ToolSpec, structured: bool) -> Tool {
 
 /// The same as JSON, its schemas as they are written down. A client waits for this at every start.
 pub(crate) fn put(line: &mut Vec<u8>, spec: &ToolSpec, structured: bool) {
-    put_field(line, b"{\"name\":", &spec.name);
-    put_field(line, b",\"title\":", &spec.title);
-    put_field(line, b",\"description\":", &spec.description);
+    put_text(line, b"{\"name\":", &spec.name);
+    put_text(line, b",\"title\":", &spec.title);
+    put_text(line, b",\"description\":", &spec.description);
     line.extend_from_slice(b",\"inputSchema\":");
     line.extend_from_slice(spec.input.announced_text().as_bytes());
     if structured && let Some(output) = &spec.output {
         line.extend_from_slice(b",\"outputSchema\":");
         line.extend_from_slice(output.beside_content_text().as_bytes());
     }
-    put_field(line, b",\"annotations\":", &annotations(spec));
+    line.extend_from_slice(b",\"annotations\":");
+    // Maps with keys that are no text are all that cannot be written.
+    let _ = serde_json::to_writer(&mut *line, &annotations(spec));
     line.push(b'}');
 }
 
-fn put_field(line: &mut Vec<u8>, name: &[u8], value: &impl Serialize) {
+fn put_text(line: &mut Vec<u8>, name: &[u8], text: &str) {
     line.extend_from_slice(name);
-    // Maps with keys that are no text are all that cannot be written.
-    let _ = serde_json::to_writer(line, value);
+    escape::put(line, text);
 }
 
 /// Hints, as the protocol calls them: the gate does not rely on anybody heeding them.

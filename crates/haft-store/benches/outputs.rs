@@ -1,14 +1,20 @@
-//! What keeping and reading a long output takes: time, and memory beyond the text itself.
+//! What keeping, reading and searching a long output takes, beside the same text in a plain file: time, and memory beyond the
+//! text itself. Reading is done by a process of its own, which never has the whole text, so that its memory can be told.
 
 use std::{
     fs,
+    io::Read,
     path::Path,
-    sync::Arc,
+    process::Command,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use haft_core::{MadeBy, Outputs, Position};
 use haft_store::{Address, OutputRetention, Place, StoreOutputs};
+
+const READ: &str = "--read";
+const TIMES: usize = 21;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -16,48 +22,136 @@ fn main() {
         .enable_all()
         .build()
         .expect("a runtime");
+    let arguments: Vec<String> = std::env::args().collect();
+    if let Some(at) = arguments.iter().position(|it| it == READ) {
+        return runtime.block_on(read(Path::new(&arguments[at + 1]), &arguments[at + 2]));
+    }
     for megabytes in [1, 100] {
-        runtime.block_on(measure(megabytes));
+        runtime.block_on(keep(megabytes));
     }
 }
 
-#[expect(clippy::print_stdout, reason = "a bench tells what it measured")]
-async fn measure(megabytes: usize) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let place = Place::new(Address::Sqlite(folder.path().join("haft.db")));
-    let outputs = StoreOutputs::new(place, Path::new("/w"), OutputRetention::default());
-    outputs.keep("first".into(), MadeBy::default()).await.expect("kept");
+fn outputs(folder: &Path) -> StoreOutputs {
+    let place = Place::new(Address::Sqlite(folder.join("haft.db")));
+    StoreOutputs::new(place, Path::new("/w"), OutputRetention::default()).nowhere_else()
+}
+
+/// Lines as a server writes them.
+fn log(megabytes: usize) -> String {
     let mut text = String::with_capacity((megabytes << 20) + 200);
-    let mut number = 0_u64;
-    while text.len() < megabytes << 20 {
-        number += 1;
+    for number in 1_u64.. {
+        if text.len() >= megabytes << 20 {
+            break;
+        }
         let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         text.push_str(&format!(
             "{number} 2026-11-16 INFO request {mixed:016x} took {} ms\n",
             mixed % 97
         ));
     }
-    let (lines, before) = (number, resident());
+    text
+}
+
+#[expect(clippy::print_stdout, reason = "a bench tells what it measured")]
+async fn keep(megabytes: usize) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let outputs = outputs(folder.path());
+    outputs.keep("first".into(), MadeBy::default()).await.expect("kept");
+    let text = log(megabytes);
     let began = Instant::now();
-    let longest = Arc::new(std::sync::Mutex::new(Duration::ZERO));
+    fs::write(folder.path().join("plain.txt"), &text).expect("written");
+    let plainly = began.elapsed();
+    let before = status("VmRSS:");
+    let longest = Arc::new(Mutex::new(Duration::ZERO));
     let watch = tokio::spawn(watch(longest.clone()));
+    let began = Instant::now();
     let id = outputs.keep(text, MadeBy::default()).await.expect("kept").id;
     let kept = began.elapsed();
     watch.abort();
-    let stalled = *longest.lock().expect("no panic");
-    let began = Instant::now();
-    outputs.piece(&id, Position::Line(lines / 2)).await.expect("read");
-    let read = began.elapsed();
-    let peak = peak().saturating_sub(before);
     println!(
-        "{megabytes} MB, {lines} lines: kept in {kept:?}, others waited {stalled:?} at most, a piece read in {read:?}, {} MB of store, {} MB of memory beyond the text",
-        size(folder.path()) >> 20,
-        peak >> 20
+        "{megabytes} MB: kept in {kept:.1?} (a plain file in {plainly:.1?}), others waited {:.1?} at most, {} MB of store, {} MB \
+         of memory beyond the text",
+        *longest.lock().expect("no panic"),
+        size(&folder.path().join("haft.db")) >> 20,
+        status("VmHWM:").saturating_sub(before) >> 20
+    );
+    drop(outputs);
+    let this = std::env::current_exe().expect("this program");
+    let read = Command::new(this).arg(READ).arg(folder.path()).arg(id).status();
+    assert!(read.is_ok_and(|status| status.success()), "it reads");
+}
+
+#[expect(clippy::print_stdout, reason = "a bench tells what it measured")]
+async fn read(folder: &Path, id: &str) {
+    let outputs = outputs(folder);
+    let kept = outputs.find(id).await.expect("there");
+    let by_line = |times: u64| Position::Line(kept.lines / 2 + times * 100);
+    let mut told = Vec::new();
+    for at in [Position::Byte(kept.bytes / 2), by_line(9)] {
+        let began = Instant::now();
+        outputs.piece(id, at).await.expect("read");
+        told.push(began.elapsed());
+    }
+    let mut all = Vec::new();
+    for number in 0..TIMES as u64 {
+        let began = Instant::now();
+        outputs.piece(id, by_line(number)).await.expect("read");
+        all.push(began.elapsed());
+    }
+    all.sort_unstable();
+    println!(
+        "    a piece from the middle: {:.1?} by byte and {:.1?} by line the first time, {:.1?} later",
+        told[0],
+        told[1],
+        all[TIMES / 2]
+    );
+    let needle = format!("\n{} 2026", kept.lines);
+    let (mut scans, mut plain) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        scans.push(scan(&outputs, id, kept.bytes, &needle).await);
+        plain.push(scan_plain(&folder.join("plain.txt"), &needle));
+    }
+    scans.sort_unstable();
+    plain.sort_unstable();
+    let (scan, plain) = (scans[2], plain[2]);
+    println!(
+        "    all of it, searched: {scan:.1?}, the plain file {plain:.1?}, {:.1} times as long; {} MB of memory at most",
+        scan.as_secs_f64() / plain.as_secs_f64(),
+        status("VmHWM:") >> 20
     );
 }
 
+async fn scan(outputs: &StoreOutputs, id: &str, bytes: u64, needle: &str) -> Duration {
+    let began = Instant::now();
+    let finder = memchr::memmem::Finder::new(needle);
+    let (mut at, mut found) = (0, 0);
+    while at < bytes {
+        let piece = outputs.piece(id, Position::Byte(at)).await.expect("read");
+        found += finder.find_iter(piece.text.as_bytes()).count();
+        at = piece.end();
+    }
+    assert_eq!(found, 1);
+    began.elapsed()
+}
+
+fn scan_plain(path: &Path, needle: &str) -> Duration {
+    let began = Instant::now();
+    let finder = memchr::memmem::Finder::new(needle);
+    let mut file = fs::File::open(path).expect("there");
+    let (mut buffer, mut found) = (vec![0; 256 << 10], 0);
+    loop {
+        let length = file.read(&mut buffer).expect("read");
+        if length == 0 {
+            break;
+        }
+        found += finder.find_iter(&buffer[..length]).count();
+    }
+    assert!(found <= 1, "it may lie where two of them meet");
+    began.elapsed()
+}
+
 /// How late another task of the same runtime comes at worst.
-async fn watch(longest: Arc<std::sync::Mutex<Duration>>) {
+async fn watch(longest: Arc<Mutex<Duration>>) {
     loop {
         let began = Instant::now();
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -67,17 +161,12 @@ async fn watch(longest: Arc<std::sync::Mutex<Duration>>) {
     }
 }
 
-fn size(folder: &Path) -> u64 {
-    let files = fs::read_dir(folder).expect("a folder");
-    files.map(|file| file.and_then(|file| file.metadata()).map_or(0, |it| it.len())).sum()
-}
-
-fn resident() -> u64 {
-    status("VmRSS:")
-}
-
-fn peak() -> u64 {
-    status("VmHWM:")
+fn size(path: &Path) -> u64 {
+    let of = |end: &str| {
+        let name = format!("{}{end}", path.display());
+        fs::metadata(name).map_or(0, |metadata| metadata.len())
+    };
+    of("") + of("-wal")
 }
 
 fn status(key: &str) -> u64 {

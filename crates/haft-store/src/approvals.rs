@@ -7,13 +7,14 @@
 //! would take out: the call has to run as it was shown.
 //!
 //! Whoever asks holds a lease on the request and renews it while waiting. As long as it holds, the asker runs an approved
-//! call; after that anybody may, once. Nothing hangs on the clock but who may go first: the first to take it up wins.
+//! call; after that anybody may, once; that it was taken up is noted beside the key as well (`taken.rs`). Nothing hangs on the clock but who may go first: the first to take it up wins.
 //!
 //! A store that cannot be written keeps nobody from being asked here: the request is then known to this process only, which
 //! is told, and nobody else can run it.
 
 mod rows;
 mod standing;
+mod taken;
 
 use std::{
     collections::HashMap,
@@ -369,6 +370,9 @@ impl StoreApprovals {
                 ))
                 .hint("nothing is left to do here"),
             });
+        }
+        if !taken::note(&self.key, id, token)? {
+            return Err(already_settled(&ApprovalRecord { taken_up: true, ..kept.record }));
         }
         transaction.announce(&told("approval.taken", &kept.record.request, &json!({}))).await?;
         transaction.commit().await?;

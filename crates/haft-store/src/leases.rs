@@ -140,7 +140,11 @@ impl Leases {
             Value::number(now),
         ];
         let rows = transaction.query(statement, &values).await?;
-        let Some(row) = rows.first() else { return Ok(None) };
+        let Some(row) = rows.first() else {
+            // What was cut down stays so: else whoever asks again and again would find it held for ever.
+            transaction.commit().await?;
+            return Ok(None);
+        };
         let (name, turn) = (row.text(0)?.to_owned(), row.number(1)?);
         transaction.commit().await?;
         Ok(Some(Lease { kind, name, owner, turn, token }))

@@ -10,7 +10,10 @@ mod latecomers;
 mod queue;
 mod verify;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use haft_core::{BoxFuture, Ledger, LedgerEntry, ToolError};
 use tokio::sync::oneshot;
@@ -26,7 +29,14 @@ use self::{
     latecomers::Latecomers,
     queue::{Answer, Queue, Unwritten},
 };
-use crate::{Address, Place};
+pub(crate) use self::{
+    chain::{GENESIS, link},
+    verify::verify_in,
+};
+use crate::{
+    Address, OutputRetention, Place,
+    results::{KeptResult, Results},
+};
 
 /// When a call that only looked is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,11 +57,27 @@ struct Inner {
     /// Whose turn it is to write what is in the queue.
     turn: tokio::sync::Mutex<()>,
     latecomers: Latecomers,
+    /// Where whole outcomes are kept, if they are.
+    results: Option<Results>,
 }
 
 impl StoreLedger {
     /// The ledger of a place.
     pub fn new(place: Arc<Place>, answering: Answering) -> Self {
+        Self::made(place, answering, None)
+    }
+
+    /// The same, and of every call the whole outcome is kept beside its entry, as long as there is room.
+    pub fn keeping_results(
+        place: Arc<Place>,
+        answering: Answering,
+        workspace: &Path,
+        retention: OutputRetention,
+    ) -> Self {
+        Self::made(place, answering, Some(Results::new(workspace, retention)))
+    }
+
+    fn made(place: Arc<Place>, answering: Answering, results: Option<Results>) -> Self {
         // The thread that writes latecomers has no runtime, which PostgreSQL needs.
         let answering = match place.address() {
             Address::Sqlite(_) => answering,
@@ -63,6 +89,7 @@ impl StoreLedger {
             queue: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
             latecomers: Latecomers::default(),
+            results,
         }))
     }
 
@@ -75,11 +102,15 @@ impl StoreLedger {
     }
 }
 
-impl Ledger for StoreLedger {
-    fn record(&self, entry: LedgerEntry) -> BoxFuture<'_, Result<(), ToolError>> {
+impl StoreLedger {
+    fn add(
+        &self,
+        entry: LedgerEntry,
+        result: Option<KeptResult>,
+    ) -> BoxFuture<'_, Result<(), ToolError>> {
         let may_wait = self.0.answering == Answering::Early && entry.only_looked();
-        let line = match Line::of(&entry) {
-            Ok(line) => line,
+        let line = match Line::of(entry) {
+            Ok(line) => Line { result, ..line },
             Err(error) => return Box::pin(std::future::ready(Err(error))),
         };
         let line = if may_wait { self.0.defer(line) } else { Some(line) };
@@ -87,6 +118,29 @@ impl Ledger for StoreLedger {
             None => Box::pin(std::future::ready(Ok(()))),
             Some(line) => Box::pin(self.0.commit(line)),
         }
+    }
+}
+
+impl Ledger for StoreLedger {
+    fn record(&self, entry: LedgerEntry) -> BoxFuture<'_, Result<(), ToolError>> {
+        self.add(entry, None)
+    }
+
+    fn keeps_results(&self) -> bool {
+        self.0.results.is_some()
+    }
+
+    fn record_with(
+        &self,
+        entry: LedgerEntry,
+        outcome: Vec<u8>,
+    ) -> BoxFuture<'_, Result<(), ToolError>> {
+        let result = self
+            .0
+            .results
+            .as_ref()
+            .and_then(|results| results.pack(entry.result_sha256.as_deref(), outcome));
+        self.add(entry, result)
     }
 
     fn newest(&self, most: usize) -> BoxFuture<'_, Result<Vec<LedgerEntry>, ToolError>> {
@@ -135,6 +189,10 @@ impl Inner {
         if let Ok(answer) = answered.try_recv() {
             return answer.map_err(Unwritten::told);
         }
+        if self.queue().expects_more() {
+            // Once round the runtime for them: a commit for all takes little longer than one for the first.
+            tokio::task::yield_now().await;
+        }
         // The answer comes to us as to everybody who waits.
         let _ = self.write_out().await;
         match answered.try_recv() {
@@ -163,6 +221,11 @@ impl Inner {
             Ok(transaction) => chain::append(transaction, batch.lines()).await,
             Err(error) => Err(error),
         };
+        if let (Some(results), Ok(())) = (&self.results, &written) {
+            // The entries are written, which is what was asked for; the next ones try again.
+            let bytes = batch.lines().map(Line::weight).sum();
+            let _ = results.make_room(&self.place, bytes).await;
+        }
         self.queue().settle(batch, written)
     }
 }

@@ -1,5 +1,5 @@
 //! What haft keeps: the ledger of calls, the journal of changes to files, questions and the rules that people saved, events, whole
-//! outputs, sessions, todos and leases. One interface over SQLite, which is the default and
+//! outputs, sessions, todos and leases, and beside the store the secrets of a person. One interface over SQLite, which is the default and
 //! needs nothing, and PostgreSQL; the only crate that knows SQL.
 
 #![warn(missing_docs)]
@@ -12,9 +12,13 @@ mod journal;
 mod leases;
 mod ledger;
 mod migrations;
+mod moving;
 mod outputs;
+mod packing;
 mod place;
 mod postgres;
+mod recording;
+mod results;
 mod rules;
 mod seal;
 mod sessions;
@@ -23,6 +27,7 @@ mod store;
 mod todos;
 mod upkeep;
 mod value;
+mod vault;
 mod waiting;
 
 pub use self::{
@@ -34,11 +39,14 @@ pub use self::{
     ledger::{
         Anchor, Answering, Fault, Filter, Recorded, StoreLedger, Verification, flush_everything,
     },
+    moving::{Copied, CopyStep, copy_store},
     outputs::{OutputRetention, StoreOutputs},
     place::Place,
+    recording::{Recording, RecordingCall, Remains},
     rules::StoreRules,
     sessions::StoreSessions,
     store::Store,
     todos::StoreTodos,
     upkeep::{Info, newest_version, restore},
+    vault::{Existing, KeptSecret, KeyWanted, StoreVault},
 };

@@ -16,6 +16,9 @@ pub(crate) const ALL: &[Migration] = &[
     Migration { version: 2, text: include_str!("migrations/0002.sql") },
     Migration { version: 3, text: include_str!("migrations/0003.sql") },
     Migration { version: 4, text: include_str!("migrations/0004.sql") },
+    Migration { version: 5, text: include_str!("migrations/0005.sql") },
+    Migration { version: 6, text: include_str!("migrations/0006.sql") },
+    Migration { version: 7, text: include_str!("migrations/0007.sql") },
 ];
 
 pub(crate) const TABLE: &str =

@@ -14,7 +14,7 @@ use haft_core::{
     ToolError, brief, count_lines, lengthy, new_output_id, no_such_output,
 };
 
-use self::pack::{Packed, Slice, slices};
+use self::pack::{Piece, Slice, slices};
 use crate::{
     Place, Store,
     clock::now_ms,
@@ -28,11 +28,13 @@ const AT_ONCE: usize = 4 << 20;
 const LONG: usize = 1 << 20;
 
 const SAME: &str = "SELECT id FROM output_texts WHERE workspace = $1 AND hash = $2 AND whole = 1";
+/// What a clock that was set back since calls later than now is before now all the same, in whatever order.
+const SET_BACK: &str =
+    "UPDATE output_texts SET kept_ms = $1 WHERE workspace = $2 AND kept_ms >= $3";
 const USE_AGAIN: &str = "UPDATE output_texts SET kept_ms = $1 WHERE id = $2";
 const BEGIN: &str = "INSERT INTO output_texts (id, workspace, hash, bytes, lines, packed, whole, kept_ms) \
     VALUES ($1, $2, $3, $4, $5, 0, 0, $6)";
-const ADD: &str =
-    "INSERT INTO output_pieces (text, first_byte, first_line, packed) VALUES ($1, $2, $3, $4)";
+const ADD: &str = "INSERT INTO output_pieces (text, first_byte, first_line, packing, packed) VALUES ($1, $2, $3, $4, $5)";
 /// Not when somebody else has kept the same meanwhile.
 const FINISH: &str = "UPDATE output_texts SET whole = 1, packed = $1 WHERE id = $2 AND NOT EXISTS \
     (SELECT 1 FROM output_texts WHERE workspace = $3 AND hash = $4 AND whole = 1)";
@@ -40,9 +42,9 @@ const NAME: &str = "INSERT INTO outputs (id, text, workspace, session, call_id, 
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
 const FIND: &str = "SELECT t.bytes, t.lines, o.session, o.call_id, o.tool, o.kept_ms \
     FROM outputs o JOIN output_texts t ON t.id = o.text WHERE o.id = $1 AND o.workspace = $2";
-const AT_BYTE: &str = "SELECT p.first_byte, p.first_line, p.packed FROM outputs o JOIN output_pieces p ON p.text = o.text \
+const AT_BYTE: &str = "SELECT p.first_byte, p.first_line, p.packing, p.packed FROM outputs o JOIN output_pieces p ON p.text = o.text \
     WHERE o.id = $1 AND o.workspace = $2 AND p.first_byte <= $3 ORDER BY p.first_byte DESC LIMIT 1";
-const AT_LINE: &str = "SELECT p.first_byte, p.first_line, p.packed FROM outputs o JOIN output_pieces p ON p.text = o.text \
+const AT_LINE: &str = "SELECT p.first_byte, p.first_line, p.packing, p.packed FROM outputs o JOIN output_pieces p ON p.text = o.text \
     WHERE o.id = $1 AND o.workspace = $2 AND (p.first_line < $3 OR p.first_byte = 0) ORDER BY p.first_byte DESC LIMIT 1";
 
 /// How much is kept, and for how long.
@@ -108,11 +110,17 @@ impl StoreOutputs {
         let store = self.place.store().await?;
         let id = match self.use_again(&store, &plan, made_by).await? {
             Some(id) => id,
-            None => match self.write(&store, text, &plan, made_by).await {
-                Ok(id) => id,
-                // Somebody else may have kept the same at the same moment.
-                Err(error) => self.use_again(&store, &plan, made_by).await?.ok_or(error)?,
-            },
+            None => {
+                let own = new_output_id();
+                match self.write(&store, &own, text, &plan, made_by).await {
+                    Ok(id) => id,
+                    Err(error) => {
+                        let _ = collect::give_up(&store, &own).await;
+                        // Somebody else may have kept the same at the same moment.
+                        self.use_again(&store, &plan, made_by).await?.ok_or(error)?
+                    }
+                }
+            }
         };
         // What is too much is too much until the next time, if this fails.
         let _ = self.collect(&store).await;
@@ -130,7 +138,7 @@ impl StoreOutputs {
         let rows = store.query(SAME, &same).await?;
         let Some(text) = rows.first().map(|row| row.text(0)).transpose()? else { return Ok(None) };
         let mut transaction = store.begin().await?;
-        let again = [Value::number(now_ms()), Value::Text(text)];
+        let again = [Value::number(self.moment(&mut transaction).await?), Value::Text(text)];
         if transaction.execute(USE_AGAIN, &again).await? == 0 {
             return Ok(None);
         }
@@ -142,11 +150,11 @@ impl StoreOutputs {
     async fn write(
         &self,
         store: &Store,
+        own: &str,
         text: &Arc<String>,
         plan: &Plan,
         made_by: &MadeBy,
     ) -> Result<String, ToolError> {
-        let own = new_output_id();
         let mut packed_bytes = 0;
         let mut batches = plan.batches().peekable();
         let mut is_first = true;
@@ -155,11 +163,11 @@ impl StoreOutputs {
             let packed = elsewhere_when_long(text, move |text| pack::packed(text, &batch)).await?;
             let mut transaction = store.begin().await?;
             if std::mem::take(&mut is_first) {
-                self.begin(&mut transaction, &own, plan).await?;
+                self.begin(&mut transaction, own, plan).await?;
             }
             for piece in &packed {
-                packed_bytes += piece.bytes.len() as u64;
-                add(&mut transaction, &own, piece).await?;
+                packed_bytes += piece.packed.bytes.len() as u64;
+                add(&mut transaction, own, piece).await?;
             }
             if batches.peek().is_some() {
                 transaction.commit().await?;
@@ -167,14 +175,14 @@ impl StoreOutputs {
             }
             let finish = [
                 Value::number(packed_bytes),
-                Value::Text(&own),
+                Value::Text(own),
                 Value::Text(&self.workspace),
                 Value::Text(&plan.hash),
             ];
             if transaction.execute(FINISH, &finish).await? == 0 {
                 return Err(ToolError::conflict("somebody else has kept the same text"));
             }
-            let id = self.name(&mut transaction, &own, made_by).await?;
+            let id = self.name(&mut transaction, own, made_by).await?;
             transaction.commit().await?;
             return Ok(id);
         }
@@ -192,9 +200,18 @@ impl StoreOutputs {
             Value::Text(&plan.hash),
             Value::number(plan.bytes),
             Value::number(plan.lines),
-            Value::number(now_ms()),
+            Value::number(self.moment(transaction).await?),
         ];
         transaction.execute(BEGIN, &row).await.map(|_| ())
+    }
+
+    /// Now, and after everything that was kept before: the newest must not be the oldest because of a clock.
+    async fn moment(&self, transaction: &mut Transaction) -> Result<u64, ToolError> {
+        let now = now_ms();
+        let before = Value::number(now.saturating_sub(1));
+        let set_back = [before, Value::Text(&self.workspace), Value::number(now)];
+        transaction.execute(SET_BACK, &set_back).await?;
+        Ok(now)
     }
 
     async fn name(
@@ -296,19 +313,21 @@ impl Outputs for StoreOutputs {
     }
 }
 
-async fn add(transaction: &mut Transaction, own: &str, piece: &Packed) -> Result<(), ToolError> {
+async fn add(transaction: &mut Transaction, own: &str, piece: &Piece) -> Result<(), ToolError> {
     let row = [
         Value::Text(own),
         Value::number(piece.slice.first_byte as u64),
         Value::number(piece.slice.first_line),
-        Value::Bytes(&piece.bytes),
+        Value::number(piece.packed.packing),
+        Value::Bytes(&piece.packed.bytes),
     ];
     transaction.execute(ADD, &row).await.map(|_| ())
 }
 
 fn unpacked(row: &Row, id: &str) -> Result<OutputPiece, ToolError> {
-    let text = brief(|| pack::unpacked(row.bytes(2)?)).map_err(|error| {
-        ToolError::unavailable(format!("the output `{id}`: {error}"))
+    let (packing, packed) = (row.number(2)?, row.bytes(3)?);
+    let text = brief(|| pack::unpacked(packing, packed)).map_err(|why| {
+        ToolError::unavailable(format!("a piece of the output `{id}` {why}"))
             .hint("see what is wrong with `haft store check`")
     })?;
     Ok(OutputPiece { first_byte: row.number(0)?, first_line: row.number(1)?, text: text.into() })

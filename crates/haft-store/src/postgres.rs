@@ -3,6 +3,7 @@
 mod faults;
 mod listening;
 mod opening;
+mod rows;
 
 use std::{error::Error, sync::Arc, time::Duration};
 
@@ -14,6 +15,7 @@ use tokio_postgres::{
 };
 
 use self::faults::Faults;
+pub(crate) use self::rows::Rows;
 use crate::value::{Cell, Row, Value};
 
 /// How long the server may take for anything: a statement, a lock, a connection.

@@ -1,6 +1,6 @@
 //! The mark that something was kept by this person, on this machine, for this folder: a keyed hash for rules, which
-//! everybody may read, and an envelope for approvals, which hold what may be secret. The key lies beside the person's own
-//! store, out of reach of workspaces.
+//! everybody may read, and an envelope for approvals and secrets, which nobody else may. The key lies beside the person's own
+//! store, out of reach of workspaces; that of secrets is another one, and elsewhere (`vault/key.rs`).
 
 use std::{
     fs::{self, DirBuilder, OpenOptions},
@@ -38,9 +38,7 @@ impl Key {
 
     /// What approvals are put into. Another key than that of the seals: one must not be usable in place of the other.
     pub(crate) fn envelope(&self) -> Envelope {
-        let key = blake3::derive_key("haft 2026-11 envelope of approvals", &self.0);
-        let key = UnboundKey::new(&CHACHA20_POLY1305, &key).expect("a key is 32 bytes long");
-        Envelope(LessSafeKey::new(key))
+        Envelope::new("haft 2026-11 envelope of approvals", &self.0)
     }
 
     pub(crate) fn seal(&self, rule: &SavedRule, whose: &str) -> String {
@@ -58,10 +56,20 @@ impl Key {
 pub(crate) struct Envelope(LessSafeKey);
 
 impl Envelope {
+    /// What secrets are put into.
+    pub(crate) fn of_secrets(key: &[u8; 32]) -> Self {
+        Self::new("haft 2026-11 envelope of secrets", key)
+    }
+
+    fn new(purpose: &str, key: &[u8; 32]) -> Self {
+        let key = blake3::derive_key(purpose, key);
+        let key = UnboundKey::new(&CHACHA20_POLY1305, &key).expect("a key is 32 bytes long");
+        Self(LessSafeKey::new(key))
+    }
+
     /// `subject` is what the text belongs to; it opens only as that.
     pub(crate) fn close(&self, subject: &[&str], mut text: Vec<u8>) -> Result<Vec<u8>, ToolError> {
-        let closed =
-            |why: &str| ToolError::internal(format!("an approval cannot be closed: {why}"));
+        let closed = |why: &str| ToolError::internal(format!("a text cannot be sealed: {why}"));
         // By chance: no two of one key are the same before some thousand million are made.
         let mut nonce = [0; NONCE_LEN];
         rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())
@@ -90,7 +98,7 @@ fn joined(parts: &[&str]) -> Vec<u8> {
 }
 
 /// Whole or not at all: of two that make one at once, the first one's stays.
-fn make(path: &Path) -> io::Result<()> {
+pub(crate) fn make(path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }

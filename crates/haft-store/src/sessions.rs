@@ -32,10 +32,11 @@ const ONE: &str = "SELECT id, title, parent, surface, client, metadata, archived
     FROM sessions WHERE workspace = $1 AND id = $2";
 const LIST: &str = "SELECT id, title, parent, surface, client, metadata, archived, messages, created_ms, updated_ms \
     FROM sessions WHERE workspace = $1 AND archived <= $2 ORDER BY updated_ms DESC, id DESC LIMIT $3";
+/// Twice: some engines know the small letters of ASCII only, others all of them.
 const SEARCH: &str = "SELECT id, title, parent, surface, client, metadata, archived, messages, created_ms, updated_ms \
     FROM sessions WHERE workspace = $1 AND archived <= $2 \
-    AND (LOWER(COALESCE(title, '')) LIKE $3 ESCAPE '!' OR LOWER(id) LIKE $4 ESCAPE '!') \
-    ORDER BY updated_ms DESC, id DESC LIMIT $5";
+    AND (LOWER(COALESCE(title, '')) LIKE $3 ESCAPE '!' OR LOWER(COALESCE(title, '')) LIKE $4 ESCAPE '!' OR LOWER(id) LIKE $5 ESCAPE '!') \
+    ORDER BY updated_ms DESC, id DESC LIMIT $6";
 /// Takes the row, so that of two at once one waits for the other.
 const TAKE: &str = "UPDATE sessions SET updated_ms = $1 WHERE workspace = $2 AND id = $3 \
     RETURNING title, metadata, archived";
@@ -134,9 +135,9 @@ impl StoreSessions {
         let rows = match &query.text {
             None => store.query(LIST, &[workspace, archived, limit]).await?,
             Some(text) => {
-                let like = like(text);
-                let like = Value::Text(&like);
-                store.query(SEARCH, &[workspace, archived, like, like, limit]).await?
+                let (small, ascii) = (like(&text.to_lowercase()), like(&text.to_ascii_lowercase()));
+                let (small, ascii) = (Value::Text(&small), Value::Text(&ascii));
+                store.query(SEARCH, &[workspace, archived, small, ascii, small, limit]).await?
             }
         };
         rows.iter().map(session_info).collect()
@@ -158,17 +159,14 @@ impl StoreSessions {
         let most = Value::number(offset.saturating_add(limit).saturating_add(1) as u64);
         let query = [Value::Text(&self.workspace), Value::Text(&id), most];
         let rows = store.query(MESSAGES, &query).await?;
-        let mut happened: Vec<Happened> = rows
-            .iter()
-            .map(|row| message(row).map(Happened::Message))
-            .collect::<Result<_, ToolError>>()?;
+        let messages = rows.iter().map(message).collect::<Result<Vec<_>, ToolError>>()?;
         // A name that every workspace has says nothing about whose a call is.
-        if self.is_own || id.contains('-') {
-            let rows = store.query(CALLS, &[Value::Text(&id), most]).await?;
-            happened.extend(rows.iter().filter_map(past_call).map(Happened::Call));
-        }
-        happened.sort_by_key(|it| std::cmp::Reverse(it.created_ms()));
-        let mut page: Vec<Happened> = happened.into_iter().skip(offset).take(limit + 1).collect();
+        let calls = match self.is_own || id.contains('-') {
+            true => store.query(CALLS, &[Value::Text(&id), most]).await?,
+            false => Vec::new(),
+        };
+        let latest = latest_first(messages, calls.iter().filter_map(past_call));
+        let mut page: Vec<Happened> = latest.skip(offset).take(limit + 1).collect();
         let has_more = page.len() > limit;
         page.truncate(limit);
         page.reverse();
@@ -282,7 +280,7 @@ impl Sessions for StoreSessions {
 /// A pattern for everything with this text in it.
 fn like(text: &str) -> String {
     let mut pattern = "%".to_owned();
-    for letter in searchable(text).to_lowercase().chars() {
+    for letter in searchable(text).chars() {
         if matches!(letter, '%' | '_' | '!') {
             pattern.push('!');
         }
@@ -333,6 +331,25 @@ fn past_call(row: &Row) -> Option<PastCall> {
         error: entry.error,
         created_ms: entry.began_ms,
         ms: entry.ms,
+    })
+}
+
+/// Two rows of what happened in one, the latest of both first. Each stays in the order it was written in, whatever its times
+/// say: a clock may have been set back, and a call that began first may end last. Sorted by time, what is on no page yet
+/// could move to one that was shown already.
+fn latest_first(
+    messages: Vec<Message>,
+    calls: impl Iterator<Item = PastCall>,
+) -> impl Iterator<Item = Happened> {
+    let (mut messages, mut calls) = (messages.into_iter().peekable(), calls.peekable());
+    std::iter::from_fn(move || {
+        // A call is written when it ends.
+        let ended_ms = calls.peek().map(|call| call.created_ms.saturating_add(call.ms));
+        let sent_ms = messages.peek().map(|message| message.created_ms);
+        match sent_ms > ended_ms {
+            true => messages.next().map(Happened::Message),
+            false => calls.next().map(Happened::Call),
+        }
     })
 }
 

@@ -4,6 +4,7 @@
 mod creation;
 mod faults;
 mod opening;
+mod rows;
 mod watching;
 
 use std::{
@@ -17,7 +18,10 @@ use std::{
 use haft_core::{ToolError, brief};
 use rusqlite::{Connection, ErrorCode, ToSql, types::ValueRef};
 
-pub(crate) use self::{faults::Faults, opening::Absence};
+pub(crate) use self::{
+    faults::Faults,
+    opening::{Absence, dialect},
+};
 use crate::value::{Cell, Row, Value};
 
 /// How long somebody else may keep the store before we give up.
@@ -208,7 +212,7 @@ fn bind(
     Ok(())
 }
 
-fn cell(value: ValueRef<'_>) -> Cell {
+pub(crate) fn cell(value: ValueRef<'_>) -> Cell {
     match value {
         ValueRef::Null => Cell::Nothing,
         ValueRef::Integer(number) => Cell::Integer(number),

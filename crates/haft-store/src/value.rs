@@ -36,6 +36,26 @@ pub(crate) enum Cell {
     Nothing,
 }
 
+impl Cell {
+    pub(crate) fn as_value(&self) -> Value<'_> {
+        match self {
+            Self::Integer(number) => Value::Integer(*number),
+            Self::Text(text) => Value::Text(text),
+            Self::Bytes(bytes) => Value::Bytes(bytes),
+            Self::Nothing => Value::Nothing,
+        }
+    }
+
+    /// About what it takes in memory.
+    pub(crate) fn weight(&self) -> usize {
+        16 + match self {
+            Self::Text(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Integer(_) | Self::Nothing => 0,
+        }
+    }
+}
+
 /// A row of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row(pub(crate) Vec<Cell>);

@@ -49,6 +49,11 @@ pub fn all() -> impl Iterator<Item = &'static StaticTool> {
     tools()
 }
 
+/// The difference between two texts as `diff -u` tells it, shortened to about so many lines. Empty when there is none.
+pub fn difference(name: &str, old: &str, new: &str, most_lines: usize) -> String {
+    text::diff::shortened(&text::diff::unified(name, old, new).diff, most_lines)
+}
+
 fn tools() -> impl Iterator<Item = &'static StaticTool> {
     GROUPS.iter().copied().flatten().copied()
 }

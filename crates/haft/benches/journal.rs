@@ -32,12 +32,11 @@ fn main() -> std::io::Result<()> {
         Desk::new(&folder.path().join("with"), true)?,
         Desk::new(&folder.path().join("without"), false)?,
     );
-    for lines in [20, 500, 20_000] {
-        let rounds = if lines > 1_000 { ROUNDS / 10 } else { ROUNDS };
+    for lines in [20, 500, 5_000, 20_000] {
+        let rounds = if lines > 10_000 { ROUNDS / 10 } else { ROUNDS };
         let (mut kept, mut plain) = (Vec::new(), Vec::new());
         for desk in [&with, &without] {
-            let text = "    let number = compute(&input);\n".repeat(lines);
-            fs::write(desk.folder.join("a.rs"), format!("// 0\n{text}"))?;
+            fs::write(desk.folder.join("a.rs"), source(lines))?;
         }
         for round in 0..rounds {
             // In turns, and each first as often as the other: the disk has moods.
@@ -45,7 +44,9 @@ fn main() -> std::io::Result<()> {
             for is_with in order {
                 let (desk, times) =
                     if is_with { (&with, &mut kept) } else { (&without, &mut plain) };
-                let (old, new) = (format!("// {round}\n"), format!("// {}\n", round + 1));
+                // All over the file: one line after the other would be the journal's best case.
+                let line = (round * 7_919) % lines;
+                let (old, new) = (format!("line {line}\n"), format!("{round} line {line}\n"));
                 let input = json!({"path": "a.rs", "old_string": old, "new_string": new});
                 times.push(desk.timed("edit", input));
             }
@@ -61,6 +62,25 @@ fn main() -> std::io::Result<()> {
     let mut times: Vec<Duration> = (0..3).map(|round| undo_of_session(&with, round)).collect();
     let name = format!("undo of {FILES} writes");
     writeln!(out, "{name:<28} {:>10.1?}", median(&mut times))
+}
+
+/// Source code that looks like some: lines that were all the same would pack to nothing.
+fn source(lines: usize) -> String {
+    const WORDS: [&str; 16] = [
+        "reader", "path", "entry", "index", "value", "token", "buffer", "state", "parse", "offset",
+        "queue", "handle", "limit", "result", "cursor", "shape",
+    ];
+    let mut random = 12_345_u64;
+    let mut next = |most: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) as usize % most
+    };
+    let line = |number: usize| {
+        let [a, b, c, d] = [0; 4].map(|_| WORDS[next(WORDS.len())]);
+        let (indent, constant) = (" ".repeat(4 * (1 + next(4))), next(100_000));
+        format!("{indent}let {a}_{b} = {c}.{d}({constant})?; // line {number}\n")
+    };
+    (0..lines).map(line).collect()
 }
 
 fn median(times: &mut [Duration]) -> Duration {

@@ -9,6 +9,8 @@ mod listing;
 mod mcp;
 mod pages;
 mod policy;
+mod replay;
+mod secret;
 mod store;
 
 use std::{ffi::OsString, io, path::PathBuf, process::ExitCode, sync::Arc};
@@ -16,8 +18,9 @@ use std::{ffi::OsString, io, path::PathBuf, process::ExitCode, sync::Arc};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
 use haft_core::{
-    CallRequest, Context, Gate, Input, Outcome, ReadsCommands, Redactor, Registry, Tool, ToolError,
-    ToolSpec, commands::Executor, did_you_mean, files::Disk, nearest, network::Client,
+    CallRequest, Context, Gate, GateBuilder, Input, Outcome, ReadsCommands, Redactor, Registry,
+    Tool, ToolError, ToolSpec, Vault, commands::Executor, did_you_mean, files::Disk, nearest,
+    network::Client,
 };
 use haft_exec::{Network, NetworkSettings, Programs, Workspace};
 use tokio::runtime::Runtime;
@@ -32,7 +35,7 @@ use crate::{
     prompt::TerminalPrompt,
     reference, report, stdin,
     stop::Stop,
-    store::{Ending, furnish, scopes_at_terminal},
+    store::{Ending, furnish, scopes_at_terminal, state},
     terminal::{Label, Terminal},
     tool_command::ToolCommand,
 };
@@ -68,8 +71,14 @@ pub(crate) fn run(
         Some("ledger") => {
             bench.ledger(&parse(root(options).subcommand(ledger::command()), arguments)?)
         }
+        Some("replay") => {
+            bench.replay(&parse(root(options).subcommand(replay::command()), arguments)?)
+        }
         Some("store") => {
             bench.store(&parse(root(options).subcommand(store::command()), arguments)?)
+        }
+        Some("secret") => {
+            bench.secret(&parse(root(options).subcommand(secret::command()), arguments)?)
         }
         Some("doctor") => {
             bench.doctor(&parse(root(options).subcommand(doctor::command()), arguments)?)
@@ -186,22 +195,25 @@ impl<'a> Bench<'a> {
         TerminalPrompt::new(self.terminal.clone(), user.clone(), *colours, scopes)
     }
 
-    fn gate(&self, mut settings: Settings, prompt: Arc<TerminalPrompt>) -> Result<Gate, ToolError> {
+    fn gate(&self, settings: Settings, prompt: Arc<TerminalPrompt>) -> Result<Gate, ToolError> {
+        Ok(self.gate_without_prompt(settings)?.handler(prompt).build())
+    }
+
+    fn gate_without_prompt(&self, mut settings: Settings) -> Result<GateBuilder, ToolError> {
         let workspace = open_workspace(&mut settings, self.terminal)?;
-        let programs = programs(self.environment, &settings, workspace.clone());
+        let vault = secret::dyn_vault(self.environment);
+        let programs = programs(self.environment, &settings, workspace.clone(), vault.clone());
         let gate = Gate::builder(self.registry.clone());
         let gate = furnish(gate, self.environment, &settings, Ending::WithTheCall)
             .surroundings(settings.surroundings())
             .paths(workspace.clone())
             .service::<dyn Disk>(workspace)
             .service(programs)
-            .service(network(&settings.network))
+            .service(network(&settings.network, vault.clone()))
             .policy(settings.policy)
             .reads_commands(reader(self.environment))
             .limits(settings.limits)
-            .redactor(redactor(self.environment, &settings.network))
-            .handler(prompt)
-            .build();
+            .redactor(redactor(self.environment, &settings.network, vault));
         Ok(gate)
     }
 
@@ -348,28 +360,42 @@ fn programs(
     environment: &Environment,
     settings: &Settings,
     workspace: Arc<Workspace>,
+    vault: Option<Arc<dyn Vault>>,
 ) -> Arc<dyn Executor> {
     let around = settings.sandbox.clone();
     let programs = Programs::new(around, workspace, environment::all, &environment.temporary);
-    Arc::new(programs.limited(settings.allowance))
+    let credentials = settings.network.credentials.clone();
+    let programs = programs.limited(settings.allowance).with_secrets(credentials, vault);
+    Arc::new(programs.hiding(state(environment).into_iter().collect()))
 }
 
 /// What talks to other machines.
-fn network(settings: &NetworkSettings) -> Arc<dyn Client> {
+fn network(settings: &NetworkSettings, vault: Option<Arc<dyn Vault>>) -> Arc<dyn Client> {
     let mut settings = settings.clone();
     settings.variables = environment::all;
+    settings.vault = vault;
     Arc::new(Network::new(settings))
 }
 
-/// What knows the secrets that must not be shown: those whose names tell of them, and those that a person has named.
-fn redactor(environment: &Environment, network: &NetworkSettings) -> Redactor {
+/// What knows the secrets that must not be shown: those whose names tell of them, those that a person has named, and those
+/// that are kept.
+fn redactor(
+    environment: &Environment,
+    network: &NetworkSettings,
+    vault: Option<Arc<dyn Vault>>,
+) -> Redactor {
     let named = |(name, value): (OsString, OsString)| {
         let mut known = network.credentials.iter();
         let known = known.find(|known| *name == *known.variable)?;
         Some((known.name.clone(), value.into_string().ok()?))
     };
     let all = if network.credentials.is_empty() { Vec::new() } else { environment::all() };
-    Redactor::new(environment.secrets.iter().cloned().chain(all.into_iter().filter_map(named)))
+    let named = all.into_iter().filter_map(named);
+    let redactor = Redactor::new(environment.secrets.iter().cloned().chain(named));
+    match vault {
+        Some(vault) => redactor.watching(vault),
+        None => redactor,
+    }
 }
 
 fn catalogue() -> Result<Registry, ToolError> {
@@ -453,7 +479,7 @@ fn bench_command() -> Command {
 }
 
 /// The commands that are no tools.
-fn own_commands() -> [Command; 13] {
+fn own_commands() -> [Command; 15] {
     [
         call_command(),
         listing::command(),
@@ -462,7 +488,9 @@ fn own_commands() -> [Command; 13] {
         mcp::command(),
         init::command(),
         ledger::command(),
+        replay::command(),
         store::command(),
+        secret::command(),
         doctor::command(),
         bench_command(),
         Command::new("completions").about("Print a completion script for your shell").arg(

@@ -25,7 +25,10 @@ use haft_store::Keep;
 
 pub(crate) use self::check::Checked;
 use self::file::{File, Place};
-pub(crate) use self::{outputs::OutputSettings, store::StoreSettings};
+pub(crate) use self::{
+    outputs::OutputSettings,
+    store::{StoreSettings, usual as usual_store},
+};
 use crate::{environment::Environment, globals::Globals};
 
 /// The machine owner's file. `$HAFT_ADMIN_CONFIG` names one more.

@@ -11,6 +11,7 @@ mod config;
 mod entry;
 mod environment;
 mod globals;
+mod heap;
 mod init;
 mod manual;
 #[cfg(all(not(test), target_env = "gnu"))]
@@ -34,6 +35,9 @@ use crate::{
     stop::Stop,
     terminal::Terminal,
 };
+
+#[global_allocator]
+static HEAP: heap::Heap = heap::Heap;
 
 const VERSION: &str = concat!("haft ", env!("CARGO_PKG_VERSION"), "\n");
 

@@ -65,10 +65,7 @@ pub(crate) fn furnish(
             Ending::WithTheCall => gate.outputs(Arc::new(outputs.nowhere_else())),
             Ending::Flushed | Ending::BySignal => gate.outputs(Arc::new(outputs)),
         };
-        let ledger = match ending {
-            Ending::WithTheCall => StoreLedger::new(place.clone(), Answering::AfterCommit),
-            Ending::Flushed | Ending::BySignal => StoreLedger::new(place.clone(), Answering::Early),
-        };
+        let ledger = ledger(place.clone(), settings, ending);
         gate = match ending {
             // Every command is of the session `cli`, which nobody has to be told of.
             Ending::WithTheCall => gate.ledger(Arc::new(ledger)),
@@ -91,6 +88,18 @@ pub(crate) fn furnish(
         gate = ask_elsewhere(gate, approvals, settings.store.asks_elsewhere, ending);
     }
     gate
+}
+
+fn ledger(place: Arc<Place>, settings: &Settings, ending: Ending) -> StoreLedger {
+    let answering = match ending {
+        Ending::WithTheCall => Answering::AfterCommit,
+        Ending::Flushed | Ending::BySignal => Answering::Early,
+    };
+    if !settings.store.keeps_results {
+        return StoreLedger::new(place, answering);
+    }
+    let retention = settings.outputs.retention.clone();
+    StoreLedger::keeping_results(place, answering, &settings.workspace, retention)
 }
 
 /// The place of a workspace's store.
@@ -135,13 +144,25 @@ impl<L: Ledger> Ledger for Noting<L> {
         if sessions.is_noted(&entry.session) {
             return ledger.record(entry);
         }
-        Box::pin(async move {
-            let (session, agents) = (entry.session.clone(), entry.agents.clone());
-            ledger.record(entry).await?;
-            // The call is recorded, which is what was asked for; the next one tries again.
-            let _ = sessions.saw(&session, &agents).await;
-            Ok(())
-        })
+        let (session, agents) = (entry.session.clone(), entry.agents.clone());
+        noted(ledger.record(entry), sessions, session, agents)
+    }
+
+    fn keeps_results(&self) -> bool {
+        self.0.keeps_results()
+    }
+
+    fn record_with(
+        &self,
+        entry: LedgerEntry,
+        outcome: Vec<u8>,
+    ) -> BoxFuture<'_, Result<(), ToolError>> {
+        let Self(ledger, sessions) = self;
+        if sessions.is_noted(&entry.session) {
+            return ledger.record_with(entry, outcome);
+        }
+        let (session, agents) = (entry.session.clone(), entry.agents.clone());
+        noted(ledger.record_with(entry, outcome), sessions, session, agents)
     }
 
     fn newest(&self, most: usize) -> BoxFuture<'_, Result<Vec<LedgerEntry>, ToolError>> {
@@ -149,20 +170,51 @@ impl<L: Ledger> Ledger for Noting<L> {
     }
 }
 
+fn noted<'a>(
+    recorded: BoxFuture<'a, Result<(), ToolError>>,
+    sessions: &'a StoreSessions,
+    session: String,
+    agents: Vec<String>,
+) -> BoxFuture<'a, Result<(), ToolError>> {
+    Box::pin(async move {
+        recorded.await?;
+        // The call is recorded, which is what was asked for; the next one tries again.
+        let _ = sessions.saw(&session, &agents).await;
+        Ok(())
+    })
+}
+
 /// A ledger whose process writes down what is left before a signal ends it.
 struct Heedful(StoreLedger);
 
 impl Ledger for Heedful {
     fn record(&self, entry: LedgerEntry) -> BoxFuture<'_, Result<(), ToolError>> {
-        // Not before the first call: a server has to be there at once, and has nothing to lose until then.
-        static LISTENING: Once = Once::new();
-        LISTENING.call_once(heed_signals);
+        heed_signals_from_now_on();
         self.0.record(entry)
+    }
+
+    fn keeps_results(&self) -> bool {
+        self.0.keeps_results()
+    }
+
+    fn record_with(
+        &self,
+        entry: LedgerEntry,
+        outcome: Vec<u8>,
+    ) -> BoxFuture<'_, Result<(), ToolError>> {
+        heed_signals_from_now_on();
+        self.0.record_with(entry, outcome)
     }
 
     fn newest(&self, most: usize) -> BoxFuture<'_, Result<Vec<LedgerEntry>, ToolError>> {
         self.0.newest(most)
     }
+}
+
+/// Not before the first call: a server has to be there at once, and has nothing to lose until then.
+fn heed_signals_from_now_on() {
+    static LISTENING: Once = Once::new();
+    LISTENING.call_once(heed_signals);
 }
 
 /// Without a thread for it, a signal ends the process as it always does.

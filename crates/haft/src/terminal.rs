@@ -2,6 +2,7 @@
 //! terminal itself; foreign text is made safe wherever a person's terminal would obey it. What to say is decided
 //! elsewhere.
 
+mod hidden;
 mod keys;
 mod screen;
 mod tty;
@@ -12,7 +13,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-pub(crate) use self::{keys::Key, screen::Screen, tty::Tty};
+pub(crate) use self::{hidden::hidden_line, keys::Key, screen::Screen, tty::Tty};
 use crate::{environment::Colours, safe_text::shown};
 
 /// How a piece of text stands out.

@@ -46,10 +46,7 @@ fn add(gate: &Inner, flight: &mut Flight, accesses: Vec<Access>) -> Result<(), T
         if !reaches_out && gate.paths.is_confined() {
             check_inside(gate, &access, &resolved)?;
         }
-        if !known.has(&flight.accesses, &resolved) {
-            known.note(&resolved);
-            flight.accesses.push(resolved);
-        }
+        push_new(&mut flight.accesses, &mut known, resolved);
     }
     flight.judged = judged_of(gate, &flight.accesses);
     Ok(())
@@ -81,25 +78,29 @@ fn judged_of(gate: &Inner, accesses: &[Access]) -> Vec<Access> {
     let mut judged = Vec::with_capacity(accesses.len());
     let mut known = Known::for_so_many(accesses.len());
     for access in accesses {
-        let parts = match access {
-            Access::Run(text) => reader(text),
-            other => vec![other.clone()],
+        let Access::Run(text) = access else {
+            push_new(&mut judged, &mut known, access.clone());
+            continue;
         };
-        for part in parts {
+        for part in reader(text) {
             // Without the network nobody is reached, and whoever may use it is asked about that as a whole.
             let part = match part {
-                Access::Fetch(_) if !has_network && matches!(access, Access::Run(_)) => continue,
+                Access::Fetch(_) if !has_network => continue,
                 Access::Read(path) => Access::Read(gate.paths.resolve(&path)),
                 Access::Write(path) => Access::Write(gate.paths.resolve(&path)),
                 other => other,
             };
-            if !known.has(&judged, &part) {
-                known.note(&part);
-                judged.push(part);
-            }
+            push_new(&mut judged, &mut known, part);
         }
     }
     judged
+}
+
+fn push_new(list: &mut Vec<Access>, known: &mut Known, access: Access) {
+    if !known.has(list, &access) {
+        known.note(&access);
+        list.push(access);
+    }
 }
 
 fn resolved(gate: &Inner, access: &Access, keeps_links: bool, seen: &mut Vec<SeenFile>) -> Access {

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Gate, Inner};
+use super::{Answers, Gate, Inner};
 use crate::{
     ApprovalHandler, Approvals, Events, Ledger, LexicalPaths, MemoryApprovals, MemoryLedger,
     MemoryOutputs, MemoryRules, Outputs, Policy, Redactor, Registry, ResolvePath, SavedRules,
@@ -73,6 +73,7 @@ pub struct GateBuilder {
     reader: Option<ReadsCommands>,
     starts_in_place: bool,
     points_at_repeats: bool,
+    answers: Option<Arc<dyn Answers>>,
 }
 
 impl GateBuilder {
@@ -96,6 +97,7 @@ impl GateBuilder {
             reader: None,
             starts_in_place: false,
             points_at_repeats: false,
+            answers: None,
         }
     }
 
@@ -178,6 +180,13 @@ impl GateBuilder {
         self
     }
 
+    /// Who answers every call in place of its tool: nothing is judged, asked, run or recorded then.
+    #[must_use]
+    pub fn answered_by(mut self, answers: Arc<dyn Answers>) -> Self {
+        self.answers = Some(answers);
+        self
+    }
+
     /// Where calls are recorded.
     #[must_use]
     pub fn ledger(mut self, ledger: Arc<dyn Ledger>) -> Self {
@@ -246,6 +255,7 @@ impl GateBuilder {
             reader: self.reader,
             starts_in_place: self.starts_in_place,
             repeats: self.points_at_repeats.then(Default::default),
+            answers: self.answers,
         }))
     }
 }

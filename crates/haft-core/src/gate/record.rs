@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     Flight, Inner,
-    redact::{clean_access, clean_decision},
+    redact::{clean_access, clean_decision, clean_verdict},
 };
 use crate::{
     Effect, LedgerEntry, Outcome,
@@ -18,6 +18,7 @@ pub(super) async fn record(gate: &Inner, mut flight: Flight, outcome: &mut Outco
     let redactor = &gate.redactor;
     let mut input = std::mem::take(&mut flight.input);
     redactor.value(&mut input);
+    let result = gate.ledger.keeps_results().then(|| whole(outcome));
     let entry = LedgerEntry {
         call_id: flight.info.call_id.to_string(),
         session: flight.info.session.clone(),
@@ -29,13 +30,18 @@ pub(super) async fn record(gate: &Inner, mut flight: Flight, outcome: &mut Outco
         repairs: outcome.repairs.clone(),
         accesses: flight.judged.iter().map(|access| clean_access(redactor, access)).collect(),
         decision: flight.decision.map(|decision| clean_decision(redactor, decision)),
-        verdict: flight.verdict,
+        verdict: flight.verdict.map(|verdict| clean_verdict(redactor, verdict)),
         error: outcome.error.as_ref().map(|error| error.kind),
         output_sha256: hex(&Sha256::digest(outcome.content.as_bytes())),
+        result_sha256: result.as_ref().map(|result| hex(&Sha256::digest(result))),
         began_ms: flight.began_ms,
         ms: outcome.ms,
     };
-    if let Err(error) = gate.ledger.record(entry).await {
+    let recorded = match result {
+        Some(result) => gate.ledger.record_with(entry, result),
+        None => gate.ledger.record(entry),
+    };
+    if let Err(error) = recorded.await {
         let note = Value::String(format!("this call is not in the ledger: {error}"));
         outcome.metadata.insert("not_recorded".to_owned(), note);
     }
@@ -46,6 +52,14 @@ pub(super) async fn record(gate: &Inner, mut flight: Flight, outcome: &mut Outco
             what: Happening::Finished(Arc::new(outcome.clone())),
         });
     }
+}
+
+/// The outcome as it is kept: without its time.
+fn whole(outcome: &mut Outcome) -> Vec<u8> {
+    let ms = std::mem::take(&mut outcome.ms);
+    let text = serde_json::to_vec(outcome).expect("its maps have texts for keys");
+    outcome.ms = ms;
+    text
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,10 +1,15 @@
 //! Stage 8: what must never be shown is taken out of everything that leaves. Before the cut: what is kept of a long text
 //! must not hold it either, and a cut through a secret would hide it from here.
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
 use super::{Inner, LONG_TEXT};
-use crate::{Access, Decision, Outcome, Redactor, access::ReadCommand, lengthy, policy::Reason};
+use crate::{
+    Access, Decision, Outcome, Redactor, Verdict, access::ReadCommand, lengthy, policy::Reason,
+};
 
 pub(super) async fn redact(gate: &Inner, outcome: &mut Outcome) {
     let redactor = &gate.redactor;
@@ -50,8 +55,27 @@ pub(super) fn clean_access(redactor: &Redactor, access: &Access) -> Access {
             widths: Vec::new(),
         })),
         Access::Fetch(target) => Access::Fetch(redactor.text(target).into_owned()),
-        other => other.clone(),
+        Access::Secret { name, command } => {
+            Access::Secret { name: name.clone(), command: redactor.text(command).into_owned() }
+        }
+        Access::Read(path) => Access::Read(clean_path(redactor, path)),
+        Access::Write(path) => Access::Write(clean_path(redactor, path)),
+        Access::Any(_) => access.clone(),
     }
+}
+
+fn clean_path(redactor: &Redactor, path: &Path) -> PathBuf {
+    match path.to_str().map(|text| redactor.text(text)) {
+        Some(Cow::Owned(cleaned)) => cleaned.into(),
+        _ => path.to_owned(),
+    }
+}
+
+/// Somebody's word for the record: what goes along may quote the call.
+pub(super) fn clean_verdict(redactor: &Redactor, mut verdict: Verdict) -> Verdict {
+    let rules = verdict.remember.iter_mut().flat_map(|remember| &mut remember.rules);
+    rules.chain(&mut verdict.note).for_each(|text| clean(redactor, text));
+    verdict
 }
 
 /// A decision for the record: its words quote the access.

@@ -5,7 +5,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Action, Layer, LayerKind, Policy, Rule, Source, pattern, rule::VERBS};
+use super::{
+    Action, Layer, LayerKind, Policy, Rule, Source, pattern,
+    rule::{VERBS, secret_parts},
+};
 use crate::{
     Power, SavedRule, ToolSpec,
     nearest::{did_you_mean, nearest},
@@ -199,6 +202,10 @@ fn width(rule: &Rule, is_wide: &dyn Fn(&str) -> bool) -> Option<(&'static str, &
             "it reaches every file of the machine that is not secret",
             "name folders, as in `write(src/**)`",
         )),
+        "secret" if secret_parts(argument).1.is_none() => Some((
+            "whatever command is run with it may send it anywhere",
+            "name the command, as in `secret(GH_TOKEN: gh pr list)`",
+        )),
         "web_fetch" if is_all => {
             Some(("every host may be talked to", "name hosts, as in `web_fetch(docs.rs)`"))
         }
@@ -258,7 +265,7 @@ fn may_speak_for(rule: &Rule, tool: &ToolSpec) -> bool {
         // What a command line names is judged as files and addresses, too.
         "read" => needs(Power::ReadFiles) || needs(Power::Shell),
         "write" => needs(Power::WriteFiles) || needs(Power::Shell),
-        "bash" => needs(Power::Shell),
+        "bash" | "secret" => needs(Power::Shell),
         "web_fetch" => needs(Power::Net) || needs(Power::Shell),
         _ => false,
     };

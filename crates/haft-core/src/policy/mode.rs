@@ -56,6 +56,10 @@ impl Mode {
         sandbox: &SandboxCheck,
         by: By,
     ) -> Action {
+        // Who is given a secret may send it anywhere, so that no mode says yes to it; a rule that names it does.
+        if matches!(access, Access::Secret { .. }) {
+            return Action::Ask;
+        }
         // The others say the same with and without one, so that it need not be tried.
         let reach = reach_of(access, by, || self == Self::Contained && sandbox.works());
         // What cannot be brought back is never the mode's to wave through, however near it is.
@@ -132,7 +136,7 @@ fn reach_of(access: &Access, by: By, sandbox_works: impl Fn() -> bool) -> Reach 
             Reach::Change
         }
         Access::Read(_) | Access::Write(_) | Access::Fetch(_) => Reach::Beyond,
-        Access::Run(_) | Access::Command(_) => Reach::Beyond,
+        Access::Run(_) | Access::Command(_) | Access::Secret { .. } => Reach::Beyond,
         // What the commands may do is judged by them, and what they name by its path.
         Access::Any(Power::WriteFiles) if by == By::Command => Reach::Look,
         Access::Any(power) => match power {
@@ -181,6 +185,17 @@ mod tests {
         let untried = SandboxCheck::new(|| panic!("tried"));
         assert_eq!(Mode::Safe.verdict(&run, Effect::Execute, &untried, By::Tool), Action::Ask);
         assert_eq!(Mode::All.verdict(&run, Effect::Execute, &untried, By::Tool), Action::Allow);
+    }
+
+    #[test]
+    fn every_mode_asks_before_a_secret_is_given_to_a_command() {
+        let secret = Access::Secret { name: "KEY".to_owned(), command: "ls".to_owned() };
+        let works = SandboxCheck::new(|| true);
+        for mode in Mode::ALL {
+            for by in [By::Tool, By::Command] {
+                assert_eq!(mode.verdict(&secret, Effect::Execute, &works, by), Action::Ask);
+            }
+        }
     }
 
     #[test]

@@ -529,3 +529,47 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_secret_for_a_command_is_asked_for_unless_a_rule_names_it() {
+    let secret = Access::Secret { name: "KEY".to_owned(), command: "gh pr list".to_owned() };
+    let call = [Access::Run("gh pr list".into()), secret];
+    let decided = |rules: &[(Action, &str)], mode: Mode| {
+        let mut layer = layer(LayerKind::User, rules);
+        layer.mode = Some(mode);
+        ask("bash", &call, &Policy::new([layer]))
+    };
+    for mode in Mode::ALL {
+        for rules in [&[][..], &[(Allow, "bash")], &[(Allow, "bash(*)"), (Allow, "*")]] {
+            assert_eq!(decided(rules, *mode).action, Ask, "{mode} {rules:?}");
+        }
+        let named = [(Allow, "bash(gh *)"), (Allow, "secret(KEY: gh *)")];
+        assert_eq!(decided(&named, *mode).action, Allow, "{mode}");
+        let other = [(Allow, "bash"), (Allow, "secret(OTHER)")];
+        assert_eq!(decided(&other, *mode).action, Ask, "{mode}");
+        let denied = [(Allow, "secret(KEY)"), (Deny, "secret(*)")];
+        assert_eq!(decided(&denied, *mode).action, Deny, "{mode}");
+    }
+    let change = decided(&[], Mode::All).change;
+    assert_eq!(change, "add `allow = [\"secret(KEY: gh pr list)\"]` to user.toml");
+}
+
+#[test]
+fn what_is_remembered_of_a_yes_to_a_secret_names_both() {
+    let secret = Access::Secret { name: "KEY".to_owned(), command: "gh pr list".to_owned() };
+    let mut layer = layer(LayerKind::User, &[(Allow, "bash(gh *)")]);
+    layer.mode = Some(Mode::All);
+    let policy = Policy::new([layer]);
+    let accesses = [Access::Run("gh pr list".into()), secret];
+    let question = Question {
+        tool: "bash",
+        effect: Effect::Execute,
+        accesses: &accesses,
+        agents: &[],
+        profile: None,
+        saved: &[],
+    };
+    assert_eq!(policy.offers(&question), [["secret(KEY: gh pr list)"]]);
+    let saved = [rule(Allow, "secret(KEY: gh pr list)", "saved", 1)];
+    assert_eq!(policy.decide(&Question { saved: &saved, ..question }).action, Allow);
+}

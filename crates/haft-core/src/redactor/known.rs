@@ -16,6 +16,8 @@ pub(super) struct Known {
 
 struct KnownSearch {
     automaton: AhoCorasick,
+    /// What is searched to be replaced.
+    forms: Vec<String>,
     /// By pattern: what replaces it. `None` for a marker, which is searched to be left alone, since
     /// a value such as "password" may be part of one.
     markers: Vec<Option<String>>,
@@ -28,6 +30,27 @@ impl Known {
 
     pub(super) fn len(&self) -> usize {
         self.secrets.len()
+    }
+
+    /// The same, and these besides.
+    pub(super) fn with(&self, more: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self::new(self.secrets.iter().cloned().chain(more).collect())
+    }
+
+    /// How many bytes at the end of a text may be the beginning of a secret that goes on in the next piece of it.
+    pub(super) fn unfinished(&self, text: &str) -> usize {
+        if self.secrets.is_empty() {
+            return 0;
+        }
+        let search = self.search.get_or_init(|| self.build());
+        // What is whole is replaced as it stands, also where it could begin another one.
+        let whole = search.automaton.find_iter(text).last().map_or(0, |found| found.end());
+        let longest = search.automaton.max_pattern_len().saturating_sub(1).min(text.len() - whole);
+        let is_begun = |held: &usize| {
+            let tail = text.get(text.len() - held..).unwrap_or_default();
+            !tail.is_empty() && search.forms.iter().any(|form| form.starts_with(tail))
+        };
+        (1..=longest).rev().find(is_begun).unwrap_or_default()
     }
 
     pub(super) fn replace<'a>(&self, text: &'a str) -> Cow<'a, str> {
@@ -61,6 +84,7 @@ impl Known {
             markers.extend(std::iter::repeat_n(Some(self.marker(idx)), forms.len()));
             patterns.extend(forms);
         }
+        let forms = patterns.clone();
         let mut protected: Vec<String> = markers.iter().flatten().cloned().collect();
         protected.extend(kinds().map(marker));
         protected.retain(|marker| patterns.iter().any(|form| marker.contains(form)));
@@ -70,7 +94,7 @@ impl Known {
             .match_kind(MatchKind::LeftmostLongest)
             .build(patterns)
             .expect("secrets stay far below the automaton's limit of two billion states");
-        KnownSearch { automaton, markers }
+        KnownSearch { automaton, forms, markers }
     }
 
     /// Names a secret by its number if its name would give one away.
@@ -87,21 +111,61 @@ impl Known {
 }
 
 /// A value as it may stand in a text.
-pub(super) fn forms(value: &str) -> [String; 6] {
+pub(super) fn forms(value: &str) -> Vec<String> {
     let quoted = Value::from(value).to_string();
     let escaped = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let padded = base64(value.as_bytes());
-    [
+    let mut forms = vec![
         value.to_owned(),
         escaped.unwrap_or(value).to_owned(),
         padded.trim_end_matches('=').to_owned(),
         padded,
         percent_encoded(value, b"0123456789ABCDEF"),
         percent_encoded(value, b"0123456789abcdef"),
-    ]
+    ];
+    forms.extend(further_forms(value));
+    let mut known = std::collections::HashSet::new();
+    forms.retain(|form| known.insert(form.clone()));
+    forms
 }
 
-fn base64(bytes: &[u8]) -> String {
+/// As programs write it: for addresses, in lines, in hexadecimal digits, and behind a name as in `Basic` authorization, where
+/// only the letters that come of the value alone can be known.
+fn further_forms(value: &str) -> Vec<String> {
+    let padded = base64(value.as_bytes());
+    let mut forms = vec![hex(value, b"0123456789abcdef"), hex(value, b"0123456789ABCDEF")];
+    for skipped in [1, 2] {
+        let inner = value.as_bytes().get(skipped..).unwrap_or_default();
+        let inner = inner.get(..inner.len() / 3 * 3).unwrap_or_default();
+        let inner = base64(inner);
+        if inner.len() >= LEAST_INNER {
+            forms.push(inner);
+        }
+    }
+    if padded.len() > BASE64_LINE {
+        let lines = padded.as_bytes().chunks(BASE64_LINE).map(String::from_utf8_lossy);
+        forms.push(lines.collect::<Vec<_>>().join("\n"));
+    }
+    let for_addresses: Vec<String> = forms
+        .iter()
+        .chain([&padded])
+        .map(|form| form.replace('+', "-").replace('/', "_"))
+        .collect();
+    forms.extend(for_addresses.iter().map(|form| form.trim_end_matches('=').to_owned()));
+    forms
+}
+
+/// Fewer letters come about by chance.
+const LEAST_INNER: usize = 12;
+/// What `base64` writes in a line.
+const BASE64_LINE: usize = 76;
+
+fn hex(value: &str, digits: &[u8; 16]) -> String {
+    let digit = |nibble: u8| char::from(digits[usize::from(nibble)]);
+    value.bytes().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+pub(super) fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut encoded = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {

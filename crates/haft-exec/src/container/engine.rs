@@ -65,6 +65,19 @@ const OF_ENGINES: &[&str] = &[
     "XDG_DATA_HOME",
     "DBUS_SESSION_BUS_ADDRESS",
 ];
+/// A variable that the engine hands on by its name it reads itself, too.
+pub(super) fn check_not_its_own(variable: &str) -> Result<(), ToolError> {
+    let is_own = OF_ENGINES.contains(&variable)
+        || ["DOCKER_", "PODMAN_", "CONTAINER", "REGISTRY_", "XDG_", "_CONTAINERS"]
+            .iter()
+            .any(|beginning| variable.starts_with(beginning));
+    if !is_own {
+        return Ok(());
+    }
+    let message = format!("the variable `{variable}` means something to what runs containers");
+    Err(ToolError::denied(message).hint("give the secret to the command under another name"))
+}
+
 /// Of our variables those that the engine gets. None of them reaches a container.
 pub(super) fn variables(ours: &Variables) -> Variables {
     let is_for_engines = |name: &OsStr| OF_ENGINES.iter().any(|known| name == *known);

@@ -82,6 +82,7 @@ fn hold(fence: &Container, settings: &ContainerSettings, folder: &Path) -> Resul
         program: Program::Shell(SCRIPT.to_owned()),
         directory: PathBuf::from("."),
         environment: Vec::new(),
+        secrets: Vec::new(),
         confinement: Confinement { network: false, writes: true },
         input: Stdin::Closed,
         streams: Streams::Joined,
@@ -114,7 +115,14 @@ impl Ground {
         let workspace = Workspace::open(&self.0).map_err(not_tried)?;
         let (directory, path) = workspace.directory(Path::new("."))?;
         let workspace = Arc::new(workspace);
-        Ok(Site { workspace, directory, path, environment: Vec::new(), closed: Arc::default() })
+        Ok(Site {
+            workspace,
+            directory,
+            path,
+            environment: Vec::new(),
+            closed: Arc::default(),
+            private: Arc::default(),
+        })
     }
 }
 

@@ -146,7 +146,14 @@ fn site(folder: &Path, mark: &str) -> Site {
     let workspace = Arc::new(Workspace::open(folder).expect("a directory"));
     let (directory, path) = workspace.directory(Path::new(".")).expect("there");
     let environment = vec![(MARK.into(), mark.into())];
-    Site { workspace, directory, path, environment, closed: Arc::default() }
+    Site {
+        workspace,
+        directory,
+        path,
+        environment,
+        closed: Arc::default(),
+        private: Arc::default(),
+    }
 }
 
 fn launch(text: &str) -> Launch {
@@ -155,6 +162,7 @@ fn launch(text: &str) -> Launch {
         program: Program::Shell(text.to_owned()),
         directory: PathBuf::from("."),
         environment: Vec::new(),
+        secrets: Vec::new(),
         confinement: Confinement { network: false, writes: true },
         input: Stdin::Closed,
         streams: Streams::Joined,

@@ -16,9 +16,10 @@ use super::{
     cache::{Key, Page},
     exchange::Answer,
     fault, robots,
-    secrets::{Place, Secrets, Used},
+    secrets::{Place, Used},
     target,
 };
+use crate::secrets::Secrets;
 
 const MOST_REDIRECTS: usize = 10;
 const MOST_HEADERS: usize = 64;
@@ -118,9 +119,12 @@ impl Network {
             body_has_secrets: false,
             used: Used::default(),
         };
-        let secrets = (request.purpose == Purpose::Exchange).then_some(Secrets {
+        let is_exchange = request.purpose == Purpose::Exchange;
+        let variables = if is_exchange { (self.settings.variables)() } else { Vec::new() };
+        let secrets = is_exchange.then_some(Secrets {
             credentials: &self.settings.credentials,
-            variables: self.settings.variables,
+            variables: &variables,
+            vault: self.settings.vault.as_deref(),
         });
         leg.set_headers(&request.headers, secrets.as_ref())?;
         if let Some(secrets) = secrets {

@@ -3,33 +3,9 @@
 
 use std::borrow::Cow;
 
-use haft_core::{ErrorKind, Redactor, ToolError, network::Fault};
+use haft_core::{Redactor, SECRET_SIGN, ToolError, is_in_secret_name, network::Fault};
 
-use crate::Variables;
-
-/// What a reference begins with.
-const SIGN: &str = "secret:";
-/// The variables that hold secrets begin with this.
-const VARIABLE: &str = "HAFT_SECRET_";
-/// A shorter one could not be told from ordinary text, and so not be kept out of it.
-const SHORTEST: usize = 6;
-
-/// A secret that a person has named, and where it may be sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Credential {
-    /// As requests name it.
-    pub name: String,
-    /// The variable of the environment that holds it.
-    pub variable: String,
-    /// The hosts it may be sent to, `*.example.org` for all below one; none means every host.
-    pub hosts: Vec<String>,
-}
-
-/// Where secrets come from.
-pub(super) struct Secrets<'a> {
-    pub(super) credentials: &'a [Credential],
-    pub(super) variables: fn() -> Variables,
-}
+use crate::secrets::{Recipient, Secrets};
 
 /// How a value has to be written where it stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,63 +33,24 @@ impl Secrets<'_> {
     ) -> Result<String, ToolError> {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
-        while let Some((before, after)) = rest.split_once(SIGN) {
+        while let Some((before, after)) = rest.split_once(SECRET_SIGN) {
             filled.push_str(before);
-            let name: String = after.chars().take_while(|c| is_name(*c)).collect();
-            let is_reference = !name.is_empty() && !before.ends_with(is_name);
+            let name: String = after.chars().take_while(|c| is_in_secret_name(*c)).collect();
+            let is_reference = !name.is_empty() && !before.ends_with(is_in_secret_name);
             if is_reference {
-                let value = self.value(&name, host)?;
+                let value = self
+                    .value(&name, Recipient::Host(host))
+                    .map_err(|error| error.caused_by(Fault::Secret))?;
                 filled.push_str(&written(&value, place));
                 used.add(name.clone(), value);
                 rest = after.get(name.len()..).unwrap_or_default();
             } else {
-                filled.push_str(SIGN);
+                filled.push_str(SECRET_SIGN);
                 rest = after;
             }
         }
         filled.push_str(rest);
         Ok(filled)
-    }
-
-    fn value(&self, name: &str, host: &str) -> Result<String, ToolError> {
-        let known = self.credentials.iter().find(|credential| credential.name == name);
-        let variable =
-            known.map_or_else(|| format!("{VARIABLE}{name}"), |known| known.variable.clone());
-        if let Some(known) = known.filter(|known| !known.is_for(host)) {
-            let hosts = known.hosts.join(", ");
-            let message = format!("the secret `{name}` is not for {host}, only for {hosts}");
-            return Err(Fault::Secret.error(ErrorKind::Denied, message).hint(format!(
-                "ask one of those hosts, or have `hosts` under [credentials.{name}] changed"
-            )));
-        }
-        let value = (self.variables)().into_iter().find(|(known, _)| *known == *variable);
-        let value = value.and_then(|(_, value)| value.into_string().ok());
-        let value = value.map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
-        let value = value.ok_or_else(|| {
-            let message = format!("there is no secret `{name}`");
-            Fault::Secret.error(ErrorKind::NotFound, message).hint(format!(
-                "have the variable {variable} set where haft runs, or name another one under [credentials.{name}]"
-            ))
-        })?;
-        if value.chars().count() < SHORTEST || value.contains(char::is_control) {
-            let message = format!(
-                "the secret `{name}` is shorter than {SHORTEST} characters or has a line break in it"
-            );
-            return Err(Fault::Secret.error(ErrorKind::Unavailable, message).hint(format!(
-                "put the right value into {variable}; this one could not be kept out of what is shown"
-            )));
-        }
-        Ok(value)
-    }
-}
-
-impl Credential {
-    fn is_for(&self, host: &str) -> bool {
-        let fits = |pattern: &String| match pattern.strip_prefix("*.") {
-            Some(parent) => host.strip_suffix(parent).is_some_and(|rest| rest.ends_with('.')),
-            None => pattern == host,
-        };
-        self.hosts.is_empty() || self.hosts.iter().any(fits)
     }
 }
 
@@ -171,10 +108,6 @@ fn replaced(bytes: &[u8], what: &[u8], by: &[u8]) -> Vec<u8> {
     out
 }
 
-fn is_name(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '_'
-}
-
 fn written(value: &str, place: Place) -> Cow<'_, str> {
     match place {
         Place::Plain => Cow::Borrowed(value),
@@ -188,7 +121,10 @@ fn written(value: &str, place: Place) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
+    use haft_core::ErrorKind;
+
     use super::*;
+    use crate::{Credential, Variables};
 
     fn variables() -> Variables {
         let pairs =
@@ -199,7 +135,7 @@ mod tests {
     fn fill(text: &str, place: Place, host: &str) -> Result<(String, Used), ToolError> {
         let hosts = vec!["api.example.org".to_owned(), "*.own.example".to_owned()];
         let credentials = [Credential { name: "B".to_owned(), variable: "OWN".to_owned(), hosts }];
-        let secrets = Secrets { credentials: &credentials, variables };
+        let secrets = Secrets { credentials: &credentials, variables: &variables(), vault: None };
         let mut used = Used::default();
         Ok((secrets.fill(text, place, host, &mut used)?, used))
     }

@@ -107,6 +107,18 @@ pub(crate) fn is_handed_on(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| HANDED_ON.contains(&name) || name.starts_with("LC_"))
 }
 
+/// What every program has here says where it is and whose it is, and fences are built by it: none of that is a secret.
+pub(crate) fn check_secret(name: &str) -> Result<(), ToolError> {
+    let is_ours = is_handed_on(OsStr::new(name))
+        || QUIET.iter().any(|(known, _)| *known == name)
+        || ["PWD", MARK].contains(&name);
+    if !is_ours {
+        return Ok(());
+    }
+    Err(ToolError::denied(format!("the variable `{name}` means something else to every program"))
+        .hint("give the secret to the command under another name"))
+}
+
 fn put(all: &mut Vec<(OsString, OsString)>, name: &str, value: &str) {
     all.retain(|(known, _)| known != name);
     all.push((name.into(), value.into()));
@@ -168,6 +180,14 @@ mod tests {
         }
         let names: std::collections::HashSet<_> = all.iter().map(|(name, _)| name).collect();
         assert_eq!(names.len(), all.len(), "none twice");
+    }
+
+    #[test]
+    fn what_every_program_has_is_no_place_for_a_secret() {
+        for name in ["HOME", "PATH", "TMPDIR", "LC_ALL", "PWD", "TERM", MARK] {
+            assert_eq!(check_secret(name).expect_err(name).kind(), ErrorKind::Denied, "{name}");
+        }
+        check_secret("GH_TOKEN").expect("its place");
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub(crate) struct Site {
     pub(crate) environment: Vec<(OsString, OsString)>,
     /// What of the workspace it must not see.
     pub(crate) closed: Arc<Vec<Closed>>,
+    /// Folders of haft itself, which no program sees.
+    pub(crate) private: Arc<Vec<PathBuf>>,
 }
 
 impl Site {

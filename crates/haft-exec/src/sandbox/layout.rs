@@ -108,6 +108,13 @@ impl Layout {
             .any(|part| matches!(part, Part::Shown { path: shown, .. } if path.starts_with(shown)))
     }
 
+    /// Whether it is in a directory that is covered: then it is not there any more, to be covered itself.
+    fn hides(&self, path: &Path) -> bool {
+        self.parts.iter().any(
+            |part| matches!(part, Part::Hidden { path: hidden, .. } if path.starts_with(hidden)),
+        )
+    }
+
     fn hide_secrets(&mut self, secrets: &[Secret]) {
         for Secret { named, real, is_directory } in secrets {
             // A person who works in such a place has given it.
@@ -123,7 +130,7 @@ impl Layout {
         for Closed { path, is_directory } in closed {
             // Nothing can be laid over a link; what it leads to is shown, hidden or not there by itself.
             let is_there = fs::symlink_metadata(path).is_ok_and(|found| !found.is_symlink());
-            if is_there {
+            if is_there && !self.hides(path) {
                 self.parts.push(Part::Hidden { path: path.clone(), is_directory: *is_directory });
             }
         }

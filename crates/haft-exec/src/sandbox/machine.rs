@@ -139,15 +139,15 @@ pub(crate) struct Secret {
     pub(crate) is_directory: bool,
 }
 
-/// What a look depends on: the path of programs, and the home.
-type Question = (Option<OsString>, Option<OsString>);
+/// What a look depends on: the path of programs, the home, and the folders of haft.
+type Question = (Option<OsString>, Option<OsString>, Arc<Vec<PathBuf>>);
 
 impl Machine {
     /// As a program with this environment would see it.
     pub(crate) fn seen_by(site: &Site) -> Arc<Self> {
         static LAST: Mutex<Option<(Question, Instant, Arc<Machine>)>> = Mutex::new(None);
         let owned = |name| variable(site, name).map(OsStr::to_owned);
-        let question = (owned("PATH"), owned("HOME"));
+        let question = (owned("PATH"), owned("HOME"), site.private.clone());
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
             Some((asked, at, machine)) if *asked == question && at.elapsed() < FRESH => {
@@ -161,7 +161,7 @@ impl Machine {
         }
     }
 
-    fn look((path, home): &Question) -> Self {
+    fn look((path, home, private): &Question) -> Self {
         let home = home.as_deref().and_then(home_at);
         let mut machine = Self { system: system(), home, secrets: Vec::new() };
         let folders = path.as_deref().map(std::env::split_paths).into_iter().flatten();
@@ -172,7 +172,8 @@ impl Machine {
         let of_system = SYSTEM_SECRETS.iter().map(PathBuf::from).filter_map(Secret::at);
         // What we may not read ourselves no program of ours can; what is in our own home we could open to us.
         let of_system = of_system.filter(|secret| access(&secret.real, READ_OK).is_ok());
-        machine.secrets = of_system.chain(of_home).collect();
+        let of_haft = private.iter().cloned().filter_map(Secret::at);
+        machine.secrets = of_system.chain(of_home).chain(of_haft).collect();
         machine
     }
 

@@ -261,7 +261,14 @@ impl Ground {
         ];
         let environment = environment.map(|(name, value)| (name.into(), value.into())).into();
         let workspace = Arc::new(Workspace::open(&path)?);
-        Ok(Site { workspace, directory, path, environment, closed: Arc::default() })
+        Ok(Site {
+            workspace,
+            directory,
+            path,
+            environment,
+            closed: Arc::default(),
+            private: Arc::default(),
+        })
     }
 
     fn hold(
@@ -329,6 +336,7 @@ fn launch(script: &str, writes: bool) -> Launch {
         program: Program::Shell(script.to_owned()),
         directory: PathBuf::from("."),
         environment: Vec::new(),
+        secrets: Vec::new(),
         confinement: Confinement { network: false, writes },
         input: Stdin::Closed,
         streams: Streams::Joined,

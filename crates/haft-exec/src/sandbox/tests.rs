@@ -131,6 +131,7 @@ impl Field {
             path,
             environment,
             closed: Arc::default(),
+            private: Arc::default(),
         }
     }
 
@@ -161,6 +162,7 @@ fn launch(program: Program, confinement: Confinement) -> Launch {
         program,
         directory: ".".into(),
         environment: Vec::new(),
+        secrets: Vec::new(),
         confinement,
         input: Stdin::Closed,
         streams: Streams::Joined,

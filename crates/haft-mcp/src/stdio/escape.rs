@@ -2,7 +2,7 @@
 //! eight at a time.
 
 /// Puts a text in quotes.
-pub(super) fn put(line: &mut Vec<u8>, text: &str) {
+pub(crate) fn put(line: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     line.reserve(bytes.len() + bytes.len() / 8 + 16);
     line.push(b'"');

@@ -2,7 +2,7 @@
 //! is answered twice, and what was called off is not answered at all.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{
         Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -21,16 +21,27 @@ pub(super) struct Inflight {
     is_awaited: AtomicBool,
 }
 
+/// Why a call is not made.
+pub(super) enum NotEntered {
+    /// One of this id is being made.
+    SameId,
+    TooMany,
+}
+
 impl Inflight {
-    /// None when a call of this id is being made.
-    pub(super) fn enter(&self, id: &RequestId) -> Option<CancellationToken> {
+    /// Takes note of a call, unless so many others are being made.
+    pub(super) fn enter(
+        &self,
+        id: &RequestId,
+        most: usize,
+    ) -> Result<CancellationToken, NotEntered> {
         let mut calls = self.calls();
-        if calls.contains_key(id) {
-            return None;
+        let is_full = calls.len() >= most;
+        match calls.entry(id.clone()) {
+            Entry::Occupied(_) => Err(NotEntered::SameId),
+            Entry::Vacant(_) if is_full => Err(NotEntered::TooMany),
+            Entry::Vacant(free) => Ok(free.insert(CancellationToken::new()).clone()),
         }
-        let token = CancellationToken::new();
-        calls.insert(id.clone(), token.clone());
-        Some(token)
     }
 
     /// Whether the call is still to be answered; it is not any more after this.
@@ -50,10 +61,6 @@ impl Inflight {
 
     pub(super) fn call_off_all(&self) {
         self.calls().drain().for_each(|(_, call)| call.cancel());
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.calls().len()
     }
 
     /// Waits until nothing is being made, but not longer than this.

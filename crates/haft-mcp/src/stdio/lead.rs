@@ -1,5 +1,5 @@
 //! The thread that leads: it reads a message, makes the call if it is one, and writes the answer, without handing anything
-//! to anybody as long as nothing has to wait.
+//! to anybody as long as nothing has to wait. While many looks wait at the desk another thread follows it and does the same.
 
 use std::{
     borrow::Cow,
@@ -24,16 +24,17 @@ use rmcp::{
         CallToolRequestParams, CancelledNotificationParam, ClientJsonRpcMessage, ClientRequest,
         ErrorCode, GetExtensions, GetMeta, Request, RequestId, ServerResult,
     },
-    service::{Peer, RequestContext, Service},
+    service::{RequestContext, Service},
 };
 use serde::de::IgnoredAny;
 use tokio::{runtime::Handle, sync::Semaphore};
 
 use super::{
-    inflight::Inflight,
+    desk::{Desk, Help},
+    inflight::{Inflight, NotEntered},
     message::{self, Head, Kind},
     outbox::Outbox,
-    pipe::{LONGEST, Next, Pipe},
+    pipe::{LONGEST, Next},
     relay::Relay,
     watch::Watch,
 };
@@ -60,21 +61,45 @@ type Work = Pin<Box<dyn Future<Output = Vec<u8>> + Send>>;
 pub(super) struct Line {
     connection: Arc<Connection>,
     runtime: Handle,
-    pipe: Mutex<Pipe>,
+    desk: Desk,
     outbox: Arc<Outbox>,
-    /// Answers of the leader that wait for the end of a batch.
+    /// Answers that wait for the end of a batch, and who sends them.
     batch: Mutex<Vec<u8>>,
+    is_sending: AtomicBool,
+    is_sending_wanted: AtomicBool,
     relay: Relay,
     /// Whether the client has made a request yet: rmcp gives up on one that begins with anything else.
     has_asked: AtomicBool,
     inflight: Inflight,
     running: Arc<Semaphore>,
-    /// The call that the leader is with.
+    leader: Seat,
+    follower: Seat,
+    is_settled: OnceLock<()>,
+    over: (Mutex<bool>, std::sync::Condvar),
+}
+
+/// A place for a thread that makes calls.
+#[derive(Default)]
+struct Seat {
+    /// The call it is with.
     current: Mutex<Option<RequestId>>,
     watch: Arc<Watch>,
     is_watched: OnceLock<()>,
-    is_settled: OnceLock<()>,
-    over: (Mutex<bool>, std::sync::Condvar),
+}
+
+/// Which of the two.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Leader,
+    Follower,
+}
+
+/// A message as far as it has to be read to know who makes it.
+enum Message {
+    Call(RequestId, Box<ClientRequest>),
+    Refused(Option<RequestId>, ErrorData),
+    /// For rmcp, or nearly.
+    Other(Vec<u8>),
 }
 
 impl Line {
@@ -86,18 +111,19 @@ impl Line {
     ) -> Arc<Self> {
         let outbox = Outbox::new(output);
         Arc::new(Self {
-            pipe: Mutex::new(Pipe::new(input)),
+            desk: Desk::new(input),
             relay: Relay::start(connection.clone(), outbox.clone()),
             connection,
             runtime,
             outbox,
             batch: Mutex::default(),
+            is_sending: AtomicBool::new(false),
+            is_sending_wanted: AtomicBool::new(false),
             has_asked: AtomicBool::new(false),
             inflight: Inflight::default(),
             running: Arc::new(Semaphore::new(MOST_RUNNING as usize)),
-            current: Mutex::default(),
-            watch: Arc::default(),
-            is_watched: OnceLock::new(),
+            leader: Seat::default(),
+            follower: Seat::default(),
             is_settled: OnceLock::new(),
             over: Default::default(),
         })
@@ -106,7 +132,7 @@ impl Line {
     /// Leads until the client is gone.
     pub(super) fn serve(self: Arc<Self>) -> io::Result<()> {
         // Not on this thread: a tool that never lets go of it would keep the process when the conversation is over.
-        self.have_led(0)?;
+        self.have_made(Role::Leader, 0)?;
         let (over, ended) = &self.over;
         drop(ended.wait_while(locked(over), |over| !*over));
         self.wind_up();
@@ -115,34 +141,54 @@ impl Line {
 
     fn lead(self: &Arc<Self>, leader: u64) {
         let _inside = self.runtime.enter();
-        while self.watch.is_led_by(leader) {
-            let next = {
-                let mut pipe = locked(&self.pipe);
-                if !pipe.is_ready() || locked(&self.batch).len() > BATCH {
-                    self.flush();
-                }
-                pipe.next()
-            };
-            let line = match next {
-                Ok(Next::Line(line)) => line,
-                Ok(Next::TooLong) => {
-                    self.refuse(None, &ErrorData::invalid_request(too_long(), None));
-                    continue;
-                }
-                Ok(Next::End) | Err(_) => return self.end(),
-            };
+        while self.leader.watch.is_led_by(leader) {
+            self.flush_if_long();
+            let next = self.desk.lead(|| self.flush(), |next| self.received(next));
+            let Ok(Some((message, help))) = next else { return self.end() };
             if self.outbox.gone.is_cancelled() {
                 return self.end();
             }
-            self.watch.begin();
-            self.take(&line);
-            if !self.watch.end(leader) {
-                self.flush();
+            if help == Help::Wanted {
+                self.have_followed();
             }
+            self.take(Role::Leader, leader, message);
+        }
+    }
+
+    fn follow(self: &Arc<Self>, follower: u64) {
+        let _inside = self.runtime.enter();
+        while self.follower.watch.is_led_by(follower) {
+            self.flush_if_long();
+            let Some(message) = self.desk.follow(|| self.flush(), |line| self.look(line)) else {
+                return;
+            };
+            self.take(Role::Follower, follower, message);
+        }
+    }
+
+    /// One message, by the thread of this number in its seat.
+    fn take(self: &Arc<Self>, role: Role, number: u64, message: Message) {
+        let seat = self.seat(role);
+        seat.watch.begin();
+        match message {
+            Message::Call(id, request) => self.call(role, id, *request),
+            Message::Refused(id, error) => self.refuse(id.as_ref(), &error),
+            Message::Other(line) => self.pass_on(&line),
+        }
+        if !seat.watch.end(number) {
+            self.flush();
+        }
+    }
+
+    fn seat(&self, role: Role) -> &Seat {
+        match role {
+            Role::Leader => &self.leader,
+            Role::Follower => &self.follower,
         }
     }
 
     fn end(&self) {
+        self.desk.dismiss();
         let (over, ended) = &self.over;
         *locked(over) = true;
         ended.notify_all();
@@ -171,7 +217,28 @@ impl Line {
         }
     }
 
+    fn flush_if_long(&self) {
+        if locked(&self.batch).len() > BATCH {
+            self.flush();
+        }
+    }
+
+    /// Sends what has been answered. When another thread is at it, that one sends this too.
     fn flush(&self) {
+        self.is_sending_wanted.store(true, Ordering::SeqCst);
+        // Who leaves off looks again: a wish that came between its last look and its leaving found it still there.
+        while self.is_sending_wanted.load(Ordering::SeqCst) {
+            if self.is_sending.swap(true, Ordering::SeqCst) {
+                return;
+            }
+            while self.is_sending_wanted.swap(false, Ordering::SeqCst) {
+                self.send_batch();
+            }
+            self.is_sending.store(false, Ordering::SeqCst);
+        }
+    }
+
+    fn send_batch(&self) {
         let mut answers = std::mem::take(&mut *locked(&self.batch));
         self.outbox.send_here(&answers);
         if answers.capacity() <= 2 * BATCH {
@@ -184,33 +251,85 @@ impl Line {
         }
     }
 
-    fn reply(&self, answer: &[u8]) {
-        locked(&self.batch).extend_from_slice(answer);
+    fn reply(&self, answer: Vec<u8>) {
+        let mut batch = locked(&self.batch);
+        // A long one is not copied into room that would first have to be found for it.
+        if batch.is_empty() && answer.len() > batch.capacity() {
+            *batch = answer;
+        } else {
+            batch.extend_from_slice(&answer);
+        }
     }
 
     fn refuse(&self, id: Option<&RequestId>, error: &ErrorData) {
-        self.reply(&message::error(id, error));
+        self.reply(message::error(id, error));
     }
 
-    /// One message.
-    fn take(self: &Arc<Self>, line: &[u8]) {
+    /// What came for the leader, and whether it is a look. None at the end.
+    fn received(&self, next: Next) -> Option<(Message, bool)> {
+        let line = match next {
+            Next::Line(line) => line,
+            Next::TooLong => {
+                let error = ErrorData::invalid_request(too_long(), None);
+                return Some((Message::Refused(None, error), false));
+            }
+            Next::End => return None,
+        };
+        let message = self.read(&line).unwrap_or(Message::Other(line));
+        let is_look = self.is_look(&message);
+        Some((message, is_look))
+    }
+
+    /// The message if it is a look, which the follower may make.
+    fn look(&self, line: &[u8]) -> Option<Message> {
+        self.read(line).filter(|message| self.is_look(message))
+    }
+
+    fn is_look(&self, message: &Message) -> bool {
+        match message {
+            Message::Call(_, request) => match &**request {
+                ClientRequest::CallToolRequest(call) => {
+                    self.connection.only_looks(&call.params.name)
+                }
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// A call, or what is wrong with the line; none for everything else.
+    fn read(&self, line: &[u8]) -> Option<Message> {
         let head: Head<'_> = match serde_json::from_slice(line) {
             // serde would also take a list of as many parts for a message.
             Ok(head) if line.starts_with(b"{") => head,
-            Ok(_) => return self.refuse(None, &unreadable(line, "it is a list")),
-            Err(error) => return self.refuse(None, &unreadable(line, &error.to_string())),
+            Ok(_) => return Some(Message::Refused(None, unreadable(line, "it is a list"))),
+            Err(error) => {
+                return Some(Message::Refused(None, unreadable(line, &error.to_string())));
+            }
         };
+        let id = match head.kind() {
+            Ok(Kind::Request(id)) => id,
+            Ok(Kind::Notification | Kind::Answer) => return None,
+            Err(error) => return Some(Message::Refused(None, error)),
+        };
+        match head.method.as_deref() {
+            Some("tools/call") if self.relay.peer.get().is_some() => match call_of(&head) {
+                Ok(request) => Some(Message::Call(id, Box::new(request))),
+                Err(error) => Some(Message::Refused(Some(id), error)),
+            },
+            _ => None,
+        }
+    }
+
+    /// What is no call of a tool.
+    fn pass_on(self: &Arc<Self>, line: &[u8]) {
+        let Ok(head) = serde_json::from_slice::<Head<'_>>(line) else { return };
         let method = head.method.as_deref();
         match head.kind() {
-            Err(error) => self.refuse(None, &error),
             Ok(Kind::Request(id)) => match (method, self.relay.peer.get()) {
-                (Some("tools/call"), Some(peer)) => match call_of(&head) {
-                    Ok(request) => self.call(id, request, peer),
-                    Err(error) => self.refuse(Some(&id), &error),
-                },
-                (Some("tools/list"), Some(peer)) => match serde_json::from_slice(line) {
+                (Some("tools/list"), Some(_)) => match serde_json::from_slice(line) {
                     Ok(ClientJsonRpcMessage::Request(list)) => {
-                        self.call(id, list.request, peer);
+                        self.call(Role::Leader, id, list.request);
                         self.settle();
                     }
                     _ => self.relay(line, Some(&id)),
@@ -223,6 +342,7 @@ impl Line {
                 }
             }
             Ok(Kind::Notification | Kind::Answer) => self.relay(line, None),
+            Err(error) => self.refuse(None, &error),
         }
     }
 
@@ -244,19 +364,21 @@ impl Line {
         }
     }
 
-    fn call(self: &Arc<Self>, id: RequestId, mut request: ClientRequest, peer: &Peer<RoleServer>) {
-        let Some(token) = self.inflight.enter(&id) else {
-            let message = format!("the id {id} is that of a call which is still being made");
-            return self.refuse(None, &ErrorData::invalid_request(message, None));
+    fn call(self: &Arc<Self>, role: Role, id: RequestId, mut request: ClientRequest) {
+        let Some(peer) = self.relay.peer.get() else { return };
+        let token = match self.inflight.enter(&id, MOST_IN_FLIGHT) {
+            Ok(token) => token,
+            Err(NotEntered::SameId) => {
+                let message = format!("the id {id} is that of a call which is still being made");
+                return self.refuse(None, &ErrorData::invalid_request(message, None));
+            }
+            Err(NotEntered::TooMany) => return self.refuse(Some(&id), &busy()),
         };
-        if self.inflight.count() > MOST_IN_FLIGHT {
-            self.inflight.leave(&id);
-            return self.refuse(Some(&id), &busy());
-        }
         if matches!(request, ClientRequest::CallToolRequest(_)) {
-            self.keep_watch();
+            self.keep_watch(role);
         }
-        *locked(&self.current) = Some(id.clone());
+        let current = &self.seat(role).current;
+        *locked(current) = Some(id.clone());
         let mut context = RequestContext::new(id.clone(), peer.clone());
         context.ct = token;
         context.meta = std::mem::take(request.get_meta_mut());
@@ -265,8 +387,8 @@ impl Line {
         let own = id.clone();
         let work: Work = Box::pin(answer(connection, request, context));
         self.make(id, work);
-        // Another thread may lead by now, with a call of its own.
-        locked(&self.current).take_if(|current| *current == own);
+        // Another thread may sit here by now, with a call of its own.
+        locked(current).take_if(|current| *current == own);
     }
 
     /// As far as it goes without waiting; the rest on the runtime.
@@ -277,7 +399,7 @@ impl Line {
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(answer) => {
                 if self.inflight.leave(&id) {
-                    self.reply(&answer);
+                    self.reply(answer);
                 }
             }
             Poll::Pending => {
@@ -316,40 +438,56 @@ impl Line {
     }
 
     /// From the first call on somebody sees to it that none holds up the others.
-    fn keep_watch(self: &Arc<Self>) {
-        self.is_watched.get_or_init(|| {
+    fn keep_watch(self: &Arc<Self>, role: Role) {
+        let seat = self.seat(role);
+        seat.is_watched.get_or_init(|| {
             let line = Arc::downgrade(self);
-            // Without a thread for it, the one that leads goes on alone.
-            let _ = self.watch.start(move |leader| {
+            // Without a thread for it, the one that sits there goes on alone.
+            let _ = seat.watch.start(move |number| {
                 if let Some(line) = line.upgrade() {
-                    line.take_over(leader);
+                    line.take_over(role, number);
                 }
             });
         });
     }
 
-    fn take_over(self: &Arc<Self>, leader: u64) {
-        if let Some(stuck) = locked(&self.current).take() {
+    fn take_over(self: &Arc<Self>, role: Role, number: u64) {
+        if let Some(stuck) = locked(&self.seat(role).current).take() {
             let line = self.clone();
             self.runtime.spawn(async move {
                 tokio::time::sleep(DEFAULT_DEADLINE + GRACE).await;
                 line.answer_later(&stuck, message::answer(&stuck, Ok(left_behind())));
             });
         }
-        let _ = self.have_led(leader);
+        let _ = self.have_made(role, number);
     }
 
-    fn have_led(self: &Arc<Self>, leader: u64) -> io::Result<()> {
+    /// Another thread helps with looks, where the machine has a processor for it.
+    fn have_followed(self: &Arc<Self>) {
+        if thread::available_parallelism().is_ok_and(|count| count.get() > 1) {
+            let _ = self.have_made(Role::Follower, 0);
+        }
+    }
+
+    /// A thread for one of the seats.
+    fn have_made(self: &Arc<Self>, role: Role, number: u64) -> io::Result<()> {
         let line = self.clone();
-        let thread = thread::Builder::new().name("haft-mcp-lead".to_owned());
-        let lead = move || {
+        let name = match role {
+            Role::Leader => "haft-mcp-lead",
+            Role::Follower => "haft-mcp-follow",
+        };
+        let work = move || {
+            let made = catch_unwind(AssertUnwindSafe(|| match role {
+                Role::Leader => line.lead(number),
+                Role::Follower => line.follow(number),
+            }));
             // Nobody would hear the client any more, nor that it is gone.
-            if catch_unwind(AssertUnwindSafe(|| line.lead(leader))).is_err() {
+            if made.is_err() {
                 line.inflight.call_off_all();
                 line.end();
             }
         };
-        thread.spawn(lead).map(drop)
+        thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
     }
 }
 

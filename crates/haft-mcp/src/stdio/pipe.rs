@@ -47,6 +47,25 @@ impl Pipe {
         false
     }
 
+    /// The next message, if it is here already and short enough. It stays where it is.
+    pub(super) fn peek(&mut self) -> Option<&[u8]> {
+        if !self.is_ready() || self.is_skipping {
+            return None;
+        }
+        self.buffer.get(self.start..self.looked).map(<[u8]>::trim_ascii)
+    }
+
+    /// Passes over what was peeked at.
+    pub(super) fn skip(&mut self) {
+        self.start = (self.looked + 1).min(self.end);
+        self.looked = self.start;
+    }
+
+    /// How many bytes are here that nobody has taken.
+    pub(super) fn waiting(&self) -> usize {
+        self.end - self.start
+    }
+
     /// Waits for the next message that is not blank.
     pub(super) fn next(&mut self) -> io::Result<Next> {
         loop {

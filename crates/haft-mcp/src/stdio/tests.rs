@@ -4,6 +4,7 @@
 mod blocked;
 mod by_hand;
 mod sdk;
+mod together;
 
 use std::{fs::File, os::fd::AsFd, sync::mpsc, thread, time::Duration};
 

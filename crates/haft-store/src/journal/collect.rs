@@ -45,11 +45,27 @@ const FORGET: &str = "DELETE FROM changes WHERE at_ms < $1 \
 pub(super) async fn when_due(store: &Store, keep: Keep, now_ms: u64) -> Result<(), ToolError> {
     let rows = store.query(STATE, &[]).await?;
     let Some(row) = rows.first() else { return Ok(()) };
-    let (bytes, since) = (row.number(0)?, now_ms.saturating_sub(row.number(1)?));
-    if since > DAY_MS || (bytes > keep.bytes && since > PAUSE_MS) {
+    let state = State { bytes: row.number(0)?, looked_ms: row.number(1)? };
+    if state.is_due(keep, now_ms) {
         collect(store, keep, now_ms).await?;
     }
     Ok(())
+}
+
+/// What a journal says of itself.
+#[derive(Clone, Copy)]
+pub(super) struct State {
+    pub(super) bytes: u64,
+    pub(super) looked_ms: u64,
+}
+
+impl State {
+    /// Whether it is time to make room, or to see whether that is so.
+    pub(super) fn is_due(self, keep: Keep, now_ms: u64) -> bool {
+        // Either way: a clock that was set back must not put it off until it is there again.
+        let since = now_ms.abs_diff(self.looked_ms);
+        since > DAY_MS || (self.bytes > keep.bytes && since > PAUSE_MS)
+    }
 }
 
 /// Returns how many entries went.

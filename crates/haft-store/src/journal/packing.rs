@@ -1,122 +1,169 @@
-//! Contents, made smaller.
+//! Contents as they are kept: packed, or told by another one that is kept whole, and known again by their hash.
 
 use haft_core::{ContentHash, ToolError, files::LARGEST_WHOLE};
-use zstd::bulk::Compressor;
 
-const PLAIN: u64 = 0;
-const ZSTD: u64 = 1;
-/// The quickest of the usual ones: an edit waits for it, and higher ones save little on source code.
-const LEVEL: i32 = 1;
-/// What is shorter than this gains nothing.
-const SHORTEST: usize = 128;
+use super::{
+    bases::Base,
+    difference::{self, Difference},
+};
+use crate::packing::{self, Packed, Packer};
 
 /// A content as it is kept.
-pub(super) struct Packed {
+pub(super) struct Kept {
     pub(super) hash: ContentHash,
     pub(super) size: u64,
-    pub(super) packing: u64,
-    pub(super) content: Vec<u8>,
+    /// What it is told by, when it is not kept whole. That one is.
+    pub(super) base: Option<ContentHash>,
+    pub(super) packed: Packed,
 }
 
-/// Packs contents one after the other; making ready takes longer than packing a small one.
-pub(super) struct Packer(Option<Compressor<'static>>);
-
-impl Packer {
-    pub(super) fn new() -> Self {
-        Self(Compressor::new(LEVEL).ok())
-    }
-
-    pub(super) fn pack(&mut self, hash: ContentHash, content: &[u8]) -> Packed {
-        let size = content.len() as u64;
-        let packed = match &mut self.0 {
-            Some(compressor) if content.len() >= SHORTEST => compressor.compress(content).ok(),
-            _ => None,
-        };
-        match packed.filter(|packed| packed.len() < content.len()) {
-            Some(content) => Packed { hash, size, packing: ZSTD, content },
-            None => Packed { hash, size, packing: PLAIN, content: content.to_owned() },
+pub(super) fn pack(
+    packer: &mut Packer,
+    hash: ContentHash,
+    content: &[u8],
+    base: Option<&Base>,
+) -> Kept {
+    let differing =
+        base.and_then(|base| Some((base, Difference::between(&base.content, content)?)));
+    let (base, packed) = match differing {
+        Some((base, Difference { head, own })) => {
+            let Packed { packing, bytes } = packer.pack(&own);
+            (Some(base.hash), Packed { packing, bytes: [head, bytes].concat() })
         }
-    }
+        None => (None, packer.pack(content)),
+    };
+    Kept { hash, size: content.len() as u64, base, packed }
 }
 
-/// The content as it was. What does not have its hash was changed or damaged, and is not handed out.
+/// A content as it was found. Somebody else may have put anything there.
+#[derive(Clone, Copy)]
+pub(super) struct Found<'a> {
+    pub(super) size: u64,
+    pub(super) packing: u64,
+    pub(super) bytes: &'a [u8],
+}
+
+/// The content as it was; `base` is what it is told by, unless it is kept whole. What does not have its hash was changed or
+/// damaged, and is not handed out.
 pub(super) fn unpack(
     hash: ContentHash,
-    size: u64,
-    packing: u64,
-    content: &[u8],
+    found: Found<'_>,
+    base: Option<Found<'_>>,
 ) -> Result<Vec<u8>, ToolError> {
-    let damaged = |why: &str| {
-        ToolError::unavailable(format!("the kept content {hash} {why}"))
-            .hint("see what is wrong with `haft store check`")
+    let content = match base {
+        None => found.plain(found.bytes),
+        Some(base) => base.plain(base.bytes).and_then(|base| found.told_by(&base)),
     };
-    let content = match packing {
-        PLAIN => content.to_owned(),
-        ZSTD => {
-            // A foreign hand may have put anything there: no more than ever was kept.
-            let size = usize::try_from(size.min(LARGEST_WHOLE)).unwrap_or_default();
-            zstd::bulk::decompress(content, size).map_err(|_| damaged("cannot be unpacked"))?
-        }
-        _ => return Err(damaged("was packed by a newer haft")),
-    };
-    if ContentHash::of(&content) == hash { Ok(content) } else { Err(damaged("is not what it was")) }
+    match content {
+        Ok(content) if ContentHash::of(&content) == hash => Ok(content),
+        Ok(_) => Err(damaged(hash, CHANGED)),
+        Err(why) => Err(damaged(hash, why)),
+    }
+}
+
+const CHANGED: &str = "is not what it was";
+
+pub(super) fn damaged(hash: ContentHash, why: &str) -> ToolError {
+    ToolError::unavailable(format!("the kept content {hash} {why}"))
+        .hint("see what is wrong with `haft store check`")
+}
+
+impl Found<'_> {
+    fn most(&self) -> usize {
+        usize::try_from(self.size.min(LARGEST_WHOLE)).unwrap_or_default()
+    }
+
+    fn plain(&self, bytes: &[u8]) -> Result<Vec<u8>, &'static str> {
+        packing::unpack(self.packing, bytes, self.most())
+    }
+
+    fn told_by(&self, base: &[u8]) -> Result<Vec<u8>, &'static str> {
+        let (head, own) = difference::split(self.bytes).ok_or(CHANGED)?;
+        difference::join(base, head, &self.plain(own)?, self.most()).ok_or(CHANGED)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::journal::bases::Bases;
 
-    #[track_caller]
-    fn check(content: &[u8]) -> Packed {
-        let hash = ContentHash::of(content);
-        let packed = Packer::new().pack(hash, content);
-        let Packed { size, packing, content: kept, .. } = &packed;
-        assert_eq!(unpack(hash, *size, *packing, kept).expect("it is whole"), content);
-        packed
-    }
-
-    #[test]
-    fn text_becomes_smaller_and_what_does_not_stays_as_it_is() {
-        assert!(check("fn main() {}\n".repeat(100).as_bytes()).content.len() < 100);
-        let noise: Vec<u8> = blake3::Hasher::new().finalize_xof().take_bytes(1_000);
-        assert_eq!(check(&noise).packing, PLAIN);
-        assert_eq!(check(b"").content.len(), 0);
-    }
-
-    trait TakeBytes {
-        fn take_bytes(self, count: usize) -> Vec<u8>;
-    }
-
-    impl TakeBytes for blake3::OutputReader {
-        fn take_bytes(mut self, count: usize) -> Vec<u8> {
-            let mut bytes = vec![0; count];
-            self.fill(&mut bytes);
-            bytes
+    impl Kept {
+        fn found(&self) -> Found<'_> {
+            let Packed { packing, bytes } = &self.packed;
+            Found { size: self.size, packing: *packing, bytes }
         }
+    }
+
+    fn kept(content: &[u8], base: Option<&[u8]>) -> Kept {
+        let (mut bases, here) = (Bases::default(), Path::new("here"));
+        if let Some(base) = base {
+            bases.keep(here, here, ContentHash::of(base), base);
+        }
+        let base = bases.of(here, here);
+        pack(&mut Packer::new(), ContentHash::of(content), content, base.as_deref())
     }
 
     #[test]
     fn what_was_changed_is_not_handed_out() {
         let content = "fn main() {}\n".repeat(100);
-        let packed = check(content.as_bytes());
+        let kept = kept(content.as_bytes(), None);
+        let (hash, found) = (kept.hash, kept.found());
+        assert_eq!(unpack(hash, found, None).expect("it is whole"), content.as_bytes());
         let other = ContentHash::of(b"other");
-        for (hash, size, packing, bytes) in [
-            (other, packed.size, packed.packing, packed.content.clone()),
-            (packed.hash, 10, packed.packing, packed.content.clone()),
-            (packed.hash, u64::MAX, packed.packing, b"no zstd".to_vec()),
-            (packed.hash, packed.size, PLAIN, packed.content.clone()),
-            (packed.hash, packed.size, 9, packed.content.clone()),
+        for (hash, found) in [
+            (other, found),
+            (hash, Found { size: 10, ..found }),
+            (hash, Found { size: u64::MAX, bytes: b"no zstd", ..found }),
+            (hash, Found { packing: 0, ..found }),
+            (hash, Found { packing: 9, ..found }),
         ] {
-            assert!(unpack(hash, size, packing, &bytes).is_err(), "{size} {packing}");
+            assert!(unpack(hash, found, None).is_err(), "{} {}", found.size, found.packing);
         }
+    }
+
+    #[test]
+    fn a_content_that_is_told_by_another_comes_back_only_with_that_one() {
+        let base = "fn main() {}\n".repeat(1_000);
+        let content = base.replacen("main", "other", 1);
+        let (whole, told) =
+            (kept(base.as_bytes(), None), kept(content.as_bytes(), Some(base.as_bytes())));
+        assert_eq!((whole.base, told.base), (None, Some(whole.hash)));
+        assert!(told.packed.bytes.len() < 100);
+        let unpacked = unpack(told.hash, told.found(), Some(whole.found()));
+        assert_eq!(unpacked.expect("both are whole"), content.as_bytes());
+        let another = kept(&[b'x'; 9_000], None);
+        for base in [None, Some(another.found()), Some(told.found())] {
+            assert!(unpack(told.hash, told.found(), base).is_err());
+        }
+        let huge = Found { size: u64::MAX, ..told.found() };
+        assert!(unpack(told.hash, huge, Some(whole.found())).is_err());
     }
 
     proptest! {
         #[test]
-        fn every_content_comes_back(content in prop::collection::vec(any::<u8>(), 0..2_000)) {
-            check(&content);
+        fn any_bytes_as_a_difference_give_an_error_or_the_right_content(
+            at in any::<prop::sample::Index>(),
+            bytes in prop::collection::vec(any::<u8>(), 0..40),
+            size in prop_oneof![Just(13_001), any::<u64>()],
+            packing in 0..4_u64,
+        ) {
+            let base = "fn main() {}\n".repeat(1_000);
+            let content = base.replacen("main", "other", 1);
+            let whole = kept(base.as_bytes(), None);
+            let told = kept(content.as_bytes(), Some(base.as_bytes()));
+            let mut foreign = told.packed.bytes.clone();
+            let at = at.index(foreign.len());
+            let end = (at + bytes.len()).min(foreign.len());
+            foreign.splice(at..end, bytes);
+            let found = Found { size, packing, bytes: &foreign };
+            if let Ok(unpacked) = unpack(told.hash, found, Some(whole.found())) {
+                prop_assert_eq!(unpacked, content.as_bytes());
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use haft_core::{Changes, ContentHash, JournalChange, JournalEntry, ToolError};
 
 use super::{
     images::{self, bytes, path},
-    packing::unpack,
+    packing::{Found, damaged, unpack},
     write::storable,
 };
 use crate::{
@@ -29,7 +29,8 @@ const ONE: &str = "SELECT c.number, c.call_id, c.session, c.tool, c.at_ms, c.col
 const ENTRIES: &str = "SELECT change, id, path, moved_from, before_kind, before_mode, before_size, before_what, \
     after_kind, after_mode, after_size, after_what, undone_by FROM entries \
     WHERE change >= $1 AND change <= $2 ORDER BY id";
-const CONTENT: &str = "SELECT size, packing, content FROM blobs WHERE hash = $1";
+const CONTENT: &str = "SELECT b.size, b.packing, b.content, b.base, w.size, w.packing, w.content, w.base FROM blobs b \
+    LEFT JOIN blobs w ON w.hash = b.base WHERE b.hash = $1";
 
 /// So many changes are read at once when some of them are passed over.
 const PIECE: usize = 200;
@@ -161,7 +162,18 @@ pub(super) async fn content(
     hash: ContentHash,
 ) -> Result<Option<Vec<u8>>, ToolError> {
     let rows = store.query(CONTENT, &[Value::Bytes(&hash.0)]).await?;
-    let unpacked =
-        rows.first().map(|row| unpack(hash, row.number(0)?, row.number(1)?, row.bytes(2)?));
-    unpacked.transpose()
+    let Some(row) = rows.first() else { return Ok(None) };
+    let base = match (row.maybe_bytes(3)?, row.maybe_number(4)?) {
+        (None, _) => None,
+        // What a difference refers to is kept whole, or somebody else has made it.
+        (Some(_), Some(_)) if row.maybe_bytes(7)?.is_none() => Some(found(row, 4)?),
+        (Some(_), _) => return Err(damaged(hash, "has lost what it is told by")),
+    };
+    unpack(hash, found(row, 0)?, base).map(Some)
+}
+
+/// A content in three columns, from `first` on.
+fn found(row: &Row, first: usize) -> Result<Found<'_>, ToolError> {
+    let (size, packing) = (row.number(first)?, row.number(first + 1)?);
+    Ok(Found { size, packing, bytes: row.bytes(first + 2)? })
 }

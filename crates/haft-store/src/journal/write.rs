@@ -1,16 +1,19 @@
 //! Keeping a change, and taking it out again when it was not made.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, path::Path, sync::Arc};
 
 use haft_core::{ContentHash, NewChange, NewEntry, ToolError};
 
 use super::{
+    bases::Base,
+    collect::State,
     images::{Columns, bytes},
-    packing::{Packed, Packer},
+    packing::{Kept, pack},
 };
 use crate::{
     Store,
     clock::now_ms,
+    packing::Packer,
     store::Transaction,
     value::{Row, Value},
 };
@@ -29,6 +32,9 @@ const ADD_ENTRY: &str = "INSERT INTO entries (id, change, workspace, path, moved
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
 const ADD_BLOB: &str = "INSERT INTO blobs (hash, size, packing, content) VALUES ($1, $2, $3, $4) \
     ON CONFLICT (hash) DO NOTHING";
+/// Only while its base is there, and whole. A content that is its own base is there already, if its base is.
+const ADD_DIFFERENCE: &str = "INSERT INTO blobs (hash, size, packing, content, base) SELECT $1, $2, $3, $4, $5 \
+    WHERE EXISTS (SELECT 1 FROM blobs WHERE hash = $6 AND base IS NULL) ON CONFLICT (hash) DO NOTHING";
 const HAS_BLOB: &str = "SELECT size FROM blobs WHERE hash = $1";
 const UNDO: &str = "UPDATE entries SET undone_by = $1 WHERE id = $2";
 const REDO: &str = "UPDATE entries SET undone_by = NULL WHERE undone_by = $1";
@@ -39,7 +45,8 @@ const ENTRIES: &str = "SELECT id, before_kind, before_what FROM entries WHERE ch
 const DROP_ENTRY: &str = "DELETE FROM entries WHERE id = $1";
 const DROP_CHANGE: &str = "DELETE FROM changes WHERE number = $1";
 const DROP_BLOB: &str = "DELETE FROM blobs WHERE hash = $1 \
-    AND NOT EXISTS (SELECT 1 FROM entries WHERE before_what = $2) RETURNING CAST(length(content) AS BIGINT)";
+    AND NOT EXISTS (SELECT 1 FROM entries WHERE before_what = $2) \
+    AND NOT EXISTS (SELECT 1 FROM blobs d WHERE d.base = $3) RETURNING CAST(length(content) AS BIGINT), base";
 
 /// A change as it will be kept: worked out before the store is held.
 pub(super) struct Prepared {
@@ -48,7 +55,7 @@ pub(super) struct Prepared {
     tool: String,
     workspace: Vec<u8>,
     entries: Vec<Entry>,
-    blobs: Vec<Packed>,
+    blobs: Vec<Kept>,
 }
 
 struct Entry {
@@ -60,19 +67,19 @@ struct Entry {
 }
 
 impl Prepared {
-    pub(super) fn is_undoing(&self) -> bool {
-        self.entries.iter().any(|entry| !entry.undoes.is_empty())
-    }
-
-    pub(super) fn of(change: &NewChange<'_>) -> Result<Self, ToolError> {
+    /// `base_of` knows by what the content of a file may be told.
+    pub(super) fn of(
+        change: &NewChange<'_>,
+        packer: &mut Packer,
+        mut base_of: impl FnMut(&Path) -> Option<Arc<Base>>,
+    ) -> Result<Self, ToolError> {
         let NewChange { call, tool, entries, undoes } = change;
-        let mut packer = Packer::new();
         let mut blobs = Vec::new();
         let mut known = HashSet::new();
         for entry in *entries {
             let Some((hash, content)) = kept(entry)? else { continue };
             if known.insert(hash) {
-                blobs.push(packer.pack(hash, content));
+                blobs.push(pack(packer, hash, content, base_of(&entry.path).as_deref()));
             }
         }
         let entry = |(number, entry): (usize, &NewEntry)| Entry {
@@ -94,7 +101,7 @@ impl Prepared {
 }
 
 /// What has to be kept of an entry.
-fn kept(entry: &NewEntry) -> Result<Option<(ContentHash, &[u8])>, ToolError> {
+pub(super) fn kept(entry: &NewEntry) -> Result<Option<(ContentHash, &[u8])>, ToolError> {
     match (&entry.before, &entry.content) {
         (haft_core::Image::File { hash: Some(hash), .. }, Some(content)) => {
             Ok(Some((*hash, content)))
@@ -112,13 +119,22 @@ pub(super) fn storable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-/// Keeps a change; returns its number.
-pub(super) async fn record(store: &Store, prepared: &Prepared) -> Result<u64, ToolError> {
+/// What became of a change that was to be kept.
+pub(super) enum Recorded {
+    /// It is, under this number. These contents are kept whole since then, and this is what the journal says of itself.
+    As { number: u64, whole: HashSet<ContentHash>, state: State },
+    /// What one of its contents was to be told by is not there any more, so nothing was written.
+    WithoutBase,
+}
+
+/// Keeps a change.
+pub(super) async fn record(store: &Store, prepared: &Prepared) -> Result<Recorded, ToolError> {
     let mut transaction = store.begin().await?;
     let count = prepared.entries.len() as u64;
     let taken = transaction.query(TAKE_NUMBERS, &[Value::Integer(1), Value::number(count)]).await?;
     let taken = taken.first().ok_or_else(headless)?;
     let (number, last_entry) = (taken.number(0)?, taken.number(1)?);
+    let mut state = State { bytes: taken.number(2)?, looked_ms: taken.number(3)? };
     let workspace = workspace(&mut transaction, &prepared.workspace).await?;
     let change = [
         Value::number(number),
@@ -129,18 +145,15 @@ pub(super) async fn record(store: &Store, prepared: &Prepared) -> Result<u64, To
         Value::number(now_ms()),
     ];
     transaction.execute(ADD_CHANGE, &change).await?;
-    let mut added = 0;
-    for blob in &prepared.blobs {
-        added += add_blob(&mut transaction, blob).await?;
-    }
-    if added > 0 {
-        transaction.execute(ADD_BYTES, &[Value::number(added)]).await?;
-    }
+    let Some((whole, added)) = add_blobs(&mut transaction, &prepared.blobs).await? else {
+        return Ok(Recorded::WithoutBase);
+    };
+    state.bytes += added;
     for (id, entry) in (last_entry + 1 - count..).zip(&prepared.entries) {
         add_entry(&mut transaction, (id, number, workspace), entry).await?;
     }
     transaction.commit().await?;
-    Ok(number)
+    Ok(Recorded::As { number, whole, state })
 }
 
 fn headless() -> ToolError {
@@ -157,17 +170,55 @@ async fn workspace(transaction: &mut Transaction, path: &[u8]) -> Result<u64, To
     rows.first().ok_or_else(headless)?.number(0)
 }
 
-/// Returns how much longer the store is with it.
-async fn add_blob(transaction: &mut Transaction, blob: &Packed) -> Result<u64, ToolError> {
-    let hash = Value::Bytes(&blob.hash.0);
-    // A large one is not handed over only to be found there.
-    if blob.content.len() > 64 << 10 && !transaction.query(HAS_BLOB, &[hash]).await?.is_empty() {
-        return Ok(0);
+/// Returns which of them are whole and new, and what all new ones take; nothing when something is missing that one of them is
+/// told by.
+async fn add_blobs(
+    transaction: &mut Transaction,
+    blobs: &[Kept],
+) -> Result<Option<(HashSet<ContentHash>, u64)>, ToolError> {
+    let (mut added, mut whole) = (0, HashSet::new());
+    for blob in blobs {
+        match add_blob(transaction, blob).await? {
+            Added::New => added += blob.packed.bytes.len() as u64,
+            Added::Known => continue,
+            Added::WithoutBase => return Ok(None),
+        }
+        whole.extend(blob.base.is_none().then_some(blob.hash));
     }
-    let row =
-        [hash, Value::number(blob.size), Value::number(blob.packing), Value::Bytes(&blob.content)];
-    let is_new = transaction.execute(ADD_BLOB, &row).await? > 0;
-    Ok(if is_new { blob.content.len() as u64 } else { 0 })
+    if added > 0 {
+        transaction.execute(ADD_BYTES, &[Value::number(added)]).await?;
+    }
+    Ok(Some((whole, added)))
+}
+
+enum Added {
+    New,
+    Known,
+    WithoutBase,
+}
+
+async fn add_blob(transaction: &mut Transaction, blob: &Kept) -> Result<Added, ToolError> {
+    let (hash, content) = (Value::Bytes(&blob.hash.0), &blob.packed.bytes);
+    // A large one is not handed over only to be found there.
+    if content.len() > 64 << 10 && !transaction.query(HAS_BLOB, &[hash]).await?.is_empty() {
+        return Ok(Added::Known);
+    }
+    let (size, packing) = (Value::number(blob.size), Value::number(blob.packed.packing));
+    let row = [hash, size, packing, Value::Bytes(content)];
+    let rows = match &blob.base {
+        None => transaction.execute(ADD_BLOB, &row).await?,
+        Some(ContentHash(base)) => {
+            let row = [&row[..], &[Value::Bytes(base); 2]].concat();
+            transaction.execute(ADD_DIFFERENCE, &row).await?
+        }
+    };
+    match (rows, blob.base) {
+        (0, Some(_)) if transaction.query(HAS_BLOB, &[hash]).await?.is_empty() => {
+            Ok(Added::WithoutBase)
+        }
+        (0, _) => Ok(Added::Known),
+        _ => Ok(Added::New),
+    }
 }
 
 async fn add_entry(
@@ -230,9 +281,15 @@ pub(super) async fn drop_entries(
     }
     let mut freed = 0_i64;
     for row in rows {
-        let Some(what) = row.maybe_bytes(2)? else { continue };
-        let gone = transaction.query(DROP_BLOB, &[Value::Bytes(what), Value::Bytes(what)]).await?;
-        freed += gone.first().map_or(Ok(0), |row| row.integer(0))?;
+        let mut next = row.maybe_bytes(2)?.map(<[u8]>::to_owned);
+        // Whatever it was told by may have been there for it alone.
+        while let Some(hash) = next.take() {
+            let gone = transaction.query(DROP_BLOB, &[Value::Bytes(&hash); 3]).await?;
+            if let Some(row) = gone.first() {
+                freed += row.integer(0)?;
+                next = row.maybe_bytes(1)?.map(<[u8]>::to_owned);
+            }
+        }
     }
     if freed > 0 {
         transaction.execute(ADD_BYTES, &[Value::Integer(-freed)]).await?;

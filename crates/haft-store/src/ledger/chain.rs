@@ -7,13 +7,19 @@ use haft_core::{LedgerEntry, ToolError};
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
-use crate::{store::Transaction, value::Value};
+use crate::{
+    results::{KeptResult, add},
+    store::{On, Transaction},
+    value::Value,
+};
 
 /// The hash before the first entry.
-pub(super) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+pub(crate) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// Takes the row that says where the chain ends, and with it the right to go on from there.
-const HEAD: &str = "UPDATE chain SET seq = seq WHERE id = 1 RETURNING seq, hash";
+const TAKE_HEAD: &str = "UPDATE chain SET seq = seq WHERE id = 1 RETURNING seq, hash";
+/// The same where whoever has begun has that right.
+const HEAD: &str = "SELECT seq, hash FROM chain WHERE id = 1";
 const ADD: &str = "INSERT INTO ledger (seq, call_id, session, tool, began_ms, action, error, entry, hash) \
                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 const MOVE_HEAD: &str = "UPDATE chain SET seq = $1, hash = $2 WHERE id = 1";
@@ -31,29 +37,37 @@ pub(super) struct Line {
     pub(super) began_ms: u64,
     pub(super) action: Option<Cow<'static, str>>,
     pub(super) error: Option<Cow<'static, str>>,
+    /// The outcome, where it is kept.
+    pub(super) result: Option<KeptResult>,
 }
 
 impl Line {
-    pub(super) fn of(entry: &LedgerEntry) -> Result<Self, ToolError> {
+    pub(super) fn of(entry: LedgerEntry) -> Result<Self, ToolError> {
         let mut json = Vec::with_capacity(USUAL);
-        serde_json::to_writer(&mut json, entry)
+        serde_json::to_writer(&mut json, &entry)
             .map_err(|error| ToolError::internal(format!("a ledger entry is no JSON: {error}")))?;
         Ok(Self {
             json: String::from_utf8(json).expect("JSON is text"),
-            call_id: searchable(&entry.call_id),
-            session: searchable(&entry.session),
-            tool: searchable(&entry.tool),
+            call_id: searchable(entry.call_id),
+            session: searchable(entry.session),
+            tool: searchable(entry.tool),
             began_ms: entry.began_ms.min(i64::MAX as u64),
             action: entry.decision.as_ref().map(|decision| decision.action.name().into()),
             error: entry.error.map(|error| error.name().into()),
+            result: None,
         })
+    }
+
+    /// What it takes in memory.
+    pub(super) fn weight(&self) -> usize {
+        self.json.len() + self.result.as_ref().map_or(0, KeptResult::weight)
     }
 
     /// What the columns beside a text have to be. None when the text is no entry. Reads no more than it needs, so that it
     /// understands the entries of every version.
     pub(super) fn read(json: &str) -> Option<Self> {
         let entry: Json = serde_json::from_str(json).ok()?;
-        let text = |key: &str| entry.get(key)?.as_str().map(searchable);
+        let text = |key: &str| Some(searchable(entry.get(key)?.as_str()?.to_owned()));
         Some(Self {
             json: json.to_owned(),
             call_id: text("call_id")?,
@@ -63,15 +77,16 @@ impl Line {
             action: entry
                 .pointer("/decision/action")
                 .and_then(Json::as_str)
-                .map(|it| searchable(it).into()),
+                .map(|it| searchable(it.to_owned()).into()),
             error: text("error").map(Cow::Owned),
+            result: None,
         })
     }
 }
 
 /// PostgreSQL has no texts with the character zero.
-fn searchable(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
+fn searchable(text: String) -> String {
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }
 
 /// The place of an entry in the chain, to be kept elsewhere: whoever has it notices when the end is cut off.
@@ -105,7 +120,7 @@ impl FromStr for Anchor {
 }
 
 /// The hash of an entry.
-pub(super) fn link(previous: &str, json: &str) -> String {
+pub(crate) fn link(previous: &str, json: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(previous.as_bytes());
     hash.update(json.as_bytes());
@@ -123,7 +138,11 @@ pub(super) async fn append(
     mut transaction: Transaction,
     lines: impl Iterator<Item = &Line> + Send,
 ) -> Result<(), ToolError> {
-    let head = transaction.query(HEAD, &[]).await?;
+    let head = match transaction.on {
+        On::Sqlite(_) => HEAD,
+        On::Postgres(_) => TAKE_HEAD,
+    };
+    let head = transaction.query(head, &[]).await?;
     let Some(head) = head.first() else {
         return Err(ToolError::unavailable("the ledger has lost the end of its chain")
             .hint("see what is left with `haft ledger verify`"));
@@ -144,6 +163,9 @@ pub(super) async fn append(
             Value::Text(&hash),
         ];
         transaction.execute(ADD, &row).await?;
+        if let Some(result) = &line.result {
+            add(&mut transaction, seq, result).await?;
+        }
     }
     transaction.execute(MOVE_HEAD, &[Value::number(seq), Value::Text(&hash)]).await?;
     transaction.commit().await

@@ -38,6 +38,8 @@ pub(super) struct Queue {
     is_failing: bool,
     /// Looks that were answered and then could not be kept.
     lost: u64,
+    /// How many waited for what was written last.
+    together: usize,
 }
 
 struct Waiting {
@@ -60,23 +62,33 @@ impl Queue {
     }
 
     pub(super) fn push(&mut self, line: Line, answer: oneshot::Sender<Answer>) {
-        self.bytes += line.json.len();
+        self.bytes += line.weight();
         self.waiting.push(Waiting { line, answer: Some(answer) });
     }
 
     /// Gives the line back when there is no room, or no use in waiting.
     pub(super) fn defer(&mut self, line: Line) -> Option<Line> {
-        let is_full = self.waiting.len() >= MOST || self.bytes + line.json.len() > MOST_BYTES;
+        let is_full = self.waiting.len() >= MOST || self.bytes + line.weight() > MOST_BYTES;
         if is_full || self.is_failing {
             return Some(line);
         }
-        self.bytes += line.json.len();
+        self.bytes += line.weight();
         self.waiting.push(Waiting { line, answer: None });
         self.since.get_or_insert_with(Instant::now);
         None
     }
 
+    fn awaited(&self) -> usize {
+        self.waiting.iter().filter(|waiting| waiting.answer.is_some()).count()
+    }
+
+    /// Whether more wait for their commit by all experience: who was answered at the same time comes again at about the same.
+    pub(super) fn expects_more(&self) -> bool {
+        self.together > 1 && self.awaited() < self.together
+    }
+
     pub(super) fn take(&mut self) -> Batch {
+        self.together = self.awaited();
         self.bytes = 0;
         self.since = None;
         Batch(std::mem::take(&mut self.waiting))
@@ -107,7 +119,7 @@ impl Queue {
         self.lost += surplus as u64;
         kept.drain(..surplus);
         kept.append(&mut self.waiting);
-        self.bytes = kept.iter().map(|waiting| waiting.line.json.len()).sum();
+        self.bytes = kept.iter().map(|waiting| waiting.line.weight()).sum();
         // No `since`: the next call tries again, not a thread every few milliseconds.
         self.waiting = kept;
     }

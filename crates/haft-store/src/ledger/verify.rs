@@ -57,6 +57,13 @@ impl StoreLedger {
     }
 }
 
+/// The same, for who has a transaction already.
+pub(crate) async fn verify_in(transaction: &mut Transaction) -> Result<Verification, ToolError> {
+    let mut walk = Walk::new(None);
+    walk.along(transaction).await?;
+    Ok(walk.end())
+}
+
 struct Walk<'a> {
     anchor: Option<&'a Anchor>,
     entries: u64,

@@ -1,9 +1,6 @@
 //! A text in pieces, packed. Pieces end after a line where one ends, and never inside a character.
 
-use std::io::{self, Read, Write};
-
-use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
-use haft_core::ToolError;
+use crate::packing::{self, Packed, Packer};
 
 /// About how long a piece is: short enough to be unpacked in a millisecond, long enough to be packed well.
 pub(super) const PIECE: usize = 256 << 10;
@@ -18,9 +15,9 @@ pub(super) struct Slice {
 }
 
 /// A part of a text as it is kept.
-pub(super) struct Packed {
+pub(super) struct Piece {
     pub(super) slice: Slice,
-    pub(super) bytes: Vec<u8>,
+    pub(super) packed: Packed,
 }
 
 pub(super) fn slices(text: &str) -> Vec<Slice> {
@@ -40,32 +37,19 @@ pub(super) fn slices(text: &str) -> Vec<Slice> {
     slices
 }
 
-pub(super) fn packed(text: &str, slices: &[Slice]) -> Vec<Packed> {
+pub(super) fn packed(text: &str, slices: &[Slice]) -> Vec<Piece> {
+    let mut packer = Packer::new();
     let pack = |slice: &Slice| {
         let part = text.as_bytes().get(slice.first_byte..slice.end).unwrap_or_default();
-        Packed { slice: *slice, bytes: deflated(part) }
+        Piece { slice: *slice, packed: packer.pack(part) }
     };
     slices.iter().map(pack).collect()
 }
 
-fn deflated(bytes: &[u8]) -> Vec<u8> {
-    // The quickest: outputs are full of repetition, and a call waits for this.
-    let mut encoder = DeflateEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
-    let packed = encoder.write_all(bytes).and_then(|()| encoder.finish());
-    packed.expect("memory takes every byte")
-}
-
-pub(super) fn unpacked(bytes: &[u8]) -> Result<String, ToolError> {
-    let mut text = String::new();
-    // A foreign hand may have put something here that never ends.
-    let most = PIECE as u64;
-    let read = DeflateDecoder::new(bytes).take(most + 1).read_to_string(&mut text);
-    match read {
-        Ok(length) if length as u64 <= most => Ok(text),
-        Ok(_) => Err(io::Error::other("a piece of it is longer than any that is written")),
-        Err(error) => Err(error),
-    }
-    .map_err(|error| ToolError::unavailable(error.to_string()))
+/// What is wrong with it is in words that follow a name.
+pub(super) fn unpacked(packing: u64, bytes: &[u8]) -> Result<String, &'static str> {
+    let plain = packing::unpack(packing, bytes, PIECE)?;
+    String::from_utf8(plain).map_err(|_| "is no text")
 }
 
 #[cfg(test)]
@@ -85,7 +69,8 @@ mod tests {
                 (first_byte, first_line),
                 (whole.len(), whole.matches('\n').count() as u64 + 1)
             );
-            whole.push_str(&unpacked(&piece.bytes).expect("packed by us"));
+            let Packed { packing, bytes } = &piece.packed;
+            whole.push_str(&unpacked(*packing, bytes).expect("packed by us"));
             assert_eq!(end, whole.len());
         }
         assert_eq!(whole, text);
@@ -103,9 +88,10 @@ mod tests {
 
     #[test]
     fn what_is_no_piece_of_ours_is_refused() {
-        assert!(unpacked(b"nonsense").is_err());
-        assert!(unpacked(&deflated(&vec![b'x'; PIECE + 1])).is_err());
-        assert!(unpacked(&deflated(b"\xff\xfe")).is_err());
+        for plain in [&vec![b'x'; PIECE + 1][..], b"\xff\xfe"] {
+            let Packed { packing, bytes } = Packer::new().pack(plain);
+            assert!(unpacked(packing, &bytes).is_err());
+        }
     }
 
     proptest! {

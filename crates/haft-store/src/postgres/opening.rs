@@ -42,15 +42,30 @@ impl Postgres {
         absence: Absence,
         list: &[Migration],
     ) -> Result<Option<Arc<Self>>, ToolError> {
-        let shown = Address::Postgres(url.to_owned()).to_string();
-        let config = config(url, &shown)?;
-        let pool = pool(config.clone(), &shown)?;
-        let store = Arc::new(Self { pool, config, shown });
+        let store = Self::reach(url)?;
         if absence == Absence::Leave && !store.has_tables(&store.client().await?).await? {
             return Ok(None);
         }
         store.migrate(list).await?;
         Ok(Some(store))
+    }
+
+    /// How many steps a database is behind what this haft makes, without changing it. None when it has no tables of ours.
+    pub(crate) async fn steps_behind(url: &str) -> Result<Option<usize>, ToolError> {
+        let store = Self::reach(url)?;
+        let client = store.client().await?;
+        if !store.has_tables(&client).await? {
+            return Ok(None);
+        }
+        let behind = store.outstanding(&client, migrations::ALL).await?;
+        Ok(Some(behind.len()))
+    }
+
+    fn reach(url: &str) -> Result<Arc<Self>, ToolError> {
+        let shown = Address::Postgres(url.to_owned()).to_string();
+        let config = config(url, &shown)?;
+        let pool = pool(config.clone(), &shown)?;
+        Ok(Arc::new(Self { pool, config, shown }))
     }
 
     async fn has_tables(&self, client: &Object) -> Result<bool, ToolError> {

@@ -158,6 +158,6 @@ fn apply(held: &mut Held, step: &Migration) -> Result<(), ToolError> {
     held.execute(migrations::NOTE, &note).map(|_| ())
 }
 
-pub(super) fn dialect(text: &str) -> String {
+pub(crate) fn dialect(text: &str) -> String {
     text.replace("{key}", "INTEGER PRIMARY KEY").replace("{bytes}", "BLOB")
 }

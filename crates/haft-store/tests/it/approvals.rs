@@ -309,6 +309,25 @@ async fn an_old_approval_is_not_taken_up() {
 }
 
 #[tokio::test]
+async fn a_row_that_was_put_back_runs_no_call_again() {
+    for store in each().await {
+        let (asker, other) = (approvals(&store), approvals(&store));
+        asker.create(request("ask_1")).await.expect("kept");
+        asker.settle("ask_1", ApprovalState::Approved, yes()).await.expect("decided");
+        asker.take_up("ask_1").await.expect("taken");
+        // Whoever can write the store can do this.
+        store.tamper("UPDATE approvals SET taken_by = NULL, taken_ms = NULL, lease_ms = 0").await;
+        for approvals in [&asker, &other] {
+            let error = approvals.take_up("ask_1").await.expect_err("it has run");
+            assert_eq!(error.kind(), ErrorKind::Conflict);
+            assert!(error.message().contains("its call was taken up"), "{error}");
+        }
+        let untouched = "SELECT count(*) FROM approvals WHERE taken_by IS NULL";
+        assert_eq!(store.number(untouched).await, 1, "and nothing was written");
+    }
+}
+
+#[tokio::test]
 async fn requests_of_long_ago_go_when_new_ones_come() {
     static NOW: AtomicU64 = AtomicU64::new(0);
     let clock = || NOW.load(Ordering::SeqCst);
@@ -316,12 +335,17 @@ async fn requests_of_long_ago_go_when_new_ones_come() {
         NOW.store(now_ms(), Ordering::SeqCst);
         let asker = approvals(&store).by_clock(clock);
         asker.create(request("ask_1")).await.expect("kept");
+        asker.create(request("ask_0")).await.expect("kept");
+        // One that waits for months.
+        store.tamper("UPDATE approvals SET expires_ms = 9999999999999 WHERE id = 'ask_0'").await;
         NOW.fetch_add(29 * 86_400_000, Ordering::SeqCst);
         asker.create(request("ask_2")).await.expect("kept");
         assert!(asker.get("ask_1").await.expect("read").is_some());
         NOW.fetch_add(2 * 86_400_000, Ordering::SeqCst);
         asker.create(request("ask_3")).await.expect("kept");
         assert!(asker.get("ask_1").await.expect("read").is_none());
+        let waiting = "SELECT count(*) FROM approvals WHERE id = 'ask_0'";
+        assert_eq!(store.number(waiting).await, 1, "it has not lapsed");
     }
 }
 

@@ -51,6 +51,22 @@ impl Cluster {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
+    /// A folder beside its data, made when it is not there.
+    pub(crate) fn folder_for(&self, name: &str) -> PathBuf {
+        let folder = self.folder.join(name);
+        fs::create_dir_all(&folder).expect("made");
+        folder
+    }
+
+    /// Gives such a folder to the server.
+    pub(crate) fn own(&self, name: &str) -> PathBuf {
+        let folder = self.folder_for(name);
+        if let Some((user, group)) = self.owner {
+            chown(&folder, Some(user), Some(group)).expect("it is ours");
+        }
+        folder
+    }
+
     /// `fast` ends it orderly, `immediate` as a crash does.
     pub(crate) fn restart(&self, how: &str) {
         self.control(&["-m", how, "restart"]);
@@ -82,6 +98,8 @@ impl Drop for Cluster {
         let mut stop = self.command("pg_ctl");
         stop.arg("-D").arg(self.folder.join("data")).args(["-m", "immediate", "-w", "stop"]);
         let _ = stop.status();
+        // A disk of its own, if it had one.
+        let _ = Command::new("umount").arg("-l").arg(self.folder.join("small")).output();
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

@@ -295,34 +295,181 @@ async fn several_who_write_at_once_get_numbers_of_their_own() {
     }
 }
 
+/// A text of some KB whose lines are all different, one of them changed.
+fn long(changed: usize) -> String {
+    let line = |number: usize| match number == changed {
+        true => format!("line {number} was changed\n"),
+        false => format!("line {number} of a text says {}\n", number * 7_919 % 1_000),
+    };
+    (0..200).map(line).collect()
+}
+
+const DIFFERENCES: &str = "SELECT count(*) FROM blobs WHERE base IS NOT NULL";
+const BYTES: &str = "SELECT bytes FROM journal";
+
+#[tokio::test]
+async fn a_file_that_is_edited_again_and_again_is_kept_once_and_then_what_differs() {
+    for fresh in each().await {
+        let desk = fresh.desk(Keep::USUAL);
+        desk.made("edit", &[edit("a", &long(0), "x")], &[]);
+        let whole = fresh.number(BYTES).await;
+        for changed in 1..50 {
+            let entry = edit("a", &long(changed * 3), &long(changed * 3 + 3));
+            desk.made("edit", &[entry], &[]);
+        }
+        assert_eq!(fresh.number(DIFFERENCES).await, 49);
+        let more = fresh.number(BYTES).await - whole;
+        assert!(more < 49 * 150, "{whole} and {more} bytes");
+        for changed in 0..50 {
+            let kept = fresh.desk(Keep::USUAL).content(&long(changed * 3)).await;
+            assert_eq!(kept, Some(long(changed * 3).into_bytes()));
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_has_little_in_common_with_the_last_is_kept_whole_and_told_by_then() {
+    for fresh in each().await {
+        let desk = fresh.desk(Keep::USUAL);
+        let other = |changed| long(changed).replace("text", "quite different text");
+        for content in [long(0), other(1), other(2), other(3)] {
+            desk.made("write", &[edit("a", &content, "x")], &[]);
+        }
+        assert_eq!(fresh.number(DIFFERENCES).await, 2);
+        // Another file, and the same one of another workspace.
+        desk.made("write", &[edit("b", &other(4), "x")], &[]);
+        let elsewhere = Desk { workspace: "/elsewhere".into(), journal: desk.journal.clone() };
+        elsewhere.made("write", &[edit("a", &other(5), "x")], &[]);
+        assert_eq!(fresh.number(DIFFERENCES).await, 2);
+    }
+}
+
+#[tokio::test]
+async fn a_base_stays_for_who_is_told_by_it_and_goes_with_the_last() {
+    for fresh in each().await {
+        let desk = fresh.desk(Keep::USUAL);
+        let numbers: Vec<u64> =
+            (0..3).map(|n| desk.begin("edit", &[edit("a", &long(n), "x")], &[])).collect();
+        desk.journal.withdraw(numbers[0]);
+        desk.journal.withdraw(numbers[2]);
+        assert_eq!(desk.content(&long(1)).await, Some(long(1).into_bytes()));
+        assert_eq!(fresh.number("SELECT count(*) FROM blobs").await, 2);
+        desk.journal.withdraw(numbers[1]);
+        assert_eq!(fresh.number("SELECT count(*) FROM blobs").await, 0);
+        assert_eq!(fresh.number(BYTES).await, 0);
+        let number = desk.begin("edit", &[edit("a", &long(4), "x")], &[]);
+        assert_eq!(number, 4, "what was tried in vain took no number");
+        assert_eq!(fresh.number(DIFFERENCES).await, 0, "its base is gone");
+        desk.begin("edit", &[edit("a", &long(5), "x")], &[]);
+        assert_eq!(fresh.number(DIFFERENCES).await, 1);
+    }
+}
+
+/// One process keeps as a difference what another still takes for whole.
+#[tokio::test]
+async fn no_content_is_told_by_one_that_is_told_by_another() {
+    for fresh in each().await {
+        let (one, two) = (fresh.desk(Keep::USUAL), fresh.desk(Keep::USUAL));
+        let first = one.begin("edit", &[edit("a", &long(1), "x")], &[]);
+        two.begin("edit", &[edit("a", &long(2), "x")], &[]);
+        one.journal.withdraw(first);
+        two.begin("edit", &[edit("a", &long(1), "x")], &[]);
+        one.begin("edit", &[edit("a", &long(3), "x")], &[]);
+        let chained =
+            "SELECT count(*) FROM blobs d JOIN blobs w ON w.hash = d.base WHERE w.base IS NOT NULL";
+        assert_eq!((fresh.number(DIFFERENCES).await, fresh.number(chained).await), (1, 0));
+        for changed in 1..4 {
+            assert_eq!(one.content(&long(changed)).await, Some(long(changed).into_bytes()));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_difference_without_its_base_is_not_handed_out() {
+    for (tampering, told) in [
+        ("DELETE FROM blobs WHERE base IS NULL", "has lost what it is told by"),
+        ("UPDATE blobs SET base = hash", "has lost what it is told by"),
+        ("UPDATE blobs SET content = hash, packing = 0 WHERE base IS NULL", "is not what it was"),
+        ("UPDATE blobs SET content = hash WHERE base IS NOT NULL", "is not what it was"),
+        ("UPDATE blobs SET base = NULL", "is not what it was"),
+    ] {
+        for fresh in each().await {
+            let desk = fresh.desk(Keep::USUAL);
+            for changed in 1..3 {
+                desk.begin("edit", &[edit("a", &long(changed), "x")], &[]);
+            }
+            fresh.tamper(tampering).await;
+            let hash = ContentHash::of(long(2).as_bytes());
+            let error = desk.journal.content(hash).await.expect_err("damaged");
+            assert!(error.message().contains(told), "{tampering}: {error}");
+            assert!(error.next_step().contains("haft store check"), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_an_earlier_haft_has_kept_is_brought_forward_and_told_by() {
+    for fresh in each().await {
+        fresh.desk(Keep::USUAL).begin("edit", &[edit("a", &long(1), "x")], &[]);
+        for undone in [
+            "DROP INDEX blobs_by_base",
+            "ALTER TABLE blobs DROP COLUMN base",
+            "DELETE FROM migrations WHERE version >= 7",
+        ] {
+            fresh.tamper(undone).await;
+        }
+        let desk = fresh.desk(Keep::USUAL);
+        for changed in 2..4 {
+            desk.begin("edit", &[edit("a", &long(changed), "x")], &[]);
+        }
+        assert_eq!(fresh.number(DIFFERENCES).await, 1);
+        for changed in 1..4 {
+            assert_eq!(desk.content(&long(changed)).await, Some(long(changed).into_bytes()));
+        }
+    }
+}
+
+/// What has to hold after every event.
+const NOTHING_OF: [&str; 4] = [
+    "SELECT count(*) FROM blobs b WHERE hash NOT IN (SELECT before_what FROM entries) \
+        AND NOT EXISTS (SELECT 1 FROM blobs d WHERE d.base = b.hash)",
+    "SELECT count(*) FROM entries WHERE before_what NOT IN (SELECT hash FROM blobs)",
+    "SELECT count(*) FROM blobs WHERE base NOT IN (SELECT hash FROM blobs WHERE base IS NULL)",
+    "SELECT bytes - (SELECT coalesce(sum(length(content)), 0) FROM blobs) FROM journal",
+];
+
 /// Whatever happens in whatever order, every entry has its content, nothing is kept that nobody needs, and the count is right.
 #[tokio::test]
 async fn no_order_of_events_loses_a_content_or_keeps_one_too_many() {
     for fresh in each().await {
-        let desk = fresh.desk(Keep { bytes: 6, days: 30 });
+        // Two processes: each drops what the other takes for its base.
+        let desks = [0, 0].map(|_| fresh.desk(Keep { bytes: 6, days: 30 }));
         let mut random = 12_345_u64;
         let mut next = |most: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (random >> 33) % most
+            usize::try_from((random >> 33) % most).expect("small")
         };
-        for _ in 0..150 {
-            let (path, content) = (next(4).to_string(), format!("content {}", next(6)));
-            let tool = ["edit", "write", "undo", "redo"][usize::try_from(next(4)).expect("small")];
-            let number = desk.begin(tool, &[edit(&path, &content, "x")], &[]);
+        let contents: Vec<String> =
+            (0..6).map(|n| format!("content {n}")).chain((0..6).map(|n| long(n * 30))).collect();
+        let mut differences = 0;
+        for _ in 0..200 {
+            let (path, content) = (next(4).to_string(), &contents[next(12)]);
+            let (desk, tool) = (&desks[next(2)], ["edit", "write", "undo", "redo"][next(4)]);
+            let number = desk.begin(tool, &[edit(&path, content, "x")], &[]);
             match next(4) {
                 0 => desk.journal.withdraw(number),
                 1 => drop(desk.journal.collect().await.expect("collected")),
                 _ => desk.journal.made(number),
             }
-            let orphans =
-                "SELECT count(*) FROM blobs WHERE hash NOT IN (SELECT before_what FROM entries)";
-            let missing =
-                "SELECT count(*) FROM entries WHERE before_what NOT IN (SELECT hash FROM blobs)";
-            let surplus =
-                "SELECT bytes - (SELECT coalesce(sum(length(content)), 0) FROM blobs) FROM journal";
-            for check in [orphans, missing, surplus] {
+            for check in NOTHING_OF {
                 assert_eq!(fresh.number(check).await, 0, "{check}");
             }
+            for content in &contents {
+                let kept = desk.content(content).await;
+                assert!(kept.is_none_or(|kept| kept == content.as_bytes()));
+            }
+            differences += fresh.number(DIFFERENCES).await;
         }
+        assert!(differences > 50, "only {differences} were told by others");
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use haft_core::ErrorKind;
+use haft_core::{ErrorKind, ToolError};
 use haft_store::{Lease, Leases, Place};
 use proptest::prelude::*;
 
@@ -78,6 +78,19 @@ async fn a_clock_that_was_set_back_gives_nothing_away_and_holds_nothing_for_ever
 }
 
 #[tokio::test]
+async fn who_only_asks_for_the_next_one_gets_it_too_after_the_clock_was_set_back() {
+    for store in each().await {
+        let leases = leases(&store);
+        leases.claim("job", "a", "ann", LONG).await.expect("free");
+        store.tamper("UPDATE leases SET until_ms = until_ms + 86400000").await;
+        assert_eq!(leases.claim_next("job", "bob", LONG).await.expect("asked"), None);
+        pass(&store, LONG).await;
+        let next = leases.claim_next("job", "bob", LONG).await.expect("asked");
+        assert_eq!(next.expect("an hour is all it was given").turn, 2);
+    }
+}
+
+#[tokio::test]
 async fn of_many_things_each_is_claimed_in_order_and_done_once() {
     for store in each().await {
         let leases = leases(&store);
@@ -128,95 +141,186 @@ async fn many_claimants_at_once_never_have_the_same_thing() {
     }
 }
 
+/// Times are in minutes. Leases are given for one more than full tens and the clock goes by full tens, so that however long a
+/// run takes nothing is ever about to end.
+const TIMES: [i64; 2] = [61, 121];
+
 #[derive(Clone, Debug)]
 enum Step {
+    Offer(usize),
     Claim(usize, usize),
     Next(usize),
-    Beat(usize),
+    Beat(usize, usize),
     Release(usize),
     Finish(usize),
-    Pass(u64),
-    SetBack(u64),
+    Pass(i64),
+    SetBack(i64),
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
-    let (who, what, time) = (0usize..3, 0usize..2, 1u64..4000);
+    let (what, time, which, tens) = (0usize..3, 0usize..2, 0usize..8, 1i64..14);
     prop_oneof![
-        3 => (who.clone(), what).prop_map(|(who, what)| Step::Claim(who, what)),
-        1 => who.clone().prop_map(Step::Next),
-        2 => who.clone().prop_map(Step::Beat),
-        1 => who.clone().prop_map(Step::Release),
-        1 => who.prop_map(Step::Finish),
-        2 => time.clone().prop_map(Step::Pass),
-        1 => time.prop_map(Step::SetBack),
+        1 => what.clone().prop_map(Step::Offer),
+        4 => (what, time.clone()).prop_map(|(what, time)| Step::Claim(what, time)),
+        3 => time.clone().prop_map(Step::Next),
+        2 => (which.clone(), time).prop_map(|(which, time)| Step::Beat(which, time)),
+        1 => which.clone().prop_map(Step::Release),
+        1 => which.prop_map(Step::Finish),
+        4 => tens.clone().prop_map(|tens| Step::Pass(tens * 10)),
+        1 => tens.prop_map(|tens| Step::SetBack(tens * 10)),
     ]
 }
 
-/// Plays steps; at every moment at most one claimant's lease is still good, whatever the clock does.
+/// What should be known of a thing.
+#[derive(Clone, Debug, Default)]
+struct Expected {
+    turn: u64,
+    given: i64,
+    left: i64,
+    /// Its lease, by its place among all that were ever given.
+    lease: Option<usize>,
+}
+
+/// Leases as they should be, beside those of a store.
+struct Play<'a> {
+    store: &'a Fresh,
+    /// As two processes have them.
+    leases: [Leases; 2],
+    things: BTreeMap<String, Expected>,
+    given: Vec<Lease>,
+}
+
+impl<'a> Play<'a> {
+    fn new(store: &'a Fresh) -> Self {
+        let leases = [leases(store), leases(store)];
+        Self { store, leases, things: BTreeMap::new(), given: Vec::new() }
+    }
+
+    async fn step(&mut self, number: usize, step: &Step) {
+        let leases = &self.leases[number % 2];
+        match *step {
+            Step::Offer(what) => {
+                leases.offer("job", &what.to_string()).await.expect("offered");
+                self.things.entry(what.to_string()).or_default();
+            }
+            Step::Claim(what, time) => {
+                let (name, time) = (what.to_string(), TIMES[time]);
+                let claimed =
+                    leases.claim("job", &name, &format!("owner {number}"), min(time)).await;
+                match self.things.get(&name) {
+                    Some(thing) if thing.left > 0 => {
+                        let owner = &self.given[thing.lease.expect("somebody's")].owner;
+                        let error = claimed.expect_err("it is held").to_string();
+                        assert!(error.contains(&format!("is {owner}'s for ")), "{error}");
+                        self.cut_down();
+                    }
+                    _ => self.has_claimed(claimed.expect("it is free"), time),
+                }
+            }
+            Step::Next(time) => {
+                let (owner, time) = (format!("owner {number}"), TIMES[time]);
+                let claimed = leases.claim_next("job", &owner, min(time)).await.expect("asked");
+                self.cut_down();
+                let free = self.things.iter().find(|(_, thing)| thing.left <= 0);
+                let free = free.map(|(name, _)| name.clone());
+                assert_eq!(claimed.as_ref().map(|lease| lease.name.clone()), free);
+                claimed.into_iter().for_each(|lease| self.has_claimed(lease, time));
+            }
+            Step::Beat(which, time) => {
+                let Some(lease) = self.given.get(which) else { return };
+                let done = leases.heartbeat(lease, min(TIMES[time])).await;
+                if let Some(thing) = self.agreed(which, done) {
+                    (thing.left, thing.given) = (TIMES[time], TIMES[time]);
+                }
+            }
+            Step::Release(which) => {
+                let Some(lease) = self.given.get(which) else { return };
+                let done = leases.release(lease).await;
+                if let Some(thing) = self.agreed(which, done) {
+                    (thing.left, thing.lease) = (-999_999, None);
+                }
+            }
+            Step::Finish(which) => {
+                let Some(lease) = self.given.get(which) else { return };
+                let (done, name) = (leases.finish(lease).await, lease.name.clone());
+                if self.agreed(which, done).is_some() {
+                    self.things.remove(&name);
+                }
+            }
+            Step::Pass(minutes) => {
+                pass(self.store, min(minutes)).await;
+                self.things.values_mut().for_each(|thing| thing.left -= minutes);
+            }
+            Step::SetBack(minutes) => {
+                let later = format!("UPDATE leases SET until_ms = until_ms + {}", minutes * 60_000);
+                self.store.tamper(&format!("{later} WHERE token <> ''")).await;
+                let held = self.things.values_mut().filter(|thing| thing.lease.is_some());
+                held.for_each(|thing| thing.left += minutes);
+            }
+        }
+    }
+
+    fn has_claimed(&mut self, lease: Lease, time: i64) {
+        let thing = self.things.entry(lease.name.clone()).or_default();
+        thing.turn += 1;
+        assert_eq!(lease.turn, thing.turn);
+        (thing.given, thing.left, thing.lease) = (time, time, Some(self.given.len()));
+        self.given.push(lease);
+    }
+
+    /// Nothing has more time left than it was given, once somebody asks.
+    fn cut_down(&mut self) {
+        self.things.values_mut().for_each(|thing| thing.left = thing.left.min(thing.given));
+    }
+
+    fn holder(&mut self, which: usize) -> Option<&mut Expected> {
+        self.things.values_mut().find(|thing| thing.lease == Some(which))
+    }
+
+    /// The thing, if the lease is still good; and the store must say the same.
+    fn agreed(&mut self, which: usize, done: Result<(), ToolError>) -> Option<&mut Expected> {
+        let thing = self.holder(which);
+        assert_eq!(done.is_ok(), thing.is_some(), "{done:?}");
+        thing
+    }
+
+    /// Of all leases that were ever given exactly those are good that should be.
+    async fn check(&mut self, step: &Step) {
+        for which in 0..self.given.len() {
+            let is_good = self.leases[which % 2].check(&self.given[which]).await.is_ok();
+            let expected = self.holder(which).is_some();
+            assert_eq!(is_good, expected, "{step:?}: {:?}", self.given[which]);
+        }
+    }
+}
+
+fn min(minutes: i64) -> Duration {
+    Duration::from_secs(60 * u64::try_from(minutes).expect("it passes"))
+}
+
 async fn play(store: &Fresh, steps: &[Step]) {
-    let leases = leases(store);
-    let time = Duration::from_secs(2);
-    let mut held: BTreeMap<usize, Vec<Lease>> = BTreeMap::new();
-    for step in steps {
-        match step {
-            Step::Claim(who, what) => {
-                let claimed = leases.claim("job", &what.to_string(), &who.to_string(), time).await;
-                held.entry(*who).or_default().extend(claimed);
-            }
-            Step::Next(who) => {
-                let next = leases.claim_next("job", &who.to_string(), time).await.expect("asked");
-                held.entry(*who).or_default().extend(next);
-            }
-            Step::Beat(who) => {
-                for lease in held.get(who).into_iter().flatten() {
-                    let _ = leases.heartbeat(lease, time).await;
-                }
-            }
-            Step::Release(who) => {
-                if let Some(lease) = held.entry(*who).or_default().pop() {
-                    let _ = leases.release(&lease).await;
-                    assert!(leases.check(&lease).await.is_err(), "given back is given back");
-                }
-            }
-            Step::Finish(who) => {
-                if let Some(lease) = held.entry(*who).or_default().pop() {
-                    let _ = leases.finish(&lease).await;
-                }
-            }
-            Step::Pass(ms) => pass(store, Duration::from_millis(*ms)).await,
-            Step::SetBack(ms) => {
-                store
-                    .tamper(&format!(
-                        "UPDATE leases SET until_ms = until_ms + {ms} WHERE until_ms > 0"
-                    ))
-                    .await;
-            }
-        }
-        let mut good: BTreeMap<&str, usize> = BTreeMap::new();
-        for lease in held.values().flatten() {
-            if leases.check(lease).await.is_ok() {
-                *good.entry(&lease.name).or_default() += 1;
-            }
-        }
-        assert!(good.values().all(|count| *count == 1), "{step:?}: {good:?}");
+    let mut play = Play::new(store);
+    for (number, step) in steps.iter().enumerate() {
+        play.step(number, step).await;
+        play.check(step).await;
     }
 }
 
 #[test]
-fn whatever_happens_a_thing_has_one_owner_at_most() {
+fn whatever_happens_leases_are_given_kept_and_lost_as_they_should_be() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     for store in runtime.block_on(each()) {
         runtime.block_on(leases(&store).offer("job", "0")).expect("offered");
         let config =
-            ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() };
+            ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() };
         let mut runner = proptest::test_runner::TestRunner::new(config);
-        let steps = prop::collection::vec(any_step(), 1..25);
+        let steps = prop::collection::vec(any_step(), 1..30);
         let ran = runner.run(&steps, |steps| {
             runtime.block_on(store.tamper("DELETE FROM leases"));
             runtime.block_on(play(&store, &steps));
             Ok(())
         });
-        ran.expect("never two owners");
+        ran.expect("as it should be");
     }
 }

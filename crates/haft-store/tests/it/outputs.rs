@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use haft_core::{ErrorKind, MadeBy, Outputs, Position};
 use haft_store::{Address, OutputRetention, Place, StoreOutputs};
 
-use crate::stores::each;
+use crate::stores::{Fresh, each};
 
 fn made_by(call: &str) -> MadeBy {
     MadeBy { session: "s\0".into(), call_id: call.into(), tool: "bash".into() }
@@ -124,9 +124,7 @@ async fn the_oldest_go_when_the_quota_is_full_and_nothing_before() {
         let taken = "SELECT CAST(sum(packed) AS BIGINT) FROM output_texts WHERE workspace = '/w'";
         assert!(store.number(taken).await <= 100_000);
         assert!(other.read(&of_other).await.is_ok(), "of another workspace");
-        let orphans =
-            "SELECT count(*) FROM output_pieces WHERE text NOT IN (SELECT id FROM output_texts)";
-        assert_eq!(store.number(orphans).await, 0);
+        assert_eq!(store.number(ORPHANS).await, 0);
         assert_eq!(
             store
                 .number(
@@ -147,12 +145,103 @@ async fn what_is_old_or_was_left_unfinished_goes_but_never_what_is_recent() {
         let old = keep(&outputs, "old").await;
         store.tamper(&format!("UPDATE output_texts SET kept_ms = kept_ms - 3700000 WHERE id = (SELECT text FROM outputs WHERE id = '{old}')")).await;
         store.tamper("INSERT INTO output_texts VALUES ('half', '/w', 'x', 9, 1, 0, 0, 5)").await;
-        store.tamper("INSERT INTO output_pieces VALUES ('half', 0, 1, '')").await;
+        store.tamper("INSERT INTO output_pieces VALUES ('half', 0, 1, '', 0)").await;
         keep(&outputs, "another").await;
         assert_eq!(outputs.find(&old).await.expect_err("old").kind(), ErrorKind::NotFound);
         assert!(outputs.find(&recent).await.is_ok());
         assert_eq!(store.number(TEXTS).await, 2);
         assert_eq!(store.number("SELECT count(*) FROM output_pieces").await, 2);
+    }
+}
+
+const ORPHANS: &str =
+    "SELECT count(*) FROM output_pieces WHERE text NOT IN (SELECT id FROM output_texts)";
+
+/// A text that somebody began to keep so long ago.
+async fn half(store: &Fresh, name: &str, ago_ms: u64) {
+    let row = format!(
+        "INSERT INTO output_texts SELECT '{name}', '/w', '{name}', 9, 1, 0, 0, max(kept_ms) - {ago_ms} FROM output_texts"
+    );
+    store.tamper(&row).await;
+    let piece = format!(
+        "INSERT INTO output_pieces SELECT '{name}', first_byte, first_line, packed, packing FROM output_pieces LIMIT 1"
+    );
+    store.tamper(&piece).await;
+}
+
+#[tokio::test]
+async fn what_was_left_unfinished_goes_after_an_hour_and_what_is_being_written_stays() {
+    for store in each().await {
+        let retention = OutputRetention { bytes: 30_000, ..OutputRetention::default() };
+        let outputs = store.outputs("/w", retention);
+        keep(&outputs, "first").await;
+        half(&store, "left", 3_700_000).await;
+        half(&store, "going_on", 3_500_000).await;
+        keep(&outputs, "there is room, and nothing is old").await;
+        assert_eq!(store.number("SELECT count(*) FROM output_texts WHERE whole = 0").await, 1);
+        // Now there is not enough room, and all the others have to go.
+        keep(&outputs, &noise(1, 20_000)).await;
+        keep(&outputs, &noise(2, 20_000)).await;
+        let going_on = format!("{TEXTS} WHERE id = 'going_on'");
+        assert_eq!((store.number(&going_on).await, store.number(TEXTS).await), (1, 2));
+        assert_eq!(store.number(ORPHANS).await, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_somebody_else_is_still_writing_is_not_taken_for_kept() {
+    for store in each().await {
+        let outputs = store.outputs("/w", OutputRetention::default());
+        keep(&outputs, "the same").await;
+        store.tamper("UPDATE output_texts SET whole = 0").await;
+        store.tamper("DELETE FROM output_pieces").await;
+        let id = keep(&outputs, "the same").await;
+        assert_eq!(&*outputs.read(&id).await.expect("whole"), "the same");
+    }
+}
+
+#[tokio::test]
+async fn the_one_that_was_just_kept_stays_however_many_make_room_for_it() {
+    for others in [7, 8, 9, 17] {
+        for store in each().await {
+            let retention = OutputRetention { bytes: 60_000, ..OutputRetention::default() };
+            let outputs = store.outputs("/w", retention);
+            for number in 0..others {
+                keep(&outputs, &format!("short {number}")).await;
+            }
+            // More than nine tenths of the quota by itself, however it is packed.
+            let id = keep(&outputs, &noise(others, 59_999)).await;
+            store.tamper("UPDATE output_texts SET packed = 59000 WHERE bytes > 1000").await;
+            let last = keep(&outputs, &noise(99, 59_000)).await;
+            assert!(outputs.read(&id).await.is_err(), "{others}: it made room");
+            assert_eq!(outputs.read(&last).await.expect("kept").len(), 59_000, "{others}");
+            assert_eq!(store.number(TEXTS).await, 1, "{others}: all the others had to go");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_kept_to_its_end_leaves_nothing_behind() {
+    for store in each().await {
+        let outputs = store.outputs("/w", OutputRetention::default());
+        keep(&outputs, "first").await;
+        let bytes = match &store.address {
+            Address::Sqlite(_) => "BLOB",
+            Address::Postgres(_) => "BYTEA",
+        };
+        // A store that is full after five megabytes.
+        store.tamper("DROP TABLE output_pieces").await;
+        store
+            .tamper(&format!(
+                "CREATE TABLE output_pieces (text TEXT NOT NULL, first_byte BIGINT NOT NULL CHECK (first_byte < 5000000), \
+                 first_line BIGINT NOT NULL, packed {bytes} NOT NULL, packing BIGINT NOT NULL DEFAULT 0, PRIMARY KEY (text, first_byte))"
+            ))
+            .await;
+        let receipt = outputs.keep(noise(3, 6 << 20), made_by("c")).await.expect("in memory");
+        assert!(receipt.note.is_some_and(|note| note.contains("in memory only")));
+        assert_eq!(outputs.read(&receipt.id).await.expect("read").len(), 6 << 20);
+        assert_eq!(store.number("SELECT count(*) FROM output_pieces").await, 0);
+        assert_eq!(store.number(TEXTS).await, 1);
     }
 }
 
@@ -214,5 +303,48 @@ async fn a_piece_that_somebody_damaged_is_told() {
         store.tamper("DELETE FROM output_pieces").await;
         let error = outputs.read(&id).await.expect_err("missing");
         assert!(error.message().contains("is missing"), "{error}");
+    }
+}
+
+/// A piece as haft kept it before migration 5: `haft` in 11000 lines, deflated.
+const DEFLATED: &str = "\
+    edd6b10d00200cc4c09e2d691003647f650feb1a0640f1e9ff7d733cfec01dc8000524242109494842129290842424615a42894b5ce212\
+    377648484212929084242421094948c2be843ad7b9ce756ef190908424242109494842129290847d0975ae739debdce221210949484212\
+    92908424242109fb12ea5ce73ad7b9c54342129290842424210949484212f625d4b9ce75ae738b8784242421094948421292908424ec4b\
+    a8739deb5ce7160f09494842129290842424210949d89750e73ad7b9ce2d1e12929084242421094948421292b02fa1ce75ae739d5b3c24\
+    242109494842129290842424615f429deb5ce73ab77848484212929084242421094948c2be843ad7b9ce756ef190908424242109494842\
+    129290847d0975ae739debdce22121094948421292908424242109fb12ea5ce73ad7b9c54342129290842424210949484212f625d4b9ce\
+    75ae738b8784210917";
+
+#[tokio::test]
+async fn what_an_earlier_haft_has_kept_is_brought_forward_and_read() {
+    for store in each().await {
+        let id = keep(&store.outputs("/w", OutputRetention::default()), "new").await;
+        // The store as it was before.
+        for undone in [
+            "DROP INDEX output_texts_unfinished",
+            "ALTER TABLE output_pieces DROP COLUMN packing",
+            "DROP TABLE results",
+            "DROP TABLE call_results",
+            "DROP INDEX blobs_by_base",
+            "ALTER TABLE blobs DROP COLUMN base",
+            "DELETE FROM migrations WHERE version >= 5",
+            "INSERT INTO output_texts VALUES ('old', '/w', 'x', 54999, 11000, 339, 1, 1)",
+            "INSERT INTO outputs VALUES ('out_old', 'old', '/w', 's', 'c', 'bash', 1)",
+        ] {
+            store.tamper(undone).await;
+        }
+        let packed = match &store.address {
+            Address::Sqlite(_) => format!("x'{DEFLATED}'"),
+            Address::Postgres(_) => format!("'\\x{DEFLATED}'"),
+        };
+        store.tamper(&format!("INSERT INTO output_pieces VALUES ('old', 0, 1, {packed})")).await;
+        store.tamper("DELETE FROM output_pieces WHERE text <> 'old'").await;
+        let outputs = store.outputs("/w", OutputRetention::default());
+        let old = outputs.read("out_old").await.expect("it can be read");
+        assert_eq!(*old, *"haft\n".repeat(11_000).trim_end());
+        assert!(outputs.read(&id).await.is_err(), "its piece was taken away above");
+        let piece = outputs.piece("out_old", Position::Line(9_000)).await.expect("read");
+        assert_eq!((piece.first_byte, piece.first_line), (0, 1));
     }
 }

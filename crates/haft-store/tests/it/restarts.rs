@@ -3,16 +3,24 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::Path,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
-use haft_core::{ApprovalState, Approvals, ErrorKind, Verdict};
-use haft_store::{Address, Events, News, Place, StoreApprovals};
+use haft_core::{
+    ApprovalState, Approvals, CallInfo, Changes, ErrorKind, Happened, Image, Journal, Ledger,
+    MadeBy, NewChange, NewEntry, NewMessage, Outputs, Sessions, Todos, Verdict,
+};
+use haft_store::{
+    Address, Answering, Events, Filter, Keep, Leases, News, OutputRetention, Place, StoreApprovals,
+    StoreJournal, StoreLedger, StoreOutputs, StoreSessions, StoreTodos,
+};
 
-use crate::{approvals::request, cluster::Cluster, events::PATIENCE};
+use crate::{approvals::request, cluster::Cluster, events::PATIENCE, stores::change};
 
 const WORKERS: usize = 6;
 
@@ -107,4 +115,166 @@ async fn a_server_that_is_started_anew_loses_nothing_and_repeats_nothing() {
     assert!(kept.len() >= 3 * 20, "{}", kept.len());
     assert!(kept.is_subset(&heard("approval.asked")), "what was kept was told");
     assert_eq!((heard("approval.decided"), heard("approval.taken")), (kept, taken));
+}
+
+/// The rooms whose writes nobody repeats, as one process has them.
+struct Rooms {
+    ledger: StoreLedger,
+    journal: StoreJournal,
+    sessions: StoreSessions,
+    todos: StoreTodos,
+    outputs: StoreOutputs,
+    leases: Leases,
+}
+
+/// What a worker was told that it has happened, by its number.
+#[derive(Default)]
+struct Told {
+    calls: Vec<String>,
+    changes: Vec<(u64, String)>,
+    messages: Vec<(u64, String)>,
+    versions: Vec<u64>,
+    outputs: Vec<(String, String)>,
+    turns: Vec<u64>,
+}
+
+const SHORT: Duration = Duration::from_secs(3600);
+
+impl Rooms {
+    fn of(address: &Address) -> Arc<Self> {
+        let place = Place::new(address.clone());
+        let workspace = Path::new("/w");
+        Arc::new(Self {
+            ledger: StoreLedger::new(place.clone(), Answering::AfterCommit),
+            journal: StoreJournal::new(place.clone(), Keep::USUAL),
+            sessions: StoreSessions::new(place.clone(), workspace),
+            todos: StoreTodos::new(place.clone(), workspace),
+            outputs: StoreOutputs::new(place.clone(), workspace, OutputRetention::default())
+                .nowhere_else(),
+            leases: Leases::new(place),
+        })
+    }
+
+    /// One of everything.
+    async fn write(&self, number: u64, told: &mut Told) {
+        let words = format!("words {number}");
+        if self.ledger.record(change(number)).await.is_ok() {
+            told.calls.push(format!("call_{number}"));
+        }
+        let mut call = CallInfo::default();
+        call.call_id = words.as_str().into();
+        call.workspace = "/w".into();
+        let entry = NewEntry {
+            path: words.clone().into(),
+            before: Image::Missing,
+            content: None,
+            after: Image::Missing,
+            moved_from: None,
+        };
+        let entries = [entry];
+        let new = NewChange { call: &call, tool: "write", entries: &entries, undoes: &[] };
+        if let Ok(number) = tokio::task::block_in_place(|| self.journal.begin(&new)) {
+            told.changes.push((number, words.clone()));
+        }
+        let (role, author) = ("agent".to_owned(), "x".to_owned());
+        let message = NewMessage { role, author, content: words.clone(), call_id: None };
+        let sent = self.sessions.send("mcp-1", &message).await;
+        told.messages.extend(sent.map(|seq| (seq, words.clone())));
+        told.versions.extend(self.todos.write("s", &[], None).await);
+        let kept = self.outputs.keep(words.clone(), MadeBy::default()).await;
+        told.outputs.extend(kept.map(|receipt| (receipt.id, words)));
+        if let Ok(lease) = self.leases.claim("job", "the one", "w", SHORT).await {
+            told.turns.push(lease.turn);
+            // Given back, or it stays ours: then nobody has it any more.
+            let _ = self.leases.release(&lease).await;
+        }
+    }
+
+    async fn check(&self, told: &Told) {
+        let verified = self.ledger.verify(None).await.expect("read");
+        assert_eq!(verified.faults, []);
+        let all = self.ledger.find(&Filter { most: 99_999, ..Filter::default() }).await;
+        let all = all.expect("read").into_iter().map(|it| it.entry.call_id);
+        once("calls", &told.calls, all.collect());
+        let all = Changes { most: usize::MAX, ..Changes::default() };
+        let all = self.journal.find(Path::new("/w"), &all).await.expect("read");
+        let all = all.into_iter().map(|it| (it.number, it.call_id));
+        once("changes", &told.changes, all.collect());
+        let history = self.sessions.history("mcp-1", 0, 99_999).await.expect("read");
+        let all: Vec<(u64, String)> = history
+            .happened
+            .into_iter()
+            .filter_map(|it| match it {
+                Happened::Message(message) => Some((message.seq, message.content)),
+                Happened::Call(_) => None,
+            })
+            .collect();
+        assert_eq!(all.len() as u64, history.session.messages, "a number and its message");
+        once("messages", &told.messages, all);
+        let version = self.todos.read("s").await.expect("read").version;
+        once("versions", &told.versions, (1..=version).collect());
+        for (id, words) in &told.outputs {
+            assert_eq!(&*self.outputs.read(id).await.expect("kept"), words);
+        }
+        let turns: BTreeSet<u64> = told.turns.iter().copied().collect();
+        assert_eq!(turns.len(), told.turns.len(), "a turn is of one claim");
+    }
+}
+
+/// All that was told is there, and nothing is there twice.
+#[track_caller]
+fn once<T: Ord + std::fmt::Debug>(what: &str, told: &[T], there: Vec<T>) {
+    let count = there.len();
+    let there: BTreeSet<T> = there.into_iter().collect();
+    assert_eq!(there.len(), count, "{what}: twice");
+    let missing: Vec<&T> = told.iter().filter(|it| !there.contains(it)).collect();
+    assert!(missing.is_empty(), "{what}: told and not there: {missing:?}");
+    assert!(told.len() >= 60, "{what}: only {} were told", told.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_room_loses_what_it_told_or_does_it_twice_when_the_server_is_started_anew() {
+    let Some(cluster) = Cluster::start() else { return };
+    let address = Address::Postgres(cluster.url());
+    let rooms = [Rooms::of(&address), Rooms::of(&address)];
+    rooms[0].sessions.saw("mcp-1", &[]).await.expect("noted");
+    let (is_over, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let mut workers = tokio::task::JoinSet::new();
+    for worker in 0..4_u64 {
+        let (rooms, is_over) = (rooms[(worker % 2) as usize].clone(), is_over.clone());
+        let done = done.clone();
+        workers.spawn(async move {
+            let mut told = Told::default();
+            for round in 0.. {
+                if is_over.load(Ordering::SeqCst) && told.messages.len() >= 20 {
+                    return told;
+                }
+                rooms.write(worker * 1_000_000 + round, &mut told).await;
+                done.fetch_add(1, Ordering::SeqCst);
+            }
+            told
+        });
+    }
+    for how in ["fast", "immediate", "immediate"] {
+        let before = done.load(Ordering::SeqCst);
+        let more = async {
+            while done.load(Ordering::SeqCst) < before + 25 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, more).await.expect("the work goes on");
+        tokio::task::block_in_place(|| cluster.restart(how));
+    }
+    is_over.store(true, Ordering::SeqCst);
+    let all = tokio::time::timeout(PATIENCE * 2, workers.join_all()).await.expect("they end");
+    let mut whole = Told::default();
+    for told in all {
+        whole.calls.extend(told.calls);
+        whole.changes.extend(told.changes);
+        whole.messages.extend(told.messages);
+        whole.versions.extend(told.versions);
+        whole.outputs.extend(told.outputs);
+        whole.turns.extend(told.turns);
+    }
+    Rooms::of(&address).check(&whole).await;
 }

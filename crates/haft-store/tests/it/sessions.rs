@@ -88,6 +88,13 @@ async fn titles_metadata_and_archives_are_patched_and_listed() {
         assert_eq!(listed(&own, Some("0% dONE_"), false).await, ["mcp-b"]);
         assert_eq!(listed(&own, Some("P-A"), false).await, ["mcp-a"]);
         assert!(listed(&own, Some("%"), false).await == ["mcp-b"]);
+        let german =
+            SessionPatch { title: Some("Ärger ÜBER alles".into()), ..SessionPatch::default() };
+        own.patch("mcp-a", &german, None).await.expect("patched");
+        for words in ["Ärger ÜBER", "alles", "ger ÜBER ALLES"] {
+            assert_eq!(listed(&own, Some(words), false).await, ["mcp-a"], "{words}");
+        }
+        store.tamper("UPDATE sessions SET title = NULL, updated_ms = 1 WHERE id = 'mcp-a'").await;
         let away = SessionPatch {
             archived: Some(true),
             title: Some(String::new()),
@@ -164,5 +171,31 @@ async fn a_history_is_messages_and_calls_in_order_by_pages() {
         ledger.record(entry("cli", 9, 5)).await.expect("recorded");
         own.saw("cli", &[]).await.expect("noted");
         assert!(own.history("cli", 0, 9).await.expect("read").happened.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn the_pages_of_a_history_have_every_call_once_in_whatever_order_they_began() {
+    for store in each().await {
+        let own = sessions(&store, "/w");
+        let ledger = store.ledger();
+        own.saw("mcp-1", &[]).await.expect("noted");
+        // They end one after the other; the later ones took long and had begun long before.
+        for number in 0..12_u64 {
+            let mut call = entry("mcp-1", number, 10_000 - number * 500);
+            call.ms = number * 600;
+            ledger.record(call).await.expect("recorded");
+        }
+        let mut seen = Vec::new();
+        for offset in (0..12).step_by(3) {
+            let page = own.history("mcp-1", offset, 3).await.expect("read");
+            assert_eq!(page.has_more, offset < 9);
+            seen.extend(page.happened.iter().rev().map(|it| match it {
+                Happened::Call(call) => call.call_id.clone(),
+                Happened::Message(message) => panic!("{message:?}"),
+            }));
+        }
+        let expected: Vec<String> = (0..12).rev().map(|number| format!("call_{number}")).collect();
+        assert_eq!(seen, expected);
     }
 }

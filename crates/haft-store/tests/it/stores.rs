@@ -49,12 +49,20 @@ async fn database(server: &str) -> Fresh {
     Fresh { folder: tempfile::tempdir().expect("a folder"), address }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one door of these tests to the environment")]
 fn server() -> Option<String> {
-    let server = std::env::var("HAFT_TEST_POSTGRES").ok().filter(|url| !url.is_empty());
-    let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-    assert!(server.is_some() || !is_ci, "in CI there has to be a PostgreSQL");
+    let server = variable("HAFT_TEST_POSTGRES").filter(|url| !url.is_empty());
+    assert!(server.is_some() || !is_ci(), "in CI there has to be a PostgreSQL");
     server
+}
+
+/// Whether nothing may be left out because it is missing here.
+pub(crate) fn is_ci() -> bool {
+    variable("CI").is_some_and(|value| value == "true")
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one door of these tests to the environment")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 /// Says something to a server behind haft's back.

@@ -36,13 +36,13 @@ impl Document {
     pub(crate) fn read(file: &dyn OpenFile, expected: Option<&str>) -> Result<Self, ToolError> {
         let facts = file.facts();
         let bytes = file.read_whole()?;
-        check_version(facts, &bytes, expected)?;
+        let version = checked_version(facts, &bytes, expected)?;
         let text = Text::decode(&bytes).ok_or_else(|| not_text(&facts.path))?;
         Ok(Self {
             path: facts.path.display().to_string(),
             text: text.text,
             form: text.form,
-            version: Version::of_content(&bytes),
+            version,
         })
     }
 
@@ -171,29 +171,29 @@ pub(crate) fn encode(path: &str, form: Form, text: &str) -> Result<Vec<u8>, Tool
     Err(unsupported(message, "convert the file to UTF-8 first, or delete it and write it anew"))
 }
 
-/// Whether a file is in the state that the caller decided on.
+/// The version of a file's content, if that is the state that the caller decided on. Hashed once: the files are long, at times.
 ///
 /// # Errors
 /// Of kind `conflict` when it is not.
-pub(crate) fn check_version(
+pub(crate) fn checked_version(
     facts: &Facts,
     bytes: &[u8],
     expected: Option<&str>,
-) -> Result<(), ToolError> {
-    let Some(expected) = expected else { return Ok(()) };
+) -> Result<Version, ToolError> {
+    let version = Version::of_content(bytes);
+    let Some(expected) = expected else { return Ok(version) };
     let expected: Version = expected.parse().map_err(|_| {
         let message =
             format!("expected_version: `{expected}` is no version of `{}`", facts.path.display());
         ToolError::input(message)
             .hint("take the version from the answer of read, stat or the last change")
     })?;
-    if expected.fits(facts, bytes) {
-        return Ok(());
+    if expected == version || expected.fits(facts, bytes) {
+        return Ok(version);
     }
     let message = format!(
-        "`{}` is in version {}, not in the expected {expected}",
-        facts.path.display(),
-        Version::of_content(bytes)
+        "`{}` is in version {version}, not in the expected {expected}",
+        facts.path.display()
     );
     Err(ToolError::conflict(message).hint("read it again, then decide on the change anew"))
 }

@@ -121,7 +121,7 @@ impl Output for FileText {
         if self.body.is_empty() {
             return format!("[{}]", self.footer());
         }
-        format!("{}\n[{}]", self.body, self.footer())
+        [&self.body, "\n[", &self.footer(), "]"].concat()
     }
 
     fn title(&self) -> Option<String> {
@@ -171,7 +171,7 @@ impl FileText {
         words
     }
 
-    fn fill(&mut self, first: u64, window: &Window) {
+    fn fill(&mut self, first: u64, window: &Window<'_>) {
         self.lines = window.count();
         self.first_line = if window.count() == 0 { 0 } else { first };
         self.total_lines = window.total;
@@ -187,7 +187,7 @@ impl FileText {
 }
 
 /// Every line after its number and a tab. By hand, because formatting each would be half the time of a small read.
-fn numbered(first: u64, window: &Window) -> String {
+fn numbered(first: u64, window: &Window<'_>) -> String {
     let last = (first + window.count() as u64).saturating_sub(1);
     let width = last.to_string().len();
     let mut body = Vec::with_capacity(window.joined().len() + window.count() * (width + 2));
@@ -268,10 +268,18 @@ fn read_small(file: &dyn OpenFile, wanted: Wanted) -> Result<FileText, ToolError
 
 /// The whole file is here.
 fn read_text(file: &dyn OpenFile, bytes: &[u8], wanted: Wanted) -> Result<FileText, ToolError> {
-    let Some(text) = Text::decode(bytes) else { return Err(binary(file, bytes)) };
-    let mut answer = about(file, text.form, wanted);
+    let decoded;
+    let (text, form) = match Text::plain(bytes) {
+        Some(text) => (text, Form::UTF_8),
+        None => {
+            let Some(text) = Text::decode(bytes) else { return Err(binary(file, bytes)) };
+            decoded = text;
+            (&*decoded.text, decoded.form)
+        }
+    };
+    let mut answer = about(file, form, wanted);
     answer.version = Some(Version::of_content(bytes).to_string());
-    let found = window::of_text(&text.text, wanted);
+    let found = window::of_text(text, wanted);
     check_offset(file, wanted.first, &found)?;
     answer.fill(wanted.first, &found);
     Ok(answer)
@@ -307,7 +315,7 @@ fn about(file: &dyn OpenFile, form: Form, wanted: Wanted) -> FileText {
     }
 }
 
-fn check_offset(file: &dyn OpenFile, first: u64, found: &Window) -> Result<(), ToolError> {
+fn check_offset(file: &dyn OpenFile, first: u64, found: &Window<'_>) -> Result<(), ToolError> {
     let total = found.total.unwrap_or(u64::MAX);
     if first <= total || first == 1 {
         return Ok(());

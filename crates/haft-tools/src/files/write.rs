@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::document::{Document, change_one, check_version, count, encode, preview};
+use super::document::{Document, change_one, checked_version, count, encode, preview};
 use crate::text::encoding::Form;
 
 /// What to write.
@@ -142,8 +142,9 @@ fn over(file: &dyn OpenFile, input: &Write, written: &mut Written) -> Result<Vec
         Err(error) => {
             match file.read_whole() {
                 Ok(bytes) => {
-                    check_version(file.facts(), &bytes, input.expected_version.as_deref())?;
-                    written.previous_version = Some(Version::of_content(&bytes).to_string());
+                    let expected = input.expected_version.as_deref();
+                    let version = checked_version(file.facts(), &bytes, expected)?;
+                    written.previous_version = Some(version.to_string());
                 }
                 Err(_) if input.expected_version.is_some() => return Err(error),
                 Err(_) => {}

@@ -5,9 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use grep_matcher::Matcher;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use haft_core::{Cancel, Output, Position, ReadOutputs, ToolError, brief};
 use haft_macros::tool;
-use regex::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -144,10 +145,10 @@ pub async fn output_search(
     outputs: ReadOutputs,
     cancel: Cancel,
 ) -> Result<FoundLines, ToolError> {
-    let regex = regex(&input)?;
+    let pattern = pattern(&input)?;
     let kept = outputs.find(&input.id).await?;
     let began = Instant::now();
-    let mut search = Search::new(regex, &input);
+    let mut search = Search::new(pattern, &input);
     let mut at = 0;
     while at < kept.bytes && !search.is_full {
         if cancel.is_cancelled() || began.elapsed() > LONGEST {
@@ -172,22 +173,45 @@ pub async fn output_search(
     })
 }
 
-fn regex(input: &OutputSearch) -> Result<Regex, ToolError> {
-    let pattern = if input.literal { regex::escape(&input.pattern) } else { input.pattern.clone() };
-    let built = RegexBuilder::new(&pattern)
-        .case_insensitive(input.case_insensitive)
+fn pattern(input: &OutputSearch) -> Result<Pattern, ToolError> {
+    let built = RegexMatcherBuilder::new()
         .crlf(true)
+        .line_terminator(Some(b'\n'))
+        .multi_line(true)
+        .fixed_strings(input.literal)
+        .case_insensitive(input.case_insensitive)
         .size_limit(4 << 20)
-        .build();
-    built.map_err(|error| {
+        .build(&input.pattern);
+    let matcher = built.map_err(|error| {
         ToolError::input(format!("pattern: {error}"))
             .hint("mend the regular expression, or set literal to search for the text as it is")
-    })
+    })?;
+    // These speak of the beginning and the end of a text, and each line is one.
+    let speaks_of_ends = |text: &str| {
+        ["\\A", "\\z"].iter().any(|end| text.contains(end))
+            || (text.contains("(?") && text.contains('-'))
+    };
+    Ok(Pattern { matcher, line_by_line: !input.literal && speaks_of_ends(&input.pattern) })
+}
+
+/// What is searched for.
+struct Pattern {
+    matcher: RegexMatcher,
+    /// Lines cannot be searched together.
+    line_by_line: bool,
+}
+
+impl Pattern {
+    /// Where the first match begins at or after a place. Never beyond the line in which it begins.
+    fn find(&self, text: &str, from: usize) -> Option<usize> {
+        let found = self.matcher.find_at(text.as_bytes(), from);
+        found.ok().flatten().map(|found| found.start())
+    }
 }
 
 /// A search on its way through the pieces.
 struct Search {
-    regex: Regex,
+    pattern: Pattern,
     context: usize,
     most: usize,
     /// The lines that were looked at.
@@ -206,9 +230,9 @@ struct Search {
 }
 
 impl Search {
-    fn new(regex: Regex, input: &OutputSearch) -> Self {
+    fn new(pattern: Pattern, input: &OutputSearch) -> Self {
         Self {
-            regex,
+            pattern,
             context: input.context,
             most: input.max_results,
             line: 0,
@@ -224,20 +248,75 @@ impl Search {
     }
 
     fn take(&mut self, text: &str) {
-        for part in text.split_inclusive('\n') {
-            let is_whole = part.ends_with('\n');
-            if is_whole && self.open.is_empty() {
-                self.look(part, true);
-            } else {
-                self.open.push_str(part);
-                if is_whole || self.open.len() > LONGEST_LINE {
-                    let line = std::mem::take(&mut self.open);
-                    self.look(&line, is_whole);
-                }
+        let mut text = text;
+        if !self.open.is_empty() || self.is_going_on {
+            let (rest_of_line, rest) = text.split_at(first_line(text));
+            self.take_part(rest_of_line);
+            text = rest;
+        }
+        let whole = memchr::memrchr(b'\n', text.as_bytes()).map_or(0, |at| at + 1);
+        let (lines, part) = text.split_at(whole);
+        self.take_lines(lines);
+        if !self.is_full {
+            self.take_part(part);
+        }
+    }
+
+    /// A line, or a part of one that goes on.
+    fn take_part(&mut self, part: &str) {
+        self.open.push_str(part);
+        let is_whole = part.ends_with('\n');
+        if is_whole || self.open.len() > LONGEST_LINE {
+            let line = std::mem::take(&mut self.open);
+            self.look(&line, is_whole);
+        }
+    }
+
+    /// Whole lines, searched together: what lies between two matches is not looked at line by line.
+    fn take_lines(&mut self, lines: &str) {
+        let mut done = 0;
+        while done < lines.len() && !self.is_full {
+            let start = match self.after > 0 || self.pattern.line_by_line {
+                true => done,
+                false => match self.pattern.find(lines, done) {
+                    Some(at) => done + last_line(lines.split_at(at).0.split_at(done).1),
+                    None => lines.len(),
+                },
+            };
+            let (_, rest) = lines.split_at(done);
+            let (passed, rest) = rest.split_at(start - done);
+            self.pass(passed);
+            let (line, _) = rest.split_at(first_line(rest));
+            if !line.is_empty() {
+                self.look(line, true);
             }
-            if self.is_full {
-                return;
+            done = start + line.len();
+        }
+    }
+
+    /// Whole lines that do not match.
+    fn pass(&mut self, lines: &str) {
+        let count = memchr::memchr_iter(b'\n', lines.as_bytes()).count();
+        self.line += count as u64;
+        let skip = count.saturating_sub(self.context);
+        let (_, near) = lines.split_at(match self.context {
+            0 => lines.len(),
+            // Of the last lines the first begins behind the break before it.
+            context => {
+                memchr::memrchr_iter(b'\n', lines.as_bytes()).nth(context).map_or(0, |at| at + 1)
             }
+        });
+        for (number, line) in
+            (self.line - (count - skip) as u64 + 1..).zip(near.split_inclusive('\n'))
+        {
+            self.keep_before(clipped(without_end(line), number, 0));
+        }
+    }
+
+    fn keep_before(&mut self, line: FoundLine) {
+        self.before.push_back(FoundLine { is_context: true, ..line });
+        if self.before.len() > self.context {
+            self.before.pop_front();
         }
     }
 
@@ -254,30 +333,22 @@ impl Search {
             self.line += 1;
         }
         self.is_going_on = !ends;
-        let line = line.strip_suffix('\n').unwrap_or(line);
-        let line = line.strip_suffix('\r').unwrap_or(line);
-        match self.regex.find(line) {
+        let line = without_end(line);
+        match self.pattern.find(line, 0) {
             Some(_) if self.matches == self.most => self.is_full = true,
-            Some(found) => {
+            Some(at) => {
                 self.matches += 1;
                 let before = std::mem::take(&mut self.before);
                 before.into_iter().for_each(|line| self.show(line));
-                self.show(clipped(line, self.line, found.start()));
+                self.show(clipped(line, self.line, at));
                 self.after = self.context;
             }
-            None if self.context == 0 => {}
-            None => {
-                let shown = FoundLine { is_context: true, ..clipped(line, self.line, 0) };
-                if self.after > 0 {
-                    self.after -= 1;
-                    self.show(shown);
-                } else {
-                    self.before.push_back(shown);
-                    if self.before.len() > self.context {
-                        self.before.pop_front();
-                    }
-                }
+            None if self.after > 0 => {
+                self.after -= 1;
+                self.show(FoundLine { is_context: true, ..clipped(line, self.line, 0) });
             }
+            None if self.context > 0 => self.keep_before(clipped(line, self.line, 0)),
+            None => {}
         }
     }
 
@@ -290,6 +361,21 @@ impl Search {
         }
         self.found.push(line);
     }
+}
+
+/// How long the first line is, with its break.
+fn first_line(text: &str) -> usize {
+    memchr::memchr(b'\n', text.as_bytes()).map_or(text.len(), |at| at + 1)
+}
+
+/// Where the last line begins.
+fn last_line(text: &str) -> usize {
+    memchr::memrchr(b'\n', text.as_bytes()).map_or(0, |at| at + 1)
+}
+
+fn without_end(line: &str) -> &str {
+    let line = line.strip_suffix('\n').unwrap_or(line);
+    line.strip_suffix('\r').unwrap_or(line)
 }
 
 /// A line, or what is around a place in it.
@@ -404,26 +490,56 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Input);
         assert!(error.message().starts_with("pattern: "), "{error}");
         assert!(search("a", 9, asked("(a{1000}){1000}")).await.is_err(), "too large");
+        assert!(search("a", 9, asked("a\\nb")).await.is_err(), "more than a line");
         let text = "a".repeat(20_000);
         let found = search(&text, 9_000, asked("(a+)+$|(a*)*b")).await.expect("linear");
         assert_eq!(found.matches, 1);
     }
 
+    #[tokio::test]
+    async fn the_ends_of_a_text_are_those_of_each_line() {
+        for pattern in ["\\Ab", "b\\z", "(?-m)^b$"] {
+            let found = search("a\nb\nb\n", 4, asked(pattern)).await.expect("searched");
+            assert_eq!(found.matches, 2, "{pattern}");
+        }
+    }
+
+    /// The same by the simplest means: every line by itself.
+    fn expected(text: &str, pattern: &str, context: usize) -> Vec<(u64, bool)> {
+        let regex = regex::Regex::new(pattern).expect("a pattern");
+        let lines: Vec<&str> = text.strip_suffix('\n').unwrap_or(text).split('\n').collect();
+        let matches: Vec<bool> =
+            lines.iter().map(|line| regex.is_match(without_end(line))).collect();
+        let near = |at: usize| {
+            let around = at.saturating_sub(context)..=(at + context).min(lines.len() - 1);
+            around.into_iter().any(|at| matches[at])
+        };
+        let shown = (0..lines.len()).filter(|at| !text.is_empty() && near(*at));
+        shown.map(|at| (at as u64 + 1, !matches[at])).collect()
+    }
+
+    const PATTERNS: [&str; 9] = ["a.?b|ä$", "a", "^a", "b$", "a\\s*b", "[^b]a", "^$", "b?", "\\bä"];
+
     proptest! {
-        /// However the text is cut into pieces, the same lines are found as in the whole.
+        /// However the text is cut into pieces, the same lines are found as in the whole, with the same lines around them.
         #[test]
-        fn pieces_make_no_difference(text in "([abä\n]|\r\n){0,200}", piece in 1usize..40) {
+        fn pieces_make_no_difference(
+            text in "([abä ]|\n|\r\n|\n\n){0,200}",
+            piece in 1usize..40,
+            pattern in prop::sample::select(&PATTERNS[..]),
+            context in 0usize..4,
+        ) {
             let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-            let found = runtime.block_on(search(&text, piece, OutputSearch { max_results: MOST, ..asked("a.?b|ä$") }));
-            let regex = Regex::new("a.?b|ä$").expect("a pattern");
-            let lines = text.strip_suffix('\n').unwrap_or(&text).split('\n').enumerate();
-            let expected: Vec<u64> = lines
-                .filter(|(_, line)| regex.is_match(line.strip_suffix('\r').unwrap_or(line)))
-                .map(|(number, _)| number as u64 + 1)
-                .collect();
-            let found = found.expect("searched");
-            prop_assert_eq!(found.found.iter().map(|line| line.line).collect::<Vec<_>>(), expected);
+            let input = OutputSearch { max_results: MOST, context, ..asked(pattern) };
+            let found = runtime.block_on(search(&text, piece, input)).expect("searched");
+            let shown: Vec<(u64, bool)> =
+                found.found.iter().map(|line| (line.line, line.is_context)).collect();
+            prop_assert_eq!(shown, expected(&text, pattern, context));
             prop_assert!(found.is_complete);
+            let lines: Vec<&str> = text.split('\n').collect();
+            for line in &found.found {
+                prop_assert_eq!(&*line.text, without_end(lines[line.line as usize - 1]));
+            }
         }
     }
 }

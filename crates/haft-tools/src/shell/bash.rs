@@ -11,6 +11,7 @@ use haft_core::{
     WriteFiles, brief,
     commands::{Awaited, ExecutorPlace, Killed, Process, Program, Refusal, Stdin, Stream, script},
     files::{ChangedFile, FileChange, Survey},
+    referred_secret,
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
@@ -69,6 +70,9 @@ pub struct Bash {
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["pty", "tty"]))]
     pub terminal: bool,
+    /// Secrets for its environment, each as `GH_TOKEN=secret:NAME`. Other variables stand in the command itself.
+    #[serde(default)]
+    pub env: Vec<String>,
 }
 
 fn here() -> PathBuf {
@@ -175,6 +179,7 @@ pub async fn bash(
     cancel: Cancel,
 ) -> Result<Ran, ToolError> {
     let mut launch = shell.launch(Program::Shell(input.command.clone()), &input.workdir);
+    launch.secrets = input.env.iter().map(|text| secret(text)).collect::<Result<_, _>>()?;
     launch.input = match (input.terminal, input.background || input.yield_ms.is_some()) {
         (true, _) => Stdin::Terminal { rows: 24, columns: 120 },
         (false, true) => Stdin::Open,
@@ -235,7 +240,27 @@ fn accesses(input: &Bash) -> Vec<Access> {
     let changes = !reading::read(&script).is_only_looking();
     let changes = changes.then_some(Access::Any(Power::WriteFiles));
     let network = input.network.then_some(Access::Any(Power::Net));
-    [Access::Run(script)].into_iter().chain(changes).chain(network).collect()
+    // What is no reference is refused before anything runs.
+    let secrets = input.env.iter().filter_map(|text| Some(secret(text).ok()?.1));
+    let secrets =
+        secrets.map(|name| Access::Secret { name, command: script.clone() }).collect::<Vec<_>>();
+    [Access::Run(script)].into_iter().chain(changes).chain(network).chain(secrets).collect()
+}
+
+/// A variable, and the name of the secret that it is to hold.
+fn secret(text: &str) -> Result<(String, String), ToolError> {
+    let (variable, value) = text.split_once('=').unwrap_or((text, ""));
+    let mut letters = variable.chars();
+    let is_variable = letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && letters.all(|c| c.is_ascii_alphanumeric() || c == '_');
+    match referred_secret(value).filter(|_| is_variable) {
+        Some(name) => Ok((variable.to_owned(), name.to_owned())),
+        None => {
+            let shown: String = variable.chars().take(80).collect();
+            Err(ToolError::input(format!("env: {shown:?} is not given as VARIABLE=secret:NAME"))
+                .hint("name a secret; other variables are written into the command, as in `A=b program`"))
+        }
+    }
 }
 
 /// Hands on what is written until it is over.
@@ -253,6 +278,7 @@ async fn watch(process: &dyn Process, progress: &Progress) {
             progress.output(&terminal::plain(&piece.bytes));
         }
         if is_over || changes.changed().await.is_err() {
+            progress.end_output();
             return;
         }
     }

@@ -129,11 +129,15 @@ impl Form {
 }
 
 impl Text {
+    /// The text of a whole file that is plain UTF-8, as nearly every one is; `None` for all others.
+    pub(crate) fn plain(bytes: &[u8]) -> Option<&str> {
+        let may_be = bom(bytes).is_none() && !looks_binary(bytes);
+        may_be.then(|| std::str::from_utf8(bytes).ok()).flatten()
+    }
+
     /// The text of a whole file; `None` when it is none, or would not come back as the same bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        // Nearly every file is plain UTF-8: one look, one copy.
-        let is_utf8 = bom(bytes).is_none() && !looks_binary(bytes);
-        if is_utf8 && let Ok(text) = std::str::from_utf8(bytes) {
+        if let Some(text) = Self::plain(bytes) {
             return Some(Self { text: text.to_owned(), form: Form::UTF_8 });
         }
         let sample = bytes.get(..SAMPLE).unwrap_or(bytes);

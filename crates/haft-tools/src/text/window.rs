@@ -1,6 +1,8 @@
 //! Some lines out of a file of any size, in constant memory: the file is passed block by block, only the wanted lines
 //! are kept, and each of those only up to a length.
 
+use std::borrow::Cow;
+
 use haft_core::{
     ToolError,
     files::{LineIndexes, OpenFile},
@@ -32,10 +34,10 @@ pub(crate) struct Wanted {
 
 /// Lines out of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Window {
+pub(crate) struct Window<'a> {
     /// Each with a newline, whatever ended it in the file. One text, because a file has many lines and memory is not
-    /// given out for nothing.
-    text: String,
+    /// given out for nothing; that of the file itself where it is as it should be.
+    text: Cow<'a, str>,
     count: usize,
     /// How many of them were cut.
     pub(crate) cut: usize,
@@ -48,8 +50,13 @@ pub(crate) struct Window {
 }
 
 /// Lines out of a text in memory.
-pub(crate) fn of_text(text: &str, wanted: Wanted) -> Window {
+pub(crate) fn of_text(text: &str, wanted: Wanted) -> Window<'_> {
+    if let Some(window) = Window::of_all(text, wanted) {
+        return window;
+    }
     let mut window = Window::default();
+    // Growing by and by would copy it several times.
+    window.text.to_mut().reserve(wanted.bytes.min(text.len() + 1));
     let mut total: u64 = 0;
     let mut is_full = false;
     let mut begin = 0;
@@ -80,7 +87,7 @@ pub(crate) fn of_file(
     wanted: Wanted,
     indexes: &LineIndexes,
     stop: &dyn Fn() -> bool,
-) -> Result<Window, ToolError> {
+) -> Result<Window<'static>, ToolError> {
     let mut blocks = Blocks::new(file);
     let mut passed = 0;
     if wanted.first > 1 {
@@ -136,7 +143,7 @@ fn collect(
     wanted: Wanted,
     passed: u64,
     stop: &dyn Fn() -> bool,
-) -> Result<Window, ToolError> {
+) -> Result<Window<'static>, ToolError> {
     let mut window = Window::default();
     let mut line = Line::default();
     if passed == 0 && blocks.load()? && blocks.rest().starts_with(form.mark()) {
@@ -168,7 +175,26 @@ fn collect(
     Ok(window)
 }
 
-impl Window {
+impl<'a> Window<'a> {
+    /// The whole text, if all of it is wanted and it can be shown as it stands, which is so for most files.
+    fn of_all(text: &'a str, wanted: Wanted) -> Option<Self> {
+        let is_plain = text.ends_with('\n') && memchr(b'\r', text.as_bytes()).is_none();
+        if wanted.first != 1 || !is_plain || text.len() > wanted.bytes {
+            return None;
+        }
+        let (mut count, mut begin) = (0, 0);
+        for end in memchr_iter(b'\n', text.as_bytes()) {
+            if end - begin > LINE_CHARS {
+                return None;
+            }
+            (count, begin) = (count + 1, end + 1);
+        }
+        let bytes = text.len() - count + count * wanted.margin;
+        let total = Some(count as u64);
+        let fits = count <= wanted.lines && bytes <= wanted.bytes;
+        fits.then(|| Self { text: text.into(), count, bytes, total, ..Self::default() })
+    }
+
     /// Takes a line if there is room for it.
     fn take(&mut self, line: &str, is_cut: bool, wanted: Wanted) -> bool {
         // So few bytes are at most as many characters.
@@ -185,8 +211,9 @@ impl Window {
         self.cut += usize::from(is_long);
         self.bytes = bytes;
         self.count += 1;
-        self.text.push_str(shown);
-        self.text.push('\n');
+        let text = self.text.to_mut();
+        text.push_str(shown);
+        text.push('\n');
         true
     }
 
@@ -228,7 +255,7 @@ impl Line {
         self.bytes.extend_from_slice(piece.get(..room).unwrap_or(piece));
     }
 
-    fn finish(&mut self, form: Form, wanted: Wanted, window: &mut Window) -> bool {
+    fn finish(&mut self, form: Form, wanted: Wanted, window: &mut Window<'_>) -> bool {
         if !self.is_cut && self.bytes.last() == Some(&b'\r') {
             self.bytes.pop();
         }
@@ -345,7 +372,7 @@ mod tests {
         Wanted { first, lines, bytes: 50_000, margin: 0, is_plain: false }
     }
 
-    fn window(file: &Memory, wanted: Wanted, indexes: &LineIndexes) -> Window {
+    fn window(file: &Memory, wanted: Wanted, indexes: &LineIndexes) -> Window<'static> {
         of_file(file, Form::UTF_8, wanted, indexes, &|| false).expect("readable")
     }
 

@@ -1,7 +1,7 @@
 //! `haft ledger`: what was called, whether the record is whole, and figures about it.
 
 mod figures;
-mod table;
+pub(super) mod table;
 
 use std::process::ExitCode;
 

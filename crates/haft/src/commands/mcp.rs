@@ -16,7 +16,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-use super::{network, no_threads, open_workspace, programs, reader, redactor};
+use super::{network, no_threads, open_workspace, programs, reader, redactor, secret};
 use crate::{
     config::Settings,
     environment::Environment,
@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// The profile of clients that ask for none: few tools, because each costs their model's attention.
-const PROFILE: &str = "mcp";
+pub(super) const PROFILE: &str = "mcp";
 
 const INSTRUCTIONS: &str = "The files of one workspace, through one gate: `read`, `list`, `glob` and `grep` look, `write`, `edit`, \
     `edit_lines` and `patch` change, `move` and `delete` do what they say, `bash` runs a command and `process` looks after \
@@ -76,14 +76,22 @@ pub(super) fn command() -> Command {
                 .requires("http")
                 .help("A further host name that clients may reach this server by"),
         )
+        .arg(structured_option())
         .arg(
-            Arg::new("structured")
-                .long("structured")
-                .value_name("WHEN")
-                .default_value("auto")
-                .value_parser(["auto", "always", "never"])
-                .help("Send typed data besides the text; auto: not to clients that then drop the text"),
+            Arg::new("keep-results")
+                .long("keep-results")
+                .action(ArgAction::SetTrue)
+                .help("Keep the whole result of every call, so that `haft replay` can give it again"),
         )
+}
+
+pub(super) fn structured_option() -> Arg {
+    Arg::new("structured")
+        .long("structured")
+        .value_name("WHEN")
+        .default_value("auto")
+        .value_parser(["auto", "always", "never"])
+        .help("Send typed data besides the text; auto: not to clients that then drop the text")
 }
 
 /// `haft mcp`
@@ -108,6 +116,7 @@ pub(super) fn run(
         globals,
         // Over HTTP several callers share the threads, so none may keep one to itself.
         starts_in_place: over_http.is_none(),
+        keeps_results: matches.get_flag("keep-results"),
     };
     let (gate, profile) = desk.gate(None, roots.get(1..).unwrap_or_default())?;
     let mut server = Server::builder(gate)
@@ -191,6 +200,7 @@ struct Desk {
     registry: Registry,
     globals: Globals,
     starts_in_place: bool,
+    keeps_results: bool,
 }
 
 impl Desk {
@@ -214,9 +224,11 @@ impl Desk {
             settings.directory.clone_from(&settings.workspace);
         }
         add_roots(&mut settings, further)?;
+        keep_results(&mut settings, self.keeps_results)?;
         let profile = settings.profile.clone().unwrap_or_else(|| PROFILE.to_owned());
         let workspace = open_workspace(&mut settings, &self.terminal)?;
         let gate = Gate::builder(self.registry.clone());
+        let vault = secret::dyn_vault(&self.environment);
         let points_at_repeats = settings.outputs.points_at_repeats;
         // Over HTTP signals are heard already.
         let ending = if self.starts_in_place { Ending::BySignal } else { Ending::Flushed };
@@ -224,9 +236,9 @@ impl Desk {
             .surroundings(settings.surroundings())
             .paths(workspace.clone())
             .service::<dyn Disk>(workspace.clone())
-            .service(programs(&self.environment, &settings, workspace))
-            .service(network(&settings.network))
-            .redactor(redactor(&self.environment, &settings.network))
+            .service(programs(&self.environment, &settings, workspace, vault.clone()))
+            .service(network(&settings.network, vault.clone()))
+            .redactor(redactor(&self.environment, &settings.network, vault))
             .policy(settings.policy)
             .reads_commands(reader(&self.environment))
             .limits(settings.limits);
@@ -238,6 +250,18 @@ impl Desk {
         }
         Ok((gate.build(), profile))
     }
+}
+
+/// What was asked for by name is not left out silently.
+fn keep_results(settings: &mut Settings, is_asked: bool) -> Result<(), ToolError> {
+    settings.store.keeps_results |= is_asked;
+    if is_asked && !settings.store.records {
+        let message = "results are kept beside the record of calls, and `record = false` under `[store]` switches that off";
+        return Err(
+            ToolError::input(message).hint("take that line out, or leave out --keep-results")
+        );
+    }
+    Ok(())
 }
 
 /// Each is called by its own name; a second one of the same name gets a number.
@@ -269,7 +293,7 @@ fn name_of(folder: &Path) -> String {
         .map_or_else(|| "root".to_owned(), |name| name.chars().map(plain).collect())
 }
 
-fn structured(matches: &ArgMatches) -> Structured {
+pub(super) fn structured(matches: &ArgMatches) -> Structured {
     match matches.get_one::<String>("structured").map(String::as_str) {
         Some("always") => Structured::Always,
         Some("never") => Structured::Never,

@@ -1,5 +1,7 @@
 //! `haft store`: what is kept where, whether it is whole, and copies of it.
 
+mod migrate;
+
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
@@ -41,6 +43,7 @@ pub(super) fn command() -> Command {
                 .about("Put a backup in the place of the store, which is kept under another name")
                 .arg(file("A file that `haft store backup` made")),
         )
+        .subcommand(migrate::command())
 }
 
 impl Bench<'_> {
@@ -49,6 +52,9 @@ impl Bench<'_> {
         let Some((word, matches)) = matches.subcommand() else { return Ok(ExitCode::FAILURE) };
         let globals = Globals::of(matches);
         let settings = Settings::load(&globals, self.environment)?;
+        if word == "migrate" {
+            return self.migrate_store(&settings, matches, globals.format);
+        }
         let address = settings.store.address;
         let file = || {
             let file = matches.get_one::<PathBuf>("file").cloned().unwrap_or_default();

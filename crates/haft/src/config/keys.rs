@@ -87,7 +87,9 @@ impl Key {
             Sort::Limit => Limit::named(self.name)?.default().map(|number| number.to_string()),
             Sort::Amount(usual) => Some(usual.to_string()),
             Sort::Word(words) => words.first().map(|word| format!("\"{word}\"")),
-            Sort::Flag if table.header == APPROVALS.header => Some("false".to_owned()),
+            Sort::Flag if table.header == APPROVALS.header || self.name == "results" => {
+                Some("false".to_owned())
+            }
             Sort::Flag if [STORE.header, JOURNAL.header].contains(&table.header) => {
                 Some("true".to_owned())
             }
@@ -394,6 +396,14 @@ pub(crate) const STORE: Table = Table {
             "false",
         ),
         key(
+            "results",
+            Sort::Flag,
+            OWNERS,
+            "Whether the whole result of every call is kept beside its record, so that `haft replay` can give it again. \
+             They take as much room, and as long, as `[outputs]` says.",
+            "true",
+        ),
+        key(
             "events",
             Sort::Amount(100_000),
             OWNERS,
@@ -570,7 +580,7 @@ pub(crate) const SEARCH: Table = Table {
 
 pub(crate) const CREDENTIALS: Table = Table {
     header: "credentials.NAME",
-    meaning: "A secret that requests name as `secret:NAME`. Without an entry it is the variable `HAFT_SECRET_NAME`, for every host.",
+    meaning: "A secret that requests name as `secret:NAME`. Without an entry it is the variable `HAFT_SECRET_NAME`, or what `haft secret set NAME` keeps; with one the vault is asked when the variable is not set.",
     names: Names::Listed,
     keys: &[
         key(

@@ -20,6 +20,7 @@ const USUAL: &str = ".haft/haft.db";
 pub(super) struct StoreWords {
     address: Option<Address>,
     records: Option<bool>,
+    results: Option<bool>,
     most_events: Option<usize>,
     event_days: Option<usize>,
     elsewhere: Option<bool>,
@@ -30,6 +31,8 @@ pub(super) struct StoreWords {
 pub(crate) struct StoreSettings {
     pub(crate) address: Address,
     pub(crate) records: bool,
+    /// Whether whole results are kept too.
+    pub(crate) keeps_results: bool,
     /// How many events are kept.
     pub(crate) retention: Retention,
     /// Whether a question waits for `haft approvals` where nobody can be asked.
@@ -58,6 +61,7 @@ impl Section<'_> {
         Ok(StoreWords {
             address,
             records: section.flag("record")?,
+            results: section.flag("results")?,
             most_events: section.number("events")?,
             event_days: section.number("event_days")?,
             elsewhere,
@@ -103,18 +107,25 @@ pub(super) fn settled(
         (None, Some(asked)) => asked,
         (None, None) => {
             let own = user.store.address.clone();
-            own.unwrap_or_else(|| Address::Sqlite(workspace.join(USUAL)))
+            own.unwrap_or_else(|| usual(workspace))
         }
     };
     let owners = || admin.iter().chain([user]).map(|file| &file.store);
     let records = owners().find_map(|words| words.records);
+    let results = owners().find_map(|words| words.results);
     let elsewhere = owners().find_map(|words| words.elsewhere);
     Ok(StoreSettings {
         address,
         records: records.unwrap_or(true),
+        keeps_results: results.unwrap_or(false),
         retention: retention(owners),
         asks_elsewhere: elsewhere.unwrap_or(false) || globals.wait,
     })
+}
+
+/// Where a workspace has its store when nothing else is set.
+pub(crate) fn usual(workspace: &Path) -> Address {
+    Address::Sqlite(workspace.join(USUAL))
 }
 
 fn retention<'a, I: Iterator<Item = &'a StoreWords>>(owners: impl Fn() -> I) -> Retention {

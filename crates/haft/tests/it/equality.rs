@@ -16,7 +16,7 @@
 mod corpus;
 mod definitions;
 mod heard;
-mod surfaces;
+pub(crate) mod surfaces;
 mod typing;
 
 use std::{

@@ -77,9 +77,15 @@ impl House {
         let admin = self.path("admin.toml");
         command.current_dir(self.path("project")).env("HOME", self.path("home"));
         command.env("XDG_CONFIG_HOME", self.path("home/.config")).env("USER", "ada");
-        for unwanted in
-            ["HAFT_ADMIN_CONFIG", "NO_COLOR", "RUST_BACKTRACE", "TMUX", "XDG_STATE_HOME"]
-        {
+        for unwanted in [
+            "DBUS_SESSION_BUS_ADDRESS",
+            "HAFT_ADMIN_CONFIG",
+            "HAFT_PASSPHRASE",
+            "NO_COLOR",
+            "RUST_BACKTRACE",
+            "TMUX",
+            "XDG_STATE_HOME",
+        ] {
             command.env_remove(unwanted);
         }
         if admin.exists() {

@@ -174,3 +174,37 @@ fn looking_at_sessions_is_not_asked_about_and_writing_to_them_is_where_changes_a
     assert!(asked(&["session", "patch", "--title", "x"]));
     assert!(asked(&["todo_write", "--todos", r#"{"content": "a"}"#]));
 }
+
+#[test]
+fn a_long_output_is_read_and_searched_in_bounded_memory() {
+    const LINES: u64 = 1_200_000;
+    let house = House::new();
+    let long: String =
+        (1..=LINES).map(|number| format!("line {number} of a long output\n")).collect();
+    assert!(long.len() > 32 << 20);
+    let (bytes, project) = (long.len(), house.path("project"));
+    let place = haft::store::Place::new(haft::store::Address::Sqlite(store(&house)));
+    let outputs = haft::store::StoreOutputs::new(place, &project, Default::default());
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let kept = haft::Outputs::keep(&outputs, long, haft::MadeBy::default());
+    let id = runtime.block_on(kept).expect("kept").id;
+    let mut client = Client::introduced(&house, json!({}));
+    called(&mut client, 1, "output_read", json!({"id": id, "start_line": 1}));
+    let before = client.peak_mb();
+    let page = called(&mut client, 2, "output_read", json!({"id": id, "page": bytes / 65_536}));
+    assert!(text_of_middle(text(&page)), "{page}");
+    let lines = json!({"id": id, "start_line": LINES / 2, "end_line": LINES / 2});
+    let lines = called(&mut client, 3, "output_read", lines);
+    assert!(text(&lines).starts_with("line 600000 of a long output\n"), "{lines}");
+    let search = json!({"id": id, "pattern": "^line 119999\\d of", "context": 1});
+    let found = called(&mut client, 4, "output_search", search);
+    assert!(text(&found).contains("\n1199999: line 1199999 of a long output\n"), "{found}");
+    assert!(text(&found).ends_with("[10 matches in 1200000 lines]"), "{found}");
+    let taken = client.peak_mb() - before;
+    assert!(taken < 16, "{taken} MB more for {} MB of text", bytes >> 20);
+}
+
+fn text_of_middle(page: &str) -> bool {
+    page.contains(" of a long output\nline 6") || page.contains(" of a long output\nline 5")
+}

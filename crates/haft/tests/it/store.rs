@@ -3,6 +3,8 @@
 mod commands;
 mod faults;
 mod journal;
+mod migrate;
+mod surfaces;
 
 use std::{fs, path::Path, process::Command, sync::Arc};
 

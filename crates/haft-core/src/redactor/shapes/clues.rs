@@ -1,6 +1,6 @@
 //! Whether there is anything to look at. Most texts hold no clue, and an automaton would take most of the time of a small
-//! call to find that out. Here sixteen places of a text are asked at a time whether two bytes begin a pattern, at one
-//! look-up each; only the places where one may are compared.
+//! call to find that out. Here every second place of a text is asked whether two bytes are among the first three of a
+//! pattern, at one look-up each, so that no pattern passes unseen; only the places where one may be are compared.
 
 use super::{NAMES, OTHER_CLUES, SHAPES};
 
@@ -45,19 +45,23 @@ static BYTES: [[u64; 256]; 3] = {
     tables
 };
 
-/// How many places are asked about before anybody hears the answer.
-const STRIDE: usize = 16;
+/// How many bytes are asked about before anybody hears the answer.
+const STRIDE: usize = 32;
 
-/// For the first byte of a pattern: which second bytes follow it in any. A bit stands for all bytes that end in the same
-/// five bits, among them a letter in both cases; what is taken for a beginning too often is compared.
+/// For the first or second byte of a pattern: which bytes follow it in any. A bit stands for all bytes that end in the same
+/// five bits, among them a letter in both cases; what is taken for a pattern too often is compared.
 static PAIRS: [u32; 256] = {
     let mut rows = [0; 256];
     let mut at = 0;
     while at < COUNT {
-        let (first, second) = (PATTERNS[at][0], PATTERNS[at][1]);
-        let bit = 1 << (second % 32);
-        rows[first.to_ascii_lowercase() as usize] |= bit;
-        rows[first.to_ascii_uppercase() as usize] |= bit;
+        let mut place = 0;
+        while place < 2 {
+            let (byte, next) = (PATTERNS[at][place], PATTERNS[at][place + 1]);
+            let bit = 1 << (next % 32);
+            rows[byte.to_ascii_lowercase() as usize] |= bit;
+            rows[byte.to_ascii_uppercase() as usize] |= bit;
+            place += 1;
+        }
         at += 1;
     }
     rows
@@ -69,19 +73,21 @@ pub(super) fn are_in(text: &str) -> bool {
     let mut at = 0;
     while let Some(window) = bytes.get(at..).and_then(<[u8]>::first_chunk::<{ STRIDE + 1 }>) {
         let mut seen: u32 = 0;
-        for place in 0..STRIDE {
+        for place in (0..STRIDE).step_by(2) {
             let is_pair = PAIRS[usize::from(window[place])] >> (window[place + 1] % 32) & 1;
             seen |= is_pair << place;
         }
         while seen != 0 {
-            if begins(bytes, at + seen.trailing_zeros() as usize) {
+            let place = at + seen.trailing_zeros() as usize;
+            if begins(bytes, place) || begins(bytes, place.saturating_sub(1)) {
                 return true;
             }
             seen &= seen - 1;
         }
         at += STRIDE;
     }
-    (at..bytes.len()).any(|place| begins(bytes, place))
+    // One that begins with the last byte before this would have been seen here.
+    (at.saturating_sub(1)..bytes.len()).any(|place| begins(bytes, place))
 }
 
 /// Whether a pattern begins at this place.
@@ -114,6 +120,11 @@ mod tests {
             for text in [pattern.to_owned(), pattern.to_uppercase(), pattern.to_lowercase()] {
                 for (before, after) in [("", ""), ("ab ", " c"), ("s", "s"), ("ü", "ü")] {
                     assert!(are_in(&format!("{before}{text}{after}")), "{text}");
+                }
+                for place in 0..2 * STRIDE {
+                    let before = "7".repeat(place);
+                    assert!(are_in(&format!("{before}{text}")), "{text} at {place}");
+                    assert!(are_in(&format!("{before}{text}{before}")), "{text} at {place}");
                 }
             }
             let short = pattern.split_at(pattern.len() - 1).0;

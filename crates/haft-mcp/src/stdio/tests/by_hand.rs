@@ -79,8 +79,13 @@ impl Hand {
     }
 
     pub(super) fn send(&mut self, message: &Value) {
+        self.write(&format!("{message}\n"));
+    }
+
+    /// Whole lines, at once.
+    pub(super) fn write(&mut self, lines: &str) {
         let input = self.input.as_mut().expect("it was not closed");
-        input.write_all(format!("{message}\n").as_bytes()).expect("somebody reads");
+        input.write_all(lines.as_bytes()).expect("somebody reads");
     }
 
     pub(super) fn call(&mut self, id: impl Into<Value>, tool: &str) {

@@ -61,10 +61,9 @@ pub(crate) async fn select(
 ) -> Result<Vec<JournalChange>, ToolError> {
     let which = which(wish)?;
     let is_narrow = !wish.changes.is_empty() || wish.call_id.is_some();
-    let found = if is_narrow || wish.session.is_some() || wish.since.is_some() {
-        journal.find(&which).await?
-    } else {
-        last(direction, wish, own_session, journal).await?
+    let found = match is_own_session(wish) {
+        true => last(direction, wish, own_session, journal).await?,
+        false => journal.find(&which).await?,
     };
     let collected: u64 = found.iter().map(|change| change.collected).sum();
     let is_known = !found.is_empty();
@@ -76,7 +75,7 @@ pub(crate) async fn select(
         .filter(|change| !change.entries.is_empty())
         .collect();
     if found.is_empty() {
-        return Err(nothing(direction, wish, is_known, collected, journal).await);
+        return Err(nothing(direction, wish, own_session, is_known, collected, journal).await);
     }
     if collected > 0 && is_narrow {
         return Err(incomplete(&found, collected));
@@ -135,9 +134,16 @@ fn standing(mut change: JournalChange, below: Option<&Path>) -> JournalChange {
     change
 }
 
+/// Whether it is about the session of the call, because nothing else was said.
+fn is_own_session(wish: &Wish) -> bool {
+    let Wish { changes, call_id, session, since, .. } = wish;
+    changes.is_empty() && call_id.is_none() && session.is_none() && since.is_none()
+}
+
 async fn nothing(
     direction: Direction,
     wish: &Wish,
+    own_session: &str,
     is_known: bool,
     collected: u64,
     journal: &ReadJournal,
@@ -156,8 +162,15 @@ async fn nothing(
     let hint = match newest.first() {
         Some(change) => format!(
             "the last change here is number {} by `{}` in session `{}`; `changes` lists them, and `session` = \"{ALL}\" \
-             means those of all sessions",
-            change.number, change.tool, change.session
+             means those of all sessions{}",
+            change.number,
+            change.tool,
+            change.session,
+            match is_own_session(wish) && change.session != own_session {
+                true =>
+                    ". For a client that keeps no session (stateless HTTP) every call is one of its own",
+                false => "",
+            }
         ),
         None => "nothing was changed here by a file tool yet".to_owned(),
     };

@@ -42,7 +42,7 @@ fn row(Recorded { seq, entry, .. }: &Recorded, zone: &TimeZone) -> [String; 7] {
     ]
 }
 
-fn time(began_ms: u64, zone: &TimeZone) -> String {
+pub(in crate::commands) fn time(began_ms: u64, zone: &TimeZone) -> String {
     let time = i64::try_from(began_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     let shown =
         |time: Timestamp| time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string();

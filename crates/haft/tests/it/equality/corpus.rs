@@ -485,6 +485,12 @@ fn running() -> Vec<Call> {
             .unasked(),
         fails("bash", ErrorKind::ApprovalUnavailable, json!({"command": "make"})),
         fails("bash", ErrorKind::ApprovalUnavailable, json!({"command": "true", "network": true})),
+        fails(
+            "bash",
+            ErrorKind::ApprovalUnavailable,
+            json!({"command": "true", "env": ["K=secret:KEY"]}),
+        ),
+        fails("bash", ErrorKind::Input, json!({"command": "true", "env": ["K=plain"]})).unasked(),
         fails("bash", ErrorKind::Timeout, json!({"command": "sleep 600", "timeout_ms": 1}))
             .unasked(),
         fails("bash", ErrorKind::NotFound, json!({"command": "true", "workdir": "srx"})).unasked(),

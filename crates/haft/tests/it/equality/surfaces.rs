@@ -1,6 +1,6 @@
 //! The ways to make a call, each in a workspace of its own and under the same rules: agent `mcp`, profile `developer`.
 
-mod http;
+pub(crate) mod http;
 
 use std::{process::Command, sync::Arc};
 

@@ -1,6 +1,6 @@
 //! Bad days: a process is killed while it writes, the disk is full, the store is closed, several processes at once.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{fs, process::Command};
 
 use haft::{
     Happened, Outputs, SessionQuery, Sessions, TodoList, Todos,
@@ -9,7 +9,7 @@ use haft::{
 use serde_json::{Value, json};
 
 use super::{called, store, text, with_long_file};
-use crate::{house::House, mcp_stdio::Client};
+use crate::{house::House, mcp_stdio::Client, small_disk::SmallDisk};
 
 /// What is kept in the store of a house, seen from outside.
 struct Kept {
@@ -109,25 +109,6 @@ fn check_answered(answer: &Value, kept: &Kept, messages: usize, list: &TodoList)
         let id = rest.split(':').next().expect("an id");
         let whole = kept.runtime.block_on(kept.outputs.read(id)).expect("it was answered");
         assert!(whole.len() > 50 << 10, "{} bytes", whole.len());
-    }
-}
-
-/// A small file system; only root can have one.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn new(house: &House, size: &str) -> Option<Self> {
-        let place = house.path("small");
-        fs::create_dir(&place).expect("made");
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(&place);
-        mount.output().is_ok_and(|output| output.status.success()).then_some(Self(place))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
 

@@ -71,6 +71,12 @@ async def tools(stage):
                 await client.send_ping()
 
 
+async def recorded(stage):
+    """Every tool of the profile and nothing else: what a recording has to give again."""
+    async with stage.client() as client:
+        await every_tool(client)
+
+
 REPOSITORY = """set -e; git init -q -b topic repo; cd repo; echo one > file; git add .
 git -c user.name=Ada -c user.email=ada@example.org commit -q -m First; echo two >> file
 git config user.name Ada; git config user.email ada@example.org; echo done"""
@@ -352,7 +358,8 @@ async def until(holds):
 
 async def main():
     wanted = json.loads(sys.argv[1])
-    play = {"tools": tools, "approvals": approvals, "roots": roots, "example": example}[wanted["play"]]
+    plays = {"tools": tools, "recorded": recorded, "approvals": approvals, "roots": roots, "example": example}
+    play = plays[wanted["play"]]
     for era in wanted.get("eras", ERAS):
         with anyio.fail_after(2 * PATIENCE):
             await play(Stage(wanted["server"], era, wanted["folder"]))

@@ -25,7 +25,10 @@ fn check(play: &str, eras: &[&str], server: &Value, house: &House) {
 
 /// For the client to start: `haft mcp` as the house has it.
 fn command(house: &House, arguments: &[&str]) -> Value {
-    let command = haft(house, arguments);
+    started_by(&haft(house, arguments))
+}
+
+fn started_by(command: &Command) -> Value {
     let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
     let environment: serde_json::Map<String, Value> = command
         .get_envs()
@@ -102,4 +105,25 @@ fn the_python_client_hears_is_asked_and_calls_off_over_stdio() {
 #[test]
 fn the_python_client_hears_is_asked_and_calls_off_over_http() {
     check("example", BOTH, &url(&Served::example()), &House::new());
+}
+
+#[test]
+fn the_python_client_is_given_every_tool_again_from_a_recording() {
+    for era in BOTH {
+        let house = House::new();
+        let file = house.path("project/a.txt");
+        std::fs::write(&file, "one\ntwo\nthree\n").expect("written");
+        let project = house.path("project").display().to_string();
+        let place = ["--workspace", &project, "--profile", "developer"];
+        let record = [&place[..], &["--approve", "all", "--keep-results"]].concat();
+        check("recorded", &[era], &command(&house, &record), &house);
+        let shown = house.run(&["ledger", "show", "--json", "--limit", "1"]).json();
+        let session = shown[0]["entry"]["session"].as_str().expect("a session");
+        std::fs::remove_dir_all(house.path("project/repo")).expect("it was made");
+        std::fs::write(&file, "something else\n").expect("written");
+        let replay = house.haft(&[&["replay", session], &place[..]].concat());
+        check("recorded", &[era], &started_by(&replay), &house);
+        let text = std::fs::read_to_string(&file).expect("there");
+        assert_eq!((&*text, house.path("project/repo").exists()), ("something else\n", false));
+    }
 }

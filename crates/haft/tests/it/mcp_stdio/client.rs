@@ -35,7 +35,13 @@ impl Client {
         let project = house.path("project").display().to_string();
         let mut command: Command =
             house.haft(&["mcp", "--workspace", &project, "--profile", "developer"]);
-        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.args(arguments);
+        Self::of(command)
+    }
+
+    /// Any server over a pipe.
+    pub(crate) fn of(mut command: Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("haft runs");
         let (input, output) = (child.stdin.take(), child.stdout.take());
         Self { child: Some(child), input, output, lines: None }
@@ -93,11 +99,17 @@ impl Client {
         self.send(&call(id, tool, arguments));
     }
 
+    /// The next message, as it came.
+    #[track_caller]
+    pub(crate) fn next_line(&mut self) -> String {
+        let lines = self.lines.as_ref().expect("somebody listens");
+        lines.recv_timeout(PATIENCE).expect("haft says something in time")
+    }
+
     /// The next message.
     #[track_caller]
     pub(crate) fn next(&mut self) -> Value {
-        let lines = self.lines.as_ref().expect("somebody listens");
-        let line = lines.recv_timeout(PATIENCE).expect("haft says something in time");
+        let line = self.next_line();
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 

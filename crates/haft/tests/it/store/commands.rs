@@ -17,7 +17,7 @@ fn busy_house() -> House {
     house
 }
 
-fn tamper(house: &House, sql: &str) {
+pub(super) fn tamper(house: &House, sql: &str) {
     let script =
         format!("import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.executescript({sql:?})");
     let mut python = std::process::Command::new("python3");

@@ -1,19 +1,14 @@
 //! Real processes on one store when things go wrong: many at once, killed ones, a full disk, a store that cannot be written.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 use serde_json::{Value, json};
 
-use super::{recorded, usual};
+use super::{commands::tamper, recorded, usual};
 use crate::{
     house::{House, Screen},
     mcp_stdio::Client,
+    small_disk::SmallDisk,
 };
 
 fn write(client: &mut Client, id: u64, name: &str) {
@@ -83,25 +78,6 @@ fn a_killed_server_leaves_a_whole_chain_with_every_change_that_was_answered() {
     }
 }
 
-/// A file system of a few hundred kilobytes; only root can have one.
-pub(super) struct SmallDisk(pub(super) PathBuf);
-
-impl SmallDisk {
-    pub(super) fn new(house: &House) -> Option<Self> {
-        let place = house.path("small");
-        fs::create_dir(&place).expect("made");
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=640k", "tmpfs"]).arg(&place);
-        mount.output().is_ok_and(|output| output.status.success()).then_some(Self(place))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
 fn told(house: &House, store: &Path) -> Option<String> {
     let outcome = house.run(&["hello", "Ada", "--json", "--store", &store.display().to_string()]);
     let outcome = outcome.json();
@@ -112,7 +88,7 @@ fn told(house: &House, store: &Path) -> Option<String> {
 #[test]
 fn on_a_full_disk_calls_work_and_what_was_recorded_stays_whole() {
     let house = House::new();
-    let Some(disk) = SmallDisk::new(&house) else {
+    let Some(disk) = SmallDisk::new(&house, "640k") else {
         // Without root: no file may grow beyond a few pages.
         let store = house.path("small/haft.db");
         let line = "ulimit -f 100; exec \"$@\"";
@@ -131,7 +107,7 @@ fn on_a_full_disk_calls_work_and_what_was_recorded_stays_whole() {
         }
         assert!(calls < 1_000, "the disk does not fill");
     };
-    assert!(calls > 0 && full.contains("the store"), "{calls}: {full}");
+    assert!(calls > 0 && full.contains("the disk is full"), "{calls}: {full}");
     let room = fs::read_dir(&disk.0).expect("there").count();
     assert!(room >= 1);
     // With room again it goes on where it was.
@@ -151,9 +127,45 @@ fn a_store_that_cannot_be_written_is_told_and_nothing_is_changed() {
     if is_closed {
         let told = told(&house, &store).expect("it is told");
         assert!(told.contains("cannot be"), "{told}");
+        // A person at a terminal, too.
+        let screen = Screen::haft(&house, &["hello", "Ada"]);
+        let (code, shown) = (screen.exit_code(), screen.wait_for("Hello, Ada!"));
+        // What is there can be looked at.
+        let [listed, verified, checked] =
+            [&["ledger", "show"], &["ledger", "verify"], &["store", "check"]]
+                .map(|it| house.run(it));
         open(&folder);
+        assert!(code == 0 && shown.contains("this call is not in the ledger: "), "{shown}");
+        assert_eq!((listed.code, listed.out.lines().count()), (0, 2), "{listed:?}");
+        assert_eq!((verified.code, checked.code), (0, 0), "{verified:?} {checked:?}");
     }
     assert_eq!(recorded(&store).len(), 1);
+}
+
+#[test]
+fn with_a_store_of_a_newer_haft_calls_work_edits_do_not_and_nothing_is_written_to_it() {
+    let house = House::new();
+    house.run(&["write", "a.txt", "one"]);
+    let store = usual(&house);
+    tamper(&house, "INSERT INTO migrations VALUES (99, 'x', 0); PRAGMA wal_checkpoint(TRUNCATE)");
+    let before = fs::read(&store).expect("there");
+    let outcome = house.run(&["hello", "Ada", "--json"]).json();
+    let told = outcome["metadata"]["not_recorded"].as_str().expect("it is told");
+    assert!(told.contains("of version 99, written by a newer haft"), "{told}");
+    let edit = house.run(&["write", "a.txt", "two"]);
+    assert_ne!(edit.code, 0);
+    assert!(
+        edit.err.contains("`a.txt` was not changed") && edit.err.contains("newer haft"),
+        "{edit:?}"
+    );
+    assert!(edit.err.contains("update haft, or use another store with --store"), "{edit:?}");
+    for arguments in [&["ledger", "show"][..], &["store", "info"], &["approvals", "list"]] {
+        let ran = house.run(arguments);
+        assert_eq!(ran.code, 10, "{arguments:?}: {ran:?}");
+        assert!(ran.err.contains("newer haft") && ran.err.contains("update haft"), "{ran:?}");
+    }
+    assert_eq!(fs::read_to_string(house.path("project/a.txt")).expect("there"), "one");
+    assert_eq!(fs::read(&store).expect("there"), before, "nothing was written to it");
 }
 
 /// What a person sees who says yes to a call at a terminal.
@@ -183,7 +195,7 @@ fn where_a_question_cannot_be_kept_it_is_asked_in_its_process_and_that_is_told()
         open(&folder);
         assert!(shown.contains(TOLD), "{shown}");
     }
-    let Some(disk) = SmallDisk::new(&house) else { return };
+    let Some(disk) = SmallDisk::new(&house, "640k") else { return };
     let full = disk.0.join("haft.db");
     assert_eq!(told(&house, &full), None);
     let mut junk = fs::File::create(disk.0.join("junk")).expect("made");
@@ -238,9 +250,20 @@ fn a_damaged_store_is_reported_with_the_way_out_of_it() {
         let checked = house.run(&["store", "check"]);
         assert!(matches!(checked.code, 4 | 10), "{damage}: {checked:?}");
         assert!(checked.err.contains("haft store restore"), "{damage}: {checked:?}");
+        // Whoever looks or calls meanwhile changes nothing in it; SQLite may find half of it whole and append to its log.
+        house.run(&["ledger", "verify"]);
+        let called = house.run(&["hello", "Ada"]);
+        assert_eq!((called.code, &*called.out), (0, "Hello, Ada!"), "{damage}");
+        assert_eq!(fs::read(&store).expect("there"), broken, "{damage}: nothing is overwritten");
         let restored = house.run(&["store", "restore", backup]);
         assert_eq!(restored.code, 0, "{restored:?}");
         assert!(restored.out.contains("what was there is"), "{restored:?}");
+        let aside = restored.out.split_whitespace().find(|word| word.contains(".before-"));
+        let aside =
+            aside.expect("it is named").replace("<house>/", &house.path("").display().to_string());
+        let aside = aside.trim_end_matches(['.', ',', '`', ')']);
+        assert_eq!(fs::read(aside).expect("kept"), broken, "{damage}: it is kept as it was");
         assert_eq!(recorded(&store).len(), 30, "{damage}");
+        assert_eq!(fs::read(backup).expect("there"), whole, "the backup is as it was");
     }
 }

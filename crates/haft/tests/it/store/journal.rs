@@ -1,19 +1,25 @@
 //! Real processes and the journal of changes: killed at any moment, on a full disk, with a store that cannot be written, and
 //! what the command line makes of it.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use haft::{
-    Changes, ContentHash, Image, Journal, JournalChange,
-    store::{Address, Keep, Place, StoreJournal},
+    ApprovalRecord, ApprovalState, Changes, ContentHash, Happened, Image, Journal, JournalChange,
+    LedgerEntry, Message, Sessions,
+    store::{Address, Events, Keep, Place, StoreApprovals, StoreJournal, StoreSessions},
 };
 use serde_json::{Value, json};
 
 use super::{
-    faults::{SmallDisk, close, open},
+    faults::{close, open},
     recorded, usual,
 };
-use crate::{house::House, mcp_stdio::Client};
+use crate::{house::House, mcp_stdio::Client, small_disk::SmallDisk};
 
 /// All changes in the project, newest first.
 fn changes(house: &House) -> Vec<JournalChange> {
@@ -52,27 +58,45 @@ impl Dice {
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
+
+    /// Some part of a few milliseconds passes, so that what comes next is at no particular point of another process.
+    fn dawdle(&mut self) {
+        let until = Instant::now() + Duration::from_micros(self.roll(4_000));
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+    }
 }
+
+/// Of so many calls of a round two wait for a yes that does not come.
+const CALLS: u64 = 14;
+const ANSWERS: u64 = CALLS - 2;
 
 fn work(client: &mut Client, round: u64, id: u64, dice: &mut Dice) {
     let (one, other) = (dice.roll(4), dice.roll(4));
     let path = format!("{one}.txt");
-    let content = format!("{round}.{id}\n");
-    match id % 5 {
+    let words = format!("{round}.{id}\n");
+    match id % 7 {
+        6 => client.call(id, "delete", json!({"path": "asked.txt"})),
+        5 => client.call(
+            id,
+            "session",
+            json!({"operation": "send", "session_id": "cli", "message": words}),
+        ),
         4 => client.call(id, "undo", json!({})),
         3 if one != other => {
             let section = |number: u64| format!("*** Delete File: {number}.txt\n");
             let patch = format!("*** Begin Patch\n{}{}*** End Patch", section(one), section(other));
             client.call(id, "patch", json!({ "patch": patch }));
         }
-        _ => client.call(id, "write", json!({"path": path, "content": content})),
+        _ => client.call(id, "write", json!({"path": path, "content": words})),
     }
 }
 
 /// Whatever the journal knows last of a file is what is there, or what is there is what was there before it.
-fn check_agreement(house: &House, round: u64) {
+fn check_files(house: &House, changes: &[JournalChange], round: u64) {
     let mut seen = Vec::new();
-    for change in changes(house) {
+    for change in changes {
         for entry in &change.entries {
             if seen.contains(&entry.path) {
                 continue;
@@ -85,44 +109,195 @@ fn check_agreement(house: &House, round: u64) {
     }
 }
 
+/// Every change that a call made is in the journal under that call, and what was answered is in both.
+fn check_ledger(house: &House, changes: &[JournalChange], answered: &[Value], round: u64) {
+    // The chain is found whole on the way.
+    let entries = recorded(&usual(house));
+    let journaled: BTreeSet<&str> = changes.iter().map(|change| &*change.call_id).collect();
+    let ids: BTreeSet<&str> = entries.iter().map(|entry| &*entry.call_id).collect();
+    assert_eq!(ids.len(), entries.len(), "round {round}: no call twice");
+    for entry in &entries {
+        let is_change = matches!(&*entry.tool, "write" | "patch" | "undo" | "delete");
+        if is_change && entry.error.is_none() {
+            assert!(journaled.contains(&*entry.call_id), "round {round}: {entry:?}");
+        }
+    }
+    for answer in answered {
+        let words = format!("{round}.{}\n", answer["id"]);
+        let is_of = |entry: &&LedgerEntry| {
+            [&entry.input["content"], &entry.input["message"]].contains(&&json!(words))
+        };
+        if matches!(answer["id"].as_u64().map(|id| id % 7), Some(0 | 1 | 2 | 5)) {
+            assert_eq!(answer["result"]["isError"], false, "round {round}: {answer}");
+            assert_eq!(entries.iter().filter(is_of).count(), 1, "round {round}: {answer}");
+        }
+    }
+}
+
+/// Messages are there whole and in order, and those that were answered are there.
+fn check_session(house: &House, answered: &[Value], round: u64) {
+    let place = Place::new(Address::Sqlite(usual(house)));
+    let sessions = StoreSessions::new(place, &house.path("project"));
+    let history = wait(sessions.history("cli", 0, 9_999)).expect("it is read");
+    let messages: Vec<&Message> = history
+        .happened
+        .iter()
+        .filter_map(|it| match it {
+            Happened::Message(message) => Some(message),
+            Happened::Call(_) => None,
+        })
+        .collect();
+    let numbers: Vec<u64> = messages.iter().map(|message| message.seq).collect();
+    assert_eq!(numbers, (1..=history.session.messages).collect::<Vec<_>>(), "round {round}");
+    let different: BTreeSet<&str> = messages.iter().map(|message| &*message.content).collect();
+    assert_eq!(different.len(), messages.len(), "round {round}: none twice");
+    for answer in
+        answered.iter().filter(|answer| answer["id"].as_u64().is_some_and(|id| id % 7 == 5))
+    {
+        let seq = answer["result"]["structuredContent"]["seq"].as_u64().expect("a number");
+        let sent = messages.iter().find(|message| message.seq == seq);
+        let words = format!("{round}.{}\n", answer["id"]);
+        assert_eq!(sent.map(|message| &*message.content), Some(&*words), "round {round}");
+    }
+}
+
+/// Every question can be opened and waits, and was told of once. Returns the ids, the oldest first.
+fn check_approvals(house: &House, round: u64) -> Vec<String> {
+    let place = Place::new(Address::Sqlite(usual(house)));
+    let (project, state) = (house.path("project"), house.path("home/.local/state/haft"));
+    let approvals = StoreApprovals::new(place.clone(), &project, &state);
+    let standings = wait(approvals.standings()).expect("they are read");
+    assert_eq!(standings.foreign, 0, "round {round}");
+    let told = wait(Events::new(place).since(0, usize::MAX)).expect("they are read");
+    let asked = told.iter().filter(|event| event.kind == "approval.asked");
+    let asked: Vec<&str> = asked.filter_map(|event| event.subject.as_deref()).collect();
+    let ids = standings.standings.iter().map(|standing| {
+        let ApprovalRecord { request, state, taken_up, .. } = &standing.record;
+        assert_eq!((*state, *taken_up), (ApprovalState::Pending, false), "round {round}");
+        assert_eq!(request.input["path"], "asked.txt", "round {round}");
+        request.id.clone()
+    });
+    let ids: Vec<String> = ids.collect();
+    assert_eq!(
+        ids.iter().map(String::as_str).collect::<BTreeSet<_>>(),
+        asked.iter().copied().collect::<BTreeSet<_>>(),
+        "round {round}"
+    );
+    assert_eq!(ids.len(), asked.len(), "round {round}: each was told of once");
+    ids
+}
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(future)
+}
+
+/// A yes to what a killed server asked runs it once; then everything is taken back.
+fn check_afterwards(house: &House, asked: &[String], beginning: &BTreeMap<String, String>) {
+    let path = house.path("project/asked.txt");
+    if let Some(id) = asked.first() {
+        let ran = house.run(&["approvals", "approve", id]);
+        assert_eq!((ran.code, path.exists()), (0, false), "{ran:?}");
+        let again = house.run(&["approvals", "approve", id]);
+        assert_eq!(again.code, 4, "{again:?}");
+    }
+    let undone = house.run(&["undo", "--session", "all", "--json"]);
+    assert_eq!(undone.code, 0, "{undone:?}");
+    assert_eq!(&texts(house), beginning, "{undone:?}");
+    assert!(path.exists(), "{undone:?}");
+}
+
 #[test]
-fn killed_at_any_moment_files_journal_and_ledger_agree_and_undo_works() {
+fn killed_at_any_moment_files_journal_ledger_sessions_and_approvals_agree_and_undo_works() {
     const ROUNDS: u64 = 200;
-    const CALLS: u64 = 12;
-    let house = House::new();
+    let config = "ask = [\"delete\"]\n[approvals]\nelsewhere = true\n";
+    let house = House::new().user_config(config);
     let mut dice = Dice(7);
     let mut beginning = BTreeMap::new();
+    let mut questions = 0;
     for round in 0..ROUNDS {
         if round % 20 == 0 {
             (0..4).for_each(|number| {
                 let path = house.path("project").join(format!("{number}.txt"));
                 fs::write(path, format!("beginning {round}\n")).expect("written");
             });
+            fs::write(house.path("project/asked.txt"), "asked\n").expect("written");
             beginning = texts(&house);
+            assert_eq!(house.run(&["session", "patch", "--title", "x"]).code, 0);
         }
         let mut client = Client::introduced(&house, json!({}));
         (0..CALLS).for_each(|id| work(&mut client, round, id, &mut dice));
-        let answered: Vec<Value> = (0..dice.roll(CALLS)).map(|_| client.next()).collect();
+        let answered: Vec<Value> = (0..=dice.roll(ANSWERS)).map(|_| client.next()).collect();
+        dice.dawdle();
         client.kill();
-        check_agreement(&house, round);
-        let calls = recorded(&usual(&house)).len() as u64;
-        assert!(calls >= answered.len() as u64, "what was answered is recorded");
+        let changes = changes(&house);
+        check_files(&house, &changes, round);
+        check_ledger(&house, &changes, &answered, round);
+        check_session(&house, &answered, round);
+        let asked = check_approvals(&house, round);
         if round % 20 == 19 {
-            let undone = house.run(&["undo", "--session", "all", "--json"]);
-            assert_eq!(undone.code, 0, "round {round}: {undone:?}");
-            assert_eq!(texts(&house), beginning, "round {round}: {undone:?}");
-            fs::remove_file(usual(&house)).expect("a new store for the next ones");
-            for end in ["-wal", "-shm"] {
+            questions += asked.len();
+            check_afterwards(&house, &asked, &beginning);
+            for end in ["", "-wal", "-shm"] {
+                // A new store for the next ones.
                 let _ = fs::remove_file(format!("{}{end}", usual(&house).display()));
             }
         }
     }
+    assert!(questions >= 20, "{questions} is too few for a test of them");
+}
+
+/// Every file of the project that is a person's, with its text. What goes while it is looked at is not there.
+fn tree(house: &House) -> BTreeMap<String, String> {
+    let files = fs::read_dir(house.path("project")).expect("there").filter_map(Result::ok);
+    let text = |file: fs::DirEntry| {
+        let text = fs::read_to_string(file.path()).ok()?;
+        Some((file.file_name().to_string_lossy().into_owned(), text))
+    };
+    files.filter_map(text).collect()
+}
+
+#[test]
+fn an_undo_of_moves_that_was_killed_is_finished_by_the_next_one() {
+    let mut dice = Dice(11);
+    let mut half_done = 0;
+    for round in 0..16 {
+        let house = House::new();
+        for number in 0..4 {
+            let (from, to) = (format!("{number}.txt"), format!("moved-{number}.txt"));
+            fs::write(house.path("project").join(&from), format!("{number}\n")).expect("written");
+            let moved = house.run(&["move", &from, &to]);
+            assert_eq!(moved.code, 0, "{moved:?}");
+        }
+        let after = tree(&house);
+        let mut client = Client::introduced(&house, json!({}));
+        client.call(1, "undo", json!({"session": "all"}));
+        // As soon as something has changed, and in some rounds a little later.
+        let began = Instant::now();
+        while tree(&house) == after {
+            assert!(began.elapsed() < Duration::from_secs(60), "nothing is taken back");
+        }
+        if round % 4 == 3 {
+            dice.dawdle();
+        }
+        client.kill();
+        let left = tree(&house);
+        let is_done = left.keys().all(|name| !name.starts_with("moved"));
+        half_done += usize::from(!is_done);
+        let undone = house.run(&["undo", "--session", "all"]);
+        // When the first one was done with everything there is nothing left to undo.
+        assert!(undone.code == 0 || is_done, "round {round}: {left:?} {undone:?}");
+        let beginning = (0..4).map(|number| (format!("{number}.txt"), format!("{number}\n")));
+        assert_eq!(tree(&house), beginning.collect(), "round {round}: {left:?} {undone:?}");
+    }
+    assert!(half_done > 0, "no undo was caught in the middle");
 }
 
 #[test]
 fn on_a_full_disk_nothing_is_changed_that_could_not_be_taken_back() {
     let house = House::new();
-    let Some(disk) = SmallDisk::new(&house) else {
+    let Some(disk) = SmallDisk::new(&house, "640k") else {
         // Without root there is no small disk; the store that cannot be written is tested below.
         return assert!(!house.path("small/haft.db").exists());
     };

@@ -1,0 +1,256 @@
+//! Who is asked, what they are shown, and what their word does.
+
+use super::*;
+
+#[tokio::test]
+async fn without_a_way_to_ask_the_answer_is_no() {
+    let ran = Arc::default();
+    let policy = || Policy::new([user_layer(Mode::Safe, &[])]);
+    let gate = builder([writer(&ran)]).policy(policy()).build();
+    let outcome = gate.call(call("write", json!({"path": "a"}))).await;
+    assert_eq!(kind(&outcome), ErrorKind::ApprovalUnavailable);
+    let hint = outcome.error.expect("failed").hint;
+    assert!(hint.contains("allow = [\"write(a)\"]"), "{hint}");
+
+    let closed = builder([writer(&ran)]).policy(policy()).handler(Person::who(None)).build();
+    let outcome = closed.call(call("write", json!({"path": "a"}))).await;
+    assert_eq!(kind(&outcome), ErrorKind::ApprovalUnavailable);
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_yes_runs_exactly_what_was_shown() {
+    let ran = Arc::default();
+    let person = Person::who(Some(Verdict::approve("ada", "test")));
+    let ledger = Arc::new(MemoryLedger::default());
+    let gate = builder([writer(&ran)])
+        .policy(Policy::new([user_layer(Mode::Safe, &[])]))
+        .handler(person.clone())
+        .ledger(ledger.clone())
+        .build();
+    let outcome = gate.call(call("write", "{'path': 'src/a.rs',}".to_owned())).await;
+    assert!(outcome.is_ok(), "{}", outcome.content);
+    let asked = person.asked.lock().expect("not poisoned");
+    assert_eq!(asked.len(), 1);
+    assert_eq!(outcome.content, asked[0].input.to_string());
+    assert_eq!(asked[0].accesses, [Access::Write("src/a.rs".into())]);
+    assert_eq!(asked[0].confirmation.message, "Write: write src/a.rs");
+    assert_eq!(asked[0].confirmation.effect, Effect::Write);
+    let offered: Vec<&[String]> = asked[0].suggestions.iter().map(|it| &*it.rules).collect();
+    assert_eq!(offered, [["write(src/a.rs)"], ["write(src/**)"]]);
+    assert_eq!(asked[0].suggestions[0].past, None, "nothing is recorded yet");
+    assert!(asked[0].reason.contains("mode `safe` asks before"), "{}", asked[0].reason);
+    assert_eq!(ledger.entries()[0].verdict.as_ref().map(|v| v.by.as_str()), Some("ada"));
+}
+
+#[tokio::test]
+async fn who_is_asked_sees_the_change_that_the_tool_foresees() {
+    let foresights: [(Foresee, Preview); 3] = [
+        (|call| Some(format!("-{}", call.raw_input()["path"])), Preview::Diff("-\"a\"".into())),
+        (|_| None, Preview::Input("{\n  \"path\": \"a\"\n}".into())),
+        (|_| panic!("no foresight"), Preview::Input("{\n  \"path\": \"a\"\n}".into())),
+    ];
+    for (foresee, expected) in foresights {
+        let ran = Arc::new(AtomicUsize::new(0));
+        let person = Person::who(Some(Verdict::deny("ada", "test", None)));
+        let probe = Probe { foresee, ..writer(&ran) };
+        let policy = Policy::new([user_layer(Mode::Safe, &[])]);
+        let gate = builder([probe]).policy(policy).handler(person.clone()).build();
+        gate.call(call("write", json!({"path": "a"}))).await;
+        let asked = person.asked.lock().expect("not poisoned");
+        assert_eq!(asked[0].preview, expected);
+        assert_eq!(ran.load(Ordering::SeqCst), 0);
+    }
+}
+
+/// Paths as the file executor gives them: confined, with a link that leads out.
+struct Walled;
+
+impl crate::ResolvePath for Walled {
+    fn resolve(&self, path: &std::path::Path) -> std::path::PathBuf {
+        if path.ends_with("link") { "/etc/passwd".into() } else { path.to_owned() }
+    }
+
+    fn resolve_name(&self, path: &std::path::Path) -> std::path::PathBuf {
+        path.to_owned()
+    }
+
+    fn is_confined(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_asked_about_what_file_tools_cannot_reach() {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let person = Person::who(Some(Verdict::approve("ada", "test")));
+    let shell = echo()
+        .touching(|_| vec![Access::Read("/etc/passwd".into())])
+        .with(|spec| *spec = spec.clone().needs([Power::Shell]));
+    let policy = Policy::new([user_layer(Mode::None, &[])]);
+    let gate = builder([writer(&ran), shell])
+        .policy(policy)
+        .paths(Arc::new(Walled))
+        .handler(person.clone())
+        .build();
+    for (path, words) in [
+        ("link", "`link` leads to `/etc/passwd`, outside the workspace /w"),
+        ("/etc/x", "`/etc/x` is outside the workspace /w"),
+    ] {
+        let outcome = gate.call(call("write", json!({"path": path}))).await;
+        assert_eq!(kind(&outcome), ErrorKind::Denied);
+        assert!(outcome.content.contains(words), "{}", outcome.content);
+    }
+    assert_eq!(person.asked.lock().expect("not poisoned").len(), 0);
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+    let outcome = gate.call(call("echo", json!({}))).await;
+    assert!(outcome.is_ok(), "a command may be asked for: {}", outcome.content);
+}
+
+#[tokio::test]
+async fn a_link_that_is_meant_itself_is_judged_as_itself() {
+    let ledger = Arc::new(MemoryLedger::default());
+    let remover = writer(&Arc::default()).with(|spec| spec.keeps_links = true);
+    // Like every program that has a reader for commands, which are judged by what is in them.
+    let gate = builder([remover])
+        .policy(Policy::new([user_layer(Mode::All, &[])]))
+        .paths(Arc::new(Walled))
+        .reads_commands(Arc::new(|_| Vec::new()))
+        .ledger(ledger.clone())
+        .build();
+    let outcome = gate.call(call("write", json!({"path": "link"}))).await;
+    assert!(outcome.is_ok(), "{}", outcome.content);
+    assert_eq!(ledger.entries()[0].accesses, [Access::Write("link".into())]);
+}
+
+#[tokio::test]
+async fn a_no_carries_its_words_to_the_model() {
+    let ran = Arc::default();
+    let no = Verdict::deny("ada", "test", Some("use the staging folder".to_owned()));
+    let gate = builder([writer(&ran)])
+        .policy(Policy::new([user_layer(Mode::Safe, &[])]))
+        .handler(Person::who(Some(no)))
+        .build();
+    let outcome = gate.call(call("write", json!({"path": "a"}))).await;
+    assert_eq!(kind(&outcome), ErrorKind::ApprovalDenied);
+    assert!(outcome.content.contains("ada said no"), "{}", outcome.content);
+    assert!(outcome.content.contains("use the staging folder"), "{}", outcome.content);
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_nobody_answers_lapses() {
+    let ran = Arc::default();
+    let gate = builder([writer(&ran)])
+        .policy(Policy::new([user_layer(Mode::Safe, &[])]))
+        .handler(Arc::new(Nobody))
+        .build();
+    let began = Instant::now();
+    let outcome = gate.call(call("write", json!({"path": "a"}))).await;
+    assert_eq!(kind(&outcome), ErrorKind::ApprovalExpired);
+    assert_eq!(began.elapsed().as_secs(), 600);
+    let all = gate.approvals().list(None).await.expect("in memory");
+    assert_eq!(all[0].state, ApprovalState::Expired);
+}
+
+#[tokio::test]
+async fn the_first_decision_wins_and_the_second_is_a_conflict() {
+    let ran = Arc::default();
+    let gate = builder([writer(&ran)])
+        .policy(Policy::new([user_layer(Mode::Safe, &[])]))
+        .decided_elsewhere()
+        .build();
+    let mut events = gate.events().subscribe();
+    let waiting = tokio::spawn({
+        let gate = gate.clone();
+        async move { gate.call(call("write", json!({"path": "a"}))).await }
+    });
+    let id = loop {
+        match events.next().await.expect("not let go of").what {
+            Happening::ApprovalAsked(request) => break request.id.clone(),
+            _ => continue,
+        }
+    };
+    let approvals = gate.approvals();
+    let yes = Verdict::approve("ada", "console");
+    approvals.settle(&id, ApprovalState::Approved, Some(yes)).await.expect("the first");
+    let no = Verdict::deny("bob", "console", None);
+    let second = approvals.settle(&id, ApprovalState::Denied, Some(no)).await.expect_err("late");
+    assert_eq!(second.kind(), ErrorKind::Conflict);
+    assert!(second.message().contains("already approved by ada via console"), "{second}");
+    assert!(waiting.await.expect("not cancelled").is_ok());
+    let again = gate.resume(&id, Context::new("s")).await.expect_err("it has run already");
+    assert_eq!(again.kind(), ErrorKind::Conflict);
+    assert_eq!(ran.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_call_handed_back_runs_once_after_a_yes() {
+    let ran = Arc::default();
+    let gate = builder([writer(&ran)]).policy(Policy::new([user_layer(Mode::Safe, &[])])).build();
+    let Answer::Pending(request) = gate.submit(call("write", json!({"path": "a"}))).await else {
+        panic!("it must be asked for");
+    };
+    let again = gate.resume(&request.id, Context::new("other")).await.expect("known");
+    assert!(matches!(again, Answer::Pending(_)), "nobody has decided yet");
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+
+    let yes = Some(Verdict::approve("ada", "console"));
+    let approvals = gate.approvals();
+    approvals.settle(&request.id, ApprovalState::Approved, yes).await.expect("pending");
+    let Ok(Answer::Done(outcome)) = gate.resume(&request.id, Context::new("other")).await else {
+        panic!("it was decided");
+    };
+    assert!(outcome.is_ok(), "{}", outcome.content);
+    let twice = gate.resume(&request.id, Context::new("other")).await.expect_err("only once");
+    assert_eq!(twice.kind(), ErrorKind::Conflict);
+    assert_eq!(ran.load(Ordering::SeqCst), 1);
+    let unknown = gate.resume("ask_nothing", Context::new("s")).await.expect_err("unknown");
+    assert_eq!(unknown.kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_no_stands_even_when_the_rules_have_changed_since() {
+    let ran = Arc::default();
+    let approvals = Arc::new(MemoryApprovals::default());
+    let gate_in = |mode| {
+        let policy = Policy::new([user_layer(mode, &[])]);
+        builder([writer(&ran)]).policy(policy).approvals(approvals.clone()).build()
+    };
+    let asking = gate_in(Mode::Safe);
+    let Answer::Pending(request) = asking.submit(call("write", json!({"path": "a"}))).await else {
+        panic!("it must be asked for");
+    };
+    let no = Some(Verdict::deny("ada", "console", None));
+    approvals.settle(&request.id, ApprovalState::Denied, no).await.expect("pending");
+    let free = gate_in(Mode::All);
+    let Ok(Answer::Done(outcome)) = free.resume(&request.id, Context::new("s")).await else {
+        panic!("it was decided");
+    };
+    assert_eq!(kind(&outcome), ErrorKind::ApprovalDenied);
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_saved_rule_is_not_asked_for_again_in_its_session() {
+    let ran = Arc::default();
+    let mut yes = Verdict::approve("ada", "test");
+    let rules = vec!["write(src/**)".to_owned()];
+    yes.remember = Some(Remember { rules, scope: Scope::Session, expires_ms: None });
+    let person = Person::who(Some(yes));
+    let gate = builder([writer(&ran)])
+        .policy(Policy::new([user_layer(Mode::Safe, &[])]))
+        .handler(person.clone())
+        .build();
+    for path in ["src/a", "src/b", "other"] {
+        assert!(gate.call(call("write", json!({"path": path}))).await.is_ok());
+    }
+    let other_session = CallRequest::new("write", json!({"path": "src/c"}), Context::new("s2"));
+    assert!(gate.call(other_session).await.is_ok());
+    let asked: Vec<_> =
+        person.asked.lock().expect("not poisoned").iter().map(|r| r.input.clone()).collect();
+    assert_eq!(
+        asked,
+        [json!({"path": "src/a"}), json!({"path": "other"}), json!({"path": "src/c"})]
+    );
+}

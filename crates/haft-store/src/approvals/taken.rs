@@ -1,0 +1,100 @@
+//! Which calls were taken up, noted beside the person's key: whoever can write the store can put a row back as it was, or the
+//! whole file, and an approved call would run again within the hour. An envelope does not help there, since the old one
+//! was true as well.
+
+use std::{
+    fs::{self, DirBuilder, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::Path,
+    time::Duration,
+};
+
+use haft_core::ToolError;
+
+/// Far longer than an approved call may wait to be taken up.
+const KEPT: Duration = Duration::from_secs(2 * 86_400);
+
+/// Notes that a call is taken up under a token; false when it was before, under another one.
+///
+/// # Errors
+/// When it cannot be noted. Then it must not run.
+pub(super) fn note(key: &Path, id: &str, token: &str) -> Result<bool, ToolError> {
+    let folder = key.with_file_name("taken");
+    let path = folder.join(blake3::hash(id.as_bytes()).to_hex().as_str());
+    let unnoted = |error: io::Error| {
+        let path = path.display();
+        let message = format!("that the call is taken up cannot be noted in {path}: {error}");
+        ToolError::denied(message)
+            .hint("make room there or mend its permissions, then approve it again")
+    };
+    make_folder(&folder).map_err(unnoted)?;
+    let is_first = match write(&path, token) {
+        Ok(()) => true,
+        // Tried again, after nobody could say whether it had been written.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::read(&path).is_ok_and(|noted| noted == token.as_bytes())
+        }
+        Err(error) => return Err(unnoted(error)),
+    };
+    forget_old(&folder);
+    Ok(is_first)
+}
+
+fn make_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// Whole or not at all: half a token would be somebody else's.
+fn write(path: &Path, token: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let written = file.write_all(token.as_bytes());
+    if written.is_err() {
+        let _ = fs::remove_file(path);
+    }
+    written
+}
+
+/// What cannot be looked at or removed stays, which does no harm.
+fn forget_old(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+        let age = entry.metadata().and_then(|metadata| metadata.modified());
+        if age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > KEPT)) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::fs::PermissionsExt, time::SystemTime};
+
+    use super::*;
+
+    #[test]
+    fn a_call_is_taken_up_under_one_token() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let key = folder.path().join("state/rules.key");
+        let note = |id, token| note(&key, id, token).expect("it can be noted");
+        assert!(note("ask_1", "one") && note("ask_1", "one"));
+        assert!(!note("ask_1", "two"));
+        assert!(note("ask_2/../../x", "two"));
+        let taken = folder.path().join("state/taken");
+        assert_eq!(fs::metadata(&taken).expect("made").permissions().mode() & 0o777, 0o700);
+        let notes: Vec<_> = fs::read_dir(&taken).expect("there").filter_map(Result::ok).collect();
+        assert_eq!(notes.len(), 2);
+        // One of them is of long ago.
+        let old = fs::File::options().write(true).open(notes[0].path()).expect("there");
+        old.set_modified(SystemTime::now() - 2 * KEPT).expect("set");
+        assert!(note("ask_3", "one"));
+        assert!(!notes[0].path().exists() && notes[1].path().exists());
+    }
+
+    #[test]
+    fn what_cannot_be_noted_is_not_taken_up() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("taken"), "in the way").expect("written");
+        let error = note(&folder.path().join("rules.key"), "ask_1", "one").expect_err("told");
+        assert!(error.message().contains("cannot be noted in"), "{error}");
+    }
+}

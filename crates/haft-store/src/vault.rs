@@ -1,0 +1,324 @@
+//! The secrets that a person gave haft: values sealed one by one in a file, and its key elsewhere. Nothing is looked at before
+//! somebody asks, and a machine without secrets pays one look at a name for it.
+
+mod bus;
+mod file;
+mod key;
+mod keyring;
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use haft_core::{
+    Secret, ToolError, Vault, brief, fault_of_secret, is_secret_name, nearest, now_ms,
+};
+
+pub use self::key::KeyWanted;
+use self::{
+    file::{Entry, Folder, SecretsFile, Stamp},
+    key::Keys,
+};
+use crate::seal::Envelope;
+
+/// How soon a process that shows texts learns of a secret that another one has set. Whoever asks for a secret by its name sees
+/// it at once.
+const GLANCE: Duration = Duration::from_secs(1);
+
+/// The secrets of a person, in a folder of their own.
+pub struct StoreVault {
+    folder: Folder,
+    keys: Keys,
+    begun: Instant,
+    /// Set when the file was looked at for the first time. Until then everybody waits: nothing may be shown before it is known
+    /// what must not be.
+    first_look: OnceLock<()>,
+    /// The millisecond of this vault's life from which on the file may be looked at again.
+    next_look: AtomicU64,
+    version: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The file that `secrets` was read from.
+    stamp: Option<Stamp>,
+    secrets: BTreeMap<String, Secret>,
+    /// What was ever known here.
+    known: Vec<(String, String)>,
+}
+
+/// A secret as it may be listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptSecret {
+    /// As requests and commands name it.
+    pub name: String,
+    /// The hosts it may be sent to; none for every host and every command.
+    pub hosts: Vec<String>,
+    /// When it was set, in milliseconds since 1970.
+    pub set_ms: u64,
+    /// Where it is kept, in words.
+    pub place: String,
+}
+
+/// What to do about a secret of the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It stays as it is.
+    Keep,
+    /// The new one takes its place.
+    Replace,
+}
+
+impl StoreVault {
+    /// Opens nothing. `folder` is the person's own, outside every workspace; `variables` are asked for `HAFT_PASSPHRASE`
+    /// and `DBUS_SESSION_BUS_ADDRESS` when there is a secret to open.
+    pub fn new(folder: &Path, variables: fn() -> Vec<(OsString, OsString)>) -> Arc<Self> {
+        Arc::new(Self {
+            folder: Folder::new(folder),
+            keys: Keys::new(folder, variables),
+            begun: Instant::now(),
+            first_look: OnceLock::new(),
+            next_look: AtomicU64::new(GLANCE.as_millis() as u64),
+            version: AtomicU64::new(0),
+            state: Mutex::default(),
+        })
+    }
+
+    /// The file, whether it is there or not.
+    pub fn path(&self) -> PathBuf {
+        self.folder.file()
+    }
+
+    /// Everything but the values, by name. Needs no key.
+    ///
+    /// # Errors
+    /// When the file is damaged, of a later version, or cannot be read.
+    pub fn list(&self) -> Result<Vec<KeptSecret>, ToolError> {
+        let Some((file, _)) = self.folder.read()? else { return Ok(Vec::new()) };
+        let place = file.key.words();
+        let mut kept: Vec<KeptSecret> = file
+            .secrets
+            .into_iter()
+            .map(|Entry { name, hosts, set_ms, .. }| KeptSecret {
+                name,
+                hosts,
+                set_ms,
+                place: place.clone(),
+            })
+            .collect();
+        kept.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(kept)
+    }
+
+    /// Keeps a secret. White space around the value does not belong to it.
+    ///
+    /// # Errors
+    /// Of kind `input` for a name, value or host that is none, `conflict` when there is one of this name that is to stay;
+    /// otherwise when the file or its key cannot be used, and then nothing is changed.
+    pub fn set(
+        &self,
+        name: &str,
+        value: &str,
+        hosts: &[String],
+        existing: Existing,
+    ) -> Result<KeptSecret, ToolError> {
+        self.set_with(name, value, hosts, existing, KeyWanted::Auto)
+    }
+
+    /// The same, with a word on where the key is to be if this is the first secret.
+    ///
+    /// # Errors
+    /// As [`StoreVault::set`].
+    pub fn set_with(
+        &self,
+        name: &str,
+        value: &str,
+        hosts: &[String],
+        existing: Existing,
+        wanted: KeyWanted,
+    ) -> Result<KeptSecret, ToolError> {
+        check_name(name)?;
+        if let Some(fault) = fault_of_secret(value) {
+            return Err(ToolError::input(format!("the value of `{name}` cannot be kept: {fault}"))
+                .hint("give one line of 6 to 32768 characters; what has several lines, such as a private key, belongs into a file"));
+        }
+        let hosts = hosts.iter().map(|host| host_name(host)).collect::<Result<Vec<_>, _>>()?;
+        let _lock = self.folder.lock()?;
+        let found = self.folder.read()?.map(|(file, _)| file);
+        if found.as_ref().is_some_and(|file| file.has(name)) && existing == Existing::Keep {
+            return Err(exists(name));
+        }
+        let (mut file, envelope) = match found {
+            Some(file) => {
+                let envelope = self.keys.envelope(&file.key)?;
+                // With another key, or beside something that cannot be opened, nothing is added.
+                self.opened(&file, &envelope)?;
+                (file, envelope)
+            }
+            None => {
+                let (place, envelope) = self.keys.made(wanted)?;
+                (SecretsFile::new(place, &envelope)?, envelope)
+            }
+        };
+        let entry = Entry::closed(name, value.trim(), hosts.clone(), now_ms(), &envelope)?;
+        let kept = KeptSecret {
+            name: name.to_owned(),
+            hosts,
+            set_ms: entry.set_ms,
+            place: file.key.words(),
+        };
+        file.put(entry);
+        self.folder.write(&file)?;
+        Ok(kept)
+    }
+
+    /// Forgets a secret. Needs no key.
+    ///
+    /// # Errors
+    /// Of kind `not_found` when there is none of this name.
+    pub fn remove(&self, name: &str) -> Result<(), ToolError> {
+        let unknown = |file: Option<&SecretsFile>| {
+            let names = file.iter().flat_map(|file| &file.secrets).map(|entry| entry.name.as_str());
+            let hint = match haft_core::did_you_mean(&nearest(name, names)) {
+                near if near.is_empty() => "`haft secret list` names those there are".to_owned(),
+                near => near,
+            };
+            let shown: String = name.chars().take(80).collect();
+            ToolError::not_found(format!(
+                "there is no secret `{shown}` in {}",
+                self.path().display()
+            ))
+            .hint(hint)
+        };
+        if !self.folder.is_there()? {
+            return Err(unknown(None));
+        }
+        let _lock = self.folder.lock()?;
+        let Some((mut file, _)) = self.folder.read()? else { return Err(unknown(None)) };
+        if !file.has(name) {
+            return Err(unknown(Some(&file)));
+        }
+        file.secrets.retain(|entry| entry.name != name);
+        match file.secrets.is_empty() {
+            true => self.folder.clear(),
+            false => self.folder.write(&file),
+        }
+    }
+
+    fn opened(
+        &self,
+        file: &SecretsFile,
+        envelope: &Envelope,
+    ) -> Result<BTreeMap<String, Secret>, ToolError> {
+        file.check_key(envelope, &self.folder)?;
+        let open = |entry: &Entry| {
+            let value = entry.opened(envelope, &self.folder)?;
+            Ok((entry.name.clone(), Secret { value, hosts: entry.hosts.clone() }))
+        };
+        file.secrets.iter().map(open).collect()
+    }
+
+    /// Reads the file again if it is another one than before.
+    fn look(&self) -> Result<MutexGuard<'_, State>, ToolError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.folder.stamp()? == state.stamp {
+            return Ok(state);
+        }
+        let (secrets, stamp) = match self.folder.read()? {
+            Some((file, stamp)) => {
+                let envelope = self.keys.envelope(&file.key)?;
+                (self.opened(&file, &envelope)?, Some(stamp))
+            }
+            None => (BTreeMap::new(), None),
+        };
+        let mut has_learnt = false;
+        for (name, secret) in &secrets {
+            if !state.known.iter().any(|(known, value)| known == name && *value == secret.value) {
+                state.known.push((name.clone(), secret.value.clone()));
+                has_learnt = true;
+            }
+        }
+        (state.secrets, state.stamp) = (secrets, stamp);
+        if has_learnt {
+            self.version.fetch_add(1, Ordering::Release);
+        }
+        Ok(state)
+    }
+}
+
+impl Vault for StoreVault {
+    fn find(&self, name: &str) -> Result<Option<Secret>, ToolError> {
+        Ok(self.look()?.secrets.get(name).cloned())
+    }
+
+    fn version(&self) -> u64 {
+        // What cannot be opened now nobody can be given either; whoever asks for it by name is told why.
+        let look = || drop(brief(|| self.look().map(drop)));
+        self.first_look.get_or_init(look);
+        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let due = self.next_look.load(Ordering::Relaxed);
+        let next = now + GLANCE.as_millis() as u64;
+        let is_mine = now >= due
+            && self
+                .next_look
+                .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if is_mine {
+            look();
+        }
+        self.version.load(Ordering::Acquire)
+    }
+
+    fn known(&self) -> Vec<(String, String)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).known.clone()
+    }
+}
+
+impl std::fmt::Debug for StoreVault {
+    /// Where it is, and nothing of what is in it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoreVault").field("path", &self.path()).finish_non_exhaustive()
+    }
+}
+
+fn check_name(name: &str) -> Result<(), ToolError> {
+    if is_secret_name(name) {
+        return Ok(());
+    }
+    let shown: String = name.chars().take(80).collect();
+    Err(ToolError::input(format!("{shown:?} cannot be the name of a secret"))
+        .hint("use 1 to 64 letters, digits and `_`, as in GH_TOKEN"))
+}
+
+/// As requests are compared with it.
+fn host_name(text: &str) -> Result<String, ToolError> {
+    let host = text.trim().trim_end_matches('.').to_ascii_lowercase();
+    let bare = host.strip_prefix("*.").unwrap_or(&host);
+    let is_host = !bare.is_empty()
+        && bare.len() <= 253
+        && !bare.starts_with('.')
+        && bare.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':'))
+        && (!bare.contains(':') || bare.parse::<std::net::Ipv6Addr>().is_ok());
+    if is_host {
+        return Ok(host);
+    }
+    let shown: String = text.chars().take(80).collect();
+    Err(ToolError::input(format!("{shown:?} is no host"))
+        .hint("give a name without scheme, port and path, as in api.example.org or *.example.org"))
+}
+
+fn exists(name: &str) -> ToolError {
+    ToolError::conflict(format!("there is a secret `{name}` already"))
+        .hint("choose another name, or replace it with --force")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! `haft replay`: a recorded session, served in the place of the tools, listed, or compared with what the same looks give today.
+
+mod again;
+
+use std::{process::ExitCode, sync::Arc};
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use haft_core::{Gate, ToolError};
+use haft_mcp::Server;
+use haft_store::{Place, Recording, RecordingCall, Remains};
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+
+use super::{Bench, ledger::table, mcp, no_threads, redactor, secret};
+use crate::{
+    config::Settings,
+    globals::{Format, Globals},
+    memory, report,
+    safe_text::shown_in_line,
+    stop::Stop,
+    terminal::Label,
+};
+
+/// What is longer is cut in the list: `--json` has the whole.
+const SHORT_INPUT: usize = 60;
+
+const INSTRUCTIONS: &str = "A recording: every call is answered with what the same call came to in an earlier session. Nothing is \
+    run. A call that was not made then is told so, with the nearest one that was.";
+
+pub(super) fn command() -> Command {
+    let choice = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+    };
+    Command::new("replay")
+        .about("Give the recorded results of a session again, in place of `haft mcp`")
+        .long_about(
+            "Serve a recorded session over standard input and output, in place of `haft mcp`: a client that makes the same calls \
+             gets the same results, byte for byte, and nothing is run, asked or changed. A call that was made several times \
+             is answered in the order of then; once more, or with another input, it is told that it was not recorded.\n\n\
+             Results are there for sessions that were recorded with `haft mcp --keep-results`, or with `results = true` under \
+             `[store]` in your config.toml. Each is proven by the ledger before it is given.",
+        )
+        .arg(Arg::new("session").value_name("SESSION").required(true).help(
+            "The session, as `haft ledger show` names it; mcp-… for a client of `haft mcp`",
+        ))
+        .arg(choice("list", "Show the calls of the session, and what there is of their results"))
+        .arg(
+            choice("check", "Make the calls that only looked again, and show which results differ today; exits with 1 then")
+                .conflicts_with("list"),
+        )
+        .arg(mcp::structured_option())
+}
+
+impl Bench<'_> {
+    /// `haft replay SESSION`
+    pub(super) fn replay(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+        let globals = Globals::of(matches);
+        let settings = Settings::load(&globals, self.environment)?;
+        let session = matches.get_one::<String>("session").map_or("", String::as_str);
+        let place = Place::new(settings.store.address.clone());
+        let runtime = runtime()?;
+        let recording = runtime.block_on(Recording::of_session(place, session))?;
+        if matches.get_flag("list") {
+            return self.list_recording(&recording, globals.format);
+        }
+        self.warn_of_gaps(&recording)?;
+        if matches.get_flag("check") {
+            return self.check_again(settings, &recording, globals.format);
+        }
+        let gate = Gate::builder(self.registry.clone())
+            .surroundings(settings.surroundings())
+            .redactor(redactor(
+                self.environment,
+                &settings.network,
+                secret::dyn_vault(self.environment),
+            ))
+            .limits(settings.limits)
+            .answered_by(Arc::new(recording))
+            .start_in_place()
+            .build();
+        let server = Server::builder(gate)
+            .named("haft", env!("CARGO_PKG_VERSION"))
+            .title("haft, replaying")
+            .instructions(INSTRUCTIONS)
+            .profile(Some(settings.profile.unwrap_or_else(|| mcp::PROFILE.to_owned())))
+            .structured(mcp::structured(matches))
+            .settled(memory::let_go_of_the_start);
+        server.build().stdio().map_err(no_threads)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// A recording without results is none; one with gaps is told.
+    fn warn_of_gaps(&self, recording: &Recording) -> Result<(), ToolError> {
+        let count = |is_meant: fn(Remains) -> bool| {
+            recording.calls().iter().filter(|call| is_meant(call.remains)).count()
+        };
+        let session = recording.session();
+        if count(|remains| matches!(remains, Remains::Kept(_) | Remains::Changed)) == 0 {
+            let dropped = count(|remains| remains == Remains::Dropped);
+            let (what, hint) = if dropped > 0 {
+                (
+                    "is left",
+                    "raise `max_bytes` or `max_age_days` under `[outputs]` in your config.toml, and record anew",
+                )
+            } else {
+                (
+                    "was kept",
+                    "set `results = true` under `[store]` in your config.toml, or serve with `haft mcp --keep-results`, and record anew",
+                )
+            };
+            let message = format!("no result of session {session} {what}");
+            return Err(ToolError::not_found(message).hint(hint));
+        }
+        let missing = count(|remains| matches!(remains, Remains::Dropped | Remains::NotKept));
+        if missing > 0 {
+            let all = recording.calls().len();
+            let message = format!(
+                "of {all} results of session {session} {missing} are not there; `haft replay {session} --list` shows which"
+            );
+            self.terminal.tell(Label::Warning, &message);
+        }
+        Ok(())
+    }
+
+    fn list_recording(&self, recording: &Recording, format: Format) -> Result<ExitCode, Stop> {
+        let calls = recording.calls();
+        match format {
+            Format::Json => {
+                let calls: Vec<Value> = calls.iter().map(as_json).collect();
+                report::json(self.terminal, &calls)?;
+            }
+            Format::Text => {
+                let zone = TimeZone::system();
+                let lines: Vec<String> = calls.iter().map(|call| line(call, &zone)).collect();
+                self.terminal.print(&lines.join("\n"))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What reads a recording has to go on while another runtime serves it: connections to a server live in the one that made them.
+fn runtime() -> Result<&'static Runtime, ToolError> {
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    Ok(Box::leak(Box::new(runtime.map_err(no_threads)?)))
+}
+
+fn as_json(call: &RecordingCall) -> Value {
+    let RecordingCall { seq, entry, remains } = call;
+    let (bytes, word) = told(*remains);
+    json!({
+        "seq": seq, "call_id": entry.call_id, "began_ms": entry.began_ms, "tool": entry.tool, "input": entry.input,
+        "error": entry.error, "parent": entry.parent, "result": word, "bytes": bytes,
+    })
+}
+
+fn line(call: &RecordingCall, zone: &TimeZone) -> String {
+    let RecordingCall { seq, entry, remains } = call;
+    let time = table::time(entry.began_ms, zone);
+    let result = match told(*remains) {
+        (Some(bytes), word) => format!("{word}, {bytes} bytes"),
+        (None, word) => word.to_owned(),
+    };
+    let error = entry.error.map(|error| format!(" ({error})")).unwrap_or_default();
+    format!(
+        "{seq:>5}  {time}  {}  {}{error}  [{result}]",
+        shown_in_line(&entry.tool),
+        short(&entry.input)
+    )
+}
+
+fn told(remains: Remains) -> (Option<u64>, &'static str) {
+    match remains {
+        Remains::Kept(bytes) => (Some(bytes), "kept"),
+        Remains::Dropped => (None, "dropped"),
+        Remains::NotKept => (None, "not kept"),
+        Remains::Changed => (None, "changed"),
+    }
+}
+
+fn short(input: &Value) -> String {
+    let text = input.to_string();
+    let text = shown_in_line(&text);
+    if text.chars().count() <= SHORT_INPUT {
+        return text.into();
+    }
+    text.chars().take(SHORT_INPUT - 1).chain(['…']).collect()
+}

@@ -1,0 +1,224 @@
+//! `haft secret`: the secrets that requests and commands name as `secret:NAME`. Values come in here and never go out.
+
+use std::{process::ExitCode, sync::Arc};
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use haft_core::{ToolError, Vault, is_secret_name};
+use haft_exec::Credential;
+use haft_store::{Existing, KeptSecret, KeyWanted, StoreVault};
+use jiff::{Timestamp, tz::TimeZone};
+use serde_json::{Value, json};
+
+use super::Bench;
+use crate::{
+    config::Settings,
+    environment::{self, Environment},
+    globals::{Format, Globals},
+    report, stdin,
+    stop::Stop,
+    store,
+    terminal::{Tty, hidden_line},
+};
+
+/// More than a value may have, so that one that is too long is told as such.
+const LONGEST_INPUT: usize = 1 << 20;
+const VARIABLE: &str = "HAFT_SECRET_";
+
+pub(super) fn command() -> Command {
+    let name =
+        || Arg::new("name").value_name("NAME").required(true).help("Letters, digits and `_`");
+    Command::new("secret")
+        .about("Keep secrets that requests and commands name as secret:NAME")
+        .long_about(
+            "Keep secrets that requests and commands name as secret:NAME.\n\n\
+             An agent names a secret and never sees its value: it is put into a request, or into the environment of a \
+             command, by haft itself, and taken out of whatever comes back. `http_request` takes \
+             `Bearer secret:NAME` in a header; `bash` takes `KEY=secret:NAME` in `env` and asks first.",
+        )
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            Command::new("set")
+                .about("Keep a secret; its value is asked for, or read from standard input")
+                .arg(name())
+                .arg(
+                    Arg::new("host")
+                        .long("host")
+                        .value_name("HOST")
+                        .action(ArgAction::Append)
+                        .help("Send it to this host only, `*.example.org` for all below one; then no command gets it"),
+                )
+                .arg(
+                    Arg::new("key")
+                        .long("key")
+                        .value_name("PLACE")
+                        .value_parser(["auto", "keyring", "file"])
+                        .default_value("auto")
+                        .help("Where the key of the first secret is kept: $HAFT_PASSPHRASE, else the desktop's keyring, else a file"),
+                )
+                .arg(
+                    Arg::new("force")
+                        .long("force")
+                        .action(ArgAction::SetTrue)
+                        .help("Replace a secret of this name"),
+                ),
+        )
+        .subcommand(Command::new("list").about("Names, hosts and places of all secrets; no values"))
+        .subcommand(Command::new("remove").about("Forget a secret").arg(name()))
+}
+
+/// Where the person's secrets are kept. Nothing is opened.
+pub(super) fn vault(environment: &Environment) -> Option<Arc<StoreVault>> {
+    let state = store::state(environment)?;
+    Some(StoreVault::new(&state, environment::all))
+}
+
+/// The same for those who only ask.
+pub(super) fn dyn_vault(environment: &Environment) -> Option<Arc<dyn Vault>> {
+    vault(environment).map(|vault| vault as _)
+}
+
+impl Bench<'_> {
+    /// `haft secret …`
+    pub(super) fn secret(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+        let Some((word, matches)) = matches.subcommand() else { return Ok(ExitCode::FAILURE) };
+        let globals = Globals::of(matches);
+        let vault = vault(self.environment).ok_or_else(homeless)?;
+        let name = matches.try_get_one::<String>("name").ok().flatten();
+        let name = name.map_or("", String::as_str);
+        match word {
+            "set" => self.set_secret(&vault, name, matches, globals.format),
+            "remove" => {
+                vault.remove(name)?;
+                self.told(globals.format, json!({"removed": name}), &format!("removed {name}"))
+            }
+            _ => {
+                let settings = Settings::load(&globals, self.environment)?;
+                self.list_secrets(&vault, &settings.network.credentials, globals.format)
+            }
+        }
+    }
+
+    fn set_secret(
+        &self,
+        vault: &StoreVault,
+        name: &str,
+        matches: &ArgMatches,
+        format: Format,
+    ) -> Result<ExitCode, Stop> {
+        let hosts: Vec<String> = matches.get_many("host").into_iter().flatten().cloned().collect();
+        let is_known = vault.list()?.iter().any(|kept| kept.name == name);
+        let replaces = matches.get_flag("force") || is_known && self.may_replace(name)?;
+        let existing = if replaces { Existing::Replace } else { Existing::Keep };
+        let value = match stdin::is_piped() {
+            true => stdin::read_text(LONGEST_INPUT)?,
+            // Before somebody types in vain.
+            false if !is_secret_name(name) => String::new(),
+            false => typed(name)?,
+        };
+        let wanted = match matches.get_one::<String>("key").map(String::as_str) {
+            Some("keyring") => KeyWanted::Keyring,
+            Some("file") => KeyWanted::File,
+            _ => KeyWanted::Auto,
+        };
+        let kept = vault.set_with(name, &value, &hosts, existing, wanted)?;
+        let words = format!("set {name} ({})", kept.place);
+        self.told(format, json!({"set": listed(&kept)}), &words)
+    }
+
+    /// Whether the person at the terminal wants it; without one, `set` refuses by itself.
+    fn may_replace(&self, name: &str) -> Result<bool, ToolError> {
+        let Some(tty) = Tty::open().ok().filter(|_| !stdin::is_piped()) else { return Ok(false) };
+        tty.forget_typed_ahead();
+        tty.write(&format!("There is a secret {name} already. Replace it? [y/N] "));
+        let answer = self.runtime.block_on(tty.line()).unwrap_or_default();
+        match answer.to_ascii_lowercase().as_str() {
+            "y" | "yes" => Ok(true),
+            _ => Err(called_off()),
+        }
+    }
+
+    fn list_secrets(
+        &self,
+        vault: &StoreVault,
+        credentials: &[Credential],
+        format: Format,
+    ) -> Result<ExitCode, Stop> {
+        let mut all: Vec<Value> = in_variables(credentials);
+        let is_held = |name: &str| all.iter().any(|other| other["name"] == name);
+        // What a variable holds goes before what is kept.
+        let kept: Vec<Value> =
+            vault.list()?.iter().filter(|kept| !is_held(&kept.name)).map(listed).collect();
+        all.extend(kept);
+        all.sort_by_key(|secret| secret["name"].as_str().unwrap_or_default().to_owned());
+        let lines: Vec<String> = all.iter().map(line).collect();
+        let words = match lines.is_empty() {
+            true => "no secrets; `haft secret set NAME` keeps one".to_owned(),
+            false => lines.join("\n"),
+        };
+        self.told(format, json!({"secrets": all}), &words)
+    }
+
+    fn told(&self, format: Format, data: Value, words: &str) -> Result<ExitCode, Stop> {
+        match format {
+            Format::Json => report::json(self.terminal, &data)?,
+            Format::Text => self.terminal.print(words)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn typed(name: &str) -> Result<String, ToolError> {
+    let typed = hidden_line(&format!("Value of {name} (not shown): ")).map_err(|error| {
+        ToolError::unavailable(format!("there is no terminal to ask at: {error}"))
+            .hint("give the value on standard input")
+    })?;
+    typed.ok_or_else(called_off)
+}
+
+fn called_off() -> ToolError {
+    ToolError::new(haft_core::ErrorKind::Cancelled, "nothing was set")
+}
+
+/// Those that variables hold, by the config's names or their own.
+fn in_variables(credentials: &[Credential]) -> Vec<Value> {
+    let variables = environment::all();
+    let secret = |name: &str, hosts: &[String], variable: &str| json!({"name": name, "hosts": hosts, "place": format!("variable {variable}"), "set": null});
+    let is_set =
+        |name: &str| variables.iter().any(|(known, value)| known == name && !value.is_empty());
+    let named = credentials.iter().filter(|it| is_set(&it.variable));
+    let mut all: Vec<Value> = named.map(|it| secret(&it.name, &it.hosts, &it.variable)).collect();
+    for (variable, value) in &variables {
+        let name = variable.to_str().and_then(|variable| variable.strip_prefix(VARIABLE));
+        let is_named = |name: &str| credentials.iter().any(|it| it.name == name);
+        if let Some(name) = name.filter(|name| is_secret_name(name) && !is_named(name))
+            && !value.is_empty()
+        {
+            all.push(secret(name, &[], &format!("{VARIABLE}{name}")));
+        }
+    }
+    all
+}
+
+fn listed(kept: &KeptSecret) -> Value {
+    let at = i64::try_from(kept.set_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    let set = at.map(|at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    json!({"name": kept.name, "hosts": kept.hosts, "place": kept.place, "set": set})
+}
+
+fn line(secret: &Value) -> String {
+    let word = |key: &str| secret[key].as_str().unwrap_or_default();
+    let hosts: Vec<&str> =
+        secret["hosts"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let hosts = if hosts.is_empty() { "everywhere".to_owned() } else { hosts.join(", ") };
+    let at: Option<Timestamp> = word("set").parse().ok();
+    let at = at.map(|at| at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string());
+    let at = at.map(|at| format!(", set {at}")).unwrap_or_default();
+    format!("{}  {hosts}  ({}{at})", word("name"), word("place"))
+}
+
+fn homeless() -> ToolError {
+    ToolError::unavailable("without a home there is no place for secrets")
+        .hint("set $HOME or $XDG_STATE_HOME")
+}
