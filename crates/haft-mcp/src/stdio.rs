@@ -1,8 +1,9 @@
 //! A server for the client at the other end of a pipe. The protocol is rmcp's, but tool calls do not go through its loop:
 //! they are read, made and answered on one thread, because handing a message from thread to thread costs several times
-//! what a small call costs. While many calls that only look wait, a second thread makes some of them. A call that has to wait moves to the runtime; a call that blocks the thread is left to it while
-//! another thread takes over the pipe.
+//! what a small call costs. While many calls that only look wait, a second thread makes some of them. A call that has to
+//! wait moves to the runtime; a call that blocks the thread is left to it while another thread takes over the pipe.
 
+mod batch;
 mod desk;
 pub(crate) mod escape;
 mod inflight;

@@ -30,6 +30,7 @@ use serde::de::IgnoredAny;
 use tokio::{runtime::Handle, sync::Semaphore};
 
 use super::{
+    batch::Batch,
     desk::{Desk, Help},
     inflight::{Inflight, NotEntered},
     message::{self, Head, Kind},
@@ -47,8 +48,6 @@ use crate::{
 const MOST_RUNNING: u32 = 256;
 /// Calls that run or wait; further ones are refused. Some kilobytes each.
 const MOST_IN_FLIGHT: usize = 16_384;
-/// Answers that are collected while the next message is here already.
-const BATCH: usize = 64 << 10;
 /// How long calls may still take when the client has closed its end but reads on.
 pub(super) const LAST_WAIT: Duration = Duration::from_secs(10);
 /// How long called-off work may take to be gone.
@@ -63,10 +62,7 @@ pub(super) struct Line {
     runtime: Handle,
     desk: Desk,
     outbox: Arc<Outbox>,
-    /// Answers that wait for the end of a batch, and who sends them.
-    batch: Mutex<Vec<u8>>,
-    is_sending: AtomicBool,
-    is_sending_wanted: AtomicBool,
+    batch: Batch,
     relay: Relay,
     /// Whether the client has made a request yet: rmcp gives up on one that begins with anything else.
     has_asked: AtomicBool,
@@ -115,10 +111,8 @@ impl Line {
             relay: Relay::start(connection.clone(), outbox.clone()),
             connection,
             runtime,
+            batch: Batch::new(outbox.clone()),
             outbox,
-            batch: Mutex::default(),
-            is_sending: AtomicBool::new(false),
-            is_sending_wanted: AtomicBool::new(false),
             has_asked: AtomicBool::new(false),
             inflight: Inflight::default(),
             running: Arc::new(Semaphore::new(MOST_RUNNING as usize)),
@@ -142,8 +136,8 @@ impl Line {
     fn lead(self: &Arc<Self>, leader: u64) {
         let _inside = self.runtime.enter();
         while self.leader.watch.is_led_by(leader) {
-            self.flush_if_long();
-            let next = self.desk.lead(|| self.flush(), |next| self.received(next));
+            self.batch.keep_short();
+            let next = self.desk.lead(|| self.batch.flush(), |next| self.received(next));
             let Ok(Some((message, help))) = next else { return self.end() };
             if self.outbox.gone.is_cancelled() {
                 return self.end();
@@ -158,8 +152,9 @@ impl Line {
     fn follow(self: &Arc<Self>, follower: u64) {
         let _inside = self.runtime.enter();
         while self.follower.watch.is_led_by(follower) {
-            self.flush_if_long();
-            let Some(message) = self.desk.follow(|| self.flush(), |line| self.look(line)) else {
+            self.batch.keep_short();
+            let Some(message) = self.desk.follow(|| self.batch.flush(), |line| self.look(line))
+            else {
                 return;
             };
             self.take(Role::Follower, follower, message);
@@ -176,7 +171,7 @@ impl Line {
             Message::Other(line) => self.pass_on(&line),
         }
         if !seat.watch.end(number) {
-            self.flush();
+            self.batch.flush();
         }
     }
 
@@ -196,7 +191,7 @@ impl Line {
 
     /// The client sends nothing any more. It may still want its answers.
     fn wind_up(&self) {
-        self.flush();
+        self.batch.flush();
         let is_gone = self.outbox.gone.is_cancelled() || self.outbox.is_closed().unwrap_or(true);
         if !is_gone {
             let gone = self.outbox.gone.clone();
@@ -217,52 +212,8 @@ impl Line {
         }
     }
 
-    fn flush_if_long(&self) {
-        if locked(&self.batch).len() > BATCH {
-            self.flush();
-        }
-    }
-
-    /// Sends what has been answered. When another thread is at it, that one sends this too.
-    fn flush(&self) {
-        self.is_sending_wanted.store(true, Ordering::SeqCst);
-        // Who leaves off looks again: a wish that came between its last look and its leaving found it still there.
-        while self.is_sending_wanted.load(Ordering::SeqCst) {
-            if self.is_sending.swap(true, Ordering::SeqCst) {
-                return;
-            }
-            while self.is_sending_wanted.swap(false, Ordering::SeqCst) {
-                self.send_batch();
-            }
-            self.is_sending.store(false, Ordering::SeqCst);
-        }
-    }
-
-    fn send_batch(&self) {
-        let mut answers = std::mem::take(&mut *locked(&self.batch));
-        self.outbox.send_here(&answers);
-        if answers.capacity() <= 2 * BATCH {
-            // Growing it anew for every batch would copy each answer several times.
-            answers.clear();
-            let mut batch = locked(&self.batch);
-            if batch.is_empty() {
-                *batch = answers;
-            }
-        }
-    }
-
-    fn reply(&self, answer: Vec<u8>) {
-        let mut batch = locked(&self.batch);
-        // A long one is not copied into room that would first have to be found for it.
-        if batch.is_empty() && answer.len() > batch.capacity() {
-            *batch = answer;
-        } else {
-            batch.extend_from_slice(&answer);
-        }
-    }
-
     fn refuse(&self, id: Option<&RequestId>, error: &ErrorData) {
-        self.reply(message::error(id, error));
+        self.batch.add(message::error(id, error));
     }
 
     /// What came for the leader, and whether it is a look. None at the end.
@@ -399,7 +350,7 @@ impl Line {
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(answer) => {
                 if self.inflight.leave(&id) {
-                    self.reply(answer);
+                    self.batch.add(answer);
                 }
             }
             Poll::Pending => {
@@ -431,7 +382,7 @@ impl Line {
     fn settle(&self) {
         self.is_settled.get_or_init(|| {
             if let Some(tidy_up) = self.connection.shared.settled {
-                self.flush();
+                self.batch.flush();
                 self.runtime.spawn(async move { tidy_up() });
             }
         });

@@ -16,6 +16,9 @@ use rustix::{
 };
 use tokio_util::sync::CancellationToken;
 
+/// How much may wait to be written before whoever makes more of it waits too.
+const MOST_WAITING: usize = 1 << 20;
+
 pub(super) struct Outbox {
     fd: BorrowedFd<'static>,
     state: Mutex<State>,
@@ -51,7 +54,8 @@ impl Outbox {
         let mut state = self.state();
         if state.is_writing || !state.waiting.is_empty() {
             drop(state);
-            return self.send(messages.to_vec());
+            self.send(messages.to_vec());
+            return self.wait_for_room();
         }
         state.is_writing = true;
         drop(state);
@@ -105,6 +109,15 @@ impl Outbox {
         }
         drop(state);
         self.changed.notify_all();
+    }
+
+    /// What was answered elsewhere may be stuck in the pipe: then this thread would go on as if its answers were read.
+    fn wait_for_room(&self) {
+        let is_full = |state: &mut State| {
+            let waiting: usize = state.waiting.iter().map(Vec::len).sum();
+            waiting > MOST_WAITING && !self.gone.is_cancelled()
+        };
+        drop(self.changed.wait_while(self.state(), is_full));
     }
 
     /// Waits until everything is written or nobody reads any more, but not longer than this.
@@ -185,5 +198,56 @@ impl Outbox {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::File,
+        io::Read,
+        os::fd::AsFd,
+        sync::atomic::{AtomicUsize, Ordering},
+        time::Instant,
+    };
+
+    use super::*;
+
+    const MESSAGE: usize = 100_000;
+    const MESSAGES: usize = 100;
+
+    #[test]
+    fn behind_an_answer_that_nobody_reads_only_so_much_is_collected() {
+        let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        let writer: &'static File = Box::leak(Box::new(File::from(writer)));
+        let outbox = Outbox::new(writer.as_fd());
+        // Returns at once; the rest of it is with the thread that writes.
+        outbox.send(vec![b'a'; MESSAGE]);
+        let most = Arc::new(AtomicUsize::new(0));
+        let (sent, held) = (outbox.clone(), most.clone());
+        let sending = thread::spawn(move || {
+            for _ in 0..MESSAGES {
+                sent.send_here(&vec![b'b'; MESSAGE]);
+                let waiting: usize = sent.state().waiting.iter().map(Vec::len).sum();
+                held.fetch_max(waiting, Ordering::SeqCst);
+            }
+        });
+        let begin = Instant::now();
+        let is_full = || {
+            let waiting: usize = outbox.state().waiting.iter().map(Vec::len).sum();
+            waiting > MOST_WAITING
+        };
+        // Before anything is read it has to wait, or it is through with everything.
+        while !is_full() && !sending.is_finished() {
+            assert!(begin.elapsed() < Duration::from_secs(30), "nothing is sent");
+            thread::yield_now();
+        }
+        let mut all = vec![0; MESSAGE + MESSAGES * MESSAGE];
+        File::from(reader).read_exact(&mut all).expect("everything is sent");
+        sending.join().expect("everything is sent");
+        let (first, rest) = all.split_at(MESSAGE);
+        assert!(first.iter().all(|byte| *byte == b'a') && rest.iter().all(|byte| *byte == b'b'));
+        let most = most.load(Ordering::SeqCst);
+        assert!(most <= MOST_WAITING + MESSAGE, "{most} bytes were held");
     }
 }
