@@ -27,7 +27,10 @@ const PATTERNS: [&[u8]; COUNT] = {
     patterns
 };
 
-/// For each of the first three bytes of a pattern: which patterns have this byte there. A bit stands for every 64th.
+/// Each has a bit below.
+const _: () = assert!(COUNT <= 64);
+
+/// For each of the first three bytes of a pattern: which patterns have this byte there.
 static BYTES: [[u64; 256]; 3] = {
     let mut tables = [[0; 256]; 3];
     let mut at = 0;
@@ -35,7 +38,7 @@ static BYTES: [[u64; 256]; 3] = {
         let mut place = 0;
         while place < 3 {
             let byte = PATTERNS[at][place];
-            let bit = 1 << (at % 64);
+            let bit = 1 << at;
             tables[place][byte.to_ascii_lowercase() as usize] |= bit;
             tables[place][byte.to_ascii_uppercase() as usize] |= bit;
             place += 1;
@@ -99,12 +102,15 @@ fn begins(bytes: &[u8], place: usize) -> bool {
 }
 
 /// Whether one of these patterns begins here.
-fn is_at(rest: &[u8], fits: u64) -> bool {
-    let is_one = |(number, pattern): (usize, &&[u8])| {
-        fits & (1 << (number % 64)) != 0
-            && rest.get(..pattern.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(pattern))
-    };
-    PATTERNS.iter().enumerate().any(is_one)
+fn is_at(rest: &[u8], mut fits: u64) -> bool {
+    while fits != 0 {
+        let pattern = PATTERNS[fits.trailing_zeros() as usize];
+        if rest.get(..pattern.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(pattern)) {
+            return true;
+        }
+        fits &= fits - 1;
+    }
+    false
 }
 
 #[cfg(test)]
