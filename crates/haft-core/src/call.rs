@@ -3,7 +3,6 @@
 
 use std::{
     any::{Any, TypeId},
-    collections::HashMap,
     fmt,
     path::{Path, PathBuf},
     sync::{
@@ -325,18 +324,23 @@ impl Grants {
 
 /// State of the embedding program or of one caller, by type. Capabilities take it from here; tools never see it.
 #[derive(Clone, Default)]
-pub struct Services(Option<Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>>);
+pub struct Services(Option<Arc<Vec<Service>>>);
+
+/// In a list, because there are a dozen at most and every call looks for some: hashing takes longer.
+type Service = (TypeId, Arc<dyn Any + Send + Sync>);
 
 impl Services {
     /// Adds one; the latest of a type counts.
     pub fn insert<T: ?Sized + Send + Sync + 'static>(&mut self, service: Arc<T>) {
         // The `Arc` itself is the stored value, so that `T` may be a trait object.
         let services = Arc::make_mut(self.0.get_or_insert_default());
-        services.insert(TypeId::of::<T>(), Arc::new(service));
+        services.retain(|(kind, _)| *kind != TypeId::of::<T>());
+        services.push((TypeId::of::<T>(), Arc::new(service)));
     }
 
     pub(crate) fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        self.0.as_ref()?.get(&TypeId::of::<T>())?.downcast_ref::<Arc<T>>().cloned()
+        let (_, found) = self.0.as_ref()?.iter().find(|(kind, _)| *kind == TypeId::of::<T>())?;
+        found.downcast_ref::<Arc<T>>().cloned()
     }
 }
 
