@@ -1,33 +1,44 @@
-//! Text as JSON writes it. Equal to what serde_json writes, and faster on long texts: bytes that need no escape are found
-//! eight at a time.
+//! Text as JSON writes it. Equal to what serde_json writes, and faster on long texts: bytes that need no escape are passed
+//! over by sixteens and copied a run at a time.
 
 /// Puts a text in quotes.
 pub(crate) fn put(line: &mut Vec<u8>, text: &str) {
-    let bytes = text.as_bytes();
-    line.reserve(bytes.len() + bytes.len() / 8 + 16);
+    let mut rest = text.as_bytes();
+    line.reserve(rest.len() + rest.len() / 8 + 16);
     line.push(b'"');
-    let mut at = 0;
-    while let Some(eight) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
-        // All of them first: eight bytes are copied in one step, as many as there happen to be are not.
-        line.extend_from_slice(eight);
+    while let Some(at) = next_special(rest) {
+        let (plain, from) = rest.split_at(at);
+        line.extend_from_slice(plain);
+        put_escaped(line, from[0]);
+        rest = &from[1..];
+    }
+    line.extend_from_slice(rest);
+    line.push(b'"');
+}
+
+/// Where the first byte is that cannot stand as it is.
+fn next_special(bytes: &[u8]) -> Option<usize> {
+    let (blocks, _) = bytes.as_chunks::<16>();
+    // Written so that the compiler makes a few instructions of the sixteen comparisons.
+    let is_plain =
+        |block: &[u8; 16]| !block.iter().fold(false, |any, byte| any | is_special(*byte));
+    let passed = 16 * blocks.iter().take_while(|block| is_plain(block)).count();
+    let rest = &bytes[passed..];
+    let (eights, end) = rest.as_chunks::<8>();
+    // One of the next sixteen, so in the first or the second eight.
+    let first = eights.iter().take(2).enumerate().find_map(|(number, eight)| {
         let marks = marks(u64::from_le_bytes(*eight));
-        if marks == 0 {
-            at += 8;
-            continue;
-        }
-        let plain = marks.trailing_zeros() as usize / 8;
-        line.truncate(line.len() - 8 + plain);
-        put_escaped(line, eight[plain]);
-        at += plain + 1;
-    }
-    for &byte in bytes.get(at..).unwrap_or_default() {
-        if byte < 0x20 || matches!(byte, b'"' | b'\\') {
-            put_escaped(line, byte);
-        } else {
-            line.push(byte);
-        }
-    }
-    line.push(b'"');
+        (marks != 0).then(|| 8 * number + marks.trailing_zeros() as usize / 8)
+    });
+    let first = first.or_else(|| {
+        let at = end.iter().position(|byte| is_special(*byte))?;
+        Some(8 * eights.len() + at)
+    });
+    first.map(|at| passed + at)
+}
+
+fn is_special(byte: u8) -> bool {
+    (byte < 0x20) | (byte == b'"') | (byte == b'\\')
 }
 
 fn put_escaped(line: &mut Vec<u8>, byte: u8) {
