@@ -47,6 +47,8 @@ pub(crate) struct Window<'a> {
     pub(crate) total: Option<u64>,
     /// The bytes of the lines together, with what each takes besides.
     bytes: usize,
+    /// Where the lines end, for whoever goes through them next.
+    ends: Vec<usize>,
 }
 
 /// Lines out of a text in memory.
@@ -182,17 +184,21 @@ impl<'a> Window<'a> {
         if wanted.first != 1 || !is_plain || text.len() > wanted.bytes {
             return None;
         }
-        let (mut count, mut begin) = (0, 0);
+        // Lines of code are about thirty bytes long.
+        let mut ends = Vec::with_capacity((text.len() / 24).min(wanted.lines) + 1);
+        let mut begin = 0;
         for end in memchr_iter(b'\n', text.as_bytes()) {
             if end - begin > LINE_CHARS {
                 return None;
             }
-            (count, begin) = (count + 1, end + 1);
+            ends.push(end);
+            begin = end + 1;
         }
+        let count = ends.len();
         let bytes = text.len() - count + count * wanted.margin;
         let total = Some(count as u64);
         let fits = count <= wanted.lines && bytes <= wanted.bytes;
-        fits.then(|| Self { text: text.into(), count, bytes, total, ..Self::default() })
+        fits.then(|| Self { text: text.into(), count, bytes, total, ends, ..Self::default() })
     }
 
     /// Takes a line if there is room for it.
@@ -213,6 +219,7 @@ impl<'a> Window<'a> {
         self.count += 1;
         let text = self.text.to_mut();
         text.push_str(shown);
+        self.ends.push(text.len());
         text.push('\n');
         true
     }
@@ -225,9 +232,8 @@ impl<'a> Window<'a> {
     /// The lines without their endings.
     pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
         let mut begin = 0;
-        memchr_iter(b'\n', self.text.as_bytes()).map(move |end| {
-            let line =
-                self.text.get(begin..end).expect("between two newlines are whole characters");
+        self.ends.iter().map(move |&end| {
+            let line = self.text.get(begin..end).expect("between two ends are whole characters");
             begin = end + 1;
             line
         })
