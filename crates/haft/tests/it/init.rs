@@ -378,7 +378,7 @@ fn a_file_that_changes_while_somebody_is_asked_is_left_alone() {
     let home = Home::new().with("project/.mcp.json", "{}");
     let screen = Screen::haft(&home.house, &["init", "claude"]);
     screen.wait_for("[y] yes   [n] no");
-    let home = home.with("project/.mcp.json", "{\"a\": 1}");
+    fs::write(home.house.path("project/.mcp.json"), "{\"a\": 1}").expect("written");
     screen.press(&["y", "Enter"]);
     assert_eq!(screen.exit_code(), 4);
     screen.wait_for("was changed by somebody else");
