@@ -183,10 +183,11 @@ impl Line {
     }
 
     fn end(&self) {
-        self.desk.dismiss();
         let (over, ended) = &self.over;
         *locked(over) = true;
         ended.notify_all();
+        // Last: where a follower broke, the leader may be at the desk and wait for its client.
+        self.desk.dismiss();
     }
 
     /// The client sends nothing any more. It may still want its answers.

@@ -4,8 +4,13 @@ use std::{
     fs::File,
     io::{BufRead, BufReader, Write},
     os::fd::OwnedFd,
-    sync::{Mutex, mpsc},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread::{self, JoinHandle},
+    time::Instant,
 };
 
 use haft_core::{
@@ -272,8 +277,12 @@ fn a_tool_that_panics_takes_nothing_with_it() {
     }
 }
 
-/// Panics where no gate is around it.
-struct Brittle(Acting);
+/// Panics where no gate is around it: on the thread of this name, or on any.
+struct Brittle {
+    tool: Acting,
+    place: Option<&'static str>,
+    is_broken: Arc<AtomicBool>,
+}
 
 impl Tool for Brittle {
     fn name(&self) -> &str {
@@ -281,23 +290,56 @@ impl Tool for Brittle {
     }
 
     fn spec(&self) -> &ToolSpec {
-        panic!("a test wants it")
+        let is_here = self.place.is_none_or(|place| thread::current().name() == Some(place));
+        self.is_broken.fetch_or(is_here, Ordering::SeqCst);
+        assert!(!is_here, "a test wants it");
+        &self.tool.spec
     }
 
     fn access(&self, input: &Value) -> Result<Vec<Access>, ToolError> {
-        self.0.access(input)
+        self.tool.access(input)
     }
 
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, ToolError>> {
-        self.0.call(call)
+        self.tool.call(call)
     }
 }
 
 #[test]
 fn a_thread_that_breaks_while_it_leads_ends_the_conversation() {
     let gate = gate([]);
-    gate.registry().register(Brittle(echo())).expect("a new name");
+    let brittle = Brittle { tool: echo(), place: None, is_broken: Arc::default() };
+    gate.registry().register(brittle).expect("a new name");
     let mut hand = Hand::at(gate);
     hand.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
+    hand.over.recv_timeout(PATIENCE).expect("it ends in time, though nobody closed anything");
+}
+
+#[test]
+fn a_thread_that_breaks_while_it_follows_ends_it_too() {
+    if thread::available_parallelism().is_ok_and(|count| count.get() == 1) {
+        // Then nobody follows.
+        return;
+    }
+    // The leader is with its first call until the follower breaks; then it is soon through with the others, and waits for
+    // more with the pipe in its hands.
+    let is_broken: Arc<AtomicBool> = Arc::default();
+    let seen = is_broken.clone();
+    let wait = Acting::new("brittle", move |_call| {
+        let begin = Instant::now();
+        while !seen.load(Ordering::SeqCst) && begin.elapsed() < PATIENCE {
+            thread::yield_now();
+        }
+        async { Ok(Reply::text("waited")) }
+    });
+    let gate = gate([]);
+    let brittle = Brittle { tool: wait, place: Some("haft-mcp-follow"), is_broken };
+    gate.registry().register(brittle).expect("a new name");
+    let mut hand = Hand::at(gate);
+    let calls = (0..12).map(|id| {
+        let params = json!({"name": "brittle"});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
+    });
+    hand.write(&(calls.collect::<Vec<_>>().join("\n") + "\n"));
     hand.over.recv_timeout(PATIENCE).expect("it ends in time, though nobody closed anything");
 }
