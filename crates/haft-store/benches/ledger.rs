@@ -28,12 +28,17 @@ fn main() -> std::io::Result<()> {
     let folder = tempfile::tempdir()?;
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut out = std::io::stdout().lock();
+    // Words that the names of the wanted rows have; cargo adds options of its own.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|it| !it.starts_with('-')).collect();
     writeln!(out, "{:<44} {:>8} {:>8} {:>9}", "ledger and call", "median", "p99", "calls/s")?;
     for (callers, rate) in [(1, None), (8, None), (8, Some(5_000))] {
         for effect in [Effect::Read, Effect::Write] {
             for subject in subjects(folder.path(), (callers, rate), effect) {
                 let paced = rate.map_or(String::new(), |rate| format!(", {rate}/s"));
                 let name = format!("{}, {effect}, {callers} at once{paced}", subject.name);
+                if !wanted.iter().all(|word| name.contains(word)) {
+                    continue;
+                }
                 let (mut times, whole) = measure(&runtime, &subject, callers, rate);
                 times.sort_unstable();
                 let (median, p99) = (times[times.len() / 2], times[times.len() * 99 / 100]);
