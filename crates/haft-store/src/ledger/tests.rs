@@ -210,6 +210,10 @@ async fn callers_at_once_make_one_chain() {
     assert_eq!(different.len(), 800, "none lost, none twice");
 }
 
+async fn in_time<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(30), work).await.expect("it is done in time")
+}
+
 fn seated(ledger: &StoreLedger, number: u64) -> Seat {
     ledger.0.queue().push(Line::of(change(number)).expect("JSON"))
 }
@@ -231,15 +235,15 @@ async fn the_turn_goes_past_who_is_gone_and_their_entry_is_written() {
     let [gone, next, last] = [2, 3, 4].map(|number| waiting(seated(&ledger, number)));
     drop(gone);
     drop(turn);
-    let Ok(Told::YourTurn(turn)) = next.await else { panic!("it is the turn of the next") };
+    let Ok(Told::YourTurn(turn)) = in_time(next).await else { panic!("the turn of the next") };
     ledger.0.write_out().await.expect("written");
-    assert!(matches!(last.await, Ok(Told::Written(Ok(())))));
+    assert!(matches!(in_time(last).await, Ok(Told::Written(Ok(())))));
     drop(turn);
     assert_eq!(
         ids(&ledger.newest(9).await.expect("read")),
         ["call_4", "call_3", "call_2", "call_1"]
     );
-    ledger.record(change(5)).await.expect("nobody has the turn any more");
+    in_time(ledger.record(change(5))).await.expect("nobody has the turn any more");
 }
 
 #[tokio::test]
@@ -256,7 +260,7 @@ async fn who_is_stopped_before_writing_leaves_the_turn_to_the_next() {
     drop(turn);
     // It was asked to write, and nobody looks after it any more.
     drop(stopped);
-    next.await.expect("recorded");
+    in_time(next).await.expect("recorded");
     assert_eq!(ids(&ledger.newest(9).await.expect("read")), ["call_3", "call_2", "call_1"]);
 }
 
