@@ -3,7 +3,9 @@
 //! on two threads, as fast as they can, and by eight that make 5,000 calls a second together. Saved rules are in the store too,
 //! since every call asks for them. Goals: a median of at most 100 us with eight callers, and at least 5,000 calls a second.
 //!
-//!     cargo bench -p haft-store
+//! A tool runs in a task of its own, as over HTTP; "in place" is early as at a pipe, where it begins on its caller's thread.
+//!
+//!     cargo bench -p haft-store --bench ledger [-- WORDS OF THE WANTED ROWS]
 //!
 //! With `HAFT_TEST_POSTGRES` set to the address of a server, its rows are measured too.
 
@@ -15,8 +17,8 @@ use std::{
 };
 
 use haft_core::{
-    BoxFuture, Call, CallRequest, Context, Effect, Gate, Ledger, MemoryLedger, Registry, Remember,
-    Reply, SavedRules, Schema, Scope, Tool, ToolError, ToolSpec,
+    BoxFuture, Call, CallRequest, Context, Effect, Gate, GateBuilder, Ledger, MemoryLedger,
+    Registry, Remember, Reply, SavedRules, Schema, Scope, Tool, ToolError, ToolSpec,
 };
 use haft_store::{Address, Answering, Place, StoreLedger, StoreRules};
 use serde_json::json;
@@ -28,12 +30,17 @@ fn main() -> std::io::Result<()> {
     let folder = tempfile::tempdir()?;
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut out = std::io::stdout().lock();
+    // Words that the names of the wanted rows have; cargo adds options of its own.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|it| !it.starts_with('-')).collect();
     writeln!(out, "{:<44} {:>8} {:>8} {:>9}", "ledger and call", "median", "p99", "calls/s")?;
     for (callers, rate) in [(1, None), (8, None), (8, Some(5_000))] {
         for effect in [Effect::Read, Effect::Write] {
             for subject in subjects(folder.path(), (callers, rate), effect) {
-                let paced = rate.map_or(String::new(), |rate| format!(", {rate}/s"));
-                let name = format!("{}, {effect}, {callers} at once{paced}", subject.name);
+                let pace = rate.map_or("at once".to_owned(), |rate| format!("with {rate}/s"));
+                let name = format!("{}, {effect}, {callers} {pace}", subject.name);
+                if !wanted.iter().all(|word| name.contains(word)) {
+                    continue;
+                }
                 let (mut times, whole) = measure(&runtime, &subject, callers, rate);
                 times.sort_unstable();
                 let (median, p99) = (times[times.len() / 2], times[times.len() * 99 / 100]);
@@ -59,7 +66,7 @@ fn subjects(folder: &Path, load: (usize, Option<u32>), effect: Effect) -> Vec<Su
     let mut all = vec![
         Subject {
             name: "memory",
-            gate: gate(Arc::new(MemoryLedger::default()), None, effect),
+            gate: gate(Arc::new(MemoryLedger::default()), None, effect).build(),
             rules: None,
             calls: CALLS,
         },
@@ -73,11 +80,18 @@ fn subjects(folder: &Path, load: (usize, Option<u32>), effect: Effect) -> Vec<Su
             CALLS,
         ),
     ];
+    all.push(in_place(&fresh("in-place"), folder, effect));
     if let Some(url) = postgres() {
         let address = Address::Postgres(url);
         all.push(stored("postgres", &address, Answering::Early, folder, effect, CALLS / 10));
     }
     all
+}
+
+fn in_place(address: &Address, folder: &Path, effect: Effect) -> Subject {
+    let (gate, rules) = recorded(address, Answering::Early, folder, effect);
+    let (name, gate) = ("sqlite, in place", gate.start_in_place().build());
+    Subject { name, gate, rules: Some(rules), calls: CALLS }
 }
 
 fn stored(
@@ -88,13 +102,23 @@ fn stored(
     effect: Effect,
     calls: usize,
 ) -> Subject {
+    let (gate, rules) = recorded(address, answering, folder, effect);
+    Subject { name, gate: gate.build(), rules: Some(rules), calls }
+}
+
+fn recorded(
+    address: &Address,
+    answering: Answering,
+    folder: &Path,
+    effect: Effect,
+) -> (GateBuilder, Arc<StoreRules>) {
     let place = Place::new(address.clone());
     let rules = Arc::new(StoreRules::new(place.clone(), folder, &folder.join("state")));
     let ledger = Arc::new(StoreLedger::new(place, answering));
-    Subject { name, gate: gate(ledger, Some(rules.clone()), effect), rules: Some(rules), calls }
+    (gate(ledger, Some(rules.clone()), effect), rules)
 }
 
-fn gate(ledger: Arc<dyn Ledger>, rules: Option<Arc<StoreRules>>, effect: Effect) -> Gate {
+fn gate(ledger: Arc<dyn Ledger>, rules: Option<Arc<StoreRules>>, effect: Effect) -> GateBuilder {
     let registry = Registry::default();
     let schema = Schema::from_value(json!({"type": "object"})).expect("a schema");
     let mut spec = ToolSpec::declared("bench", "small", "says something", schema);
@@ -102,8 +126,8 @@ fn gate(ledger: Arc<dyn Ledger>, rules: Option<Arc<StoreRules>>, effect: Effect)
     registry.register(Small(spec)).expect("a good name");
     let gate = Gate::builder(registry).ledger(ledger);
     match rules {
-        Some(rules) => gate.saved_rules(rules).build(),
-        None => gate.build(),
+        Some(rules) => gate.saved_rules(rules),
+        None => gate,
     }
 }
 

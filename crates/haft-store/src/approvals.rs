@@ -30,6 +30,7 @@ use haft_core::{
 use serde_json::{Value as Json, json};
 use tokio::time::Instant;
 
+pub(crate) use self::rows::END;
 use self::rows::{Decision, Kept};
 pub use self::standing::{Asker, Fate, Handover, Standing, Standings};
 use crate::{

@@ -8,6 +8,7 @@ mod chain;
 mod history;
 mod latecomers;
 mod queue;
+mod turn;
 mod verify;
 
 use std::{
@@ -16,7 +17,6 @@ use std::{
 };
 
 use haft_core::{BoxFuture, Ledger, LedgerEntry, ToolError};
-use tokio::sync::oneshot;
 
 pub use self::{
     chain::Anchor,
@@ -27,7 +27,8 @@ pub use self::{
 use self::{
     chain::Line,
     latecomers::Latecomers,
-    queue::{Answer, Queue, Unwritten},
+    queue::{Answer, Batch, Queue, Unwritten},
+    turn::{Seat, Told, Turn},
 };
 pub(crate) use self::{
     chain::{GENESIS, link},
@@ -54,8 +55,6 @@ struct Inner {
     place: Arc<Place>,
     answering: Answering,
     queue: Mutex<Queue>,
-    /// Whose turn it is to write what is in the queue.
-    turn: tokio::sync::Mutex<()>,
     latecomers: Latecomers,
     /// Where whole outcomes are kept, if they are.
     results: Option<Results>,
@@ -87,7 +86,6 @@ impl StoreLedger {
             place,
             answering,
             queue: Mutex::default(),
-            turn: tokio::sync::Mutex::default(),
             latecomers: Latecomers::default(),
             results,
         }))
@@ -177,40 +175,47 @@ impl Inner {
         left
     }
 
-    async fn commit(&self, line: Line) -> Result<(), ToolError> {
-        let (answer, mut answered) = oneshot::channel();
-        self.queue().push(line, answer);
-        let _turn = tokio::select! {
-            // Whoever has the turn takes along what is there; then nobody of these has to wait for a turn of their own.
-            biased;
-            Ok(answer) = &mut answered => return answer.map_err(Unwritten::told),
-            turn = self.turn.lock() => turn,
+    async fn commit(self: &Arc<Self>, line: Line) -> Result<(), ToolError> {
+        let seat = self.queue().push(line);
+        let turn = match self.turn(seat).await {
+            Told::Written(answer) => return answer.map_err(Unwritten::told),
+            Told::YourTurn(turn) => turn,
         };
-        if let Ok(answer) = answered.try_recv() {
-            return answer.map_err(Unwritten::told);
-        }
         if self.queue().expects_more() {
             // Once round the runtime for them: a commit for all takes little longer than one for the first.
             tokio::task::yield_now().await;
         }
-        // The answer comes to us as to everybody who waits.
-        let _ = self.write_out().await;
-        match answered.try_recv() {
-            Ok(answer) => answer.map_err(Unwritten::told),
-            Err(_) => Err(ToolError::internal("nobody said what became of the entry")),
-        }
+        let answer = self.write_out().await;
+        drop(turn);
+        answer.map_err(Unwritten::told)
     }
 
-    async fn flush(&self) -> Result<(), ToolError> {
-        let _turn = self.turn.lock().await;
-        if self.queue().is_empty() {
-            return Ok(());
+    async fn flush(self: &Arc<Self>) -> Result<(), ToolError> {
+        let Some(seat) = self.queue().await_all() else { return Ok(()) };
+        let answer = match self.turn(seat).await {
+            Told::Written(answer) => answer,
+            Told::YourTurn(_turn) => self.write_out().await,
+        };
+        answer.map_err(Unwritten::told)
+    }
+
+    /// Waits until somebody has written what was put there, or asks to.
+    async fn turn(self: &Arc<Self>, seat: Seat) -> Told {
+        match seat {
+            Seat::First => Told::YourTurn(Turn::new(self)),
+            Seat::Behind(told) => {
+                told.await.unwrap_or_else(|_| Told::Written(Err(Unwritten::unknown())))
+            }
         }
-        self.write_out().await.map_err(Unwritten::told)
     }
 
     /// Writes what waits, in one transaction.
     async fn write_out(&self) -> Answer {
+        if !self.queue().has_lines() {
+            // Somebody else has written it meanwhile: then no store is made for nothing.
+            let batch = self.queue().take();
+            return self.settle(batch, Ok(()));
+        }
         let begun = match self.place.store().await {
             Ok(store) => store.begin().await,
             Err(error) => Err(error),
@@ -226,7 +231,14 @@ impl Inner {
             let bytes = batch.lines().map(Line::weight).sum();
             let _ = results.make_room(&self.place, bytes).await;
         }
-        self.queue().settle(batch, written)
+        self.settle(batch, written)
+    }
+
+    fn settle(&self, batch: Batch, written: Result<(), ToolError>) -> Answer {
+        let answer = self.queue().answer(written);
+        let unawaited = batch.tell(&answer);
+        self.queue().put_back(unawaited);
+        answer
     }
 }
 

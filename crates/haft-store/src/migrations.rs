@@ -19,6 +19,7 @@ pub(crate) const ALL: &[Migration] = &[
     Migration { version: 5, text: include_str!("migrations/0005.sql") },
     Migration { version: 6, text: include_str!("migrations/0006.sql") },
     Migration { version: 7, text: include_str!("migrations/0007.sql") },
+    Migration { version: 8, text: include_str!("migrations/0008.sql") },
 ];
 
 pub(crate) const TABLE: &str =

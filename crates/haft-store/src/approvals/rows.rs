@@ -18,8 +18,9 @@ const ONE: &str = "SELECT id, workspace, state, created_ms, expires_ms, request,
     taken_by, taken_ms FROM approvals WHERE id = $1";
 /// With how the call ended, if it is in the ledger: nothing, an empty text, or the kind of its error.
 const ALL: &str = "SELECT id, workspace, state, created_ms, expires_ms, request, verdict, decided_by, asker, lease_ms, \
-    taken_by, taken_ms, (SELECT coalesce(error, '') FROM ledger WHERE ledger.call_id = approvals.call_id \
-    ORDER BY seq DESC LIMIT 1) FROM approvals ORDER BY created_ms DESC, id DESC LIMIT $1";
+    taken_by, taken_ms, ended FROM approvals ORDER BY created_ms DESC, id DESC LIMIT $1";
+/// Said with the entry of a call, so that nobody has to look for it in the ledger.
+pub(crate) const END: &str = "UPDATE approvals SET ended = $1 WHERE call_id = $2";
 pub(super) const SETTLE: &str = "UPDATE approvals SET state = $1, verdict = $2, decided_by = $3 \
     WHERE id = $4 AND state = 'pending'";
 pub(super) const RENEW: &str =

@@ -3,11 +3,12 @@
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
-use haft_core::{LedgerEntry, ToolError};
+use haft_core::{LedgerEntry, ToolError, policy::Action};
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use crate::{
+    approvals::END,
     results::{KeptResult, add},
     store::{On, Transaction},
     value::Value,
@@ -37,6 +38,8 @@ pub(super) struct Line {
     pub(super) began_ms: u64,
     pub(super) action: Option<Cow<'static, str>>,
     pub(super) error: Option<Cow<'static, str>>,
+    /// Whether somebody may have been asked about the call.
+    pub(super) was_asked: bool,
     /// The outcome, where it is kept.
     pub(super) result: Option<KeptResult>,
 }
@@ -46,8 +49,11 @@ impl Line {
         let mut json = Vec::with_capacity(USUAL);
         serde_json::to_writer(&mut json, &entry)
             .map_err(|error| ToolError::internal(format!("a ledger entry is no JSON: {error}")))?;
+        // A question that was answered long ago may have become needless, or impossible to carry out, since.
+        let is_allowed = entry.decision.as_ref().is_some_and(|it| it.action == Action::Allow);
         Ok(Self {
             json: String::from_utf8(json).expect("JSON is text"),
+            was_asked: !is_allowed || entry.verdict.is_some(),
             call_id: searchable(entry.call_id),
             session: searchable(entry.session),
             tool: searchable(entry.tool),
@@ -79,6 +85,7 @@ impl Line {
                 .and_then(Json::as_str)
                 .map(|it| searchable(it.to_owned()).into()),
             error: text("error").map(Cow::Owned),
+            was_asked: false,
             result: None,
         })
     }
@@ -163,6 +170,11 @@ pub(super) async fn append(
             Value::Text(&hash),
         ];
         transaction.execute(ADD, &row).await?;
+        if line.was_asked {
+            let end =
+                [Value::Text(line.error.as_deref().unwrap_or("")), Value::Text(&line.call_id)];
+            transaction.execute(END, &end).await?;
+        }
         if let Some(result) = &line.result {
             add(&mut transaction, seq, result).await?;
         }

@@ -72,7 +72,7 @@ fn start(ledger: &Arc<Inner>) -> bool {
     is_started
 }
 
-fn work(ledger: &Inner) {
+fn work(ledger: &Arc<Inner>) {
     loop {
         let is_closed = wait(ledger);
         // A failure is told to the next call, which tries again.

@@ -1,12 +1,13 @@
 //! The ledger on a real file.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, task::Poll, time::Duration};
 
 use haft_core::ErrorKind;
 use proptest::prelude::*;
 use rusqlite::Connection;
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::sync::oneshot;
 
 use super::*;
 
@@ -207,6 +208,75 @@ async fn callers_at_once_make_one_chain() {
     let all = ledgers[0].newest(9_999).await.expect("read");
     let different: std::collections::BTreeSet<_> = ids(&all).into_iter().collect();
     assert_eq!(different.len(), 800, "none lost, none twice");
+}
+
+async fn in_time<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(30), work).await.expect("it is done in time")
+}
+
+fn seated(ledger: &StoreLedger, number: u64) -> Seat {
+    ledger.0.queue().push(Line::of(change(number)).expect("JSON"))
+}
+
+#[track_caller]
+fn waiting(seat: Seat) -> oneshot::Receiver<Told> {
+    match seat {
+        Seat::Behind(told) => told,
+        Seat::First => panic!("somebody has the turn"),
+    }
+}
+
+#[tokio::test]
+async fn the_turn_goes_past_who_is_gone_and_their_entry_is_written() {
+    let field = Field::new();
+    let ledger = field.ledger(Answering::AfterCommit);
+    assert!(matches!(seated(&ledger, 1), Seat::First));
+    let turn = Turn::new(&ledger.0);
+    let [gone, next, last] = [2, 3, 4].map(|number| waiting(seated(&ledger, number)));
+    drop(gone);
+    drop(turn);
+    let Ok(Told::YourTurn(turn)) = in_time(next).await else { panic!("the turn of the next") };
+    ledger.0.write_out().await.expect("written");
+    assert!(matches!(in_time(last).await, Ok(Told::Written(Ok(())))));
+    drop(turn);
+    assert_eq!(
+        ids(&ledger.newest(9).await.expect("read")),
+        ["call_4", "call_3", "call_2", "call_1"]
+    );
+    in_time(ledger.record(change(5))).await.expect("nobody has the turn any more");
+}
+
+#[tokio::test]
+async fn who_is_stopped_before_writing_leaves_the_turn_to_the_next() {
+    let field = Field::new();
+    let ledger = field.ledger(Answering::AfterCommit);
+    let turn = (seated(&ledger, 1), Turn::new(&ledger.0));
+    let mut stopped = Box::pin(ledger.record(change(2)));
+    let mut next = Box::pin(ledger.record(change(3)));
+    for waits in [&mut stopped, &mut next] {
+        let waits = std::future::poll_fn(|context| Poll::Ready(waits.as_mut().poll(context)));
+        assert!(waits.await.is_pending());
+    }
+    drop(turn);
+    // It was asked to write, and nobody looks after it any more.
+    drop(stopped);
+    in_time(next).await.expect("recorded");
+    assert_eq!(ids(&ledger.newest(9).await.expect("read")), ["call_3", "call_2", "call_1"]);
+}
+
+#[test]
+fn more_are_expected_when_lately_more_came_together() {
+    let mut queue = Queue::default();
+    let mut come = |count: u64| {
+        (0..count).for_each(|number| drop(queue.push(Line::of(change(number)).expect("JSON"))));
+        let expects_more = queue.expects_more();
+        drop(queue.take());
+        expects_more
+    };
+    assert!(!come(7), "nobody knows them yet");
+    assert!(come(1));
+    assert!(come(1), "one came late; the others come after it");
+    assert!(!come(1), "they are gone");
 }
 
 #[track_caller]

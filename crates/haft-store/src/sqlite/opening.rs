@@ -10,7 +10,7 @@ use std::{
 use haft_core::ToolError;
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
-use super::{Faults, Held, QUICK, STATEMENTS, Sqlite, creation, identity};
+use super::{Faults, Held, QUICK, STATEMENTS, Slot, Sqlite, creation, identity};
 use crate::{
     clock::now_ms,
     migrations::{self, Migration},
@@ -58,8 +58,8 @@ impl Sqlite {
         let path = real(path).map_err(|error| faults.of_file(&error))?;
         let connection = connect(&path).map_err(|error| faults.of(error))?;
         let identity = identity(&path).unwrap_or_default();
-        let (connection, returned) = (Mutex::new(Some(connection)), Condvar::new());
-        let store = Arc::new(Self { path, identity, connection, returned });
+        let slot = Mutex::new(Slot { connection: Some(connection), sleeping: 0 });
+        let store = Arc::new(Self { path, identity, slot, returned: Condvar::new() });
         let mut held = store.hold()?;
         // All in one go: each question by itself takes and gives back its own locks.
         held.begin_reading()?;

@@ -108,6 +108,66 @@ async fn what_one_process_asks_another_decides() {
     }
 }
 
+/// A request that was approved and whose call was taken up.
+async fn taken_up(store: &Fresh, id: &str) -> StoreApprovals {
+    let approvals = approvals(store);
+    approvals.create(request(id)).await.expect("kept");
+    approvals.settle(id, ApprovalState::Approved, yes()).await.expect("the first");
+    approvals.take_up(id).await.expect("once");
+    approvals
+}
+
+async fn record(store: &Fresh, id: &str, decided: Value, verdict: Value, error: Value) {
+    let mut entry = serde_json::to_value(crate::stores::look(1)).expect("JSON");
+    entry["call_id"] = json!(format!("call_{id}"));
+    (entry["decision"], entry["verdict"], entry["error"]) = (decided, verdict, error);
+    let ledger = store.ledger();
+    let entry = serde_json::from_value(entry).expect("an entry");
+    haft_core::Ledger::record(&*ledger, entry).await.expect("recorded");
+    ledger.flush().await.expect("written");
+}
+
+async fn fate(approvals: &StoreApprovals) -> Fate {
+    let mut standings = approvals.standings().await.expect("read").standings;
+    standings.pop().expect("the newest").fate
+}
+
+#[tokio::test]
+async fn what_became_of_a_call_is_told_whatever_policy_says_when_it_runs() {
+    let decision = |action: &str| json!({"action": action, "reason": {"mode": {"mode": "none", "access": null}}, "change": "", "agent": null});
+    let verdict = || json!(yes());
+    for store in each().await {
+        let mut number = 0;
+        for (decided, verdict, error, expected) in [
+            (decision("ask"), verdict(), Value::Null, Fate::Ran(None)),
+            (decision("allow"), verdict(), json!("timeout"), Fate::Ran(Some("timeout".to_owned()))),
+            (decision("deny"), Value::Null, json!("denied"), Fate::Ran(Some("denied".to_owned()))),
+            (Value::Null, Value::Null, json!("not_found"), Fate::Ran(Some("not_found".to_owned()))),
+        ] {
+            number += 1;
+            let id = format!("ask_{number}");
+            let approvals = taken_up(&store, &id).await;
+            assert_eq!(fate(&approvals).await, Fate::Unknown);
+            record(&store, &id, decided, verdict, error).await;
+            assert_eq!(fate(&approvals).await, expected, "{id}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_became_of_calls_before_an_update_is_brought_forward() {
+    for store in each().await {
+        taken_up(&store, "ask_1").await;
+        record(&store, "ask_1", Value::Null, Value::Null, json!("timeout")).await;
+        store.make_older(7).await;
+        assert_eq!(fate(&approvals(&store)).await, Fate::Ran(Some("timeout".to_owned())));
+        let approvals = taken_up(&store, "ask_2").await;
+        assert_eq!(fate(&approvals).await, Fate::Unknown);
+        record(&store, "ask_2", Value::Null, Value::Null, Value::Null).await;
+        assert_eq!(fate(&approvals).await, Fate::Ran(None));
+    }
+}
+
 #[tokio::test]
 async fn every_step_is_told_once_and_in_order() {
     for store in each().await {

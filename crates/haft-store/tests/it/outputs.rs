@@ -320,19 +320,12 @@ const DEFLATED: &str = "\
 async fn what_an_earlier_haft_has_kept_is_brought_forward_and_read() {
     for store in each().await {
         let id = keep(&store.outputs("/w", OutputRetention::default()), "new").await;
-        // The store as it was before.
-        for undone in [
-            "DROP INDEX output_texts_unfinished",
-            "ALTER TABLE output_pieces DROP COLUMN packing",
-            "DROP TABLE results",
-            "DROP TABLE call_results",
-            "DROP INDEX blobs_by_base",
-            "ALTER TABLE blobs DROP COLUMN base",
-            "DELETE FROM migrations WHERE version >= 5",
+        store.make_older(4).await;
+        for earlier in [
             "INSERT INTO output_texts VALUES ('old', '/w', 'x', 54999, 11000, 339, 1, 1)",
             "INSERT INTO outputs VALUES ('out_old', 'old', '/w', 's', 'c', 'bash', 1)",
         ] {
-            store.tamper(undone).await;
+            store.tamper(earlier).await;
         }
         let packed = match &store.address {
             Address::Sqlite(_) => format!("x'{DEFLATED}'"),

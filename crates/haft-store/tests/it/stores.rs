@@ -72,7 +72,33 @@ pub(crate) async fn run(url: &str, sql: &str) {
     client.batch_execute(sql).await.expect(sql);
 }
 
+/// What takes back each step of the store's making, newest first.
+const STEPS_BACK: [(i64, &[&str]); 4] = [
+    (
+        8,
+        &[
+            "CREATE INDEX ledger_by_tool ON ledger (tool, seq)",
+            "CREATE INDEX ledger_by_call ON ledger (call_id)",
+            "DROP INDEX approvals_by_call",
+            "ALTER TABLE approvals DROP COLUMN ended",
+        ],
+    ),
+    (7, &["DROP INDEX blobs_by_base", "ALTER TABLE blobs DROP COLUMN base"]),
+    (6, &["DROP TABLE results", "DROP TABLE call_results"]),
+    (5, &["DROP INDEX output_texts_unfinished", "ALTER TABLE output_pieces DROP COLUMN packing"]),
+];
+
 impl Fresh {
+    /// Makes the store one that a haft of before has made, which knew versions up to this.
+    pub(crate) async fn make_older(&self, version: i64) {
+        for (_, step) in STEPS_BACK.iter().filter(|(step, _)| *step > version) {
+            for sql in *step {
+                self.tamper(sql).await;
+            }
+        }
+        self.tamper(&format!("DELETE FROM migrations WHERE version > {version}")).await;
+    }
+
     /// As another process would have it.
     pub(crate) fn ledger(&self) -> Arc<StoreLedger> {
         Arc::new(StoreLedger::new(Place::new(self.address.clone()), Answering::Early))
