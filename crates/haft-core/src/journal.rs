@@ -7,11 +7,12 @@
 use std::{
     collections::HashMap,
     fmt,
+    ops::Deref,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
-use crate::{BoxFuture, Call, CallInfo, Capability, Need, Power, ToolError};
+use crate::{BoxFuture, Call, CallInfo, Capability, Need, Power, ToolError, files::Version};
 
 /// The content of a file, by its blake3 hash.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +49,53 @@ impl fmt::Debug for ContentHash {
 impl fmt::Display for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// The content of a file, hashed once however many want to know its hash: files are long, at times.
+#[derive(Clone, Default)]
+pub struct Content {
+    bytes: Vec<u8>,
+    hash: OnceLock<ContentHash>,
+}
+
+impl Content {
+    /// Its hash.
+    pub fn hash(&self) -> ContentHash {
+        *self.hash.get_or_init(|| ContentHash::of(&self.bytes))
+    }
+
+    /// The version of a file that has it.
+    pub fn version(&self) -> Version {
+        Version::of_hash(self.hash())
+    }
+}
+
+impl From<Vec<u8>> for Content {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { bytes, hash: OnceLock::new() }
+    }
+}
+
+impl Deref for Content {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl PartialEq for Content {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for Content {}
+
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.bytes.fmt(f)
     }
 }
 
@@ -419,6 +467,19 @@ mod tests {
         let link = |to: &str| Image::Link { to: to.into() };
         check(&link("a"), &link("a"), true);
         check(&link("a"), &link("b"), false);
+    }
+
+    #[test]
+    fn a_content_knows_the_hash_and_the_version_of_its_bytes() {
+        for bytes in [&b""[..], b"a", &[7; 200_000]] {
+            let content = Content::from(bytes.to_vec());
+            assert_eq!(content.version(), Version::of_content(bytes));
+            assert_eq!(
+                (content.hash(), content.hash.get().is_some()),
+                (ContentHash::of(bytes), true)
+            );
+            assert!(content == Content::from(bytes.to_vec()) && *content == *bytes);
+        }
     }
 
     #[test]

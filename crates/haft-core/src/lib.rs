@@ -63,8 +63,8 @@ pub use self::{
     files::{ReadFiles, WriteFiles},
     gate::{Answer, Answers, Asked, CallRequest, Explanation, Gate, GateBuilder, Input, Limits},
     journal::{
-        BegunChange, Changes, ContentHash, Image, Journal, JournalChange, JournalEntry, Keeping,
-        NewChange, NewEntry, ReadJournal, Scribe,
+        BegunChange, Changes, Content, ContentHash, Image, Journal, JournalChange, JournalEntry,
+        Keeping, NewChange, NewEntry, ReadJournal, Scribe,
     },
     ledger::{Ledger, LedgerEntry, MemoryLedger},
     nearest::{did_you_mean, nearest},

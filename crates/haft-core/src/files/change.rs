@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use super::OpenFile;
-use crate::{Image, ToolError};
+use crate::{Content, Image, ToolError};
 
 /// What has a path before a change.
 #[derive(Clone)]
@@ -36,7 +36,7 @@ pub enum Change {
         /// Which target.
         target: usize,
         /// Its new content.
-        bytes: Vec<u8>,
+        bytes: Content,
         /// The target that a new file takes after.
         like: Option<usize>,
     },
@@ -66,7 +66,7 @@ pub enum Wanted {
     /// A regular file.
     File {
         /// Its content.
-        bytes: Vec<u8>,
+        bytes: Content,
         /// Permission bits.
         mode: u32,
     },

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf, str::FromStr, sync::Arc};
 
-use crate::ToolError;
+use crate::{ContentHash, ToolError};
 
 /// What sort of thing has a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -107,14 +107,19 @@ pub struct Version(Arc<str>);
 impl Version {
     /// The version of a file with this content.
     pub fn of_content(bytes: &[u8]) -> Self {
-        Self::tag("c", bytes)
+        Self::of_hash(ContentHash::of(bytes))
+    }
+
+    /// The version of a file with the content that has this hash.
+    pub fn of_hash(hash: ContentHash) -> Self {
+        Self::tag("c", hash)
     }
 
     /// The version of a file that is too large to be hashed for a look at a part of it.
     pub fn of_state(facts: &Facts) -> Self {
         let Facts { device, inode, size, modified_ns, changed_ns, .. } = facts;
         let numbers = format!("{device} {inode} {size} {modified_ns} {changed_ns}");
-        Self::tag("s", numbers.as_bytes())
+        Self::tag("s", ContentHash::of(numbers.as_bytes()))
     }
 
     /// Whether a file is in this state, whichever way the tag was made.
@@ -123,8 +128,8 @@ impl Version {
         *self == if is_of_state { Self::of_state(facts) } else { Self::of_content(bytes) }
     }
 
-    fn tag(way: &str, bytes: &[u8]) -> Self {
-        let hex = blake3::hash(bytes).to_hex();
+    fn tag(way: &str, hash: ContentHash) -> Self {
+        let hex = blake3::Hash::from_bytes(hash.0).to_hex();
         let digits = hex.get(..DIGITS).expect("a hash has 64 digits");
         Self(format!("{way}{digits}").into())
     }

@@ -3,7 +3,7 @@
 
 use std::{cell::RefCell, os::fd::OwnedFd, path::Path, rc::Rc};
 
-use haft_core::{ErrorKind, ToolError, files::Warrant};
+use haft_core::{Content, ErrorKind, ToolError, files::Warrant};
 use rustix::{
     fs::{self, AtFlags},
     io::Errno,
@@ -23,7 +23,7 @@ use crate::{root::Root, workspace::Workspace};
 /// What is to become of one place.
 pub(super) enum Deed<'a> {
     /// A file with this content. Mode, owner and attributes are those of what is there, else of `like`; `mode` goes before.
-    Put { bytes: &'a [u8], like: Option<usize>, mode: Option<u32> },
+    Put { bytes: &'a Content, like: Option<usize>, mode: Option<u32> },
     /// A link.
     Link { to: &'a Path },
     /// What is there goes.

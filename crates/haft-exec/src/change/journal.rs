@@ -50,7 +50,7 @@ pub(super) fn begin(
 fn after(deed: &Deed<'_>, step: &Move<'_>) -> Result<Image, Errno> {
     Ok(match (deed, &step.staged) {
         (Deed::Put { bytes, .. }, Some(staged)) => {
-            let (hash, mode) = (ContentHash::of(bytes), staged.stat()?.st_mode & 0o7777);
+            let (hash, mode) = (bytes.hash(), staged.stat()?.st_mode & 0o7777);
             Image::File { hash: Some(hash), mode, size: bytes.len() as u64 }
         }
         (Deed::Link { to }, _) => Image::Link { to: (*to).to_owned() },

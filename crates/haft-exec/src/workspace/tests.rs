@@ -52,7 +52,7 @@ fn put(disk: &Arc<Workspace>, files: &[(&str, &str)]) -> Result<(), ToolError> {
     WriteFiles::unchecked(disk.clone()).change(&paths, &mut |_| {
         let put = |(target, (_, text)): (usize, &(&str, &str))| Change::Put {
             target,
-            bytes: text.as_bytes().to_vec(),
+            bytes: text.as_bytes().to_vec().into(),
             like: None,
         };
         Ok(files.iter().enumerate().map(put).collect())
@@ -236,7 +236,7 @@ fn where_all_files_have_names_the_area_lends_them() {
     put(&disk, &[("old", "2"), ("new", "2"), ("dir/newer", "2")]).expect("open");
     let failed = WriteFiles::unchecked(disk).change(&["free".into()], &mut |_| {
         fs::write(place.root.join("free"), "theirs").expect("new");
-        Ok(vec![Change::Put { target: 0, bytes: b"ours".into(), like: None }])
+        Ok(vec![Change::Put { target: 0, bytes: b"ours".to_vec().into(), like: None }])
     });
     assert_eq!(failed.expect_err("taken meanwhile").kind(), ErrorKind::Conflict);
     for (path, content) in [("old", "2"), ("new", "2"), ("dir/newer", "2"), ("free", "theirs")] {

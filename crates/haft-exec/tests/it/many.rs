@@ -31,7 +31,7 @@ fn append_line(disk: &Arc<dyn Disk>, line: &str) {
             let Current::File(file) = &targets[0].current else { panic!("the log is a file") };
             let mut bytes = file.read_whole()?;
             bytes.extend(format!("{line}\n").bytes());
-            Ok(vec![Change::Put { target: 0, bytes, like: None }])
+            Ok(vec![Change::Put { target: 0, bytes: bytes.into(), like: None }])
         },
     );
     changed.expect("each waits for its turn");

@@ -139,7 +139,7 @@ pub(crate) fn open(root: &Path) -> Arc<dyn Disk> {
 }
 
 pub(crate) fn new_content(target: usize, text: &str) -> Change {
-    Change::Put { target, bytes: text.as_bytes().to_vec(), like: None }
+    Change::Put { target, bytes: text.as_bytes().to_vec().into(), like: None }
 }
 
 pub(crate) fn put(writes: &WriteFiles, path: &Path, content: &str) -> Result<(), ToolError> {

@@ -127,7 +127,7 @@ fn a_new_file_takes_after_another_when_told_to() {
     let changed = place.writes().change(&paths, &mut |targets| {
         assert!(matches!(targets[0].current, Current::File(_)));
         assert!(matches!(targets[1].current, Current::Missing));
-        let put = Change::Put { target: 1, bytes: b"new".into(), like: Some(0) };
+        let put = Change::Put { target: 1, bytes: b"new".to_vec().into(), like: Some(0) };
         Ok(vec![put, Change::Remove { target: 0 }])
     });
     changed.expect("open");
@@ -161,7 +161,7 @@ fn a_plan_that_fails_changes_nothing() {
     for wrong in [
         vec![new_content(0, "a"), new_content(0, "b")],
         vec![new_content(0, "a"), new_content(7, "b")],
-        vec![Change::Put { target: 0, bytes: Vec::new(), like: Some(9) }],
+        vec![Change::Put { target: 0, bytes: Vec::new().into(), like: Some(9) }],
     ] {
         let failed = place.writes().change(&paths, &mut |_| Ok(wrong.clone()));
         assert_kind(failed, ErrorKind::Internal, "plan");

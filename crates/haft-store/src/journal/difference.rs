@@ -17,10 +17,10 @@ const PROBE: usize = 32;
 const LOOKS: [usize; 5] = [32, 19, 45, 9, 55];
 /// Shorter gaps are not searched: to name a stretch takes 12 bytes, and there would have to be two more ends of it.
 const SHORTEST_GAP: usize = 128;
-/// How far from where it is looked for a stretch may be.
-const LEEWAY: usize = 4 << 10;
-/// What compares in one go.
-const STEP: usize = 64;
+/// How far from where it is looked for a stretch may be: nearly always it is quite near, and what is found there is the nearest.
+const LEEWAYS: [usize; 2] = [256, 4 << 10];
+/// What is compared in one go: many bytes at a time as long as they are the same.
+const STEPS: [usize; 3] = [4 << 10, 64, 1];
 
 /// Bytes that stand in both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,31 +142,40 @@ impl Search<'_> {
         let by_start = in_base.start + (to - in_content.start);
         let by_end = (in_base.end + to).saturating_sub(in_content.end);
         let base = &self.base[in_base.clone()];
-        let near = |at: usize| near(base, &finder, at.checked_sub(in_base.start)?);
-        let found = [near(by_start), near(by_end)].into_iter().flatten();
-        found.min_by_key(|(away, _)| *away).map(|(_, at)| in_base.start + at)
+        LEEWAYS.into_iter().find_map(|leeway| {
+            let near = |at: usize| near(base, &finder, at.checked_sub(in_base.start)?, leeway);
+            let found = [near(by_start), near(by_end)].into_iter().flatten();
+            found.min_by_key(|(away, _)| *away).map(|(_, at)| in_base.start + at)
+        })
     }
 }
 
 /// How far away from a place some bytes are, and where. Looked for forwards only: that goes many bytes at a time.
-fn near(base: &[u8], finder: &memmem::Finder<'_>, place: usize) -> Option<(usize, usize)> {
-    let first = place.saturating_sub(LEEWAY);
-    let window = base.get(first..(place + PROBE + LEEWAY).min(base.len()))?;
+fn near(
+    base: &[u8],
+    finder: &memmem::Finder<'_>,
+    place: usize,
+    leeway: usize,
+) -> Option<(usize, usize)> {
+    let first = place.saturating_sub(leeway);
+    let window = base.get(first..(place + PROBE + leeway).min(base.len()))?;
     let found = finder.find_iter(window).map(|at| first + at);
     found.map(|at| (place.abs_diff(at), at)).min()
 }
 
 fn common_beginning(a: &[u8], b: &[u8]) -> usize {
-    let steps = a.chunks_exact(STEP).zip(b.chunks_exact(STEP)).take_while(|(a, b)| a == b).count();
-    let rest = a.iter().zip(b).skip(steps * STEP).take_while(|(a, b)| a == b).count();
-    steps * STEP + rest
+    STEPS.into_iter().fold(0, |done, step| {
+        let pairs = a[done..].chunks_exact(step).zip(b[done..].chunks_exact(step));
+        done + step * pairs.take_while(|(a, b)| a == b).count()
+    })
 }
 
 fn common_end(a: &[u8], b: &[u8]) -> usize {
-    let pairs = a.rchunks_exact(STEP).zip(b.rchunks_exact(STEP));
-    let steps = pairs.take_while(|(a, b)| a == b).count();
-    let rest = a.iter().rev().zip(b.iter().rev()).skip(steps * STEP).take_while(|(a, b)| a == b);
-    steps * STEP + rest.count()
+    STEPS.into_iter().fold(0, |done, step| {
+        let (a, b) = (&a[..a.len() - done], &b[..b.len() - done]);
+        let pairs = a.rchunks_exact(step).zip(b.rchunks_exact(step));
+        done + step * pairs.take_while(|(a, b)| a == b).count()
+    })
 }
 
 /// The head of a difference as it is kept, and what is behind it. Somebody else may have put anything there.

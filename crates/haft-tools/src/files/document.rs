@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use haft_core::{
-    ErrorKind, ReadFiles, ToolError, WriteFiles, brief,
+    Content, ErrorKind, ReadFiles, ToolError, WriteFiles, brief,
     files::{Change, Current, Facts, OpenFile, Target, Version, is_directory},
 };
 use schemars::JsonSchema;
@@ -71,12 +71,12 @@ impl Document {
     ///
     /// # Errors
     /// Of kind `unsupported` when the file's encoding does not have a character.
-    pub(crate) fn rewritten(&self, text: &str) -> Result<(Vec<u8>, Changed), ToolError> {
-        let bytes = encode(&self.path, self.form, text)?;
+    pub(crate) fn rewritten(&self, text: &str) -> Result<(Content, Changed), ToolError> {
+        let bytes = Content::from(encode(&self.path, self.form, text)?);
         let change = diff::unified(&self.path, &self.text, text);
         let changed = Changed {
             path: self.path.clone(),
-            version: Version::of_content(&bytes).to_string(),
+            version: bytes.version().to_string(),
             previous_version: Some(self.version.to_string()),
             added: change.added,
             removed: change.removed,
@@ -130,7 +130,7 @@ pub struct Changed {
 pub(crate) fn change_one<T>(
     write: &WriteFiles,
     path: &PathBuf,
-    mut plan: impl FnMut(&Target) -> Result<(Option<Vec<u8>>, T), ToolError>,
+    mut plan: impl FnMut(&Target) -> Result<(Option<Content>, T), ToolError>,
 ) -> Result<T, ToolError> {
     let mut answer = None;
     brief(|| {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use haft_core::{
-    Access, ErrorKind, Output, ReadFiles, ToolError, WriteFiles, brief,
+    Access, Content, ErrorKind, Output, ReadFiles, ToolError, WriteFiles, brief,
     files::{Change, Current, Target},
 };
 use haft_macros::tool;
@@ -176,14 +176,14 @@ impl Plan {
     fn add(&mut self, number: usize, target: &Target, content: &str) -> Result<(), ToolError> {
         must_be_free(target)?;
         let path = target.path.display().to_string();
-        let bytes = encode(&path, Form::UTF_8, content)?;
+        let bytes = Content::from(encode(&path, Form::UTF_8, content)?);
         self.previews.push(preview(&path, "", content));
         let change = diff::unified(&path, "", content);
         self.answer.files.push(PatchedFile {
             path,
             action: Done::Added,
             moved_from: None,
-            version: Some(haft_core::files::Version::of_content(&bytes).to_string()),
+            version: Some(bytes.version().to_string()),
             added: change.added,
             removed: 0,
         });

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use haft_core::{
-    Access, Output, ReadFiles, ToolError, WriteFiles,
-    files::{Current, OpenFile, Target, Version, is_directory},
+    Access, Content, Output, ReadFiles, ToolError, WriteFiles,
+    files::{Current, OpenFile, Target, is_directory},
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
@@ -98,7 +98,7 @@ pub async fn write(input: Write, read: ReadFiles, write: WriteFiles) -> Result<W
     })
 }
 
-fn plan(input: &Write, target: &Target, read: &ReadFiles) -> Result<(Vec<u8>, Written), ToolError> {
+fn plan(input: &Write, target: &Target, read: &ReadFiles) -> Result<(Content, Written), ToolError> {
     let path = target.path.display().to_string();
     let mut written = Written {
         path: path.clone(),
@@ -126,8 +126,9 @@ fn plan(input: &Write, target: &Target, read: &ReadFiles) -> Result<(Vec<u8>, Wr
             over(&**file, input, &mut written)?
         }
     };
+    let bytes = Content::from(bytes);
     written.bytes = bytes.len();
-    written.version = Version::of_content(&bytes).to_string();
+    written.version = bytes.version().to_string();
     written.changed = written.previous_version.as_deref() != Some(&written.version);
     Ok((bytes, written))
 }

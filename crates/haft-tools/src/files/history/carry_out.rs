@@ -58,9 +58,10 @@ fn restore(steps: &[Step], contents: &Contents, write: &WriteFiles) -> Result<()
         let then = match &step.then {
             Image::Missing => Wanted::Missing,
             Image::Link { to } => Wanted::Link { to: to.clone() },
-            Image::File { hash: Some(hash), mode, .. } => {
-                Wanted::File { bytes: contents.kept(&step.path, *hash)?.to_vec(), mode: *mode }
-            }
+            Image::File { hash: Some(hash), mode, .. } => Wanted::File {
+                bytes: contents.kept(&step.path, *hash)?.to_vec().into(),
+                mode: *mode,
+            },
             // Those above a file come with it.
             _ => continue,
         };
