@@ -16,3 +16,4 @@ mod restarts;
 mod sessions;
 mod stores;
 mod todos;
+mod versions;

@@ -73,7 +73,7 @@ pub(crate) async fn run(url: &str, sql: &str) {
 }
 
 /// What takes back each step of the store's making, newest first.
-const STEPS_BACK: [(i64, &[&str]); 4] = [
+const STEPS_BACK: [(i64, &[&str]); 7] = [
     (
         8,
         &[
@@ -86,6 +86,30 @@ const STEPS_BACK: [(i64, &[&str]); 4] = [
     (7, &["DROP INDEX blobs_by_base", "ALTER TABLE blobs DROP COLUMN base"]),
     (6, &["DROP TABLE results", "DROP TABLE call_results"]),
     (5, &["DROP INDEX output_texts_unfinished", "ALTER TABLE output_pieces DROP COLUMN packing"]),
+    (
+        4,
+        &[
+            "DROP TABLE output_texts",
+            "DROP TABLE output_pieces",
+            "DROP TABLE outputs",
+            "DROP TABLE sessions",
+            "DROP TABLE messages",
+            "DROP TABLE todos",
+            "DROP TABLE leases",
+        ],
+    ),
+    (
+        3,
+        &[
+            "DROP TABLE journal",
+            "DROP TABLE workspaces",
+            "DROP TABLE changes",
+            "DROP TABLE entries",
+            "DROP TABLE undoings",
+            "DROP TABLE blobs",
+        ],
+    ),
+    (2, &["DROP TABLE events", "DROP TABLE event_head", "DROP TABLE approvals"]),
 ];
 
 impl Fresh {
