@@ -388,7 +388,7 @@ impl Inner {
         redact::redact(self, &mut outcome).await;
         repeat::point(self, &flight, &mut outcome).await;
         bound::bound(self, &flight, &mut outcome).await;
-        record::record(self, *flight, &mut outcome).await;
+        record::record(self, flight, &mut outcome).await;
         Answer::Done(Box::new(outcome))
     }
 

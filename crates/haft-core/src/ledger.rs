@@ -8,6 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::{Access, BoxFuture, Decision, Effect, ErrorKind, Power, ToolError, Verdict};
 
@@ -60,10 +61,35 @@ impl LedgerEntry {
     }
 }
 
+/// The SHA-256 of some texts, one behind the other, in hex.
+pub fn sha256_hex<const N: usize>(texts: [&[u8]; N]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| char::from(DIGITS[usize::from(value)]);
+    let mut text = String::with_capacity(64);
+    // Letter by letter instead of collected: everybody who waits for a commit waits for this.
+    let hash = texts.iter().fold(Sha256::new(), |hash, text| hash.chain_update(text));
+    for byte in hash.finalize() {
+        text.push(digit(byte >> 4));
+        text.push(digit(byte & 15));
+    }
+    text
+}
+
 /// Where entries go. Append only.
 pub trait Ledger: Send + Sync {
     /// Adds an entry. An error does not undo the call; the outcome says that it was not recorded.
     fn record(&self, entry: LedgerEntry) -> BoxFuture<'_, Result<(), ToolError>>;
+
+    /// Adds an entry whose hash of the output is still to be made, from the text that was returned. For a ledger that can do
+    /// so when nobody waits for it any more.
+    fn record_unhashed(
+        &self,
+        mut entry: LedgerEntry,
+        output: &str,
+    ) -> BoxFuture<'_, Result<(), ToolError>> {
+        entry.output_sha256 = sha256_hex([output.as_bytes()]);
+        self.record(entry)
+    }
 
     /// Whether the outcomes of calls are kept beside their entries.
     fn keeps_results(&self) -> bool {

@@ -66,7 +66,7 @@ pub use self::{
         BegunChange, Changes, Content, ContentHash, Image, Journal, JournalChange, JournalEntry,
         Keeping, NewChange, NewEntry, ReadJournal, Scribe,
     },
-    ledger::{Ledger, LedgerEntry, MemoryLedger},
+    ledger::{Ledger, LedgerEntry, MemoryLedger, sha256_hex},
     nearest::{did_you_mean, nearest},
     network::Net,
     outcome::{Outcome, OutcomeError},

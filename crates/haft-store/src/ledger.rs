@@ -8,6 +8,7 @@ mod chain;
 mod history;
 mod latecomers;
 mod queue;
+mod text;
 mod turn;
 mod verify;
 
@@ -16,7 +17,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use haft_core::{BoxFuture, Ledger, LedgerEntry, ToolError};
+use haft_core::{BoxFuture, Ledger, LedgerEntry, ToolError, sha256_hex};
 
 pub use self::{
     chain::Anchor,
@@ -103,25 +104,40 @@ impl StoreLedger {
 impl StoreLedger {
     fn add(
         &self,
-        entry: LedgerEntry,
+        mut entry: LedgerEntry,
+        output: Option<&str>,
         result: Option<KeptResult>,
     ) -> BoxFuture<'_, Result<(), ToolError>> {
         let may_wait = self.0.answering == Answering::Early && entry.only_looked();
-        let line = match Line::of(entry) {
+        if let Some(output) = output.filter(|_| !may_wait) {
+            entry.output_sha256 = sha256_hex([output.as_bytes()]);
+        }
+        let line = match Line::of(entry, output.filter(|_| may_wait)) {
             Ok(line) => Line { result, ..line },
             Err(error) => return Box::pin(std::future::ready(Err(error))),
         };
         let line = if may_wait { self.0.defer(line) } else { Some(line) };
         match line {
             None => Box::pin(std::future::ready(Ok(()))),
-            Some(line) => Box::pin(self.0.commit(line)),
+            Some(mut line) => {
+                line.complete();
+                Box::pin(self.0.commit(line))
+            }
         }
     }
 }
 
 impl Ledger for StoreLedger {
     fn record(&self, entry: LedgerEntry) -> BoxFuture<'_, Result<(), ToolError>> {
-        self.add(entry, None)
+        self.add(entry, None, None)
+    }
+
+    fn record_unhashed(
+        &self,
+        entry: LedgerEntry,
+        output: &str,
+    ) -> BoxFuture<'_, Result<(), ToolError>> {
+        self.add(entry, Some(output), None)
     }
 
     fn keeps_results(&self) -> bool {
@@ -138,7 +154,7 @@ impl Ledger for StoreLedger {
             .results
             .as_ref()
             .and_then(|results| results.pack(entry.result_sha256.as_deref(), outcome));
-        self.add(entry, result)
+        self.add(entry, None, result)
     }
 
     fn newest(&self, most: usize) -> BoxFuture<'_, Result<Vec<LedgerEntry>, ToolError>> {
@@ -164,11 +180,12 @@ impl Inner {
     /// Puts a line where it is written a little later. Gives it back when it has to be written now.
     fn defer(self: &Arc<Self>, line: Line) -> Option<Line> {
         let mut queue = self.queue();
-        let is_first = queue.since.is_none();
+        let (is_first, was_long) = (queue.since.is_none(), queue.is_long());
         let left = queue.defer(line);
+        let is_news = is_first || (!was_long && queue.is_long());
         drop(queue);
-        // Only for the first: waking a thread costs more than the call, and it comes for all of them.
-        if left.is_none() && is_first && !self.latecomers.expect_some(self) {
+        // Not for each: waking a thread costs more than the call, and it comes for all of them.
+        if left.is_none() && is_news && !self.latecomers.expect_some(self) {
             // Nobody to write them later: then now, by the next turn, which is ours.
             let _ = crate::waiting::wait_for(self.flush());
         }
@@ -221,7 +238,8 @@ impl Inner {
             Err(error) => Err(error),
         };
         // Only now: what came while we waited for the store goes along.
-        let batch = self.queue().take();
+        let mut batch = self.queue().take();
+        batch.complete();
         let written = match begun {
             Ok(transaction) => chain::append(transaction, batch.lines()).await,
             Err(error) => Err(error),

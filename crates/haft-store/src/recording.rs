@@ -28,9 +28,9 @@ use std::{
 
 use haft_core::{
     Answers, Asked, BoxFuture, ErrorKind, LedgerEntry, Outcome, ToolError, did_you_mean, nearest,
+    sha256_hex,
 };
 use serde_json::Value as Json;
-use sha2::{Digest, Sha256};
 
 use self::differences::{canonical, differences, holds};
 use crate::{
@@ -235,16 +235,12 @@ fn changed(call: &RecordingCall) -> ToolError {
 /// The outcome, if the entry says that these are its bytes.
 fn proven(call: &RecordingCall, text: &[u8]) -> Option<Outcome> {
     let entry = &call.entry;
-    let hash = |bytes: &[u8]| {
-        let digest = Sha256::digest(bytes);
-        digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-    };
-    if entry.result_sha256.as_deref() != Some(&hash(text)) {
+    if entry.result_sha256.as_deref() != Some(&sha256_hex([text])) {
         return None;
     }
     let mut outcome: Outcome = serde_json::from_slice(text).ok()?;
     outcome.ms = entry.ms;
-    (hash(outcome.content.as_bytes()) == entry.output_sha256).then_some(outcome)
+    (sha256_hex([outcome.content.as_bytes()]) == entry.output_sha256).then_some(outcome)
 }
 
 async fn read(store: &Store, session: &str) -> Result<Vec<RecordingCall>, ToolError> {

@@ -148,6 +148,19 @@ impl<L: Ledger> Ledger for Noting<L> {
         noted(ledger.record(entry), sessions, session, agents)
     }
 
+    fn record_unhashed(
+        &self,
+        entry: LedgerEntry,
+        output: &str,
+    ) -> BoxFuture<'_, Result<(), ToolError>> {
+        let Self(ledger, sessions) = self;
+        if sessions.is_noted(&entry.session) {
+            return ledger.record_unhashed(entry, output);
+        }
+        let (session, agents) = (entry.session.clone(), entry.agents.clone());
+        noted(ledger.record_unhashed(entry, output), sessions, session, agents)
+    }
+
     fn keeps_results(&self) -> bool {
         self.0.keeps_results()
     }
@@ -191,6 +204,15 @@ impl Ledger for Heedful {
     fn record(&self, entry: LedgerEntry) -> BoxFuture<'_, Result<(), ToolError>> {
         heed_signals_from_now_on();
         self.0.record(entry)
+    }
+
+    fn record_unhashed(
+        &self,
+        entry: LedgerEntry,
+        output: &str,
+    ) -> BoxFuture<'_, Result<(), ToolError>> {
+        heed_signals_from_now_on();
+        self.0.record_unhashed(entry, output)
     }
 
     fn keeps_results(&self) -> bool {

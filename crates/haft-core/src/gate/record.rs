@@ -3,22 +3,42 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use super::{
     Flight, Inner,
     redact::{clean_access, clean_decision, clean_verdict},
 };
 use crate::{
-    Effect, LedgerEntry, Outcome,
+    BoxFuture, Effect, LedgerEntry, Outcome, ToolError,
     events::{Event, Happening},
+    sha256_hex,
 };
 
-pub(super) async fn record(gate: &Inner, mut flight: Flight, outcome: &mut Outcome) {
+pub(super) async fn record(gate: &Inner, flight: Box<Flight>, outcome: &mut Outcome) {
+    let info = flight.info.clone();
+    // Put together before anybody waits: whatever is waited beside has to be carried along.
+    let recorded = enter(gate, flight, outcome);
+    if let Err(error) = recorded.await {
+        let note = Value::String(format!("this call is not in the ledger: {error}"));
+        outcome.metadata.insert("not_recorded".to_owned(), note);
+    }
+    if gate.events.are_watched() {
+        gate.events.send(Event {
+            call: info.call_id.to_string(),
+            session: info.session.clone(),
+            what: Happening::Finished(Arc::new(outcome.clone())),
+        });
+    }
+}
+
+fn enter<'a>(
+    gate: &'a Inner,
+    mut flight: Box<Flight>,
+    outcome: &mut Outcome,
+) -> BoxFuture<'a, Result<(), ToolError>> {
     let redactor = &gate.redactor;
     let mut input = std::mem::take(&mut flight.input);
     redactor.value(&mut input);
-    let result = gate.ledger.keeps_results().then(|| whole(outcome));
     let entry = LedgerEntry {
         call_id: flight.info.call_id.to_string(),
         session: flight.info.session.clone(),
@@ -32,26 +52,21 @@ pub(super) async fn record(gate: &Inner, mut flight: Flight, outcome: &mut Outco
         decision: flight.decision.map(|decision| clean_decision(redactor, decision)),
         verdict: flight.verdict.map(|verdict| clean_verdict(redactor, verdict)),
         error: outcome.error.as_ref().map(|error| error.kind),
-        output_sha256: hex(&Sha256::digest(outcome.content.as_bytes())),
-        result_sha256: result.as_ref().map(|result| hex(&Sha256::digest(result))),
+        output_sha256: String::new(),
+        result_sha256: None,
         began_ms: flight.began_ms,
         ms: outcome.ms,
     };
-    let recorded = match result {
-        Some(result) => gate.ledger.record_with(entry, result),
-        None => gate.ledger.record(entry),
+    if !gate.ledger.keeps_results() {
+        return gate.ledger.record_unhashed(entry, &outcome.content);
+    }
+    let result = whole(outcome);
+    let entry = LedgerEntry {
+        output_sha256: sha256_hex([outcome.content.as_bytes()]),
+        result_sha256: Some(sha256_hex([&result])),
+        ..entry
     };
-    if let Err(error) = recorded.await {
-        let note = Value::String(format!("this call is not in the ledger: {error}"));
-        outcome.metadata.insert("not_recorded".to_owned(), note);
-    }
-    if gate.events.are_watched() {
-        gate.events.send(Event {
-            call: flight.info.call_id.to_string(),
-            session: flight.info.session.clone(),
-            what: Happening::Finished(Arc::new(outcome.clone())),
-        });
-    }
+    gate.ledger.record_with(entry, result)
 }
 
 /// The outcome as it is kept: without its time.
@@ -59,16 +74,5 @@ fn whole(outcome: &mut Outcome) -> Vec<u8> {
     let ms = std::mem::take(&mut outcome.ms);
     let text = serde_json::to_vec(outcome).expect("its maps have texts for keys");
     outcome.ms = ms;
-    text
-}
-
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |value: u8| char::from(DIGITS[usize::from(value)]);
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        text.push(digit(byte >> 4));
-        text.push(digit(byte & 15));
-    }
     text
 }

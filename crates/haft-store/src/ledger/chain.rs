@@ -3,10 +3,10 @@
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
-use haft_core::{LedgerEntry, ToolError, policy::Action};
+use haft_core::{LedgerEntry, ToolError, policy::Action, sha256_hex};
 use serde_json::Value as Json;
-use sha2::{Digest, Sha256};
 
+use super::text;
 use crate::{
     approvals::END,
     results::{KeptResult, add},
@@ -32,6 +32,8 @@ const USUAL: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) json: String,
+    /// What of the text is still to be made, by who writes it.
+    pub(super) unhashed: Option<Unhashed>,
     pub(super) call_id: String,
     pub(super) session: String,
     pub(super) tool: String,
@@ -44,15 +46,25 @@ pub(super) struct Line {
     pub(super) result: Option<KeptResult>,
 }
 
+/// A text whose hash has a place in an entry, and is not there yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unhashed {
+    at: usize,
+    output: String,
+}
+
 impl Line {
-    pub(super) fn of(entry: LedgerEntry) -> Result<Self, ToolError> {
+    /// The line of an entry. The hash of its output is made later if the output comes along.
+    pub(super) fn of(entry: LedgerEntry, output: Option<&str>) -> Result<Self, ToolError> {
         let mut json = Vec::with_capacity(USUAL);
-        serde_json::to_writer(&mut json, &entry)
+        let hash = if output.is_some() { GENESIS } else { &entry.output_sha256 };
+        let at = text::put(&mut json, &entry, hash)
             .map_err(|error| ToolError::internal(format!("a ledger entry is no JSON: {error}")))?;
         // A question that was answered long ago may have become needless, or impossible to carry out, since.
         let is_allowed = entry.decision.as_ref().is_some_and(|it| it.action == Action::Allow);
         Ok(Self {
             json: String::from_utf8(json).expect("JSON is text"),
+            unhashed: output.map(|output| Unhashed { at, output: output.to_owned() }),
             was_asked: !is_allowed || entry.verdict.is_some(),
             call_id: searchable(entry.call_id),
             session: searchable(entry.session),
@@ -64,9 +76,19 @@ impl Line {
         })
     }
 
+    /// Makes what was left for later.
+    pub(super) fn complete(&mut self) {
+        if let Some(Unhashed { at, output }) = self.unhashed.take() {
+            let hash = sha256_hex([output.as_bytes()]);
+            self.json.replace_range(at..at + hash.len(), &hash);
+        }
+    }
+
     /// What it takes in memory.
     pub(super) fn weight(&self) -> usize {
-        self.json.len() + self.result.as_ref().map_or(0, KeptResult::weight)
+        self.json.len()
+            + self.unhashed.as_ref().map_or(0, |unhashed| unhashed.output.len())
+            + self.result.as_ref().map_or(0, KeptResult::weight)
     }
 
     /// What the columns beside a text have to be. None when the text is no entry. Reads no more than it needs, so that it
@@ -76,6 +98,7 @@ impl Line {
         let text = |key: &str| Some(searchable(entry.get(key)?.as_str()?.to_owned()));
         Some(Self {
             json: json.to_owned(),
+            unhashed: None,
             call_id: text("call_id")?,
             session: text("session")?,
             tool: text("tool")?,
@@ -128,22 +151,7 @@ impl FromStr for Anchor {
 
 /// The hash of an entry.
 pub(crate) fn link(previous: &str, json: &str) -> String {
-    let mut hash = Sha256::new();
-    hash.update(previous.as_bytes());
-    hash.update(json.as_bytes());
-    hex(&hash.finalize())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |value: u8| char::from(DIGITS[usize::from(value)]);
-    let mut text = String::with_capacity(bytes.len() * 2);
-    // Letter by letter instead of collected: everybody who waits for a commit waits for this.
-    for byte in bytes {
-        text.push(digit(byte >> 4));
-        text.push(digit(byte & 15));
-    }
-    text
+    sha256_hex([previous.as_bytes(), json.as_bytes()])
 }
 
 /// Adds lines at the end, all or none.
@@ -163,6 +171,7 @@ pub(super) async fn append(
     let (mut seq, mut hash) = (head.number(0)?, head.text(1)?.to_owned());
     for line in lines {
         seq += 1;
+        debug_assert!(line.unhashed.is_none(), "a line is complete before it is written");
         hash = link(&hash, &line.json);
         let row = [
             Value::number(seq),

@@ -95,7 +95,7 @@ fn wait(ledger: &Inner) -> bool {
         let now = Instant::now();
         queue = match due {
             None => news.wait(queue).unwrap_or_else(PoisonError::into_inner),
-            Some(due) if due <= now => return false,
+            Some(due) if due <= now || queue.is_long() => return false,
             Some(due) => {
                 let waited = news.wait_timeout(queue, due - now);
                 waited.unwrap_or_else(PoisonError::into_inner).0

@@ -13,6 +13,8 @@ use super::{
 /// So many looks may be on their way at most; then they wait for their commit like the others.
 const MOST: usize = 4_096;
 const MOST_BYTES: usize = 4 << 20;
+/// So much is written at once instead of in its time, so that nobody comes to a full queue.
+const MUCH: usize = 1 << 20;
 
 /// What became of an entry.
 pub(super) type Answer = Result<(), Unwritten>;
@@ -74,6 +76,11 @@ pub(super) struct Unawaited(Vec<Waiting>);
 pub(super) struct Batch(Vec<Waiting>);
 
 impl Batch {
+    /// Makes what was left for who writes it.
+    pub(super) fn complete(&mut self) {
+        self.0.iter_mut().filter_map(|waiting| waiting.line.as_mut()).for_each(Line::complete);
+    }
+
     pub(super) fn lines(&self) -> impl Iterator<Item = &Line> + Send {
         self.0.iter().filter_map(|waiting| waiting.line.as_ref())
     }
@@ -142,6 +149,11 @@ impl Queue {
         self.waiting.push(Waiting { line: Some(line), who: Who::Nobody });
         self.since.get_or_insert_with(Instant::now);
         None
+    }
+
+    /// Whether it is better not to wait for more.
+    pub(super) fn is_long(&self) -> bool {
+        self.bytes >= MUCH || self.waiting.len() >= MOST / 2
     }
 
     pub(super) fn awaited(&self) -> usize {

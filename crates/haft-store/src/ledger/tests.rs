@@ -137,6 +137,34 @@ async fn a_look_is_answered_before_and_written_soon_after() {
 }
 
 #[tokio::test]
+async fn an_output_is_hashed_now_or_later_but_before_it_is_written() {
+    let field = Field::new();
+    for (number, answering) in [(1, Answering::Early), (2, Answering::AfterCommit)] {
+        let ledger = field.ledger(answering);
+        for entry in [look(number), change(number)] {
+            ledger.record_unhashed(entry, "what was shown").await.expect("taken");
+        }
+        ledger.flush().await.expect("written");
+    }
+    let ledger = field.ledger(Answering::AfterCommit);
+    let entries = ledger.newest(9).await.expect("read");
+    assert_eq!(ids(&entries), ["call_2", "call_2", "call_1", "call_1"]);
+    let hash = sha256_hex([b"what was shown"]);
+    assert!(entries.iter().all(|entry| entry.output_sha256 == hash), "{entries:?}");
+    assert_eq!(ledger.verify(None).await.expect("read").faults, []);
+}
+
+#[test]
+fn a_long_queue_is_not_waited_for() {
+    let mut queue = Queue::default();
+    let line = || Line::of(look(1), Some(&"x".repeat(100_000))).expect("JSON");
+    let taken = (0..100).take_while(|_| !queue.is_long() && queue.defer(line()).is_none()).count();
+    assert_eq!(taken, 11, "what is not hashed yet counts");
+    drop(queue.take());
+    assert!(!queue.is_long());
+}
+
+#[tokio::test]
 async fn a_change_is_answered_after_its_commit_and_after_the_looks_before_it() {
     let field = Field::new();
     let ledger = field.ledger(Answering::Early);
@@ -215,7 +243,7 @@ async fn in_time<T>(work: impl Future<Output = T>) -> T {
 }
 
 fn seated(ledger: &StoreLedger, number: u64) -> Seat {
-    ledger.0.queue().push(Line::of(change(number)).expect("JSON"))
+    ledger.0.queue().push(Line::of(change(number), None).expect("JSON"))
 }
 
 #[track_caller]
@@ -268,7 +296,8 @@ async fn who_is_stopped_before_writing_leaves_the_turn_to_the_next() {
 fn more_are_expected_when_lately_more_came_together() {
     let mut queue = Queue::default();
     let mut come = |count: u64| {
-        (0..count).for_each(|number| drop(queue.push(Line::of(change(number)).expect("JSON"))));
+        (0..count)
+            .for_each(|number| drop(queue.push(Line::of(change(number), None).expect("JSON"))));
         let expects_more = queue.expects_more();
         drop(queue.take());
         expects_more

@@ -15,7 +15,6 @@ use haft_core::{
 };
 use haft_store::{Answering, OutputRetention, Place, Recording, Remains, StoreLedger};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::stores::{Fresh, change, each, look};
 
@@ -26,7 +25,7 @@ pub(crate) fn keeping(store: &Fresh, retention: OutputRetention) -> StoreLedger 
 }
 
 fn hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    haft_core::sha256_hex([bytes])
 }
 
 fn outcome(tool: &str, content: &str) -> Outcome {
