@@ -3,6 +3,7 @@
 
 use std::{
     any::{Any, TypeId},
+    borrow::Cow,
     fmt,
     path::{Path, PathBuf},
     sync::{
@@ -113,7 +114,7 @@ impl CallInfo {
 
 /// One invocation, as the tool's adapter sees it.
 pub struct Call {
-    pub(crate) input: Value,
+    pub(crate) input: Arc<Value>,
     pub(crate) info: Arc<CallInfo>,
     pub(crate) grants: Grants,
     pub(crate) services: Services,
@@ -185,12 +186,12 @@ pub(crate) fn decode<T: DeserializeOwned>(value: &Value) -> Result<T, ToolError>
 pub struct Grants(Arc<GrantsInner>);
 
 pub(crate) struct GrantsInner {
-    pub(crate) tool: String,
+    pub(crate) tool: Cow<'static, str>,
     pub(crate) effect: Effect,
     pub(crate) accesses: Vec<Access>,
     pub(crate) seen: Vec<SeenFile>,
     pub(crate) withheld: Vec<Power>,
-    pub(crate) agents: Vec<String>,
+    pub(crate) caller: Arc<Context>,
     pub(crate) policy: Arc<Policy>,
     /// Whether a rule may close a path for reading, and for writing; found out when first asked.
     pub(crate) ruled: [OnceLock<bool>; 2],
@@ -281,12 +282,12 @@ impl Grants {
     fn is_ruled(&self, access: &Access) -> bool {
         let Self(inner) = self;
         let slot = &inner.ruled[usize::from(access.power() == Power::WriteFiles)];
-        *slot.get_or_init(|| inner.policy.has_path_rules(&inner.tool, &inner.agents, access))
+        *slot.get_or_init(|| inner.policy.has_path_rules(&inner.tool, &inner.caller.agents, access))
     }
 
     /// Whose they are, for remembering what rules and secrecy say to them.
     pub(crate) fn bearer(&self) -> String {
-        format!("{} {}", self.0.tool, self.0.agents.join(" "))
+        format!("{} {}", self.0.tool, self.0.caller.agents.join(" "))
     }
 
     /// Whether a rule or secrecy closes this, whatever was granted.
@@ -315,7 +316,7 @@ impl Grants {
             tool: &inner.tool,
             effect: inner.effect,
             accesses: std::slice::from_ref(access),
-            agents: &inner.agents,
+            agents: &inner.caller.agents,
             profile: None,
             saved: &[],
         }
@@ -453,7 +454,7 @@ mod tests {
             accesses,
             seen: Vec::new(),
             withheld: Vec::new(),
-            agents: Vec::new(),
+            caller: Arc::new(Context::new("s")),
             policy: Arc::new(Policy::new([layer])),
             ruled: Default::default(),
         })

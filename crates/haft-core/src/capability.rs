@@ -137,24 +137,27 @@ impl Capability for Cancel {
 #[derive(Clone)]
 pub struct Tools {
     pub(crate) gate: WeakGate,
-    pub(crate) context: Context,
+    /// Of the call that holds this.
+    pub(crate) caller: Arc<Context>,
+    pub(crate) call_id: Arc<str>,
+    pub(crate) cancel: CancellationToken,
     pub(crate) latest: tokio::time::Instant,
 }
 
 impl Tools {
     /// Calls a tool and returns what became of it. Its deadline ends with this call's own.
     pub async fn call(&self, tool: &str, input: Value) -> Outcome {
-        let mut context = self.context.clone();
-        // Called off together with the outer call, but not the other way round.
-        context.cancel = self.context.cancel.child_token();
-        context.lineage.latest = Some(self.latest);
+        let outer = self.caller.lineage.ancestors.iter();
+        let ancestors = outer.chain([&self.call_id]).cloned().collect();
+        let context = Context {
+            call_id: None,
+            deadline: None,
+            // Called off together with the outer call, but not the other way round.
+            cancel: self.cancel.child_token(),
+            lineage: Lineage { ancestors, latest: Some(self.latest) },
+            ..Context::clone(&self.caller)
+        };
         self.gate.call(CallRequest::new(tool, input, context)).await
-    }
-
-    /// The lineage of calls made from a call.
-    pub(crate) fn lineage_below(outer: &Lineage, call_id: &Arc<str>) -> Lineage {
-        let ancestors = outer.ancestors.iter().cloned().chain([call_id.clone()]).collect();
-        Lineage { ancestors, latest: None }
     }
 }
 

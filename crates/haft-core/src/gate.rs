@@ -18,7 +18,7 @@ mod run;
 mod turn;
 mod validate;
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -155,7 +155,7 @@ pub(crate) struct Inner {
 struct Flight {
     requested: String,
     arguments: Option<Input>,
-    context: Context,
+    context: Arc<Context>,
     info: Arc<CallInfo>,
     cancel: CancelSignal,
     began: Instant,
@@ -163,9 +163,9 @@ struct Flight {
     /// From resolve.
     tool: Option<Arc<dyn Tool>>,
     /// From repair.
-    input: Value,
+    input: Arc<Value>,
     repairs: Vec<String>,
-    /// From access: what the tool says, which is what it is granted.
+    /// From access: what the tool says, which is what it is granted and takes along when it runs.
     accesses: Vec<Access>,
     /// What policy judges and people see: for a text that is run, what was read in it.
     judged: Vec<Access>,
@@ -274,14 +274,14 @@ impl Gate {
         Ok(Explanation {
             tool: spec.name.to_string(),
             confirmation: Confirmation::of(&spec.title, spec.effect, &flight.judged, is_asked),
-            input: flight.input,
+            input: Arc::unwrap_or_clone(flight.input),
             repairs: flight.repairs,
             accesses: flight.judged,
             decision,
             verdicts,
             withheld: flight.withheld,
-            agents: flight.context.agents,
-            profile: flight.context.profile,
+            agents: flight.context.agents.clone(),
+            profile: flight.context.profile.clone(),
             offers,
         })
     }
@@ -360,11 +360,11 @@ impl Inner {
             arguments: Some(input),
             info: Arc::new(info),
             cancel: CancelSignal::new(context.cancel.child_token()),
-            context,
+            context: Arc::new(context),
             began: Instant::now(),
             began_ms: now_ms(),
             tool: None,
-            input: Value::Null,
+            input: nothing(),
             repairs: Vec::new(),
             accesses: Vec::new(),
             judged: Vec::new(),
@@ -410,6 +410,12 @@ impl Inner {
     }
 }
 
+/// What calls have for an input until it is read, and once more when it is recorded.
+fn nothing() -> Arc<Value> {
+    static NOTHING: LazyLock<Arc<Value>> = LazyLock::new(Arc::default);
+    NOTHING.clone()
+}
+
 impl Flight {
     fn tool(&self) -> &Arc<dyn Tool> {
         self.tool.as_ref().expect("resolve comes first")
@@ -417,6 +423,11 @@ impl Flight {
 
     fn decision(&self) -> &Decision {
         self.decision.as_ref().expect("policy comes before")
+    }
+
+    /// The input, for good.
+    fn take_input(&mut self) -> Value {
+        Arc::unwrap_or_clone(std::mem::replace(&mut self.input, nothing()))
     }
 
     /// The canonical name, or the one that was asked for.

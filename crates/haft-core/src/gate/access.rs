@@ -5,11 +5,15 @@ use std::{
     collections::HashSet,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
+    sync::Arc,
 };
 
 use tokio::time::Instant;
 
-use super::{Flight, Gate, Inner, run};
+use super::{
+    Flight, Gate, Inner,
+    run::{self, Granted},
+};
 use crate::{Access, Power, ToolError, access::is_inside, call::SeenFile};
 
 pub(super) fn access(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError> {
@@ -29,9 +33,10 @@ pub(super) async fn foresee(
     flight: &mut Flight,
 ) -> Result<(), ToolError> {
     let Some(foresight) = flight.tool().foresight() else { return Ok(()) };
-    let foreseen = foresight(run::call(gate, own, flight, Instant::now())).await?;
+    let foreseen =
+        foresight(run::call(gate, own, flight, Granted::copied(flight), Instant::now())).await?;
     if let Some(input) = foreseen.input {
-        flight.input = input;
+        flight.input = Arc::new(input);
     }
     add(gate, flight, foreseen.accesses)
 }

@@ -37,7 +37,7 @@ pub(super) async fn answer(gate: &Inner, flight: &mut Flight, answers: &dyn Answ
     if resolve::resolve(gate, flight).await.is_ok() {
         let _ = repair::repair(gate, flight);
     }
-    let mut input = std::mem::take(&mut flight.input);
+    let mut input = flight.take_input();
     gate.redactor.value(&mut input);
     let is_completed = flight.tool.as_ref().is_some_and(|tool| tool.foresight().is_some());
     let name = flight.tool.as_ref().map(|tool| tool.spec().name.to_string());

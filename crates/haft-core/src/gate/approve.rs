@@ -9,7 +9,10 @@ use std::{
 
 use tokio::{task::JoinSet, time::Instant};
 
-use super::{Flight, Gate, Halt, Inner, OnAsk, policy, run};
+use super::{
+    Flight, Gate, Halt, Inner, OnAsk, policy,
+    run::{self, Granted},
+};
 use crate::{
     ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Confirmation, ErrorKind, Preview,
     Suggestion, ToolError, Verdict,
@@ -18,6 +21,7 @@ use crate::{
     ids::new_id,
     policy::Action,
 };
+use serde_json::Value;
 
 /// How far back it is looked for what a rule would have spared, and how long at most: somebody waits for the question.
 const MOST_LOOKED_AT: usize = 2_000;
@@ -29,14 +33,26 @@ pub(super) async fn approve(
     flight: &mut Flight,
     on_ask: OnAsk,
 ) -> Result<(), Halt> {
-    let is_asked = flight.decision().action == Action::Ask;
+    let is_decided = matches!(on_ask, OnAsk::Decided(_));
+    if !is_decided && flight.decision().action != Action::Ask {
+        return Ok(());
+    }
+    // Boxed: most calls are not asked about, and would carry room for it.
+    Box::pin(have_decided(gate, own, flight, on_ask)).await
+}
+
+async fn have_decided(
+    gate: &Inner,
+    own: &Gate,
+    flight: &mut Flight,
+    on_ask: OnAsk,
+) -> Result<(), Halt> {
     let record = match on_ask {
         // A decision stands, whatever the rules have become since; only a deny, one stage earlier, goes before it.
         OnAsk::Decided(record) => {
             flight.repairs.extend(gate.approvals.trouble(&record.request.id).map(kept_here));
             record
         }
-        _ if !is_asked => return Ok(()),
         OnAsk::Return => {
             let request = keep_request(gate, own, flight).await?;
             return Err(Halt::Pending(request));
@@ -129,7 +145,7 @@ fn request(
         profile: flight.context.profile.clone(),
         tool: spec.name.to_string(),
         title: spec.title.to_string(),
-        input: flight.input.clone(),
+        input: Value::clone(&flight.input),
         confirmation: Confirmation::of(&spec.title, spec.effect, &flight.judged, true),
         accesses: flight.judged.clone(),
         preview: preview(gate, own, flight),
@@ -142,7 +158,7 @@ fn request(
 
 /// The change as the tool foresees it; a tool that fails at this is asked about by its arguments.
 fn preview(gate: &Inner, own: &Gate, flight: &Flight) -> Preview {
-    let call = run::call(gate, own, flight, Instant::now());
+    let call = run::call(gate, own, flight, Granted::copied(flight), Instant::now());
     let foresee = AssertUnwindSafe(|| flight.tool().preview(&call));
     match catch_unwind(foresee) {
         Ok(Some(diff)) => Preview::Diff(diff),

@@ -37,7 +37,7 @@ fn enter<'a>(
     outcome: &mut Outcome,
 ) -> BoxFuture<'a, Result<(), ToolError>> {
     let redactor = &gate.redactor;
-    let mut input = std::mem::take(&mut flight.input);
+    let mut input = flight.take_input();
     redactor.value(&mut input);
     let entry = LedgerEntry {
         call_id: flight.info.call_id.to_string(),

@@ -5,6 +5,8 @@
 mod coerce;
 mod tolerant;
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use super::{Flight, Inner, Input};
@@ -39,7 +41,7 @@ pub(super) fn repair(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError>
     let care = if spec.effect == Effect::Destructive { Care::Exact } else { Care::Usual };
     let mended = coerce::coerce(&mut input, spec.input.raw(), care);
     flight.repairs.extend(mended);
-    flight.input = input;
+    flight.input = Arc::new(input);
     Ok(())
 }
 

@@ -17,8 +17,8 @@ use tokio::{
 
 use super::{Flight, Gate, Inner, WeakGate, handover};
 use crate::{
-    Access, BoxFuture, Call, Context, ErrorKind, Power, Reply, ToolError, Tools,
-    call::{EventSender, Grants, GrantsInner, Listener},
+    Access, BoxFuture, Call, ErrorKind, Power, Reply, ToolError, Tools,
+    call::{EventSender, Grants, GrantsInner, Listener, SeenFile},
     events::Happening,
     queue::Place,
 };
@@ -33,8 +33,14 @@ pub(super) async fn run(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result
     }
     let deadline = deadline(flight);
     let latest = latest_end(flight, deadline);
-    let place = line_up(gate, flight, latest).await?;
-    let call = call(gate, own, flight, latest);
+    let changed = changed_paths(flight);
+    // Boxed, and what comes last here too: most calls need neither, and would carry room for both.
+    let place = match changed.is_empty() {
+        true => None,
+        false => Some(Box::pin(line_up(gate, flight, changed, latest)).await?),
+    };
+    let granted = Granted::taken(flight);
+    let call = call(gate, own, flight, granted, latest);
     call.sender.send(|_| Happening::Started { tool: flight.name().to_owned() });
     let tool = flight.tool().clone();
     let mut work: Work = Box::pin(async move {
@@ -47,7 +53,7 @@ pub(super) async fn run(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result
     {
         return ran;
     }
-    watch(gate, flight, tokio::spawn(work), latest, deadline).await
+    Box::pin(watch(gate, flight, tokio::spawn(work), latest, deadline)).await
 }
 
 type Work = BoxFuture<'static, Result<Reply, ToolError>>;
@@ -67,17 +73,14 @@ fn start_in_place(flight: &Flight, work: &mut Work) -> Option<Result<Reply, Tool
 async fn line_up(
     gate: &Inner,
     flight: &Flight,
+    paths: Vec<PathBuf>,
     latest: Instant,
-) -> Result<Option<Place>, ToolError> {
-    let paths = changed_paths(flight);
-    if paths.is_empty() {
-        return Ok(None);
-    }
+) -> Result<Place, ToolError> {
     let ancestors = &flight.context.lineage.ancestors;
     tokio::select! {
         // Usually nobody is in line: then no clock is set.
         biased;
-        place = gate.queue.enter(&flight.info.call_id, ancestors, paths) => Ok(Some(place)),
+        place = gate.queue.enter(&flight.info.call_id, ancestors, paths) => Ok(place),
         () = tokio::time::sleep_until(latest) => {
             let name = flight.name();
             let why = format!("`{name}` waited too long for another call that changes the same path");
@@ -107,27 +110,46 @@ fn changed_paths(flight: &Flight) -> Vec<PathBuf> {
     changed.collect()
 }
 
+/// What a call holds of what the gate found.
+pub(super) struct Granted {
+    accesses: Vec<Access>,
+    seen: Vec<SeenFile>,
+}
+
+impl Granted {
+    /// For good: nobody else asks for it.
+    fn taken(flight: &mut Flight) -> Self {
+        Self {
+            accesses: std::mem::take(&mut flight.accesses),
+            seen: std::mem::take(&mut flight.seen),
+        }
+    }
+
+    /// For who only looks before the call runs.
+    pub(super) fn copied(flight: &Flight) -> Self {
+        Self { accesses: flight.accesses.clone(), seen: flight.seen.clone() }
+    }
+}
+
 /// The call as the tool sees it. A preview is made from one too, before anybody has agreed: it only looks.
-pub(super) fn call(gate: &Inner, own: &Gate, flight: &Flight, latest: Instant) -> Call {
+pub(super) fn call(
+    gate: &Inner,
+    own: &Gate,
+    flight: &Flight,
+    granted: Granted,
+    latest: Instant,
+) -> Call {
     let spec = flight.tool().spec();
     let grants = Grants::new(GrantsInner {
-        tool: spec.name.to_string(),
+        tool: spec.name.clone(),
         effect: spec.effect,
-        accesses: flight.accesses.clone(),
-        seen: flight.seen.clone(),
+        accesses: granted.accesses,
+        seen: granted.seen,
         withheld: flight.withheld.clone(),
-        agents: flight.context.agents.clone(),
+        caller: flight.context.clone(),
         policy: gate.policy.clone(),
         ruled: Default::default(),
     });
-    let lineage = Tools::lineage_below(&flight.context.lineage, &flight.info.call_id);
-    let inner_context = Context {
-        call_id: None,
-        deadline: None,
-        cancel: flight.cancel.token.clone(),
-        lineage,
-        ..flight.context.clone()
-    };
     Call {
         input: flight.input.clone(),
         info: flight.info.clone(),
@@ -141,7 +163,13 @@ pub(super) fn call(gate: &Inner, own: &Gate, flight: &Flight, latest: Instant) -
             listener: flight.context.services.get::<dyn Listener>(),
         },
         cancel: flight.cancel.clone(),
-        tools: Tools { gate: WeakGate::of(own), context: inner_context, latest },
+        tools: Tools {
+            gate: WeakGate::of(own),
+            caller: flight.context.clone(),
+            call_id: flight.info.call_id.clone(),
+            cancel: flight.cancel.token.clone(),
+            latest,
+        },
     }
 }
 
