@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use haft_core::{Answer, CallRequest, ErrorKind, Gate, Listener, Outcome, ToolError};
+use haft_core::{Answer, CallRequest, ErrorKind, Gate, Listener, Outcome, Schema, ToolError};
 use rmcp::{
     ErrorData, RoleServer,
-    model::{CallToolRequestParams, CallToolResponse, InputRequests},
+    model::{CallToolRequestParams, CallToolResponse, InputRequests, InputRequiredResult},
     service::RequestContext,
 };
 use serde_json::Value;
@@ -15,18 +15,40 @@ use crate::{
     client::{Era, Link},
     connection::Connection,
     progress::Steps,
-    result,
+    result::{self, Envelope},
     rounds::{Rounds, Subject},
 };
+
+/// What a call comes to.
+pub(crate) enum End {
+    /// What became of it, and the schema of its data if that is to be sent.
+    Outcome { outcome: Box<Outcome>, data: Option<Schema>, envelope: Envelope },
+    /// Only the later era ends so.
+    Asked(InputRequiredResult),
+}
+
+impl From<End> for CallToolResponse {
+    fn from(end: End) -> Self {
+        match end {
+            End::Outcome { outcome, data, envelope } => {
+                result::of(*outcome, data.as_ref(), envelope).into()
+            }
+            End::Asked(asked) => asked.into(),
+        }
+    }
+}
 
 pub(crate) async fn call(
     connection: &Connection,
     mut params: CallToolRequestParams,
     context: RequestContext<RoleServer>,
-) -> Result<CallToolResponse, ErrorData> {
+) -> Result<End, ErrorData> {
     let gate = match connection.gate(&context).await {
         Ok(gate) => gate,
-        Err(error) => return Ok(result::of(Outcome::failed(&params.name, &error), None).into()),
+        Err(error) => {
+            let outcome = Box::new(Outcome::failed(&params.name, &error));
+            return Ok(End::Outcome { outcome, data: None, envelope: Envelope::Sent });
+        }
     };
     let quirks = connection.quirks(&context);
     let mut arguments = params.arguments.take().unwrap_or_default();
@@ -91,7 +113,7 @@ impl Round {
         link: &Link,
         approval: Option<String>,
         mut questions: InputRequests,
-    ) -> Result<Option<rmcp::model::InputRequiredResult>, ErrorData> {
+    ) -> Result<Option<InputRequiredResult>, ErrorData> {
         questions.append(&mut link.wanted());
         let Some(subject) = self.subject.as_ref().filter(|_| !questions.is_empty()) else {
             return Ok(None);
@@ -151,19 +173,19 @@ async fn answer(
     round: &Round,
     link: &Link,
     context: &RequestContext<RoleServer>,
-) -> Result<CallToolResponse, ErrorData> {
+) -> Result<End, ErrorData> {
     let outcome = match end {
-        Ok(Answer::Done(outcome)) => *outcome,
+        Ok(Answer::Done(outcome)) => outcome,
         Ok(Answer::Pending(asked)) => {
             let questions = approval::questions(&asked, connection.asked(gate, context));
             let asked = round.unanswered(connection, link, Some(asked.id.clone()), questions)?;
             let asked = asked.ok_or_else(|| ErrorData::internal_error("nobody was asked", None))?;
-            return Ok(asked.into());
+            return Ok(End::Asked(asked));
         }
-        Err(error) => Outcome::failed("approval", &error),
+        Err(error) => Box::new(Outcome::failed("approval", &error)),
     };
     if let Some(questions) = round.unanswered(connection, link, None, InputRequests::new())? {
-        return Ok(questions.into());
+        return Ok(End::Asked(questions));
     }
     if outcome.error.is_some()
         && let Some(refusal) = link.refusal()
@@ -178,10 +200,8 @@ async fn answer(
         let message = format!("{}; {}", error.message, error.hint);
         return Err(ErrorData::invalid_params(message, serde_json::to_value(error).ok()));
     }
-    let schema = connection.data_schema(context, gate, &outcome.tool).await;
-    let mut result = result::of(outcome, schema.as_ref());
-    if result.is_error == Some(true) && connection.quirks(context).shows_meta {
-        result.meta = None;
-    }
-    Ok(result.into())
+    let data = connection.data_schema(context, gate, &outcome.tool).await;
+    let is_hidden = outcome.error.is_some() && connection.quirks(context).shows_meta;
+    let envelope = if is_hidden { Envelope::LeftOut } else { Envelope::Sent };
+    Ok(End::Outcome { outcome, data, envelope })
 }

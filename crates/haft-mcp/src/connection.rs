@@ -144,6 +144,14 @@ impl Connection {
         }
     }
 
+    /// Whether a request needs none of what rmcp does for the later era: the client has introduced itself once and for all,
+    /// and says nothing else with this request.
+    pub(crate) fn is_of_earlier_era(&self, context: &RequestContext<RoleServer>) -> bool {
+        let is_earlier = |version: &ProtocolVersion| *version < ProtocolVersion::V_2026_07_28;
+        context.meta.protocol_version().is_none()
+            && context.peer.peer_info().is_some_and(|it| is_earlier(&it.protocol_version))
+    }
+
     pub(crate) async fn gate(
         &self,
         context: &RequestContext<RoleServer>,
@@ -354,7 +362,7 @@ impl ServerHandler for Connection {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        Box::pin(call::call(self, request, context)).await
+        Box::pin(call::call(self, request, context)).await.map(Into::into)
     }
 
     async fn list_resources(

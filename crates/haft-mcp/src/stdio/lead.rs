@@ -40,8 +40,9 @@ use super::{
     watch::Watch,
 };
 use crate::{
+    call::{self, End},
     connection::{Connection, Listing},
-    result,
+    result::{self, Envelope},
 };
 
 /// Calls that run at once; further ones wait in line.
@@ -90,9 +91,15 @@ enum Role {
     Follower,
 }
 
+/// What is answered here.
+enum Asked {
+    Call(Box<CallToolRequestParams>),
+    List(Box<ClientRequest>),
+}
+
 /// A message as far as it has to be read to know who makes it.
 enum Message {
-    Call(RequestId, Box<ClientRequest>),
+    Call(RequestId, Box<CallToolRequestParams>),
     Refused(Option<RequestId>, ErrorData),
     /// For rmcp, or nearly.
     Other(Vec<u8>),
@@ -166,7 +173,7 @@ impl Line {
         let seat = self.seat(role);
         seat.watch.begin();
         match message {
-            Message::Call(id, request) => self.call(role, id, *request),
+            Message::Call(id, params) => self.call(role, id, Asked::Call(params)),
             Message::Refused(id, error) => self.refuse(id.as_ref(), &error),
             Message::Other(line) => self.pass_on(&line),
         }
@@ -239,12 +246,7 @@ impl Line {
 
     fn is_look(&self, message: &Message) -> bool {
         match message {
-            Message::Call(_, request) => match &**request {
-                ClientRequest::CallToolRequest(call) => {
-                    self.connection.only_looks(&call.params.name)
-                }
-                _ => false,
-            },
+            Message::Call(_, params) => self.connection.only_looks(&params.name),
             _ => false,
         }
     }
@@ -266,7 +268,7 @@ impl Line {
         };
         match head.method.as_deref() {
             Some("tools/call") if self.relay.peer.get().is_some() => match call_of(&head) {
-                Ok(request) => Some(Message::Call(id, Box::new(request))),
+                Ok(params) => Some(Message::Call(id, params)),
                 Err(error) => Some(Message::Refused(Some(id), error)),
             },
             _ => None,
@@ -281,7 +283,7 @@ impl Line {
             Ok(Kind::Request(id)) => match (method, self.relay.peer.get()) {
                 (Some("tools/list"), Some(_)) => match serde_json::from_slice(line) {
                     Ok(ClientJsonRpcMessage::Request(list)) => {
-                        self.call(Role::Leader, id, list.request);
+                        self.call(Role::Leader, id, Asked::List(Box::new(list.request)));
                         self.settle();
                     }
                     _ => self.relay(line, Some(&id)),
@@ -316,7 +318,7 @@ impl Line {
         }
     }
 
-    fn call(self: &Arc<Self>, role: Role, id: RequestId, mut request: ClientRequest) {
+    fn call(self: &Arc<Self>, role: Role, id: RequestId, asked: Asked) {
         let Some(peer) = self.relay.peer.get() else { return };
         let token = match self.inflight.enter(&id, MOST_IN_FLIGHT) {
             Ok(token) => token,
@@ -326,18 +328,32 @@ impl Line {
             }
             Err(NotEntered::TooMany) => return self.refuse(Some(&id), &busy()),
         };
-        if matches!(request, ClientRequest::CallToolRequest(_)) {
+        if matches!(asked, Asked::Call(_)) {
             self.keep_watch(role);
         }
         let current = &self.seat(role).current;
         *locked(current) = Some(id.clone());
         let mut context = RequestContext::new(id.clone(), peer.clone());
         context.ct = token;
-        context.meta = std::mem::take(request.get_meta_mut());
-        context.extensions = std::mem::take(request.extensions_mut());
         let connection = self.connection.clone();
         let own = id.clone();
-        let work: Work = Box::pin(answer(connection, request, context));
+        let work: Work = match asked {
+            Asked::Call(mut params) => {
+                context.meta = params.meta.take().unwrap_or_default();
+                match connection.is_of_earlier_era(&context) {
+                    true => Box::pin(outcome(connection, *params, context)),
+                    false => {
+                        let request = ClientRequest::CallToolRequest(Request::new(*params));
+                        Box::pin(answer(connection, request, context))
+                    }
+                }
+            }
+            Asked::List(mut request) => {
+                context.meta = std::mem::take(request.get_meta_mut());
+                context.extensions = std::mem::take(request.extensions_mut());
+                Box::pin(listing(connection, *request, context))
+            }
+        };
         self.make(id, work);
         // Another thread may sit here by now, with a call of its own.
         locked(current).take_if(|current| *current == own);
@@ -470,15 +486,41 @@ impl Drop for Owed {
     }
 }
 
+/// What is asked for by a call, without the way through rmcp's service: it has nothing to add for such a client, and takes as
+/// long as a small call.
+async fn outcome(
+    connection: Arc<Connection>,
+    params: CallToolRequestParams,
+    context: RequestContext<RoleServer>,
+) -> Vec<u8> {
+    let id = context.id.clone();
+    match call::call(&connection, params, context).await {
+        Ok(End::Outcome { outcome, data, envelope }) => {
+            message::outcome(&id, *outcome, data.as_ref(), envelope)
+        }
+        Ok(End::Asked(_)) => {
+            let error = ErrorData::internal_error("this client cannot be asked in rounds", None);
+            message::error(Some(&id), &error)
+        }
+        Err(error) => message::error(Some(&id), &error),
+    }
+}
+
 async fn answer(
+    connection: Arc<Connection>,
+    request: ClientRequest,
+    context: RequestContext<RoleServer>,
+) -> Vec<u8> {
+    let id = context.id.clone();
+    message::answer(&id, connection.handle_request(request, context).await)
+}
+
+async fn listing(
     connection: Arc<Connection>,
     request: ClientRequest,
     mut context: RequestContext<RoleServer>,
 ) -> Vec<u8> {
     let id = context.id.clone();
-    if !matches!(request, ClientRequest::ListToolsRequest(_)) {
-        return message::answer(&id, connection.handle_request(request, context).await);
-    }
     let listing = Listing::default();
     context.extensions.insert(listing.clone());
     let result = connection.handle_request(request, context).await;
@@ -494,17 +536,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn call_of(head: &Head<'_>) -> Result<ClientRequest, ErrorData> {
+fn call_of(head: &Head<'_>) -> Result<Box<CallToolRequestParams>, ErrorData> {
     let params = head.params.map_or("{}", |params| params.get());
-    let mut params: CallToolRequestParams = serde_json::from_str(params).map_err(|error| {
+    serde_json::from_str(params).map_err(|error| {
         ErrorData::invalid_params(format!("the parameters of `tools/call`: {error}"), None)
-    })?;
-    let meta = params.meta.take();
-    let mut request = ClientRequest::CallToolRequest(Request::new(params));
-    if let Some(meta) = meta {
-        *request.get_meta_mut() = meta;
-    }
-    Ok(request)
+    })
 }
 
 fn cancelled(head: &Head<'_>) -> Option<RequestId> {
@@ -543,5 +579,5 @@ fn left_behind() -> ServerResult {
         "the call is overdue and does not let go of its thread, so it was left behind",
     );
     let error = error.hint("look at what it has done before you make it again");
-    ServerResult::CallToolResult(result::of(Outcome::failed("call", &error), None))
+    ServerResult::CallToolResult(result::of(Outcome::failed("call", &error), None, Envelope::Sent))
 }

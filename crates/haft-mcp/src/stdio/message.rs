@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use haft_core::ToolSpec;
+use haft_core::{Outcome, Schema, ToolSpec};
 use rmcp::{
     ErrorData,
     model::{CallToolResult, ListToolsResult, RequestId, ServerResult},
@@ -11,7 +11,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::escape;
-use crate::definition;
+use crate::{
+    definition,
+    result::{self, Envelope},
+};
 
 /// The outer parts of a message.
 #[derive(Deserialize)]
@@ -68,6 +71,23 @@ pub(super) fn answer(id: &RequestId, result: Result<ServerResult, ErrorData>) ->
         Ok(result) => line(&Answer { jsonrpc: "2.0", id, result }),
         Err(error) => self::error(Some(id), &error),
     }
+}
+
+/// A line that answers a call of a client of the earlier era.
+pub(super) fn outcome(
+    id: &RequestId,
+    outcome: Outcome,
+    data: Option<&Schema>,
+    envelope: Envelope,
+) -> Vec<u8> {
+    let text = outcome.content.len();
+    let mut line = Vec::with_capacity(text + text / 8 + 512);
+    line.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    put(&mut line, id);
+    line.extend_from_slice(br#","result":"#);
+    result::put(&mut line, outcome, data, envelope);
+    line.extend_from_slice(b"}\n");
+    line
 }
 
 /// A line that answers a request for the tools: what rmcp has made of everything else, which ends with the list, and the list.
