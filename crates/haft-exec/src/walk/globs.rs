@@ -373,6 +373,8 @@ mod tests {
             pattern in "[ab*./{},]{1,10}|(a|b|\\*|\\*\\*)(/(a|b|\\*b|\\*\\*)){0,4}",
             path in "[ab.]{1,3}(/[ab.]{1,3}){0,4}",
         ) {
+            // No walk meets these, and globset has rules of its own for them.
+            prop_assume!(path.split('/').all(|name| name != "." && name != ".."));
             let Ok(globs) = Globs::one(&pattern) else { return Ok(()) };
             let mut text = pattern.as_str();
             while let Some(rest) = text.strip_prefix("./").or_else(|| text.strip_prefix('/')) {
