@@ -397,32 +397,41 @@ impl Policy {
 
     /// The mode a person asked for, by command line or file, lowered by whoever may only narrow.
     pub fn mode_for(&self, agent: Option<&str>) -> Mode {
-        self.mode_in_force(agent).mode
+        self.mode_and_file(agent).0
     }
 
     /// The same, with whose word it is.
     pub fn mode_in_force(&self, agent: Option<&str>) -> ModeInForce {
+        let (mode, file, asked) = self.mode_and_file(agent);
+        let by = match file {
+            Some(file) => Source { file: file.clone(), line: None },
+            None => Source::named("built-in"),
+        };
+        ModeInForce { mode, by, asked }
+    }
+
+    /// The mode, the file that says so unless it is built in, and the mode that was asked for.
+    fn mode_and_file(&self, agent: Option<&str>) -> (Mode, Option<&Arc<str>>, Mode) {
         let of = |kind: LayerKind| {
             let layers = self.layers.iter().filter(move |layer| layer.kind == kind);
             layers.filter_map(|layer| Some((layer.mode?, &layer.file)))
         };
         let asked = of(LayerKind::Session).next_back().or_else(|| of(LayerKind::User).next_back());
-        let (asked, by) = match asked {
-            Some((mode, file)) => (mode, Source { file: file.clone(), line: None }),
-            None => (Mode::Contained, Source::named("built-in")),
+        let (asked, mut by) = match asked {
+            Some((mode, file)) => (mode, Some(file)),
+            None => (Mode::Contained, None),
         };
         let of_agent = self.layers.iter().flat_map(|layer| {
             let own = layer.agents.iter().filter(move |rules| Some(rules.agent.as_str()) == agent);
             own.filter_map(|rules| Some((rules.mode?, &layer.file)))
         });
-        let mut found = ModeInForce { mode: asked, by, asked };
+        let mut least = asked;
         for (mode, file) in of(LayerKind::Admin).chain(of(LayerKind::Project)).chain(of_agent) {
-            if mode < found.mode {
-                found.mode = mode;
-                found.by = Source { file: file.clone(), line: None };
+            if mode < least {
+                (least, by) = (mode, Some(file));
             }
         }
-        found
+        (least, by, asked)
     }
 
     /// The same policy with one rule more, as if it were said for this session.
@@ -532,7 +541,8 @@ impl Policy {
                 format!("remove `{}` from `allow` ({})", rule.text, rule.source)
             }
             (Action::Allow, _) => {
-                format!("add `ask = [\"{}\"]` to {own_file}", question.tool)
+                // By hand: nearly every call comes here.
+                ["add `ask = [\"", question.tool, "\"]` to ", own_file].concat()
             }
             (_, Reason::Rule(rule)) => {
                 format!("remove or narrow `{}` in `{}` ({})", rule.text, rule.action, rule.source)
@@ -580,9 +590,9 @@ impl Policy {
         Mode::ALL.iter().find(runs).copied().unwrap_or(Mode::All)
     }
 
-    fn file_of(&self, kind: LayerKind) -> String {
+    fn file_of(&self, kind: LayerKind) -> &str {
         let layer = self.layers.iter().find(|layer| layer.kind == kind);
-        layer.map_or_else(|| "your config.toml".to_owned(), |layer| layer.file.to_string())
+        layer.map_or("your config.toml", |layer| &*layer.file)
     }
 }
 

