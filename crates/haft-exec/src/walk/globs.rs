@@ -374,7 +374,9 @@ mod tests {
             path in "[ab.]{1,3}(/[ab.]{1,3}){0,4}",
         ) {
             // No walk meets these, and globset has rules of its own for them.
-            prop_assume!(path.split('/').all(|name| name != "." && name != ".."));
+            if path.split('/').any(|name| matches!(name, "." | "..")) {
+                return Ok(());
+            }
             let Ok(globs) = Globs::one(&pattern) else { return Ok(()) };
             let mut text = pattern.as_str();
             while let Some(rest) = text.strip_prefix("./").or_else(|| text.strip_prefix('/')) {
