@@ -164,6 +164,8 @@ struct Flight {
     tool: Option<Arc<dyn Tool>>,
     /// From repair.
     input: Arc<Value>,
+    /// It was seen to fit as it came.
+    is_right: bool,
     repairs: Vec<String>,
     /// From access: what the tool says, which is what it is granted and takes along when it runs.
     accesses: Vec<Access>,
@@ -365,6 +367,7 @@ impl Inner {
             began_ms: now_ms(),
             tool: None,
             input: nothing(),
+            is_right: false,
             repairs: Vec::new(),
             accesses: Vec::new(),
             judged: Vec::new(),

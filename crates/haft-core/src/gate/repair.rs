@@ -38,9 +38,15 @@ pub(super) fn repair(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError>
         other => other,
     };
     let spec = flight.tool().spec();
-    let care = if spec.effect == Effect::Destructive { Care::Exact } else { Care::Usual };
-    let mended = coerce::coerce(&mut input, spec.input.raw(), care);
-    flight.repairs.extend(mended);
+    let schema = spec.input.raw();
+    // As most are: then there is nothing to mend, and nothing to check again.
+    let is_right = coerce::is_plainly_named(&input, schema) && spec.input.surely_fits(&input);
+    if !is_right {
+        let care = if spec.effect == Effect::Destructive { Care::Exact } else { Care::Usual };
+        let mended = coerce::coerce(&mut input, schema, care);
+        flight.repairs.extend(mended);
+    }
+    flight.is_right = is_right;
     flight.input = Arc::new(input);
     Ok(())
 }

@@ -10,6 +10,9 @@ use crate::{Schema, ToolError, nearest::did_you_mean, schema::nearest_properties
 const MOST_SHOWN: usize = 8;
 
 pub(super) fn validate(flight: &mut Flight) -> Result<(), ToolError> {
+    if flight.is_right {
+        return Ok(());
+    }
     let schema = &flight.tool().spec().input;
     let mut violations = schema.violations(&flight.input);
     if violations.is_empty() {

@@ -13,6 +13,22 @@ pub(super) fn coerce(value: &mut Value, schema: &Value, care: Care) -> Vec<Strin
     mended
 }
 
+/// Whether every field is one of the schema's, by its own name, and none has fields of its own. Such a value that fits is left
+/// as it is by [`coerce`].
+pub(super) fn is_plainly_named(value: &Value, schema: &Value) -> bool {
+    let (Value::Object(object), Some(Value::Object(properties))) =
+        (value, schema.get("properties"))
+    else {
+        return false;
+    };
+    let is_flat = |value: &Value| match value {
+        Value::Object(_) => false,
+        Value::Array(items) => !items.iter().any(|item| item.is_object() || item.is_array()),
+        _ => true,
+    };
+    object.iter().all(|(name, value)| is_flat(value) && properties.contains_key(name))
+}
+
 fn walk(value: &mut Value, schema: &Value, path: &str, care: Care, mended: &mut Vec<String>) {
     mend_scalar(value, schema, path, care, mended);
     match value {
@@ -286,6 +302,27 @@ mod tests {
         }
     }
 
+    fn fits(value: &Value) -> bool {
+        crate::Schema::from_value(schema()).expect("a schema").surely_fits(value)
+    }
+
+    #[test]
+    fn only_fields_by_their_own_names_are_plain() {
+        for (value, is_plain) in [
+            (json!({}), true),
+            (json!({"file_path": "x", "limit": null, "tags": ["a"]}), true),
+            (json!({"file": "x"}), false),
+            (json!({"other": 1}), false),
+            (json!({"patches": [{"start_line": 3}]}), false),
+            (json!({"tags": [["a"]]}), false),
+            (json!(null), false),
+            (json!([]), false),
+        ] {
+            assert_eq!(is_plainly_named(&value, &schema()), is_plain, "{value}");
+            assert!(!is_plain || fits(&value), "{value}");
+        }
+    }
+
     fn any_json() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
@@ -312,6 +349,15 @@ mod tests {
             let once = value.clone();
             let again = coerce(&mut value, &schema(), Care::Usual);
             prop_assert_eq!(&value, &once, "{:?}", again);
+        }
+
+        #[test]
+        fn what_fits_by_its_own_names_is_left_as_it_is(value in any_json()) {
+            if is_plainly_named(&value, &schema()) && fits(&value) {
+                let mut same = value.clone();
+                prop_assert_eq!(coerce(&mut same, &schema(), Care::Usual), Vec::<String>::new());
+                prop_assert_eq!(same, value);
+            }
         }
     }
 }
