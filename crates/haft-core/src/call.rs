@@ -55,6 +55,11 @@ pub struct Context {
 impl Context {
     /// The context of a call by a person in the given session.
     pub fn new(session: impl Into<String>) -> Self {
+        Self::until(session, CancellationToken::new())
+    }
+
+    /// The same, stopped when this is called off.
+    pub fn until(session: impl Into<String>, cancel: CancellationToken) -> Self {
         Self {
             session: session.into(),
             message: None,
@@ -64,7 +69,7 @@ impl Context {
             deadline: None,
             unattended: false,
             extra: Map::new(),
-            cancel: CancellationToken::new(),
+            cancel,
             services: Services::default(),
             lineage: Lineage::default(),
         }

@@ -72,10 +72,9 @@ impl Caller {
     }
 
     pub(crate) fn context(&self, cancel: CancellationToken) -> Context {
-        let mut context = Context::new(&*self.session);
+        let mut context = Context::until(&*self.session, cancel);
         context.agents.clone_from(&self.agents);
         context.profile.clone_from(&self.profile);
-        context.cancel = cancel;
         context
     }
 

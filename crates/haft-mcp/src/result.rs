@@ -58,16 +58,14 @@ pub(crate) fn put(line: &mut Vec<u8>, outcome: Outcome, data: Option<&Schema>, e
         line.push(b'}');
     }
     for (number, attachment) in outcome.attachments.into_iter().enumerate() {
-        if has_text || number > 0 {
-            line.push(b',');
-        }
+        put_comma(line, number + usize::from(has_text));
         put_any(line, &block(attachment));
     }
     line.push(b']');
     if let (Some(mut value), Some(schema)) = (outcome.data, data) {
         schema.without_content(&mut value);
         line.extend_from_slice(br#","structuredContent":"#);
-        put_any(line, &value);
+        put_value(line, &value);
     }
     line.extend_from_slice(match &outcome.error {
         None => br#","isError":false"#,
@@ -84,6 +82,37 @@ pub(crate) fn put(line: &mut Vec<u8>, outcome: Outcome, data: Option<&Schema>, e
         line.extend_from_slice(b"}}");
     }
     line.push(b'}');
+}
+
+fn put_value(line: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::String(text) => escape::put(line, text),
+        Value::Array(items) => {
+            line.push(b'[');
+            for (number, item) in items.iter().enumerate() {
+                put_comma(line, number);
+                put_value(line, item);
+            }
+            line.push(b']');
+        }
+        Value::Object(members) => {
+            line.push(b'{');
+            for (number, (name, value)) in members.iter().enumerate() {
+                put_comma(line, number);
+                escape::put(line, name);
+                line.push(b':');
+                put_value(line, value);
+            }
+            line.push(b'}');
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => put_any(line, value),
+    }
+}
+
+fn put_comma(line: &mut Vec<u8>, number: usize) {
+    if number > 0 {
+        line.push(b',');
+    }
 }
 
 fn some<T>(value: &T, is_empty: fn(&T) -> bool) -> Option<&T> {
@@ -168,7 +197,9 @@ mod tests {
         let full = Outcome {
             title: "Read \"ü\"".to_owned(),
             content: "tab\t \u{1} 🦀\r\n".to_owned(),
-            data: Some(json!({"path": "a\"b", "text": "tab", "n": [1, null]})),
+            data: Some(
+                json!({"path": "a\"b", "text": "tab", "n": [1, null, true, 2.5, [], {}, {"\n": "ü"}]}),
+            ),
             metadata: json!({"k": {"a\n": 1.5}}).as_object().cloned().unwrap_or_default(),
             attachments: vec![file("image/png"), file("audio/wav"), file("text/plain")],
             repairs: vec!["one".to_owned(), "\"two\"".to_owned()],

@@ -33,7 +33,7 @@ use super::{
     batch::Batch,
     desk::{Desk, Help},
     inflight::{Inflight, NotEntered},
-    message::{self, Head, Kind},
+    message::{self, Call, Head, Kind},
     outbox::Outbox,
     pipe::{LONGEST, Next},
     relay::Relay,
@@ -253,6 +253,11 @@ impl Line {
 
     /// A call, or what is wrong with the line; none for everything else.
     fn read(&self, line: &[u8]) -> Option<Message> {
+        if self.relay.peer.get().is_some()
+            && let Some(Call { id, params }) = Call::read(line)
+        {
+            return Some(Message::Call(id, params));
+        }
         let head: Head<'_> = match serde_json::from_slice(line) {
             // serde would also take a list of as many parts for a message.
             Ok(head) if line.starts_with(b"{") => head,

@@ -1,13 +1,16 @@
 //! JSON-RPC as it stands on the line, read only as far as is needed to know where it goes.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 use haft_core::{Outcome, Schema, ToolSpec};
 use rmcp::{
     ErrorData,
-    model::{CallToolResult, ListToolsResult, RequestId, ServerResult},
+    model::{CallToolRequestParams, CallToolResult, ListToolsResult, RequestId, ServerResult},
 };
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error as _, MapAccess, Visitor},
+};
 use serde_json::value::RawValue;
 
 use super::escape;
@@ -36,6 +39,52 @@ fn given<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// A call of a tool, read in one go. Only of messages that are written as most are: whatever is in doubt, or wrong, is left to
+/// [`Head`], which says what it is.
+pub(super) struct Call {
+    pub(super) id: RequestId,
+    pub(super) params: Box<CallToolRequestParams>,
+}
+
+impl Call {
+    pub(super) fn read(line: &[u8]) -> Option<Self> {
+        let mut reader = serde_json::Deserializer::from_slice(line);
+        let call = reader.deserialize_map(CallVisitor).ok()?;
+        reader.end().ok()?;
+        Some(call)
+    }
+}
+
+struct CallVisitor;
+
+impl<'de> Visitor<'de> for CallVisitor {
+    type Value = Call;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a call of a tool, its method before its parameters")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Call, A::Error> {
+        let doubtful = || A::Error::custom("not written as most are");
+        let (mut id, mut params, mut is_call) = (None, None, false);
+        while let Some(key) = map.next_key::<&str>()? {
+            match key {
+                "jsonrpc" if !is_call => {
+                    map.next_value::<&str>()?;
+                }
+                "id" if id.is_none() => id = Some(map.next_value()?),
+                "method" if !is_call => is_call = map.next_value::<&str>()? == "tools/call",
+                "params" if is_call && params.is_none() => params = Some(map.next_value()?),
+                _ => return Err(doubtful()),
+            }
+        }
+        match (id, params) {
+            (Some(id), Some(params)) => Ok(Call { id, params }),
+            _ => Err(doubtful()),
+        }
+    }
 }
 
 /// What a message is.
@@ -218,6 +267,40 @@ mod tests {
                 super::line(&Answer { jsonrpc: "2.0", id: &NumberOrString::Number(7), result });
             assert_eq!(String::from_utf8(line), String::from_utf8(usual));
         }
+    }
+
+    #[test]
+    fn a_call_is_read_in_one_go_or_not_at_all() {
+        let call = |text: &str| Call::read(text.as_bytes()).map(|call| (call.id, call.params));
+        let usual = r#"{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "read", "arguments": {"path": "a\"b"}}}"#;
+        let (id, params) = call(usual).expect("a call");
+        assert_eq!((id, &*params.name), (NumberOrString::Number(7), "read"));
+        assert_eq!(params.arguments.expect("arguments")["path"], "a\"b");
+        for left in [
+            // What Head reads, too, and what it refuses.
+            r#"{"id": 7, "params": {"name": "read"}, "method": "tools/call"}"#,
+            r#"{"id": 7, "method": "tools\/call", "params": {"name": "read"}}"#,
+            r#"{"id": 7, "method": "tools/list", "params": {"name": "read"}}"#,
+            r#"{"id": 7, "id": 8, "method": "tools/call", "params": {"name": "read"}}"#,
+            r#"{"id": null, "method": "tools/call", "params": {"name": "read"}}"#,
+            r#"{"id": 7.5, "method": "tools/call", "params": {"name": "read"}}"#,
+            r#"{"method": "tools/call", "params": {"name": "read"}}"#,
+            r#"{"id": 7, "method": "tools/call"}"#,
+            r#"{"id": 7, "method": "tools/call", "params": {"name": 1}}"#,
+            r#"{"id": 7, "method": "tools/call", "params": {"name": "read"}, "error": 1}"#,
+            r#"{"id": 7, "method": "tools/call", "params": {"name": "read"}} x"#,
+            r#"{"id": 7, "method": "tools/call", "params": {"name": "read"}"#,
+            r#"["2.0", 7, "tools/call", {"name": "read"}]"#,
+            "",
+        ] {
+            assert!(call(left).is_none(), "{left}");
+        }
+        assert!(
+            Call::read(
+                b"{\"id\": 7, \"method\": \"tools/call\", \"params\": {\"name\": \"\xff\"}}"
+            )
+            .is_none()
+        );
     }
 
     /// As serde writes it.
