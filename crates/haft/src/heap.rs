@@ -49,7 +49,7 @@ impl Class {
         }
     }
 
-    fn bytes(self) -> usize {
+    const fn bytes(self) -> usize {
         match self.0.checked_sub(FINE_CLASSES) {
             None => (self.0 + 1) * FINE,
             Some(above) => SMALL + (above + 1) * COARSE,
@@ -61,8 +61,22 @@ impl Class {
         Layout::from_size_align(self.bytes(), ALIGN).expect("a small size and a power of two")
     }
 
-    fn most(self) -> usize {
-        (KEPT_BYTES / self.bytes()).clamp(2, 64)
+    /// How many of it a thread keeps. Written down, because every block that is given back asks.
+    fn most(self) -> u8 {
+        const MOST: [u8; CLASSES] = {
+            let mut most = [0; CLASSES];
+            let mut number = 0;
+            while number < CLASSES {
+                most[number] = match KEPT_BYTES / Class(number).bytes() {
+                    ..2 => 2,
+                    enough @ 2..64 => enough as u8,
+                    _ => 64,
+                };
+                number += 1;
+            }
+            most
+        };
+        MOST[self.0]
     }
 }
 
@@ -91,7 +105,7 @@ impl Kept {
     /// Keeps a block that nobody uses any more, unless there are enough of its size.
     fn put(&self, class: Class, block: *mut u8) -> bool {
         let (list, count) = (&self.lists[class.0], &self.counts[class.0]);
-        if usize::from(count.get()) >= class.most() {
+        if count.get() >= class.most() {
             return false;
         }
         #[expect(unsafe_code, reason = "the list is kept in the blocks themselves")]
@@ -218,7 +232,10 @@ mod tests {
         assert!(first.iter().rev().all(|block| kept.take(class) == Some(*block)));
         assert_eq!(kept.take(class), None);
         // The last go back with their keeper.
-        assert!(blocks.iter().filter(|block| kept.put(class, **block)).count() == class.most());
+        assert!(
+            blocks.iter().filter(|block| kept.put(class, **block)).count()
+                == usize::from(class.most())
+        );
         give_back(class, *last);
     }
 
