@@ -55,8 +55,9 @@ pub(crate) async fn call(
     quirks.clean(&mut arguments, |field| has_field(&gate, &params.name, field));
     let arguments = Value::Object(arguments);
     let round = Round::open(connection, &context, &params, &arguments)?;
-    let link = connection.link(&context, round.rounds.clone());
-    let mut call = connection.context(&context);
+    let link = connection.link(context, round.rounds.clone());
+    let context = &link.context;
+    let mut call = connection.context(context);
     call.services.insert(link.clone());
     let steps = context.meta.get_progress_token().map(|token| {
         let steps = Arc::new(Steps::default());
@@ -65,12 +66,12 @@ pub(crate) async fn call(
     });
     let request = CallRequest::new(params.name, arguments, call);
     // Boxed here and below: it stands in two places, and what is rarely needed would be copied with every call.
-    let work = Box::pin(run(connection, &gate, request, &context, &link));
+    let work = Box::pin(run(connection, &gate, request, context, &link));
     let end = match steps {
         Some((steps, token)) => steps.tell(&context.peer, token, work).await,
         None => work.await,
     };
-    answer(connection, &gate, end, &round, &link, &context).await
+    answer(connection, &gate, end, &round, &link, context).await
 }
 
 /// Which request this is a round of; only the later era has rounds.

@@ -13,9 +13,9 @@ use rmcp::{
         ClientCapabilities, ClientResult, CreateMessageRequest, CreateMessageRequestParams,
         ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, GetExtensions,
         InputRequest, InputRequests, ListRootsRequest, LoggingLevel,
-        LoggingMessageNotificationParam, RequestId, ServerRequest,
+        LoggingMessageNotificationParam, ServerRequest,
     },
-    service::{OriginatingRequestId, Peer, PeerRequestOptions},
+    service::{OriginatingRequestId, PeerRequestOptions, RequestContext},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -36,18 +36,14 @@ pub(crate) enum Era {
 pub struct Client(pub(crate) Arc<Link>);
 
 pub(crate) struct Link {
-    pub(crate) peer: Peer<RoleServer>,
-    /// The request that this is about.
-    pub(crate) request: RequestId,
-    /// Where its answer goes, if the client can come back for it.
-    pub(crate) answer: Option<Arc<Answer>>,
+    /// Of the request that this is about.
+    pub(crate) context: RequestContext<RoleServer>,
     pub(crate) era: Era,
     pub(crate) capabilities: Arc<ClientCapabilities>,
     /// The least severe message it wants to see; none when it wants none.
     pub(crate) log_level: Option<LoggingLevel>,
     /// Who calls, for code that calls tools on the client's behalf.
     pub(crate) caller: Arc<Caller>,
-    pub(crate) cancel: CancellationToken,
     pub(crate) rounds: Mutex<Rounds>,
     /// What has to be answered before this can go on.
     pub(crate) wanted: Mutex<InputRequests>,
@@ -185,13 +181,13 @@ impl Client {
         }
         let message = LoggingMessageNotificationParam::new(level, data).with_logger(logger);
         // A log line that cannot be sent is not worth failing for: the client is going.
-        let _ = self.0.peer.notify_logging_message(message).await;
+        let _ = self.0.context.peer.notify_logging_message(message).await;
     }
 
     /// Lets go of the connection that waits for the answer to this request; the client comes back for it. For work that
     /// takes longer than connections last. Over HTTP up to 2025-11-25; elsewhere nothing happens.
     pub fn hang_up(&self) {
-        if let Some(answer) = &self.0.answer {
+        if let Some(answer) = self.0.context.extensions.get::<Arc<Answer>>() {
             answer.hang_up();
         }
     }
@@ -270,11 +266,12 @@ impl Link {
             _ => return Err(ToolError::internal("a question that this version does not know")),
         };
         // Over HTTP the question goes out where the answer to the request will; not every client opens a second stream.
-        request.extensions_mut().insert(OriginatingRequestId(self.request.clone()));
+        request.extensions_mut().insert(OriginatingRequestId(self.context.id.clone()));
         let silent = |error| ToolError::unavailable(format!("the client did not answer: {error}"));
         let options = PeerRequestOptions::no_options();
-        let asked = self.peer.send_cancellable_request(request, options).await.map_err(silent)?;
-        let question = Question::new(&self.peer, asked.id.clone());
+        let peer = &self.context.peer;
+        let asked = peer.send_cancellable_request(request, options).await.map_err(silent)?;
+        let question = Question::new(peer, asked.id.clone());
         let answer = asked.await_response().await.map_err(silent);
         question.answered();
         let answer = answer?;

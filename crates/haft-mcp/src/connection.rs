@@ -190,21 +190,18 @@ impl Connection {
         self.caller.context(context.ct.clone())
     }
 
-    pub(crate) fn link(&self, context: &RequestContext<RoleServer>, rounds: Rounds) -> Arc<Link> {
-        let era = self.era(context);
+    pub(crate) fn link(&self, context: RequestContext<RoleServer>, rounds: Rounds) -> Arc<Link> {
+        let era = self.era(&context);
         let log_level = match era {
             Era::Stateful => *self.log_level.lock().unwrap_or_else(PoisonError::into_inner),
             Era::Stateless => context.meta.log_level(),
         };
         Arc::new(Link {
-            peer: context.peer.clone(),
-            request: context.id.clone(),
-            answer: context.extensions.get().cloned(),
             era,
-            capabilities: self.capabilities(context),
+            capabilities: self.capabilities(&context),
             log_level,
             caller: self.caller.clone(),
-            cancel: context.ct.clone(),
+            context,
             rounds: Mutex::new(rounds),
             wanted: Mutex::default(),
             refusal: Mutex::default(),
@@ -375,7 +372,7 @@ impl ServerHandler for Connection {
                 return Ok(ListResourcesResult::default());
             };
             let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
-            let client = Client(self.link(&context, Rounds::default()));
+            let client = Client(self.link(context, Rounds::default()));
             let listed = resources.list(&gate, &client).await.map_err(|error| refused(&error))?;
             Ok(ListResourcesResult::with_all_items(listed))
         })
@@ -415,7 +412,7 @@ impl ServerHandler for Connection {
                 request_state.as_deref(),
                 input_responses,
             )?;
-            let client = Client(self.link(&context, round.rounds.clone()));
+            let client = Client(self.link(context, round.rounds.clone()));
             let read = resources.read(&uri, &gate, &client).await;
             if let Some(questions) = round.unanswered(self, &client.0, None, Default::default())? {
                 return Ok(questions.into());
@@ -465,7 +462,7 @@ impl ServerHandler for Connection {
                 request_state.as_deref(),
                 input_responses,
             )?;
-            let client = Client(self.link(&context, round.rounds.clone()));
+            let client = Client(self.link(context, round.rounds.clone()));
             let got = prompts.get(&name, &arguments, &gate, &client).await;
             if let Some(questions) = round.unanswered(self, &client.0, None, Default::default())? {
                 return Ok(questions.into());
@@ -495,7 +492,7 @@ impl ServerHandler for Connection {
             let values = match (&request.r#ref, &self.shared.resources, &self.shared.prompts) {
                 (Reference::Resource(template), Some(resources), _) => {
                     let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
-                    let client = Client(self.link(&context, Rounds::default()));
+                    let client = Client(self.link(context, Rounds::default()));
                     resources
                         .complete(&template.uri, &argument.name, &argument.value, &gate, &client)
                         .await

@@ -121,7 +121,7 @@ async fn read(uri: &str, gate: &Gate, client: &Client) -> Result<Vec<ResourceCon
 /// Calls a tool as the client would, and gives its error as ours.
 async fn ask(gate: &Gate, client: &Client, tool: &str, input: Value) -> Result<Outcome, ToolError> {
     let outcome = gate
-        .call(CallRequest::new(tool, input, client.0.caller.context(client.0.cancel.clone())))
+        .call(CallRequest::new(tool, input, client.0.caller.context(client.0.context.ct.clone())))
         .await;
     match &outcome.error {
         None => Ok(outcome),
