@@ -4,7 +4,7 @@ use super::Flight;
 use crate::{Outcome, OutcomeError, Reply, ToolError, outcome::content_of_failure};
 
 pub(super) fn outcome(flight: &Flight, result: Result<Reply, ToolError>) -> Outcome {
-    let title = flight.tool.as_ref().map(|tool| tool.spec().title.to_string());
+    let title = || flight.tool.as_ref().map(|tool| tool.spec().title.to_string());
     let (reply, error) = match result {
         Ok(reply) => (reply, None),
         Err(mut error) => (error.take_partial().unwrap_or_default(), Some(error)),
@@ -15,7 +15,7 @@ pub(super) fn outcome(flight: &Flight, result: Result<Reply, ToolError>) -> Outc
     };
     Outcome {
         tool: flight.name().to_owned(),
-        title: reply.title.or(title).unwrap_or_else(|| flight.requested.clone()),
+        title: reply.title.or_else(title).unwrap_or_else(|| flight.requested.clone()),
         content,
         display: reply.display,
         data: reply.data,

@@ -91,7 +91,10 @@ pub(super) async fn point(gate: &Inner, flight: &Flight, outcome: &mut Outcome) 
 fn may_be_pointed_at(gate: &Inner, flight: &Flight, outcome: &Outcome) -> bool {
     let Some(tool) = &flight.tool else { return false };
     let spec = tool.spec();
-    let lines = usize::try_from(count_lines(&outcome.content)).unwrap_or(usize::MAX);
+    let has_few_lines = || {
+        let lines = usize::try_from(count_lines(&outcome.content)).unwrap_or(usize::MAX);
+        lines < gate.limits.content_lines
+    };
     spec.effect == Effect::Read
         // Who reads an output wants to see it.
         && spec.group != "outputs"
@@ -100,7 +103,7 @@ fn may_be_pointed_at(gate: &Inner, flight: &Flight, outcome: &Outcome) -> bool {
         && !flight.context.agents.is_empty()
         && flight.context.lineage.ancestors.is_empty()
         && (LEAST..=gate.limits.content_bytes).contains(&outcome.content.len())
-        && lines < gate.limits.content_lines
+        && has_few_lines()
 }
 
 impl Repeats {
@@ -172,6 +175,11 @@ impl Repeats {
 impl Memory {
     /// Adds to what a session was given, and says how much that is.
     fn count(&mut self, session: &str, bytes: usize) -> u64 {
+        // Most often it is the one that was given something last.
+        if let Some((_, total)) = self.traffic.back_mut().filter(|(known, _)| known == session) {
+            *total += bytes as u64;
+            return *total;
+        }
         let place = self.traffic.iter().position(|(known, _)| known == session);
         let known = place.and_then(|place| self.traffic.remove(place));
         let total = known.map_or(0, |(_, total)| total) + bytes as u64;
