@@ -72,7 +72,9 @@ impl Cut {
 /// `None` when the text is short enough.
 pub(super) fn cut(text: &str, limits: &Limits) -> Option<Cut> {
     let lines = breaks(text) + 1;
-    if text.len() <= limits.content_bytes && lines <= limits.content_lines {
+    let fits = text.len() <= limits.content_bytes && lines <= limits.content_lines;
+    // Of nothing there is nothing to leave out, not even where no line is allowed.
+    if fits || text.is_empty() {
         return None;
     }
     let room = Room::within(limits);

@@ -105,6 +105,11 @@ fn any_text() -> impl Strategy<Value = String> {
         .prop_map(|(lines, ends)| lines.join("\n") + if ends { "\n" } else { "" })
 }
 
+#[test]
+fn of_nothing_nothing_is_left_out() {
+    assert!(cut("", &limits(0, 0)).is_none());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
