@@ -146,6 +146,11 @@ pub(super) fn replace(text: &str) -> Cow<'_, str> {
     if is_short_and_plain(text) || !clues::are_in(text) {
         return Cow::Borrowed(text);
     }
+    replace_found(text)
+}
+
+/// The same by the automaton alone.
+fn replace_found(text: &str) -> Cow<'_, str> {
     let (automaton, clues) = &*SEARCH;
     let mut scan = Scan { bytes: text.as_bytes(), last_runs: Default::default(), replaced_to: 0 };
     let mut rewrite = Rewrite::new(text);
