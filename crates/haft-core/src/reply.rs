@@ -75,6 +75,16 @@ pub trait Output: Serialize + JsonSchema + Send {
     fn attachments(&self) -> Vec<Attachment> {
         Vec::new()
     }
+
+    /// The text, once nothing else is asked of the output: whoever holds one need not copy it.
+    fn take_text(&mut self) -> String {
+        self.text()
+    }
+
+    /// The same for the files.
+    fn take_attachments(&mut self) -> Vec<Attachment> {
+        self.attachments()
+    }
 }
 
 /// What a tool function may return: a `Result` of an [`Output`], or of a [`Reply`] it put together itself.
@@ -102,18 +112,18 @@ impl<T: Output, E: Into<ToolError> + Send> Return for Result<T, E> {
     }
 
     fn into_reply(self) -> Result<Reply, ToolError> {
-        let output = self.map_err(Into::into)?;
+        let mut output = self.map_err(Into::into)?;
         let data = serde_json::to_value(&output).map_err(|error| {
             ToolError::internal(format!("the output cannot be written as JSON: {error}"))
                 .caused_by(error)
         })?;
         Ok(Reply {
             title: output.title(),
-            content: output.text(),
             display: output.display(),
+            content: output.take_text(),
             data: Some(data),
             metadata: Map::new(),
-            attachments: output.attachments(),
+            attachments: output.take_attachments(),
         })
     }
 }

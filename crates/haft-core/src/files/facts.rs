@@ -1,6 +1,6 @@
 //! What is known of a file without reading it, and the tag that names one state of its content.
 
-use std::{fmt, path::PathBuf, str::FromStr, sync::Arc};
+use std::{fmt, path::PathBuf, str::FromStr};
 
 use crate::{ContentHash, ToolError};
 
@@ -98,11 +98,12 @@ pub struct Listing {
 
 /// Up to this size `read` names a version by the content; beyond it, hashing would cost more than the read.
 pub const LARGEST_HASHED: u64 = 4 << 20;
-const DIGITS: usize = 16;
+/// A letter and sixteen digits.
+const TAG: usize = 17;
 
 /// Names one state of a file's content. Made from the content itself, or, for large files, from size, times and identity.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Version(Arc<str>);
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Version([u8; TAG]);
 
 impl Version {
     /// The version of a file with this content.
@@ -112,37 +113,47 @@ impl Version {
 
     /// The version of a file with the content that has this hash.
     pub fn of_hash(hash: ContentHash) -> Self {
-        Self::tag("c", hash)
+        Self::tag(b'c', hash)
     }
 
     /// The version of a file that is too large to be hashed for a look at a part of it.
     pub fn of_state(facts: &Facts) -> Self {
         let Facts { device, inode, size, modified_ns, changed_ns, .. } = facts;
         let numbers = format!("{device} {inode} {size} {modified_ns} {changed_ns}");
-        Self::tag("s", ContentHash::of(numbers.as_bytes()))
+        Self::tag(b's', ContentHash::of(numbers.as_bytes()))
     }
 
     /// Whether a file is in this state, whichever way the tag was made.
     pub fn fits(&self, facts: &Facts, bytes: &[u8]) -> bool {
-        let is_of_state = self.0.starts_with('s');
+        let is_of_state = self.0.starts_with(b"s");
         *self == if is_of_state { Self::of_state(facts) } else { Self::of_content(bytes) }
     }
 
-    fn tag(way: &str, hash: ContentHash) -> Self {
-        let hex = blake3::Hash::from_bytes(hash.0).to_hex();
-        let digits = hex.get(..DIGITS).expect("a hash has 64 digits");
-        Self(format!("{way}{digits}").into())
+    fn tag(way: u8, hash: ContentHash) -> Self {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut tag = [way; TAG];
+        let (pairs, _) = tag[1..].as_chunks_mut();
+        for (pair, byte) in pairs.iter_mut().zip(hash.0) {
+            *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+        }
+        Self(tag)
     }
 
     /// The tag itself.
     pub fn as_str(&self) -> &str {
-        &self.0
+        std::str::from_utf8(&self.0).expect("a letter and digits")
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Version").field(&self.as_str()).finish()
     }
 }
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
@@ -150,12 +161,13 @@ impl FromStr for Version {
     type Err = ToolError;
 
     fn from_str(text: &str) -> Result<Self, ToolError> {
-        let digits = text.strip_prefix(['c', 's']);
-        let is_tag = digits.is_some_and(|digits| {
-            digits.len() == DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
-        });
-        if is_tag {
-            return Ok(Self(text.into()));
+        let digits = text.strip_prefix(['c', 's']).unwrap_or_default();
+        let are_digits = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if !digits.is_empty()
+            && are_digits
+            && let Ok(tag) = text.as_bytes().try_into()
+        {
+            return Ok(Self(tag));
         }
         Err(ToolError::input(format!("`{text}` is not a version tag"))
             .hint("take the version from the answer of `read`, `stat` or the last change"))
@@ -190,6 +202,13 @@ mod tests {
         assert!(!content.fits(&facts(2, 1), b"b\n"));
         let state = Version::of_state(&facts(2, 1));
         assert!(state.fits(&facts(2, 1), b"") && !state.fits(&facts(2, 2), b""));
+    }
+
+    #[test]
+    fn a_tag_is_the_first_digits_of_the_hash() {
+        let hash = blake3::hash(b"a\n").to_hex();
+        let (digits, _) = hash.split_at(TAG - 1);
+        assert_eq!(Version::of_content(b"a\n").as_str(), format!("c{digits}"));
     }
 
     #[test]

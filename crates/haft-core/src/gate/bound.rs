@@ -84,8 +84,11 @@ fn short(error: &ToolError) -> String {
 /// Typed data that is too large is kept whole elsewhere, never sent in pieces that no longer fit its schema. What the
 /// content says anyway goes first; often the rest is small.
 async fn bound_data(gate: &Inner, flight: &Flight, outcome: &mut Outcome, schema: Option<&Schema>) {
-    let is_large =
-        |data: &Value| serde_json::to_writer(Budget(gate.limits.data_bytes), data).is_err();
+    let is_large = |data: &Value| {
+        let limit = gate.limits.data_bytes;
+        // Writing it to count is only for what may be too much.
+        most_bytes(data) > limit && serde_json::to_writer(Budget(limit), data).is_err()
+    };
     let Some(mut data) = outcome.data.take_if(|data| is_large(data)) else { return };
     let kept = keep(gate, flight, outcome, data.to_string()).await;
     let where_it_is = match kept {
@@ -97,6 +100,21 @@ async fn bound_data(gate: &Inner, flight: &Flight, outcome: &mut Outcome, schema
         outcome.data = Some(data).filter(|data| !is_large(data));
     }
     outcome.metadata.insert("data_output_id".to_owned(), where_it_is);
+}
+
+/// What it takes as JSON at most.
+fn most_bytes(data: &Value) -> usize {
+    let text = |text: &str| 6 * text.len() + 2;
+    match data {
+        Value::Null | Value::Bool(_) => 5,
+        // Seventeen digits, a point, signs and an exponent.
+        Value::Number(_) => 32,
+        Value::String(words) => text(words),
+        Value::Array(items) => 2 + items.iter().map(|item| most_bytes(item) + 1).sum::<usize>(),
+        Value::Object(members) => {
+            2 + members.iter().map(|(key, it)| text(key) + most_bytes(it) + 2).sum::<usize>()
+        }
+    }
 }
 
 fn bound_attachments(limits: &Limits, outcome: &mut Outcome) {
@@ -133,5 +151,38 @@ impl std::io::Write for Budget {
 
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+            "[\\x00-\\x1f\"]{0,9}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 40, 6, |inner| {
+            let members = prop::collection::vec((any::<String>(), inner.clone()), 0..6);
+            prop_oneof![
+                prop::collection::vec(inner, 0..6).prop_map(Value::from),
+                members.prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_data_takes_more_than_is_said(data in any_value()) {
+            prop_assert!(data.to_string().len() <= most_bytes(&data), "{}", data);
+        }
     }
 }

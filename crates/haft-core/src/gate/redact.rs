@@ -9,39 +9,41 @@ use std::{
 use super::{Inner, LONG_TEXT};
 use crate::{
     Access, Decision, Outcome, Redactor, Verdict, access::ReadCommand, lengthy, policy::Reason,
+    redactor::Glance,
 };
 
 pub(super) async fn redact(gate: &Inner, outcome: &mut Outcome) {
-    let redactor = &gate.redactor;
-    if outcome.content.len() < LONG_TEXT {
-        clean(redactor, &mut outcome.content);
-    } else {
-        let (redactor, mut content) = (redactor.clone(), std::mem::take(&mut outcome.content));
-        let cleaned = lengthy(move || {
-            clean(&redactor, &mut content);
-            Ok(content)
-        });
-        outcome.content = cleaned.await.unwrap_or_else(|e| format!("[the result is lost: {e}]"));
+    if outcome.content.len() >= LONG_TEXT {
+        let (redactor, content) = (gate.redactor.clone(), std::mem::take(&mut outcome.content));
+        let cleaned = lengthy(move || Ok(cleaned(&redactor.glance(), content)));
+        let content = cleaned.await.unwrap_or_else(|e| format!("[the result is lost: {e}]"));
+        redact_short(&gate.redactor, outcome);
+        outcome.content = content;
+        return;
     }
-    let clean = |text: &mut String| clean(redactor, text);
+    redact_short(&gate.redactor, outcome);
+}
+
+/// Where nobody is held up by it.
+fn redact_short(redactor: &Redactor, outcome: &mut Outcome) {
+    let glance = redactor.glance();
+    let clean = |text: &mut String| *text = cleaned(&glance, std::mem::take(text));
+    clean(&mut outcome.content);
     clean(&mut outcome.title);
     outcome.repairs.iter_mut().for_each(clean);
-    if let Some(display) = &mut outcome.display {
-        clean(display);
-    }
+    outcome.display.iter_mut().for_each(clean);
     if let Some(error) = &mut outcome.error {
         clean(&mut error.message);
         clean(&mut error.hint);
     }
-    if let Some(data) = &mut outcome.data {
-        redactor.value(data);
-    }
-    outcome.metadata.values_mut().for_each(|value| redactor.value(value));
+    outcome.data.iter_mut().for_each(|data| glance.value(data));
+    outcome.metadata.values_mut().for_each(|value| glance.value(value));
 }
 
-fn clean(redactor: &Redactor, text: &mut String) {
-    if let Cow::Owned(cleaned) = redactor.text(text) {
-        *text = cleaned;
+fn cleaned(glance: &Glance<'_>, text: String) -> String {
+    match glance.text(&text) {
+        Cow::Owned(cleaned) => cleaned,
+        Cow::Borrowed(_) => text,
     }
 }
 
@@ -74,7 +76,8 @@ fn clean_path(redactor: &Redactor, path: &Path) -> PathBuf {
 /// Somebody's word for the record: what goes along may quote the call.
 pub(super) fn clean_verdict(redactor: &Redactor, mut verdict: Verdict) -> Verdict {
     let rules = verdict.remember.iter_mut().flat_map(|remember| &mut remember.rules);
-    rules.chain(&mut verdict.note).for_each(|text| clean(redactor, text));
+    let glance = redactor.glance();
+    rules.chain(&mut verdict.note).for_each(|text| *text = cleaned(&glance, std::mem::take(text)));
     verdict
 }
 

@@ -137,15 +137,30 @@ fn build_search() -> (AhoCorasick, Vec<Clue>) {
 /// names, of which every one is asked about, are spared the search.
 fn is_short_and_plain(text: &str) -> bool {
     const SHORTEST_KEY: usize = 20;
-    let is_sign = |byte: u8| !byte.is_ascii_alphanumeric() && !b"._-/".contains(&byte);
-    text.len() < SHORTEST_KEY && !text.bytes().any(is_sign)
+    text.len() < SHORTEST_KEY && !text.bytes().any(|byte| IS_SIGN[usize::from(byte)])
 }
+
+static IS_SIGN: [bool; 256] = {
+    let mut signs = [true; 256];
+    let mut byte: u8 = 0;
+    while byte < 128 {
+        signs[byte as usize] =
+            !byte.is_ascii_alphanumeric() && !matches!(byte, b'.' | b'_' | b'-' | b'/');
+        byte += 1;
+    }
+    signs
+};
 
 /// The text without what has the shape of a secret.
 pub(super) fn replace(text: &str) -> Cow<'_, str> {
     if is_short_and_plain(text) || !clues::are_in(text) {
         return Cow::Borrowed(text);
     }
+    replace_found(text)
+}
+
+/// The same by the automaton alone.
+fn replace_found(text: &str) -> Cow<'_, str> {
     let (automaton, clues) = &*SEARCH;
     let mut scan = Scan { bytes: text.as_bytes(), last_runs: Default::default(), replaced_to: 0 };
     let mut rewrite = Rewrite::new(text);
@@ -387,6 +402,10 @@ impl Scan<'_> {
 /// The kind of secret a member holds, if its key and its whole value say so.
 pub(super) fn assigned_kind(key: &str, value: &str) -> Option<&'static str> {
     let (key, value) = (key.as_bytes(), value.as_bytes());
+    // Most are words.
+    if value.len() < LEAST_ASSIGNED {
+        return None;
+    }
     let ends_key = |name: &str| {
         let start = key.len().checked_sub(name.len())?;
         key[start..].eq_ignore_ascii_case(name.as_bytes()).then_some(start)

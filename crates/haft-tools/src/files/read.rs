@@ -115,60 +115,83 @@ pub enum Kind {
 
 impl Output for FileText {
     fn text(&self) -> String {
-        if self.is_plain {
-            return self.body.clone();
-        }
-        if self.body.is_empty() {
-            return format!("[{}]", self.footer());
-        }
-        [&self.body, "\n[", &self.footer(), "]"].concat()
+        self.told_after(self.body.clone())
     }
 
     fn title(&self) -> Option<String> {
-        Some(format!("Read {}", self.path))
+        Some(["Read ", &self.path].concat())
     }
 
     fn attachments(&self) -> Vec<Attachment> {
         self.attachments.clone()
     }
+
+    fn take_text(&mut self) -> String {
+        let body = std::mem::take(&mut self.body);
+        self.told_after(body)
+    }
+
+    fn take_attachments(&mut self) -> Vec<Attachment> {
+        std::mem::take(&mut self.attachments)
+    }
 }
 
 impl FileText {
-    fn footer(&self) -> String {
+    /// What was read, and a line about the file.
+    fn told_after(&self, mut body: String) -> String {
+        if self.is_plain {
+            return body;
+        }
+        body.push_str(if body.is_empty() { "[" } else { "\n[" });
+        self.put_footer(&mut body);
+        body.push(']');
+        body
+    }
+
+    /// By hand, because formatting it would cost as much as numbering the lines of a small file.
+    fn put_footer(&self, words: &mut String) {
         let Self { path, size, first_line, lines, .. } = self;
-        let mut words = match (self.kind, self.total_lines) {
-            (Kind::Image, _) => return format!("{path}: an image, {size} bytes, attached"),
-            (Kind::Pdf, None) => {
-                return format!(
-                    "{path}: a PDF document without readable text, {size} bytes, attached"
-                );
+        words.push_str(path);
+        match (self.kind, self.total_lines) {
+            (Kind::Image, _) => {
+                return words.push_str(&format!(": an image, {size} bytes, attached"));
             }
-            (_, Some(0)) if self.closed > 0 => format!("{path} has nothing to show"),
-            (_, Some(0)) => format!("{path} is empty"),
+            (Kind::Pdf, None) => {
+                let what = "a PDF document without readable text";
+                return words.push_str(&format!(": {what}, {size} bytes, attached"));
+            }
+            (_, Some(0)) if self.closed > 0 => words.push_str(" has nothing to show"),
+            (_, Some(0)) => words.push_str(" is empty"),
             (_, total) => {
                 let last = (first_line + *lines as u64).saturating_sub(1);
-                let what = if self.kind == Kind::Directory { "entries" } else { "lines" };
-                let of = total.map_or(String::new(), |total| format!(" of {total}"));
-                format!("{path}: {what} {first_line}-{last}{of}")
+                let is_directory = self.kind == Kind::Directory;
+                words.push_str(if is_directory { ": entries " } else { ": lines " });
+                put_number(words, *first_line);
+                words.push('-');
+                put_number(words, last);
+                if let Some(total) = total {
+                    words.push_str(" of ");
+                    put_number(words, total);
+                }
             }
-        };
+        }
         if let Some(next) = self.next_offset {
-            words += &format!("; go on with offset={next}");
+            words.push_str("; go on with offset=");
+            put_number(words, next);
         }
         if self.cut_lines > 0 {
             let cut = count(self.cut_lines, "line");
-            words += &format!("; {cut} longer than {LINE_CHARS} characters cut");
+            words.push_str(&format!("; {cut} longer than {LINE_CHARS} characters cut"));
         }
         if self.closed > 0 {
-            words += &format!("; {} more closed to you", self.closed);
+            words.push_str(&format!("; {} more closed to you", self.closed));
         }
         if let Some(encoding) = &self.encoding {
-            words += &format!("; written in {encoding}");
+            words.extend(["; written in ", encoding]);
         }
         if let Some(version) = &self.version {
-            words += &format!("; version {version}");
+            words.extend(["; version ", version]);
         }
-        words
     }
 
     fn fill(&mut self, first: u64, window: &Window<'_>) {
@@ -182,30 +205,51 @@ impl FileText {
             window.joined().clone_into(&mut self.body);
             return;
         }
-        self.body = numbered(first, window);
+        self.body = numbered(first, window, self.path.len() + MOST_OF_FOOTER);
     }
 }
 
-/// Every line after its number and a tab. By hand, because formatting each would be half the time of a small read.
-fn numbered(first: u64, window: &Window<'_>) -> String {
+/// What the line about the file takes besides the path, unless there is much to say.
+const MOST_OF_FOOTER: usize = 100;
+
+/// Every line after its number and a tab, with so much room behind. By hand, because formatting each number would be half
+/// the time of a small read.
+fn numbered(first: u64, window: &Window<'_>, room: usize) -> String {
+    const UNITS: &str = "0\t1\t2\t3\t4\t5\t6\t7\t8\t9\t";
     let last = (first + window.count() as u64).saturating_sub(1);
-    let width = last.to_string().len();
-    let mut body = Vec::with_capacity(window.joined().len() + window.count() * (width + 2));
-    // A newline, the digits of the number, right-aligned, and a tab.
-    let mut head = [b"\n".as_slice(), &b" ".repeat(width), b"\t"].concat();
-    for (value, line) in (first..).zip(window.lines()) {
-        let mut rest = value;
-        for digit in head[1..=width].iter_mut().rev() {
-            *digit = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
+    let width = n_digits(last);
+    let length = window.joined().len() + window.count() * (width + 2);
+    let mut body = String::with_capacity(length + room);
+    // A newline and the number without its last digit, right-aligned: the same for ten lines.
+    let mut tens = String::new();
+    for (number, line) in (first..).zip(window.lines()) {
+        let unit = (number % 10) as usize;
+        if unit == 0 || tens.is_empty() {
+            tens.clear();
+            tens.push('\n');
+            let n_digits = if number < 10 { 0 } else { n_digits(number / 10) };
+            tens.extend(std::iter::repeat_n(' ', width - 1 - n_digits));
+            if number >= 10 {
+                put_number(&mut tens, number / 10);
             }
         }
-        body.extend_from_slice(if body.is_empty() { &head[1..] } else { &head });
-        body.extend_from_slice(line.as_bytes());
+        let is_first = body.is_empty();
+        body.push_str(tens.get(usize::from(is_first)..).unwrap_or_default());
+        body.push_str(UNITS.get(2 * unit..2 * unit + 2).unwrap_or_default());
+        body.push_str(line);
     }
-    String::from_utf8(body).expect("digits, spaces and texts")
+    body
+}
+
+fn put_number(words: &mut String, number: u64) {
+    if number >= 10 {
+        put_number(words, number / 10);
+    }
+    words.push(char::from(b'0' + (number % 10) as u8));
+}
+
+fn n_digits(number: u64) -> usize {
+    number.checked_ilog10().map_or(1, |tens| tens as usize + 1)
 }
 
 /// Reads a file or directory.
@@ -245,7 +289,7 @@ fn wanted(input: &Read, path: &Path) -> Wanted {
         lines: input.limit,
         bytes: MOST_BYTES.saturating_sub(path.as_os_str().len()),
         // Its number, the tab and the newline.
-        margin: last.to_string().len() + 2,
+        margin: n_digits(last) + 2,
         is_plain: input.plain,
     }
 }
@@ -278,7 +322,7 @@ fn read_text(file: &dyn OpenFile, bytes: &[u8], wanted: Wanted) -> Result<FileTe
         }
     };
     let mut answer = about(file, form, wanted);
-    answer.version = Some(Version::of_content(bytes).to_string());
+    answer.version = Some(Version::of_content(bytes).as_str().to_owned());
     let found = window::of_text(text, wanted);
     check_offset(file, wanted.first, &found)?;
     answer.fill(wanted.first, &found);
@@ -308,7 +352,7 @@ fn read_large(
 fn about(file: &dyn OpenFile, form: Form, wanted: Wanted) -> FileText {
     FileText {
         is_plain: wanted.is_plain,
-        path: file.facts().path.display().to_string(),
+        path: file.facts().path.to_string_lossy().into_owned(),
         size: file.facts().size,
         encoding: (!form.is_plain_utf8()).then(|| form.name()),
         ..FileText::default()
@@ -404,4 +448,23 @@ fn entry_line(entry: &Entry) -> String {
         }
     }
     line + if entry.is_directory { "/" } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_numbered_as_formatting_would() {
+        let text: String = (0..130).map(|line| format!("{}é\n", "x".repeat(line % 7))).collect();
+        let wanted = Wanted { first: 1, lines: 1_000, bytes: 50_000, margin: 0, is_plain: false };
+        let window = window::of_text(&text, wanted);
+        for first in [1, 2, 9, 10, 11, 95, 870, 871, 9_990, 123_456_789, u64::MAX - 200] {
+            let width = (first + 129).to_string().len();
+            let numbers = (first..).zip(text.lines());
+            let lines: Vec<String> =
+                numbers.map(|(number, line)| format!("{number:width$}\t{line}")).collect();
+            assert_eq!(numbered(first, &window, 0), lines.join("\n"));
+        }
+    }
 }

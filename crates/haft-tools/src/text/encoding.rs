@@ -1,6 +1,8 @@
 //! Bytes to text and back, exactly: what a file is written in is found out, kept, and never guessed away. A text that
 //! would not come back as the same bytes is not edited.
 
+use std::borrow::Cow;
+
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
@@ -131,8 +133,14 @@ impl Form {
 impl Text {
     /// The text of a whole file that is plain UTF-8, as nearly every one is; `None` for all others.
     pub(crate) fn plain(bytes: &[u8]) -> Option<&str> {
-        let may_be = bom(bytes).is_none() && !looks_binary(bytes);
-        may_be.then(|| std::str::from_utf8(bytes).ok()).flatten()
+        if bom(bytes).is_some() || looks_binary(bytes) {
+            return None;
+        }
+        // By blocks, where the standard library goes word by word, and letter by letter beyond ASCII.
+        match UTF_8.decode_without_bom_handling_and_without_replacement(bytes) {
+            Some(Cow::Borrowed(text)) => Some(text),
+            _ => None,
+        }
     }
 
     /// The text of a whole file; `None` when it is none, or would not come back as the same bytes.
