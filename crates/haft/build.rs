@@ -3,6 +3,7 @@
 //! - At a fixed address, as Go does. A program that may lie anywhere has every table of pointers rewritten when it starts, a
 //!   page fault for each page of them. Heap, stack and libraries are at random addresses all the same; whoever wants the image
 //!   there too builds with `--features pie`.
+//! - With the functions that a start runs side by side (`start.ld`), so that few pages of the program are touched.
 //! - With the unwinder of the C compiler in it, instead of a shared library that is opened and wired up at every start.
 #![expect(
     clippy::disallowed_methods,
@@ -20,8 +21,24 @@ fn main() {
     if env::var("CARGO_FEATURE_PIE").is_err() {
         println!("cargo::rustc-link-arg-bins=-no-pie");
     }
+    if is("PROFILE", "release") && has_usual_linker() {
+        lay_out();
+    }
     if is("CARGO_CFG_TARGET_ENV", "gnu") && has_static_unwinder() {
         link_unwinder();
+    }
+}
+
+/// The linkers that rustc uses by itself, LLVM's and GNU's, know such scripts. Who has chosen another is left alone.
+fn has_usual_linker() -> bool {
+    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    env::var("RUSTC_LINKER").is_err() && !flags.contains("link")
+}
+
+fn lay_out() {
+    println!("cargo::rerun-if-changed=start.ld");
+    if let Ok(folder) = env::var("CARGO_MANIFEST_DIR") {
+        println!("cargo::rustc-link-arg-bins=-T{folder}/start.ld");
     }
 }
 

@@ -15,6 +15,7 @@ mod fence;
 mod licence;
 mod metadata;
 mod msrv;
+mod order;
 mod postgres;
 mod programs;
 mod setup;
@@ -26,7 +27,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-const SUBCOMMANDS: &str = "check, test, docs, setup, bench";
+const SUBCOMMANDS: &str = "check, test, docs, order, setup, bench";
 
 const HELP: &str = "\
 what this repository does to itself
@@ -37,6 +38,7 @@ usage: cargo xtask <subcommand>
   test            setup, check, then every test
   docs            write the generated pages under docs/
   docs --check    fail if a generated page is stale
+  order           write down for the linker which functions a start runs
   setup           install what the tests need, where that is possible
   bench           install rg and fd to compare with, then run `haft bench` in release mode
 ";
@@ -48,6 +50,7 @@ enum Task {
     Test,
     Setup,
     Bench,
+    Order,
     Docs(docs::Mode),
 }
 
@@ -70,10 +73,11 @@ fn parse(arguments: &[String]) -> Result<Task> {
         ["test"] => Task::Test,
         ["setup"] => Task::Setup,
         ["bench"] => Task::Bench,
+        ["order"] => Task::Order,
         ["docs"] => Task::Docs(docs::Mode::Write),
         ["docs", "--check"] => Task::Docs(docs::Mode::Compare),
         [] => bail!("no subcommand: expected one of {SUBCOMMANDS}"),
-        [task @ ("check" | "test" | "setup" | "bench" | "docs"), rest @ ..] => {
+        [task @ ("check" | "test" | "setup" | "bench" | "order" | "docs"), rest @ ..] => {
             bail!("unexpected argument for `{task}`: `{}`", rest.join(" "))
         }
         [other, ..] => bail!("unknown subcommand `{other}`: expected one of {SUBCOMMANDS}"),
@@ -97,6 +101,7 @@ fn run(task: Task) -> Result<()> {
             }
             shell::run(&words)?;
         }
+        Task::Order => order::run()?,
         Task::Docs(mode) => docs::run(mode)?,
     }
     Ok(())
@@ -117,6 +122,7 @@ mod tests {
         assert_eq!(parsed("test").unwrap(), Task::Test);
         assert_eq!(parsed("setup").unwrap(), Task::Setup);
         assert_eq!(parsed("bench").unwrap(), Task::Bench);
+        assert_eq!(parsed("order").unwrap(), Task::Order);
         assert_eq!(parsed("docs").unwrap(), Task::Docs(docs::Mode::Write));
         assert_eq!(parsed("docs --check").unwrap(), Task::Docs(docs::Mode::Compare));
         assert_eq!(parsed("--help").unwrap(), Task::Help);
@@ -127,7 +133,7 @@ mod tests {
     fn an_unknown_or_missing_subcommand_lists_the_known_ones() {
         for line in ["", "tset", "frobnicate now"] {
             let message = parsed(line).unwrap_err().to_string();
-            assert!(message.contains("check, test, docs, setup, bench"), "{message}");
+            assert!(message.contains("check, test, docs, order, setup, bench"), "{message}");
         }
         assert!(parsed("tset").unwrap_err().to_string().contains("`tset`"));
     }

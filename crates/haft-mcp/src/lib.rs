@@ -36,4 +36,5 @@ pub use self::{
     http::{Http, HttpError, Listening},
     offers::{BoxFuture, Prompts, Resources},
     server::{Server, ServerBuilder, Structured},
+    stdio::engine::Engine,
 };

@@ -8,6 +8,7 @@ use crate::{
     offers::{Prompts, Resources},
     quirks::Quirks,
     rounds::Seal,
+    stdio::engine::Engine,
 };
 
 /// Everything that all clients of one server share. Cheap to clone.
@@ -28,6 +29,7 @@ pub(crate) struct Shared {
     pub(crate) prompts: Option<Arc<dyn Prompts>>,
     pub(crate) structured: Structured,
     pub(crate) settled: Option<fn()>,
+    pub(crate) engine: Engine,
     pub(crate) seal: Seal,
     pub(crate) changes: tokio::sync::broadcast::Sender<String>,
 }
@@ -74,6 +76,7 @@ impl Server {
             prompts: None,
             structured: Structured::default(),
             settled: None,
+            engine: Engine::default(),
             seal: Seal::new(),
             changes: tokio::sync::broadcast::Sender::new(64),
         })
@@ -173,6 +176,13 @@ impl ServerBuilder {
     #[must_use]
     pub fn settled(mut self, tidy_up: fn()) -> Self {
         self.0.settled = Some(tidy_up);
+        self
+    }
+
+    /// What the client at a pipe is served with, if it was begun with before there was a server.
+    #[must_use]
+    pub fn engine(mut self, engine: Engine) -> Self {
+        self.0.engine = engine;
         self
     }
 

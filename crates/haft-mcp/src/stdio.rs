@@ -5,6 +5,7 @@
 
 mod batch;
 mod desk;
+pub(crate) mod engine;
 pub(crate) mod escape;
 mod inflight;
 mod lead;
@@ -19,8 +20,6 @@ use std::{
     os::fd::{AsFd, BorrowedFd},
     sync::{Arc, OnceLock},
 };
-
-use tokio::runtime::{Builder, Runtime};
 
 use self::lead::Line;
 use crate::{
@@ -41,16 +40,8 @@ impl Server {
 
     /// The same at any two ends.
     fn over(&self, input: BorrowedFd<'static>, output: BorrowedFd<'static>) -> io::Result<()> {
-        let runtime: &'static Runtime = Box::leak(Box::new(
-            Builder::new_multi_thread()
-                .worker_threads(2)
-                .enable_all()
-                .thread_name("haft-mcp")
-                .build()?,
-        ));
-        let _inside = runtime.enter();
         let connection = Arc::new(Connection::new(self, Lasting::Long));
-        Line::new(connection, runtime.handle().clone(), input, output).serve()
+        Line::new(connection, self.0.engine.clone(), input, output).serve()
     }
 }
 

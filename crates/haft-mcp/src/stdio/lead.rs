@@ -32,6 +32,7 @@ use tokio::{runtime::Handle, sync::Semaphore};
 use super::{
     batch::Batch,
     desk::{Desk, Help},
+    engine::Engine,
     inflight::{Inflight, NotEntered},
     message::{self, Call, Head, Kind},
     outbox::Outbox,
@@ -60,7 +61,7 @@ type Work = Pin<Box<dyn Future<Output = Vec<u8>> + Send>>;
 /// One conversation over one pipe.
 pub(super) struct Line {
     connection: Arc<Connection>,
-    runtime: Handle,
+    engine: Engine,
     desk: Desk,
     outbox: Arc<Outbox>,
     batch: Batch,
@@ -105,10 +106,18 @@ enum Message {
     Other(Vec<u8>),
 }
 
+/// How an introduction ends.
+enum Introduced {
+    /// With the conversation.
+    Gone,
+    /// The conversation goes on, with this message if it is here already.
+    Goes(Option<(Message, Help)>),
+}
+
 impl Line {
     pub(super) fn new(
         connection: Arc<Connection>,
-        runtime: Handle,
+        engine: Engine,
         input: BorrowedFd<'static>,
         output: BorrowedFd<'static>,
     ) -> Arc<Self> {
@@ -117,7 +126,7 @@ impl Line {
             desk: Desk::new(input),
             relay: Relay::start(connection.clone(), outbox.clone()),
             connection,
-            runtime,
+            engine,
             batch: Batch::new(outbox.clone()),
             outbox,
             has_asked: AtomicBool::new(false),
@@ -132,23 +141,61 @@ impl Line {
 
     /// Leads until the client is gone.
     pub(super) fn serve(self: Arc<Self>) -> io::Result<()> {
-        // Not on this thread: a tool that never lets go of it would keep the process when the conversation is over.
-        self.have_made(Role::Leader, 0)?;
+        let introduced = catch_unwind(AssertUnwindSafe(|| self.introduce()));
+        let introduced = introduced.unwrap_or_else(|_| {
+            self.break_off();
+            Ok(Introduced::Gone)
+        })?;
+        self.engine.wait()?;
+        let _inside = self.runtime().enter();
+        if let Introduced::Goes(first) = introduced {
+            self.have_made(Role::Leader, 0, first)?;
+        }
         let (over, ended) = &self.over;
         drop(ended.wait_while(locked(over), |over| !*over));
         self.wind_up();
         Ok(())
     }
 
-    fn lead(self: &Arc<Self>, leader: u64) {
-        let _inside = self.runtime.enter();
-        while self.leader.watch.is_led_by(leader) {
-            self.batch.keep_short();
-            let next = self.desk.lead(|| self.batch.flush(), |next| self.received(next));
-            let Ok(Some((message, help))) = next else { return self.end() };
-            if self.outbox.gone.is_cancelled() {
-                return self.end();
+    /// Leads until the client has its list of tools, on this thread: the client waits for every thread that is made before, and
+    /// for every one that is woken. Calls are not made here: a tool that never lets go of this thread would keep the process
+    /// when the conversation is over.
+    fn introduce(self: &Arc<Self>) -> io::Result<Introduced> {
+        let mut inside = None;
+        loop {
+            let Some((message, help)) = self.next() else { return Ok(Introduced::Gone) };
+            if matches!(message, Message::Call(..)) {
+                return Ok(Introduced::Goes(Some((message, help))));
             }
+            self.take(Role::Leader, 0, message);
+            if inside.is_none() {
+                // The client has its first answer, and takes a while to go on.
+                self.engine.wait()?;
+                inside = Some(self.runtime().enter());
+                self.relay.go_on();
+            }
+            if self.is_settled.get().is_some() {
+                return Ok(Introduced::Goes(None));
+            }
+        }
+    }
+
+    /// The next message for the leader. None when the conversation is over.
+    fn next(&self) -> Option<(Message, Help)> {
+        self.batch.keep_short();
+        let next = self.desk.lead(|| self.batch.flush(), |next| self.received(next));
+        let next = next.ok().flatten().filter(|_| !self.outbox.gone.is_cancelled());
+        if next.is_none() {
+            self.end();
+        }
+        next
+    }
+
+    fn lead(self: &Arc<Self>, leader: u64, mut first: Option<(Message, Help)>) {
+        let _inside = self.runtime().enter();
+        while self.leader.watch.is_led_by(leader) {
+            let next = first.take().or_else(|| self.next());
+            let Some((message, help)) = next else { return };
             if help == Help::Wanted {
                 self.have_followed();
             }
@@ -157,7 +204,7 @@ impl Line {
     }
 
     fn follow(self: &Arc<Self>, follower: u64) {
-        let _inside = self.runtime.enter();
+        let _inside = self.runtime().enter();
         while self.follower.watch.is_led_by(follower) {
             self.batch.keep_short();
             let Some(message) = self.desk.follow(|| self.batch.flush(), |line| self.look(line))
@@ -182,11 +229,20 @@ impl Line {
         }
     }
 
+    fn runtime(&self) -> &Handle {
+        self.engine.made().expect("nobody goes on before it was waited for")
+    }
+
     fn seat(&self, role: Role) -> &Seat {
         match role {
             Role::Leader => &self.leader,
             Role::Follower => &self.follower,
         }
+    }
+
+    fn break_off(&self) {
+        self.inflight.call_off_all();
+        self.end();
     }
 
     fn end(&self) {
@@ -204,7 +260,7 @@ impl Line {
         if !is_gone {
             let gone = self.outbox.gone.clone();
             self.inflight.wait(LAST_WAIT);
-            self.runtime.block_on(async {
+            self.runtime().block_on(async {
                 tokio::select! {
                     _ = tokio::time::timeout(LAST_WAIT, self.relay.finish()) => {}
                     () = gone.cancelled() => {}
@@ -214,7 +270,7 @@ impl Line {
         self.inflight.call_off_all();
         let running = self.running.clone();
         let all = running.acquire_many(MOST_RUNNING);
-        let _ = self.runtime.block_on(tokio::time::timeout(GRACE, all));
+        let _ = self.runtime().block_on(tokio::time::timeout(GRACE, all));
         if !is_gone {
             self.outbox.finish(LAST_WAIT);
         }
@@ -377,7 +433,7 @@ impl Line {
             }
             Poll::Pending => {
                 let owed = Owed::new(self, id);
-                self.runtime.spawn(async move {
+                self.runtime().spawn(async move {
                     owed.pay(work.await);
                     drop(permit);
                 });
@@ -387,7 +443,7 @@ impl Line {
 
     fn line_up(self: &Arc<Self>, id: RequestId, work: Work) {
         let owed = Owed::new(self, id);
-        self.runtime.spawn(async move {
+        self.runtime().spawn(async move {
             let permit = owed.line.running.clone().acquire_owned().await;
             owed.pay(work.await);
             drop(permit);
@@ -403,9 +459,9 @@ impl Line {
     /// Once the client has its list of tools.
     fn settle(&self) {
         self.is_settled.get_or_init(|| {
+            self.batch.flush();
             if let Some(tidy_up) = self.connection.shared.settled {
-                self.batch.flush();
-                self.runtime.spawn(async move { tidy_up() });
+                self.runtime().spawn(async move { tidy_up() });
             }
         });
     }
@@ -427,23 +483,28 @@ impl Line {
     fn take_over(self: &Arc<Self>, role: Role, number: u64) {
         if let Some(stuck) = locked(&self.seat(role).current).take() {
             let line = self.clone();
-            self.runtime.spawn(async move {
+            self.runtime().spawn(async move {
                 tokio::time::sleep(DEFAULT_DEADLINE + GRACE).await;
                 line.answer_later(&stuck, message::answer(&stuck, Ok(left_behind())));
             });
         }
-        let _ = self.have_made(role, number);
+        let _ = self.have_made(role, number, None);
     }
 
     /// Another thread helps with looks, where the machine has a processor for it.
     fn have_followed(self: &Arc<Self>) {
         if thread::available_parallelism().is_ok_and(|count| count.get() > 1) {
-            let _ = self.have_made(Role::Follower, 0);
+            let _ = self.have_made(Role::Follower, 0, None);
         }
     }
 
-    /// A thread for one of the seats.
-    fn have_made(self: &Arc<Self>, role: Role, number: u64) -> io::Result<()> {
+    /// A thread for one of the seats, and what a leader begins with.
+    fn have_made(
+        self: &Arc<Self>,
+        role: Role,
+        number: u64,
+        first: Option<(Message, Help)>,
+    ) -> io::Result<()> {
         let line = self.clone();
         let name = match role {
             Role::Leader => "haft-mcp-lead",
@@ -451,13 +512,12 @@ impl Line {
         };
         let work = move || {
             let made = catch_unwind(AssertUnwindSafe(|| match role {
-                Role::Leader => line.lead(number),
+                Role::Leader => line.lead(number, first),
                 Role::Follower => line.follow(number),
             }));
             // Nobody would hear the client any more, nor that it is gone.
             if made.is_err() {
-                line.inflight.call_off_all();
-                line.end();
+                line.break_off();
             }
         };
         thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)

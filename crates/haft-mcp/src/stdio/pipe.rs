@@ -7,6 +7,8 @@ use rustix::io::Errno;
 /// The largest message. A `write` of the largest file that tools take fits.
 pub(super) const LONGEST: usize = 32 << 20;
 const CHUNK: usize = 64 << 10;
+/// The first reads ask for no more: a start waits for every page that is cleared for it, and a handshake fits into one.
+const FIRST: usize = 4 << 10;
 const MOST_KEPT: usize = 4 * CHUNK;
 
 /// What came next.
@@ -24,13 +26,16 @@ pub(super) struct Pipe {
     start: usize,
     looked: usize,
     end: usize,
+    /// How much is asked for at once, at least.
+    chunk: usize,
     /// The rest of a line that is too long has still to be passed over.
     is_skipping: bool,
 }
 
 impl Pipe {
     pub(super) fn new(fd: BorrowedFd<'static>) -> Self {
-        Self { fd, buffer: Vec::new(), start: 0, looked: 0, end: 0, is_skipping: false }
+        let buffer = Vec::new();
+        Self { fd, buffer, start: 0, looked: 0, end: 0, chunk: FIRST, is_skipping: false }
     }
 
     /// Whether the next message is here already, so that getting it does not wait. A blank line is none: who took it for
@@ -117,6 +122,10 @@ impl Pipe {
             }
         };
         self.end += read;
+        if self.end == self.buffer.len() {
+            // The client has more to say.
+            self.chunk = CHUNK;
+        }
         Ok(read > 0)
     }
 
@@ -127,15 +136,15 @@ impl Pipe {
                 // What one long message took is given back.
                 self.buffer = Vec::new();
             }
-        } else if self.start > 0 && self.buffer.len() - self.end < CHUNK {
+        } else if self.start > 0 && self.buffer.len() - self.end < self.chunk {
             self.buffer.copy_within(self.start..self.end, 0);
             self.looked -= self.start;
             self.end -= self.start;
             self.start = 0;
         }
-        if self.buffer.len() - self.end < CHUNK {
+        if self.buffer.len() - self.end < self.chunk {
             // Twice as much each time, so that a long message is moved a few times only.
-            let room = (self.buffer.len() * 2).max(self.end + CHUNK);
+            let room = (self.buffer.len() * 2).max(self.end + self.chunk);
             self.buffer.resize(room, 0);
         }
     }

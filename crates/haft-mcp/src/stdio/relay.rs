@@ -3,9 +3,10 @@
 use std::{
     collections::HashSet,
     convert::Infallible,
+    future::poll_fn,
     pin::Pin,
     sync::{Arc, OnceLock, PoisonError},
-    task::{Context, Waker},
+    task::{Context, Poll, Waker},
 };
 
 use rmcp::{
@@ -15,7 +16,10 @@ use rmcp::{
     service::{Peer, RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::{
+    runtime::Handle,
+    sync::{Mutex, mpsc, watch},
+};
 
 use super::{message, outbox::Outbox};
 use crate::connection::Connection;
@@ -38,7 +42,7 @@ pub(super) struct Relay {
 type Introduction = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Relay {
-    /// Starts the conversation. Needs a runtime around it.
+    /// Starts the conversation.
     pub(super) fn start(connection: Arc<Connection>, outbox: Arc<Outbox>) -> Self {
         let (sender, receiver) = mpsc::channel(MOST_WAITING);
         let peer = Arc::new(OnceLock::new());
@@ -51,8 +55,18 @@ impl Relay {
     /// Hands a message over; waits when rmcp is far behind.
     pub(super) fn send(&self, message: ClientJsonRpcMessage) {
         self.count(&message);
+        // What rmcp does with any other first request needs a runtime.
+        let is_answered_without = matches!(&message, ClientJsonRpcMessage::Request(request)
+                if matches!(request.request, ClientRequest::InitializeRequest(_)));
         // It only fails when the conversation is over.
         let _ = self.sender.blocking_send(message);
+        if is_answered_without || Handle::try_current().is_ok() {
+            self.go_on();
+        }
+    }
+
+    /// Goes on with the introduction. Where there is no runtime yet, as far as the answer.
+    pub(super) fn go_on(&self) {
         let mut introduction = self.introduction.lock().unwrap_or_else(PoisonError::into_inner);
         // Nobody has to wake it: it waits for messages only, and they come from here.
         let mut context = Context::from_waker(Waker::noop());
@@ -133,7 +147,11 @@ impl Transport<RoleServer> for End {
                 open.remove(id);
             });
         }
-        std::future::ready(Ok(()))
+        // What comes after an answer may be a task. Until there is a runtime for it nobody goes on; whoever makes one does.
+        poll_fn(|_| match Handle::try_current() {
+            Ok(_) => Poll::Ready(Ok(())),
+            Err(_) => Poll::Pending,
+        })
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {

@@ -3,6 +3,7 @@
 
 mod blocked;
 mod by_hand;
+mod introduced;
 mod sdk;
 mod together;
 

@@ -10,7 +10,7 @@ use std::{
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use haft_core::{CancellationToken, Gate, Registry, ToolError, files::Disk};
 use haft_exec::Programs;
-use haft_mcp::{Http, HttpError, Server, Structured};
+use haft_mcp::{Engine, Http, HttpError, Server, Structured};
 use tokio::{
     runtime::Builder,
     signal::unix::{SignalKind, signal},
@@ -103,6 +103,8 @@ pub(super) fn run(
 ) -> Result<ExitCode, Stop> {
     Programs::take_in_orphans();
     let over_http = matches.get_one::<SocketAddr>("http").copied();
+    // While settings are read and folders are opened.
+    let engine = if over_http.is_none() { Engine::begin() } else { Engine::default() };
     let mut globals = Globals::of(matches);
     let roots: Vec<PathBuf> = matches.get_many("root").into_iter().flatten().cloned().collect();
     let is_placed = globals.workspace.is_some() || !roots.is_empty();
@@ -126,6 +128,7 @@ pub(super) fn run(
         .profile(Some(profile))
         .agent(desk.globals.agent.clone())
         .structured(structured(matches))
+        .engine(engine)
         .settled(memory::let_go_of_the_start)
         .workspace_files()
         .orientation();

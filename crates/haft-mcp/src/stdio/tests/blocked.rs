@@ -92,11 +92,17 @@ fn what_blocks_and_is_called_off_is_not_answered_when_it_lets_go() {
 
 #[test]
 fn a_call_that_blocks_for_good_does_not_keep_the_process() {
-    let Blocking { tool, begun, release } = blocking();
-    let mut hand = Hand::at(gate([tool, echo()]));
-    hand.call(1, "block");
-    begun.recv_timeout(PATIENCE).expect("it is called");
-    hand.check_alive();
-    hand.die();
-    drop(release);
+    for is_first in [true, false] {
+        let Blocking { tool, begun, release } = blocking();
+        let mut hand = Hand::at(gate([tool, echo()]));
+        if !is_first {
+            hand.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "tools/list"}));
+            assert_eq!(hand.next()["id"], 0);
+        }
+        hand.call(1, "block");
+        begun.recv_timeout(PATIENCE).expect("it is called");
+        hand.check_alive();
+        hand.die();
+        drop(release);
+    }
 }

@@ -64,20 +64,18 @@ fn listen(output: File) -> (mpsc::Receiver<Value>, Listening) {
 }
 
 impl Hand {
+    /// One that has said nothing yet.
+    pub(super) fn silent(gate: Gate) -> Self {
+        let ends = serve(gate);
+        let (lines, listening) = listen(ends.output);
+        Self { input: Some(ends.input), lines, listening, over: ends.over }
+    }
+
     /// One that has introduced itself.
     #[track_caller]
     pub(super) fn at(gate: Gate) -> Self {
-        let ends = serve(gate);
-        let (lines, listening) = listen(ends.output);
-        let mut hand = Self { input: Some(ends.input), lines, listening, over: ends.over };
-        let params = json!({
-            "protocolVersion": "2025-11-25",
-            "capabilities": {},
-            "clientInfo": {"name": "hand", "version": "1"},
-        });
-        hand.send(
-            &json!({"jsonrpc": "2.0", "id": "first", "method": "initialize", "params": params}),
-        );
+        let mut hand = Self::silent(gate);
+        hand.send(&introduction("first"));
         assert_eq!(hand.next()["id"], "first");
         hand.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         hand
@@ -136,6 +134,15 @@ impl Hand {
         thread.join().expect("it only reads");
         over.recv_timeout(PATIENCE).expect("it ends in time");
     }
+}
+
+pub(super) fn introduction(id: impl Into<Value>) -> Value {
+    let params = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "hand", "version": "1"},
+    });
+    json!({"jsonrpc": "2.0", "id": id.into(), "method": "initialize", "params": params})
 }
 
 /// Goes up, stands still, falls back, and goes on.
