@@ -1,5 +1,6 @@
-//! `cargo xtask order`: which functions a start needs, told to the linker by `crates/haft/start.ld`. It lays them side by side:
-//! scattered over the program they cost a page fault each, and those are a fifth of what a client waits for its tools.
+//! `cargo xtask order`: which functions a start and a small call need, told to the linker by `crates/haft/start.ld`. It lays them
+//! side by side: scattered over the program those of a start cost a page fault each, which is a fifth of what a client waits for
+//! its tools, and those of a call are looked for by the processor anew every time.
 //!
 //! Names are as the linker knows them, with a hash at the end that compilers and features change. So most are written without
 //! it. Of those that many functions share (`FnOnce::call_once`) the right one is named with its hash first, and then all of
@@ -18,34 +19,56 @@ use anyhow::{Context, Result, bail};
 use crate::{programs, shell};
 
 const SCRIPT: &str = "crates/haft/start.ld";
-const HEAD: &str = "/* What a start runs, side by side. Written by `cargo xtask order`; see there, and build.rs. */\n";
+const HEAD: &str = "/* What a call and a start run, side by side. Written by `cargo xtask order`; see there, and build.rs. */\n";
 /// What the kernel maps around a page that is touched.
 const WINDOW: u64 = 64 << 10;
 /// So many bytes of others may come along with a name that is written without its hash.
 const FEW: u64 = 1 << 10;
 
-/// A start as the program sees it: its arguments, and what comes in.
+/// A session as the program sees it: its arguments, and what comes in.
 struct Session {
     arguments: &'static [&'static str],
-    input: &'static str,
+    input: String,
 }
 
-/// What the first one runs lies together, and then what the others run besides.
-const SESSIONS: &[Session] = &[
-    Session {
-        arguments: &["mcp", "--root", ".", "--root", "further"],
-        input: concat!(
-            r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","#,
-            r#""capabilities":{},"clientInfo":{"name":"xtask","version":"1"}}}"#,
-            "\n",
-            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
-            "\n",
-            r#"{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{}}"#,
-            "\n",
-        ),
-    },
-    Session { arguments: &["read", "input"], input: "one\ntwo\n" },
-];
+/// Where a function lies, first to last: what both run is between what only one of them does, so that either finds its own in
+/// one piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Call,
+    CallAndStart,
+    Start,
+    /// Of a start that is no client's.
+    Command,
+    /// Others that share a name with one of these.
+    Crowd,
+}
+
+/// A client that asks for the tools and then reads so often.
+fn client(calls: usize) -> Session {
+    let mut input = concat!(
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","#,
+        r#""capabilities":{},"clientInfo":{"name":"xtask","version":"1"}}}"#,
+        "\n",
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        "\n",
+        r#"{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{}}"#,
+        "\n",
+    )
+    .to_owned();
+    for id in (3..).take(calls) {
+        let params = r#"{"name":"read","arguments":{"path":"input"}}"#;
+        let _ = writeln!(
+            input,
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#
+        );
+    }
+    Session { arguments: &["mcp", "--root", ".", "--root", "further"], input }
+}
+
+fn command() -> Session {
+    Session { arguments: &["read", "input"], input: "one\ntwo\n".to_owned() }
+}
 
 pub(crate) fn run() -> Result<()> {
     if !shell::works(&["valgrind", "--version"]) || !shell::works(&["nm", "--version"]) {
@@ -53,17 +76,32 @@ pub(crate) fn run() -> Result<()> {
     }
     let haft = programs::with_names("haft")?;
     let sizes = sizes(&shell::capture(&["nm", "--print-size", "--defined-only", text(&haft)?])?);
-    let mut used = BTreeMap::new();
-    for (number, session) in SESSIONS.iter().enumerate() {
-        for name in functions(&watched(&haft, session)?) {
-            if sizes.contains_key(&name) {
-                used.entry(name).or_insert(number);
-            }
-        }
-    }
-    println!("{} of {} functions run at a start", used.len(), sizes.len());
+    let seen = |session: Session| Ok::<_, anyhow::Error>(costs(&watched(&haft, &session)?));
+    let used =
+        places(&seen(client(0))?, [&seen(client(2))?, &seen(client(40))?], &seen(command())?);
+    let used: BTreeMap<String, Place> =
+        used.into_iter().filter(|(name, _)| sizes.contains_key(name)).collect();
+    println!("{} of {} functions run in a start or a call", used.len(), sizes.len());
     fs::write(shell::root().join(SCRIPT), script(&sizes, &used))
         .with_context(|| format!("{SCRIPT} cannot be written"))
+}
+
+type Costs = BTreeMap<String, u64>;
+
+/// A function is one of a call if more calls make more of it.
+fn places(start: &Costs, [few, many]: [&Costs; 2], command: &Costs) -> BTreeMap<String, Place> {
+    let all: BTreeSet<&String> = start.keys().chain(many.keys()).chain(command.keys()).collect();
+    let place = |name: &String| {
+        let is_of_call = many.get(name) > few.get(name);
+        match (is_of_call, start.contains_key(name)) {
+            (true, false) => Some(Place::Call),
+            (true, true) => Some(Place::CallAndStart),
+            (false, true) => Some(Place::Start),
+            // What only a first call runs is for nobody else to wait for.
+            (false, false) => command.contains_key(name).then_some(Place::Command),
+        }
+    };
+    all.into_iter().filter_map(|name| Some((name.clone(), place(name)?))).collect()
 }
 
 /// What valgrind writes down of a session, in a folder where haft finds no settings and may leave its records.
@@ -72,7 +110,7 @@ fn watched(haft: &Path, session: &Session) -> Result<String> {
     fs::create_dir_all(home.join("further"))
         .with_context(|| format!("{} cannot be made", home.display()))?;
     let (input, seen) = (home.join("input"), home.join("seen"));
-    fs::write(&input, session.input)?;
+    fs::write(&input, &session.input)?;
     let out = format!("--callgrind-out-file={}", text(&seen)?);
     let words = ["valgrind", "--quiet", "--tool=callgrind", "--demangle=no", &out, text(haft)?];
     let mut command = shell::command(&words);
@@ -104,27 +142,48 @@ fn sizes(listed: &str) -> BTreeMap<String, u64> {
     listed.lines().filter_map(line).collect()
 }
 
-/// The names that callgrind introduces: `fn=(7) NAME`, with `'2` at the end for one that calls itself.
-fn functions(seen: &str) -> BTreeSet<String> {
-    let name = |line: &str| {
-        let (_, name) =
-            line.strip_prefix('c').unwrap_or(line).strip_prefix("fn=(")?.split_once(") ")?;
-        Some(name.split('\'').next().unwrap_or(name).to_owned())
-    };
-    seen.lines().filter_map(name).collect()
+/// What each function took by itself. Callgrind introduces a name as `fn=(7) NAME`, with `'2` at the end for one that calls
+/// itself, and then says `fn=(7)`; lines of numbers belong to the last one, but for the line behind `calls=`.
+fn costs(seen: &str) -> Costs {
+    let mut names: BTreeMap<&str, &str> = BTreeMap::new();
+    let (mut costs, mut current, mut is_of_callee) = (Costs::new(), "", false);
+    for line in seen.lines() {
+        let callee = line.strip_prefix("cfn=(");
+        if let Some(told) = callee.or_else(|| line.strip_prefix("fn=(")) {
+            let (number, name) = told.split_once(')').unwrap_or((told, ""));
+            if let Some(name) = name.strip_prefix(' ') {
+                names.insert(number, name.split('\'').next().unwrap_or(name));
+            }
+            if callee.is_none() {
+                current = names.get(number).copied().unwrap_or_default();
+                costs.entry(current.to_owned()).or_default();
+            }
+        } else if line.starts_with("calls=") {
+            is_of_callee = true;
+        } else if line.starts_with(|letter: char| letter.is_ascii_digit() || "+-*".contains(letter))
+        {
+            let cost = line.split(' ').nth(1).and_then(|cost| cost.parse().ok()).unwrap_or(0);
+            if !std::mem::take(&mut is_of_callee)
+                && let Some(own) = costs.get_mut(current)
+            {
+                *own += cost;
+            }
+        }
+    }
+    costs
 }
 
-/// `used` has the number of the first session that runs a function.
-fn script(sizes: &BTreeMap<String, u64>, used: &BTreeMap<String, usize>) -> String {
+/// Which function lies where, for the linker.
+fn script(sizes: &BTreeMap<String, u64>, used: &BTreeMap<String, Place>) -> String {
     let mut families: BTreeMap<String, Family<'_>> = BTreeMap::new();
     for (name, size) in sizes {
         let family = families.entry(without_hash(name)).or_default();
         match used.get(name) {
-            Some(session) => family.used.push((*session, name)),
+            Some(place) => family.used.push((*place, name)),
             None => family.strangers += size,
         }
     }
-    let mut lines: Vec<(usize, &str)> = Vec::new();
+    let mut lines: Vec<(Place, &str)> = Vec::new();
     for (name, family) in &families {
         let Some((first, _)) = family.used.iter().min() else { continue };
         if family.strangers <= FEW {
@@ -132,7 +191,7 @@ fn script(sizes: &BTreeMap<String, u64>, used: &BTreeMap<String, usize>) -> Stri
         } else {
             lines.extend(&family.used);
             if family.is_worth_taking_whole() {
-                lines.push((usize::MAX, name));
+                lines.push((Place::Crowd, name));
             }
         }
     }
@@ -149,7 +208,7 @@ fn script(sizes: &BTreeMap<String, u64>, used: &BTreeMap<String, usize>) -> Stri
 /// Functions whose names differ in the hash only.
 #[derive(Default)]
 struct Family<'a> {
-    used: Vec<(usize, &'a str)>,
+    used: Vec<(Place, &'a str)>,
     /// How many bytes the others have.
     strangers: u64,
 }
@@ -202,10 +261,28 @@ mod tests {
 
     #[test]
     fn what_ran_is_read_from_callgrind_and_sizes_from_nm() {
-        let seen = functions("fn=(1) a\ncfn=(2) b'2\nfn=(1)\n12 13\nfl=(1) x.c\n");
-        assert_eq!(seen, BTreeSet::from(["a".to_owned(), "b".to_owned()]));
+        let seen =
+            "fn=(1) a\n12 13\ncfn=(2) b'2\ncalls=3 4\n12 500\n+1 7\n\nfn=(2)\nfl=(1) x.c\n* 5\n";
+        assert_eq!(costs(seen), Costs::from([("a".to_owned(), 20), ("b".to_owned(), 5)]));
         let sizes = sizes("0010 0a t a\n0020 ff T b\n0030 08 d data\n0040 T without\n");
         assert_eq!(sizes, BTreeMap::from([("a".to_owned(), 10), ("b".to_owned(), 255)]));
+    }
+
+    #[test]
+    fn what_more_calls_make_more_of_is_of_a_call() {
+        let costs =
+            |all: &[(&str, u64)]| all.iter().map(|(it, cost)| ((*it).to_owned(), *cost)).collect();
+        let start: Costs = costs(&[("begin", 9), ("both", 1)]);
+        let few = costs(&[("begin", 9), ("both", 3), ("first", 5)]);
+        let many = costs(&[("begin", 9), ("both", 50), ("first", 5), ("call", 40)]);
+        let command = costs(&[("begin", 2), ("print", 3)]);
+        let places = places(&start, [&few, &many], &command);
+        let place = |name: &str| places.get(name).copied();
+        assert_eq!(place("call"), Some(Place::Call));
+        assert_eq!(place("both"), Some(Place::CallAndStart));
+        assert_eq!(place("begin"), Some(Place::Start));
+        assert_eq!(place("print"), Some(Place::Command));
+        assert_eq!(place("first"), None);
     }
 
     #[test]
@@ -213,7 +290,8 @@ mod tests {
         let hashed = |number: u64| format!("{CALL}{number:016x}E");
         let mut sizes: BTreeMap<String, u64> = (0..9).map(|it| (hashed(it), 2_000)).collect();
         sizes.insert(ONE.to_owned(), 70_000);
-        let used = BTreeMap::from([(ONE.to_owned(), 1), (hashed(3), 0)]);
+        let used =
+            BTreeMap::from([(ONE.to_owned(), Place::Start), (hashed(3), Place::CallAndStart)]);
         let all = format!("{CALL}*");
         let script = script(&sizes, &used);
         let names: Vec<&str> = script
@@ -227,7 +305,7 @@ mod tests {
     fn a_crowd_is_left_where_it_is() {
         let hashed = |number: u64| format!("{CALL}{number:016x}E");
         let sizes: BTreeMap<String, u64> = (0..90).map(|it| (hashed(it), 2_000)).collect();
-        let script = script(&sizes, &BTreeMap::from([(hashed(3), 0)]));
+        let script = script(&sizes, &BTreeMap::from([(hashed(3), Place::Call)]));
         assert!(script.contains(&hashed(3)) && !script.contains(&format!("{CALL}*")));
     }
 }
