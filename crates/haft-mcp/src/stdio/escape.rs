@@ -52,26 +52,31 @@ fn fill(room: &mut [u8], text: &[u8]) -> (usize, usize) {
 /// Puts the first of two blocks: how many bytes it became.
 #[inline]
 fn put_block(window: &mut [u8; WINDOW], ahead: &[u8; 2 * BLOCK]) -> usize {
-    let (blocks, _) = ahead.as_chunks::<BLOCK>();
-    window[..BLOCK].copy_from_slice(&blocks[0]);
+    let block = ahead.first_chunk::<BLOCK>().expect("the first of two");
+    copy(window, 0, block);
     // Written so that the compiler makes a few instructions of the comparisons.
-    if !blocks[0].iter().fold(false, |any, byte| any | is_special(*byte)) {
+    if !block.iter().fold(false, |any, byte| any | is_special(*byte)) {
         return BLOCK;
     }
-    let mut specials = specials(&blocks[0]);
+    let mut specials = specials(block);
     let mut added = 0;
     // The remainders alter nothing. They tell the compiler that every place is within the window.
     while specials != 0 {
         let at = specials.trailing_zeros() as usize % BLOCK;
         let escape = ESCAPES[usize::from(ahead[at])];
-        let place = (at + added) % GROWN;
-        window[place..place + ESCAPE].copy_from_slice(&escape);
+        copy(window, (at + added) % GROWN, &escape);
         added += usize::from(escape[ADDED]);
-        let place = (at + added) % GROWN + 1;
-        window[place..place + BLOCK].copy_from_slice(&ahead[at + 1..at + 1 + BLOCK]);
+        let behind = ahead[at + 1..].first_chunk::<BLOCK>().expect("the second of two is behind");
+        copy(window, (at + added) % GROWN + 1, behind);
         specials &= specials - 1;
     }
     BLOCK + added
+}
+
+/// So many bytes as are known beforehand, which takes no call.
+#[inline]
+fn copy<const N: usize>(window: &mut [u8; WINDOW], place: usize, bytes: &[u8; N]) {
+    *window[place..].first_chunk_mut().expect("no place is so far behind") = *bytes;
 }
 
 /// Below a space, a quote or a backslash. In sums instead of comparisons, which take the compiler more instructions: with one
@@ -86,9 +91,9 @@ fn is_special(byte: u8) -> bool {
 fn specials(block: &[u8; BLOCK]) -> u32 {
     // The top byte of the product has the lowest bit of each of eight bytes.
     const GATHER: u64 = 0x0102_0408_1020_4080;
-    let mut marks = [0; BLOCK];
-    for (mark, byte) in marks.iter_mut().zip(block) {
-        *mark = u8::from(is_special(*byte));
+    let mut marks = *block;
+    for mark in &mut marks {
+        *mark = u8::from(is_special(*mark));
     }
     let (eights, _) = marks.as_chunks::<8>();
     let bits = |eight: &[u8; 8]| (u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56) as u32;

@@ -1,8 +1,6 @@
 //! Some lines out of a file of any size, in constant memory: the file is passed block by block, only the wanted lines
 //! are kept, and each of those only up to a length.
 
-mod line_ends;
-
 use std::borrow::Cow;
 
 use haft_core::{
@@ -11,7 +9,6 @@ use haft_core::{
 };
 use memchr::{memchr, memchr_iter};
 
-use self::line_ends::each_newline;
 use super::encoding::Form;
 
 /// Longer lines are cut.
@@ -65,18 +62,17 @@ pub(crate) fn of_text(text: &str, wanted: Wanted) -> Window<'_> {
     let mut total: u64 = 0;
     let mut is_full = false;
     let mut begin = 0;
-    let mut end_line = |end: usize| {
+    let ends = memchr_iter(b'\n', text.as_bytes());
+    for end in ends.chain([text.len()].into_iter().filter(|_| !text.is_empty())) {
+        if begin == text.len() {
+            break;
+        }
         total += 1;
         if total >= wanted.first && !is_full {
             let line = text.get(begin..end).expect("between two newlines are whole characters");
             is_full = !window.take(line.strip_suffix('\r').unwrap_or(line), false, wanted);
         }
         begin = end + 1;
-        true
-    };
-    each_newline(text.as_bytes(), &mut end_line);
-    if !text.is_empty() && !text.ends_with('\n') {
-        end_line(text.len());
     }
     window.has_more = is_full || wanted.first + (window.count as u64) <= total;
     window.total = Some(total);
@@ -191,15 +187,12 @@ impl<'a> Window<'a> {
         // Lines of code are about thirty bytes long.
         let mut ends = Vec::with_capacity((text.len() / 24).min(wanted.lines) + 1);
         let mut begin = 0;
-        let mut are_short = true;
-        each_newline(text.as_bytes(), |end| {
-            are_short = end - begin <= LINE_CHARS;
+        for end in memchr_iter(b'\n', text.as_bytes()) {
+            if end - begin > LINE_CHARS {
+                return None;
+            }
             ends.push(end);
             begin = end + 1;
-            are_short
-        });
-        if !are_short {
-            return None;
         }
         let count = ends.len();
         let bytes = text.len() - count + count * wanted.margin;
