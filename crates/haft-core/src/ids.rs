@@ -25,7 +25,7 @@ pub(crate) fn new_call_id() -> String {
     put_digits(&mut id[5..17], now_ms());
     put_digits(&mut id[17..25], number.into());
     put_digits(&mut id[25..], *PROCESS);
-    String::from_utf8_lossy(&id).into_owned()
+    str::from_utf8(&id).expect("letters and digits").to_owned()
 }
 
 /// The last hexadecimal digits of a number. By hand: formatting them was a hundredth of the instructions of a small read.

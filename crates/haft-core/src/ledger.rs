@@ -71,7 +71,7 @@ pub fn sha256_hex<const N: usize>(texts: [&[u8]; N]) -> String {
         places[0] = DIGITS[usize::from(byte >> 4)];
         places[1] = DIGITS[usize::from(byte & 15)];
     }
-    String::from_utf8_lossy(&text).into_owned()
+    str::from_utf8(&text).expect("digits").to_owned()
 }
 
 /// Where entries go. Append only.
