@@ -52,7 +52,7 @@ impl fmt::Display for ContentHash {
     }
 }
 
-/// The content of a file, hashed once however many want to know its hash: files are long, at times.
+/// The content of a file. Its hash is made once, however many want to know it: files are long, at times.
 #[derive(Clone, Default)]
 pub struct Content {
     bytes: Vec<u8>,
@@ -67,7 +67,7 @@ impl Content {
 
     /// The version of a file that has it.
     pub fn version(&self) -> Version {
-        Version::of_hash(self.hash())
+        Version::of_content(&self.bytes)
     }
 }
 
