@@ -1,6 +1,7 @@
-//! `cargo xtask order`: which functions a start and a small call need, told to the linker by `crates/haft/start.ld`. It lays them
+//! `cargo xtask order`: which functions a start and the usual calls need, told to the linker by `crates/haft/start.ld`. It lays them
 //! side by side: scattered over the program those of a start cost a page fault each, which is a fifth of what a client waits for
-//! its tools, and those of a call are looked for by the processor anew every time.
+//! its tools, those of a small call are looked for by the processor anew every time, and those of the others count as memory
+//! together with all their neighbours.
 //!
 //! Names are as the linker knows them, with a hash at the end that compilers and features change. So most are written without
 //! it. Of those that many functions share (`FnOnce::call_once`) the right one is named with its hash first, and then all of
@@ -40,12 +41,36 @@ enum Place {
     Start,
     /// Of a start that is no client's.
     Command,
+    /// Of the other usual calls.
+    Work,
     /// Others that share a name with one of these.
     Crowd,
 }
 
 /// A client that asks for the tools and then reads so often.
-fn client(calls: usize) -> Session {
+fn reader(calls: usize) -> Session {
+    client(&[r#"{"name":"read","arguments":{"path":"input"}}"#].repeat(calls))
+}
+
+/// A client that does what most do with the files of a project.
+fn worker() -> Session {
+    client(&[
+        r#"{"name":"write","arguments":{"path":"note.txt","content":"one\ntwo\nthree\n"}}"#,
+        r#"{"name":"edit","arguments":{"path":"note.txt","old_string":"two","new_string":"2"}}"#,
+        r#"{"name":"read","arguments":{"path":"note.txt","offset":2,"limit":1}}"#,
+        r#"{"name":"list","arguments":{}}"#,
+        r#"{"name":"glob","arguments":{"pattern":"**/*.txt"}}"#,
+        r#"{"name":"grep","arguments":{"pattern":"thr.e"}}"#,
+        r#"{"name":"grep","arguments":{"pattern":"three","literal":true,"context":1}}"#,
+        r#"{"name":"bash","arguments":{"command":"true"}}"#,
+        r#"{"name":"bash","arguments":{"command":"ls | head -n 3 && echo done"}}"#,
+        r#"{"name":"read","arguments":{"path":"nowhere"}}"#,
+        r#"{"name":"undo","arguments":{}}"#,
+    ])
+}
+
+/// A client that asks for the tools and then makes these calls.
+fn client(calls: &[&str]) -> Session {
     let mut input = concat!(
         r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","#,
         r#""capabilities":{},"clientInfo":{"name":"xtask","version":"1"}}}"#,
@@ -56,8 +81,7 @@ fn client(calls: usize) -> Session {
         "\n",
     )
     .to_owned();
-    for id in (3..).take(calls) {
-        let params = r#"{"name":"read","arguments":{"path":"input"}}"#;
+    for (id, params) in (3..).zip(calls) {
         let _ = writeln!(
             input,
             r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#
@@ -77,11 +101,11 @@ pub(crate) fn run() -> Result<()> {
     let haft = programs::with_names("haft")?;
     let sizes = sizes(&shell::capture(&["nm", "--print-size", "--defined-only", text(&haft)?])?);
     let seen = |session: Session| Ok::<_, anyhow::Error>(costs(&watched(&haft, &session)?));
-    let used =
-        places(&seen(client(0))?, [&seen(client(2))?, &seen(client(40))?], &seen(command())?);
+    let of_call = [&seen(reader(2))?, &seen(reader(40))?];
+    let used = places(&seen(reader(0))?, of_call, &seen(command())?, &seen(worker())?);
     let used: BTreeMap<String, Place> =
         used.into_iter().filter(|(name, _)| sizes.contains_key(name)).collect();
-    println!("{} of {} functions run in a start or a call", used.len(), sizes.len());
+    println!("{} of {} functions run in a start or a usual call", used.len(), sizes.len());
     fs::write(shell::root().join(SCRIPT), script(&sizes, &used))
         .with_context(|| format!("{SCRIPT} cannot be written"))
 }
@@ -89,16 +113,22 @@ pub(crate) fn run() -> Result<()> {
 type Costs = BTreeMap<String, u64>;
 
 /// A function is one of a call if more calls make more of it.
-fn places(start: &Costs, [few, many]: [&Costs; 2], command: &Costs) -> BTreeMap<String, Place> {
-    let all: BTreeSet<&String> = start.keys().chain(many.keys()).chain(command.keys()).collect();
+fn places(
+    start: &Costs,
+    [few, many]: [&Costs; 2],
+    command: &Costs,
+    work: &Costs,
+) -> BTreeMap<String, Place> {
+    let seen = [start, many, command, work];
+    let all: BTreeSet<&String> = seen.iter().flat_map(|costs| costs.keys()).collect();
     let place = |name: &String| {
         let is_of_call = many.get(name) > few.get(name);
         match (is_of_call, start.contains_key(name)) {
             (true, false) => Some(Place::Call),
             (true, true) => Some(Place::CallAndStart),
             (false, true) => Some(Place::Start),
-            // What only a first call runs is for nobody else to wait for.
-            (false, false) => command.contains_key(name).then_some(Place::Command),
+            (false, false) if command.contains_key(name) => Some(Place::Command),
+            (false, false) => work.contains_key(name).then_some(Place::Work),
         }
     };
     all.into_iter().filter_map(|name| Some((name.clone(), place(name)?))).collect()
@@ -276,12 +306,14 @@ mod tests {
         let few = costs(&[("begin", 9), ("both", 3), ("first", 5)]);
         let many = costs(&[("begin", 9), ("both", 50), ("first", 5), ("call", 40)]);
         let command = costs(&[("begin", 2), ("print", 3)]);
-        let places = places(&start, [&few, &many], &command);
+        let work = costs(&[("begin", 2), ("call", 1), ("search", 3)]);
+        let places = places(&start, [&few, &many], &command, &work);
         let place = |name: &str| places.get(name).copied();
         assert_eq!(place("call"), Some(Place::Call));
         assert_eq!(place("both"), Some(Place::CallAndStart));
         assert_eq!(place("begin"), Some(Place::Start));
         assert_eq!(place("print"), Some(Place::Command));
+        assert_eq!(place("search"), Some(Place::Work));
         assert_eq!(place("first"), None);
     }
 

@@ -12,9 +12,9 @@ use super::{
 
 /// So many looks may be on their way at most; then they wait for their commit like the others.
 const MOST: usize = 4_096;
-const MOST_BYTES: usize = 4 << 20;
+const MOST_BYTES: usize = 2 << 20;
 /// So much is written at once instead of in its time, so that nobody comes to a full queue.
-const MUCH: usize = 1 << 20;
+const MUCH: usize = 512 << 10;
 
 /// What became of an entry.
 pub(super) type Answer = Result<(), Unwritten>;
