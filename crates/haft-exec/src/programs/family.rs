@@ -89,10 +89,11 @@ impl Family {
 
     fn is_marked(&self, pid: i32, entry: &Entry) -> bool {
         let leader = self.leader.as_raw_nonzero().get();
-        entry.group == leader
+        pid == leader
+            || entry.group == leader
             || entry.session == leader
             || self.bears_mark(pid)
-            || self.holds_pipe(pid)
+            || (self.holds_pipe(pid) && !is_to_be(pid, entry))
     }
 
     fn bears_mark(&self, pid: i32) -> bool {
@@ -152,6 +153,20 @@ pub(crate) fn end_all(beginning: &str) {
     }
 }
 
+/// Whether it is a child of ours that is not yet the program it will be. Until then it has all that we have, our pipes to every
+/// launch among it; whose it is shows afterwards. Somebody in this process may just start something that is none of ours.
+fn is_to_be(pid: i32, entry: &Entry) -> bool {
+    let is_like_us = |file: &str| {
+        let of = |who: &str| fs::read(format!("/proc/{who}/{file}")).ok();
+        of(&pid.to_string()).is_some_and(|theirs| Some(theirs) == of("self"))
+    };
+    let program = |who: &str| fs::read_link(format!("/proc/{who}/exe")).ok();
+    entry.parent == std::process::id().cast_signed()
+        && program(&pid.to_string()).is_some_and(|theirs| Some(theirs) == program("self"))
+        && is_like_us("environ")
+        && is_like_us("cmdline")
+}
+
 /// A process that just becomes another program has none for a moment.
 fn environment_of(pid: i32) -> Option<Vec<u8>> {
     for _ in 0..5 {
@@ -197,6 +212,17 @@ fn parsed(stat: &[u8]) -> Option<Entry> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        os::{fd::OwnedFd, unix::process::CommandExt},
+        process::{Child, Command, Stdio},
+        thread,
+    };
+
+    use rustix::{
+        event::{PollFd, PollFlags, Timespec, poll},
+        pipe::PipeFlags,
+    };
+
     use super::*;
 
     #[test]
@@ -205,6 +231,60 @@ mod tests {
         assert_eq!((entry.parent, entry.group, entry.session, entry.is_zombie), (7, 8, 9, false));
         assert!(parsed(b"12 (x) Z 1 2 3").expect("a line").is_zombie);
         assert!(parsed(b"").is_none() && parsed(b"1 (x) S").is_none());
+    }
+
+    /// A child is called like the thread that it comes from until it is its program.
+    const NAME: &str = "half-born";
+    /// It has the other end of what it waits for, too, so nothing else would end its wait if we are gone.
+    const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+
+    /// A child that waits for us before it becomes `cat`, which then holds the pipe as its input.
+    fn half_born(release: OwnedFd, input: OwnedFd) -> thread::JoinHandle<Child> {
+        let named = thread::Builder::new().name(NAME.to_owned());
+        let begun = named.spawn(move || {
+            let mut command = Command::new("cat");
+            command.stdin(input).stdout(Stdio::null()).env_clear();
+            #[expect(unsafe_code, reason = "a child is held between its birth and its program")]
+            // SAFETY: it makes one system call, on a descriptor that is its own.
+            unsafe {
+                command.pre_exec(move || {
+                    let mut polled = [PollFd::new(&release, PollFlags::IN)];
+                    poll(&mut polled, Some(&PATIENCE))?;
+                    Ok(())
+                });
+            }
+            command.spawn().expect("cat runs")
+        });
+        begun.expect("a thread")
+    }
+
+    #[test]
+    fn who_holds_a_pipe_is_a_member_but_not_before_it_is_its_program() {
+        let own = std::process::id().cast_signed();
+        let is_called = |pid: i32| {
+            fs::read(format!("/proc/{pid}/comm"))
+                .is_ok_and(|it| it.trim_ascii_end() == NAME.as_bytes())
+        };
+        let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+        let (wait, release) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+        let leader = Pid::from_raw(i32::MAX).expect("not zero");
+        let pipes = vec![inode(&reader).expect("it is open")];
+        let family = Family { leader, mark: "nobody".to_owned(), pipes };
+        let born = half_born(wait, reader);
+        let child = loop {
+            let mut ours = table(0).into_iter().filter(|(_, entry)| entry.parent == own);
+            if let Some((child, _)) = ours.find(|(pid, _)| is_called(*pid)) {
+                break child;
+            }
+            thread::yield_now();
+        };
+        let is_member = || family.members().iter().any(|it| it.as_raw_nonzero().get() == child);
+        assert!(family.holds_pipe(child) && !is_member());
+        rustix::io::write(&release, b"x").expect("it waits");
+        let mut cat = born.join().expect("it is born");
+        assert!(is_member());
+        drop(writer);
+        assert!(cat.wait().expect("it ends").success());
     }
 
     #[test]
