@@ -22,13 +22,13 @@ fn a_day_with_files() {
     let written =
         house.run_with_stdin(&["write", "src/main.rs", "-"], b"fn main() {\n    run();\n}\n");
     insta::assert_snapshot!(written.whole(), @r"
-    Created src/main.rs: 3 lines, 25 bytes, version cce31fe5b90eb6e0f.
+    Created src/main.rs: 3 lines, 25 bytes, version c0fdd16b480099486.
     --- stderr
 
     --- exit 0
     ");
     insta::assert_snapshot!(house.run(&["edit", "src/main.rs", "run()", "walk()"]).whole(), @r"
-    Edited src/main.rs (1 place), version cf482ae601fe5a800.
+    Edited src/main.rs (1 place), version c0a55bbc013822c7b.
     --- a/src/main.rs
     +++ b/src/main.rs
     @@ -1,3 +1,3 @@
@@ -69,7 +69,7 @@ fn a_day_with_files() {
     insta::assert_snapshot!(house.run(&["read", "src/main.rs", "--offset", "2"]).whole(), @r"
     2	    walk();
     3	}
-    [src/main.rs: lines 2-3 of 3; version cf482ae601fe5a800]
+    [src/main.rs: lines 2-3 of 3; version c0a55bbc013822c7b]
     --- stderr
 
     --- exit 0
@@ -83,7 +83,7 @@ fn a_day_with_files() {
     let patch = b"*** Begin Patch\n*** Update File: src/bin/walk.rs\n@@\n-    walk();\n+    run();\n*** End Patch\n";
     insta::assert_snapshot!(house.run_with_stdin(&["patch", "-"], patch).whole(), @r"
     Patched 1 file:
-    M src/bin/walk.rs (+1 -1), version cce31fe5b90eb6e0f
+    M src/bin/walk.rs (+1 -1), version c0fdd16b480099486
     --- stderr
 
     --- exit 0
