@@ -67,7 +67,7 @@ impl Content {
 
     /// The version of a file that has it.
     pub fn version(&self) -> Version {
-        Version::of_content(&self.bytes)
+        Version::of_hashed(&self.bytes, || self.hash())
     }
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf, str::FromStr};
 
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_inline};
 
-use crate::ToolError;
+use crate::{ContentHash, ToolError};
 
 /// What sort of thing has a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,6 +100,8 @@ pub struct Listing {
 
 /// Up to this size `read` names a version by the content; beyond it, hashing would cost more than the read.
 pub const LARGEST_HASHED: u64 = 4 << 20;
+/// Up to this size a content is tagged without the journal's hash.
+const SHORT: usize = 8 << 10;
 /// A letter and sixteen digits.
 const TAG: usize = 17;
 
@@ -108,10 +110,20 @@ const TAG: usize = 17;
 pub struct Version([u8; TAG]);
 
 impl Version {
-    /// The version of a file with this content. Of a hash that is quick rather than safe from forgers: who could forge a content
-    /// could write the file anyway. Names that others rely on are made from a [`ContentHash`].
+    /// The version of a file with this content.
     pub fn of_content(bytes: &[u8]) -> Self {
-        Self::tag(b'c', quick_hash(bytes))
+        Self::of_hashed(bytes, || ContentHash::of(bytes))
+    }
+
+    /// The same for who may have the hash already. A short content is tagged by a hash that is quick rather than safe from
+    /// forgers: who could forge a content could write the file anyway. For a long one the hash that the journal needs serves
+    /// both.
+    pub(crate) fn of_hashed(bytes: &[u8], hash: impl FnOnce() -> ContentHash) -> Self {
+        if bytes.len() <= SHORT {
+            return Self::tag(b'c', quick_hash(bytes));
+        }
+        let ContentHash([a, b, c, d, e, f, g, h, ..]) = hash();
+        Self::tag(b'c', u64::from_be_bytes([a, b, c, d, e, f, g, h]))
     }
 
     /// The version of a file that is too large to be hashed for a look at a part of it.
@@ -217,6 +229,9 @@ mod tests {
         assert_eq!(tag(b""), "c26d860c75d036ef7");
         assert_eq!(tag(b"a\n"), "c8df11d701075e76a");
         assert_eq!(tag(&[7; 5_000]), "c76d9b0c2ec93c71b");
+        let long = [7; SHORT + 1];
+        let hash = blake3::hash(&long).to_hex();
+        assert_eq!(tag(&long).get(1..), hash.get(..TAG - 1));
     }
 
     proptest! {
