@@ -42,6 +42,7 @@ const ROOMS: &[Room] = &[
             "haft-server",
         ],
     ),
+    room("haft-fuzz", &["haft-tools"]),
     room("xtask", &[]),
 ];
 

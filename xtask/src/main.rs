@@ -15,7 +15,6 @@ mod fence;
 mod licence;
 mod metadata;
 mod msrv;
-mod order;
 mod postgres;
 mod programs;
 mod setup;
@@ -27,7 +26,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-const SUBCOMMANDS: &str = "check, test, docs, order, setup, bench";
+const SUBCOMMANDS: &str = "check, test, docs, setup, bench, fuzz";
 
 const HELP: &str = "\
 what this repository does to itself
@@ -38,9 +37,9 @@ usage: cargo xtask <subcommand>
   test            setup, check, then every test
   docs            write the generated pages under docs/
   docs --check    fail if a generated page is stale
-  order           write down for the linker which functions a start runs
   setup           install what the tests need, where that is possible
-  bench           install rg and fd to compare with, then run `haft bench` in release mode
+  bench           measure the tools beside rg, fd, an echo and work by hand (--only TEXT, --files N, --rounds N)
+  fuzz shell      compare the reader of shell texts with bash (--minutes N, default 60; --seed S)
 ";
 
 #[derive(Debug, PartialEq)]
@@ -49,9 +48,9 @@ enum Task {
     Check,
     Test,
     Setup,
-    Bench,
-    Order,
+    Bench(Vec<String>),
     Docs(docs::Mode),
+    Fuzz(Vec<String>),
 }
 
 fn main() -> ExitCode {
@@ -72,19 +71,20 @@ fn parse(arguments: &[String]) -> Result<Task> {
         ["check"] => Task::Check,
         ["test"] => Task::Test,
         ["setup"] => Task::Setup,
-        ["bench"] => Task::Bench,
-        ["order"] => Task::Order,
+        ["bench", rest @ ..] => Task::Bench(rest.iter().map(|word| (*word).to_owned()).collect()),
         ["docs"] => Task::Docs(docs::Mode::Write),
         ["docs", "--check"] => Task::Docs(docs::Mode::Compare),
+        ["fuzz", "shell", rest @ ..] => {
+            Task::Fuzz(rest.iter().map(|word| (*word).to_owned()).collect())
+        }
+        ["fuzz", ..] => bail!("expected `fuzz shell [--minutes N] [--seed S]`"),
         [] => bail!("no subcommand: expected one of {SUBCOMMANDS}"),
-        [task @ ("check" | "test" | "setup" | "bench" | "order" | "docs"), rest @ ..] => {
+        [task @ ("check" | "test" | "setup" | "docs"), rest @ ..] => {
             bail!("unexpected argument for `{task}`: `{}`", rest.join(" "))
         }
         [other, ..] => bail!("unknown subcommand `{other}`: expected one of {SUBCOMMANDS}"),
     })
 }
-
-const CONTAINERS: &str = "target/tools/containers/config.toml";
 
 fn run(task: Task) -> Result<()> {
     match task {
@@ -92,17 +92,18 @@ fn run(task: Task) -> Result<()> {
         Task::Check => check::run()?,
         Task::Test => test::run()?,
         Task::Setup => setup::run()?,
-        Task::Bench => {
+        Task::Bench(options) => {
             setup::for_bench();
-            let mut words = vec!["cargo", "run", "--release", "-p", "haft", "--", "bench"];
-            // What setup has made for the tests serves the row of containers too.
-            if shell::root().join(CONTAINERS).exists() {
-                words.extend(["--config", CONTAINERS]);
-            }
+            let mut words = vec!["cargo", "bench", "-p", "haft", "--bench", "peers", "--"];
+            words.extend(options.iter().map(String::as_str));
             shell::run(&words)?;
         }
-        Task::Order => order::run()?,
         Task::Docs(mode) => docs::run(mode)?,
+        Task::Fuzz(options) => {
+            let mut words = vec!["cargo", "run", "--release", "-p", "haft-fuzz", "--"];
+            words.extend(options.iter().map(String::as_str));
+            shell::run(&words)?;
+        }
     }
     Ok(())
 }
@@ -121,10 +122,12 @@ mod tests {
         assert_eq!(parsed("check").unwrap(), Task::Check);
         assert_eq!(parsed("test").unwrap(), Task::Test);
         assert_eq!(parsed("setup").unwrap(), Task::Setup);
-        assert_eq!(parsed("bench").unwrap(), Task::Bench);
-        assert_eq!(parsed("order").unwrap(), Task::Order);
+        assert_eq!(parsed("bench").unwrap(), Task::Bench(Vec::new()));
         assert_eq!(parsed("docs").unwrap(), Task::Docs(docs::Mode::Write));
         assert_eq!(parsed("docs --check").unwrap(), Task::Docs(docs::Mode::Compare));
+        let options = vec!["--minutes".to_owned(), "5".to_owned()];
+        assert_eq!(parsed("fuzz shell --minutes 5").unwrap(), Task::Fuzz(options));
+        assert!(parsed("fuzz").is_err());
         assert_eq!(parsed("--help").unwrap(), Task::Help);
         assert_eq!(parsed("docs --help").unwrap(), Task::Help);
     }
@@ -133,7 +136,7 @@ mod tests {
     fn an_unknown_or_missing_subcommand_lists_the_known_ones() {
         for line in ["", "tset", "frobnicate now"] {
             let message = parsed(line).unwrap_err().to_string();
-            assert!(message.contains("check, test, docs, order, setup, bench"), "{message}");
+            assert!(message.contains("check, test, docs, setup, bench"), "{message}");
         }
         assert!(parsed("tset").unwrap_err().to_string().contains("`tset`"));
     }

@@ -30,17 +30,6 @@ pub(crate) fn build() -> Result<Vec<Program>> {
     Ok(messages.lines().filter_map(program).collect())
 }
 
-/// One of them as it is released, but with the names of its functions.
-pub(crate) fn with_names(name: &str) -> Result<PathBuf> {
-    let words = format!(
-        "cargo rustc --quiet --release --package {name} --bin {name} \
-         --message-format json-render-diagnostics -- -C strip=none"
-    );
-    let messages = shell::capture(&words.split(' ').collect::<Vec<_>>())?;
-    let programs: Vec<Program> = messages.lines().filter_map(program).collect();
-    named(&programs, Kind::Bin, name).map(Path::to_owned)
-}
-
 /// The path of one of them.
 pub(crate) fn named<'a>(programs: &'a [Program], kind: Kind, name: &str) -> Result<&'a Path> {
     let found = programs.iter().find(|program| program.kind == kind && program.name == name);

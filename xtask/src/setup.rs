@@ -22,6 +22,7 @@ const COMPONENTS: &[Component] = &[
         "tests of the sandbox",
         Install::Apt("bubblewrap"),
     ),
+    required("strace", &["strace", "--version"], "the shell fuzzer", Install::Apt("strace")),
     required("podman", &["podman", "--version"], "tests of containers", Install::Apt("podman")),
     required("crun", &["crun", "--version"], "tests of containers", Install::Apt("crun")),
     required(
@@ -48,6 +49,12 @@ const COMPONENTS: &[Component] = &[
         ],
         "tests of containers",
         Install::Script("xtask/src/setup/containers.sh"),
+    ),
+    required(
+        "Docker's command line",
+        &["target/tools/containers/docker", "version"],
+        "tests of containers with Docker",
+        Install::Script("xtask/src/setup/docker.sh"),
     ),
     required(
         "D-Bus",
@@ -98,14 +105,14 @@ const COMPONENTS: &[Component] = &[
     Component {
         name: "ripgrep",
         probe: &["rg", "--version"],
-        needed_for: "rows of `haft bench`",
+        needed_for: "rows of `cargo xtask bench`",
         need: Need::Bench,
         install: Install::Cargo("ripgrep"),
     },
     Component {
         name: "fd",
         probe: &["fd", "--version"],
-        needed_for: "rows of `haft bench`",
+        needed_for: "rows of `cargo xtask bench`",
         need: Need::Bench,
         install: Install::Cargo("fd-find"),
     },
@@ -174,7 +181,7 @@ pub(crate) fn run() -> Result<()> {
     verdict(&missing, in_ci())
 }
 
-/// Installs what `haft bench` compares with. What cannot be had is a row without a ratio.
+/// Installs what the benchmark compares with. What cannot be had is a row without a ratio.
 pub(crate) fn for_bench() {
     let rows = COMPONENTS.iter().filter(|component| component.need == Need::Bench);
     let missing: Vec<&Component> = rows.filter(|row| !shell::works(row.probe)).collect();

@@ -155,6 +155,16 @@ pub enum Access {
     Read(PathBuf),
     /// Changes this file or below this directory.
     Write(PathBuf),
+    /// Uses every file that fits a pattern of the shell, or that lies below a directory. A reader names them so; the gate
+    /// looks which files there are before policy judges.
+    Many {
+        /// The pattern, or the directory.
+        path: PathBuf,
+        /// It is a pattern.
+        is_pattern: bool,
+        /// They are changed, not only read.
+        is_write: bool,
+    },
     /// Runs this text with a shell, or this command line.
     Run(String),
     /// Runs this one command, as a reader found it in a text that is run. Policy judges these in the text's stead.
@@ -167,6 +177,15 @@ pub enum Access {
         name: String,
         /// The text for the shell.
         command: String,
+    },
+    /// Sends a secret to a host, in a request.
+    SendSecret {
+        /// Its name.
+        name: String,
+        /// The host.
+        host: String,
+        /// Whether a person has said which hosts it is for: it is sent to no other one.
+        is_bound: bool,
     },
 }
 
@@ -183,6 +202,22 @@ pub struct ReadCommand {
     /// that it is a piece of.
     #[serde(default, skip_serializing)]
     pub widths: Vec<String>,
+    /// Other spellings of the same command, which rules that deny or ask match too: without assignments, without the
+    /// program's folder, without options before the sub-command.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spellings: Vec<String>,
+    /// When some words cannot be seen in the text: what each spelling begins with for certain. The first belongs to
+    /// `text`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seen: Vec<String>,
+}
+
+impl ReadCommand {
+    /// A command of which nothing else is known.
+    pub fn new(text: String, risk: CommandRisk) -> Self {
+        let (widths, spellings, seen) = Default::default();
+        Self { text, risk, widths, spellings, seen }
+    }
 }
 
 /// How far a command reaches, as its reader says.
@@ -193,6 +228,9 @@ pub struct ReadCommand {
 pub enum CommandRisk {
     /// It only reads and prints.
     Looks,
+    /// It only reads and prints, but the settings of the repository that it reads may name programs to run for that. Where
+    /// no sandbox holds those, it is more than looking.
+    Repository,
     /// Anything else.
     Usual,
     /// What a person must be asked about in every mode but `all`, and why.
@@ -200,6 +238,8 @@ pub enum CommandRisk {
     /// It cannot be told which commands run, and why: the text is a piece of what was to be read, not a command. To be
     /// asked about as well, and no rule for commands allows it but one that spells out a text in `widths`.
     Unclear(String),
+    /// It may open files that are secret or that rules close, and which. Asked about in every mode.
+    Closed(String),
 }
 
 /// Reads the commands, files and addresses of a text that is run. Paths are as the text has them, but without `~`.
@@ -210,7 +250,7 @@ impl Access {
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             // No power as a whole is one over secrets: each is granted by its name.
-            (Self::Any(_), Self::Secret { .. }) => false,
+            (Self::Any(_), Self::Secret { .. } | Self::SendSecret { .. }) => false,
             // The file powers as a whole are power over the workspace, not over the disk.
             (Self::Any(power), Self::Read(path) | Self::Write(path)) => {
                 *power == other.power() && is_inside(path)
@@ -220,8 +260,19 @@ impl Access {
                 is_below(scope, path)
             }
             (Self::Run(a), Self::Run(b)) => a == b,
+            // What a person may want to allow with it is not kept in requests.
+            (Self::Command(a), Self::Command(b)) => {
+                a.text == b.text
+                    && a.risk == b.risk
+                    && a.spellings == b.spellings
+                    && a.seen == b.seen
+            }
             (Self::Fetch(a), Self::Fetch(b)) => host_of(a) == host_of(b),
             (Self::Secret { .. }, other) => self == other,
+            (
+                Self::SendSecret { name, host, .. },
+                Self::SendSecret { name: other_name, host: other_host, .. },
+            ) => name == other_name && host_of(host) == host_of(other_host),
             _ => false,
         }
     }
@@ -230,10 +281,10 @@ impl Access {
     pub fn power(&self) -> Power {
         match self {
             Self::Any(power) => *power,
-            Self::Read(_) => Power::ReadFiles,
-            Self::Write(_) => Power::WriteFiles,
+            Self::Read(_) | Self::Many { is_write: false, .. } => Power::ReadFiles,
+            Self::Write(_) | Self::Many { is_write: true, .. } => Power::WriteFiles,
             Self::Run(_) | Self::Command(_) | Self::Secret { .. } => Power::Shell,
-            Self::Fetch(_) => Power::Net,
+            Self::Fetch(_) | Self::SendSecret { .. } => Power::Net,
         }
     }
 }
@@ -244,15 +295,20 @@ impl fmt::Display for Access {
             Self::Any(power) => write!(f, "use {power}"),
             Self::Read(path) => write!(f, "read {}", path.display()),
             Self::Write(path) => write!(f, "write {}", path.display()),
+            Self::Many { path, is_write, .. } => {
+                let verb = if *is_write { "write" } else { "read" };
+                write!(f, "{verb} files of {}", path.display())
+            }
             Self::Run(command) => write!(f, "run {command}"),
             Self::Command(command) => match &command.risk {
-                CommandRisk::Asks(why) | CommandRisk::Unclear(why) => {
+                CommandRisk::Asks(why) | CommandRisk::Unclear(why) | CommandRisk::Closed(why) => {
                     write!(f, "run {} ({why})", command.text)
                 }
                 _ => write!(f, "run {}", command.text),
             },
             Self::Fetch(target) => write!(f, "fetch {target}"),
             Self::Secret { name, command } => write!(f, "give the secret {name} to {command}"),
+            Self::SendSecret { name, host, .. } => write!(f, "send the secret {name} to {host}"),
         }
     }
 }
@@ -285,6 +341,16 @@ pub trait ResolvePath: Send + Sync {
     /// again.
     fn look(&self, path: &Path) -> (PathBuf, bool) {
         (self.resolve(path), false)
+    }
+
+    /// The files and directories below a directory, resolved, of those that `enters` wants to see. None when there are too
+    /// many, or when nobody can look.
+    fn below(
+        &self,
+        _directory: &Path,
+        _enters: &dyn Fn(&Path) -> SearchStep,
+    ) -> Option<Vec<PathBuf>> {
+        None
     }
 
     /// Whether files outside the workspace cannot be reached at all: then nobody is asked about them.
@@ -330,6 +396,17 @@ fn fold_dots(path: &Path) -> PathBuf {
         }
     }
     folded
+}
+
+/// What a search below a directory does with an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchStep {
+    /// It is none of those that are looked for.
+    Skip,
+    /// It is one, and what lies below it too.
+    Include,
+    /// The same, and a link is followed: a pattern names something in the folder that it leads to.
+    IncludeAndFollow,
 }
 
 /// Whether `path` is `scope` or lies below it. `.` is the whole workspace and nothing outside it.
@@ -415,6 +492,22 @@ mod tests {
     }
 
     #[test]
+    fn a_command_that_was_kept_covers_the_same_command_and_no_other() {
+        let command = |text: &str, risk| {
+            let widths = vec!["git status".to_owned(), "git *".to_owned()];
+            let command = ReadCommand { widths, ..ReadCommand::new(text.to_owned(), risk) };
+            Access::Command(Box::new(command))
+        };
+        let now = command("git status", CommandRisk::Looks);
+        let text = serde_json::to_string(&now).expect("JSON");
+        let kept: Access = serde_json::from_str(&text).expect("an access");
+        assert_ne!(kept, now, "what it may be allowed with is not kept");
+        assert!(kept.covers(&now));
+        assert!(!kept.covers(&command("git push", CommandRisk::Looks)));
+        assert!(!kept.covers(&command("git status", CommandRisk::Usual)));
+    }
+
+    #[test]
     fn a_secret_is_granted_by_its_name_to_one_text() {
         let secret = |name: &str, command: &str| Access::Secret {
             name: name.to_owned(),
@@ -426,6 +519,17 @@ mod tests {
         assert!(!secret("A", "ls").covers(&Access::Run("ls".into())));
         assert!(!Access::Run("ls".into()).covers(&secret("A", "ls")));
         assert!(!Access::Any(Power::Shell).covers(&secret("A", "ls")));
+        let sent = |name: &str, host: &str| Access::SendSecret {
+            name: name.to_owned(),
+            host: host.to_owned(),
+            is_bound: false,
+        };
+        assert!(sent("A", "a.test").covers(&sent("A", "A.test")));
+        assert!(!sent("A", "a.test").covers(&sent("B", "a.test")));
+        assert!(!sent("A", "a.test").covers(&sent("A", "b.test")));
+        assert!(!Access::Any(Power::Net).covers(&sent("A", "a.test")));
+        assert!(!Access::Fetch("a.test".into()).covers(&sent("A", "a.test")));
+        assert!(!secret("A", "a.test").covers(&sent("A", "a.test")));
     }
 
     proptest! {

@@ -231,6 +231,8 @@ pub struct ApprovalRecord {
     pub verdict: Option<Verdict>,
     /// Whether the recorded call was taken up to be run.
     pub taken_up: bool,
+    /// Names who took it up, where several processes could; [`crate::Ledger::begin`] checks that it still holds.
+    pub claim: Option<String>,
 }
 
 /// Where requests are kept. In memory here; in the database for several processes.
@@ -260,6 +262,12 @@ pub trait Approvals: Send + Sync {
 
     /// Takes an approved call up to run it. Only once: the second time is a `conflict`.
     fn take_up<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>>;
+
+    /// Notes that a call that was taken up begins to run. An error keeps it from running.
+    fn begun<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
+        let _ = id;
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// Why a request is known to this process only, though it should be known to others.
     fn trouble(&self, _id: &str) -> Option<String> {
@@ -303,7 +311,7 @@ impl Approvals for MemoryApprovals {
         forget_oldest_settled(&mut records);
         let id = request.id.clone();
         let state = ApprovalState::Pending;
-        let record = ApprovalRecord { request, state, verdict: None, taken_up: false };
+        let record = ApprovalRecord { request, state, verdict: None, taken_up: false, claim: None };
         records.insert(id, watch::Sender::new(record));
         Box::pin(std::future::ready(Ok(())))
     }

@@ -290,9 +290,13 @@ impl Grants {
         *slot.get_or_init(|| inner.policy.has_path_rules(&inner.tool, &inner.caller.agents, access))
     }
 
-    /// Whose they are, for remembering what rules and secrecy say to them.
-    pub(crate) fn bearer(&self) -> String {
-        format!("{} {}", self.0.tool, self.0.caller.agents.join(" "))
+    /// Whether [`Grants::leaves_open`] answers the same for both. Rules that ask are answered by what a call was granted.
+    pub(crate) fn answers_as(&self, other: &Self, kind: fn(PathBuf) -> Access) -> bool {
+        let (one, two) = (&*self.0, &*other.0);
+        Arc::ptr_eq(&one.policy, &two.policy)
+            && one.tool == two.tool
+            && one.caller.agents == two.caller.agents
+            && (!self.is_ruled(&kind(PathBuf::new())) || one.accesses == two.accesses)
     }
 
     /// Whether a rule or secrecy closes this, whatever was granted.

@@ -238,6 +238,9 @@ pub struct Refusal {
     pub why: String,
     /// What would allow it, or what to do instead.
     pub remedy: String,
+    /// It was done and then undone: reported even when the program has succeeded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_put_aside: bool,
 }
 
 /// How a process stands.
@@ -255,7 +258,7 @@ pub struct Status {
     pub quiet_ms: u64,
     /// How much it has said.
     pub bytes: u64,
-    /// How many processes it has left behind that were ended with it.
+    /// How many processes it has left behind that could not be ended.
     pub left: usize,
 }
 

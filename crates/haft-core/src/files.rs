@@ -224,7 +224,7 @@ pub struct Warrant {
 
 impl fmt::Debug for Warrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Warrant({})", self.bearer())
+        write!(f, "Warrant({:?})", self.extent)
     }
 }
 
@@ -257,9 +257,18 @@ impl Warrant {
         self.scribe.as_ref()
     }
 
-    /// Whose it is: who asks the same gets the same answers.
-    pub fn bearer(&self) -> String {
-        self.grants.as_ref().map_or_else(String::new, Grants::bearer)
+    /// Whether every path gets the same answer from both, so that what one was told can be kept for the other.
+    pub fn answers_as(&self, other: &Self) -> bool {
+        match (&self.grants, &other.grants) {
+            (None, None) => true,
+            (Some(grants), Some(others)) => {
+                // Elsewhere it counts what was granted, which may be something else in each call.
+                let are_wide = [self, other].iter().all(|it| it.extent == Extent::NotClosed);
+                let is_same_kind = (self.kind)(PathBuf::new()) == (other.kind)(PathBuf::new());
+                are_wide && is_same_kind && grants.answers_as(others, self.kind)
+            }
+            _ => false,
+        }
     }
 
     /// Whether this may be opened.

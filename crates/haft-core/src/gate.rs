@@ -1,9 +1,10 @@
 //! The gate: the one way to run a tool. Every call, from every surface, passes the same stages in the same order, and
-//! each stage is one file in this folder. Read `Inner::pass` from top to bottom to follow a call.
+//! each stage is one file in this folder. Read `Inner::run_stages` from top to bottom to follow a call.
 
 mod access;
 mod answered;
 mod approve;
+mod begin;
 mod bound;
 mod builder;
 mod finish;
@@ -33,7 +34,7 @@ use crate::{
     Confirmation, Context, Decision, Events, Ledger, Outcome, Outputs, Policy, Power, Redactor,
     Registry, Reply, ResolvePath, SavedRules, Surroundings, Tool, ToolError, Verdict,
     access::ReadsCommands,
-    approval::no_such_request,
+    approval::{already_settled, no_such_request},
     call::{CancelSignal, SeenFile, Services},
     clock::now_ms,
     ids::new_call_id,
@@ -177,12 +178,18 @@ struct Flight {
     withheld: Vec<Power>,
     /// From approve.
     verdict: Option<Verdict>,
+    /// The approval under which the call runs.
+    approval: Option<Arc<ApprovalRecord>>,
+    /// From begin: the number of the entry that was committed before the call ran.
+    begun_seq: Option<u64>,
 }
 
 /// Why a call goes no further.
 enum Halt {
     Failed(ToolError),
     Pending(Arc<ApprovalRequest>),
+    /// Another process runs the approved call. Not recorded: the entry of that process is the one of the call.
+    TakenUp(ToolError),
 }
 
 impl From<ToolError> for Halt {
@@ -211,20 +218,25 @@ impl Gate {
     /// Runs a call to its end, waiting for a decision if one is needed. Dropping the future calls the call off; what
     /// became of it is recorded all the same. Needs a tokio runtime.
     pub async fn call(&self, request: CallRequest) -> Outcome {
+        let tool = request.tool.clone();
         match self.drive(request, OnAsk::Wait).await {
-            Answer::Done(outcome) => *outcome,
-            Answer::Pending(request) => {
+            Ok(Answer::Done(outcome)) => *outcome,
+            Ok(Answer::Pending(request)) => {
                 unreachable!("a waiting call was handed back with request {}", request.id)
             }
+            Err(error) => Outcome::failed(&tool, &error),
         }
     }
 
     /// Runs a call, but hands it back when somebody must decide first.
     pub async fn submit(&self, request: CallRequest) -> Answer {
-        self.drive(request, OnAsk::Return).await
+        let tool = request.tool.clone();
+        let answer = self.drive(request, OnAsk::Return).await;
+        answer.unwrap_or_else(|error| Answer::Done(Box::new(Outcome::failed(&tool, &error))))
     }
 
-    /// Takes up a call that was handed back. The recorded call runs exactly as it was shown, once.
+    /// Takes up a call that was handed back. The recorded call runs exactly as it was shown, once. When it would touch
+    /// something else by now, it is asked about again: the answer is then another pending request.
     ///
     /// # Errors
     /// When there is no such request, or its call was taken up before.
@@ -238,7 +250,7 @@ impl Gate {
             ApprovalState::Pending => {
                 self.0.approvals.settle(approval_id, ApprovalState::Expired, None).await?
             }
-            ApprovalState::Approved => self.0.approvals.take_up(approval_id).await?,
+            ApprovalState::Approved if record.taken_up => return Err(already_settled(&record)),
             _ => record,
         };
         let asked = &record.request;
@@ -250,7 +262,7 @@ impl Gate {
             ..context
         };
         let request = CallRequest::new(asked.tool.clone(), asked.input.clone(), context);
-        Ok(self.drive(request, OnAsk::Decided(Arc::new(record))).await)
+        self.drive(request, OnAsk::Decided(Arc::new(record))).await
     }
 
     /// What would become of a call, without running it or asking anybody.
@@ -258,10 +270,15 @@ impl Gate {
     /// # Errors
     /// The error that the call would end in before policy.
     pub async fn explain(&self, request: CallRequest) -> Result<Explanation, ToolError> {
-        let mut flight = self.0.take_off(request);
-        self.0.prepare(self, &mut flight).await?;
+        let gate = &*self.0;
+        let mut flight = gate.take_off(request);
+        // The stages of a call that need no permission.
+        resolve::resolve(gate, &mut flight).await?;
+        repair::repair(gate, &mut flight)?;
+        validate::validate(&mut flight)?;
+        access::access(gate, self, &mut flight).await?;
         // A refusal is an answer here, not a failure.
-        let judged = policy::judge(&self.0, &mut flight).await;
+        let judged = policy::judge(gate, &mut flight).await;
         if flight.decision.is_none() {
             judged?;
         }
@@ -329,15 +346,24 @@ impl Gate {
     }
 
     /// The pipeline runs where its caller waits, but does not end with it: see [`handover`].
-    async fn drive(&self, request: CallRequest, on_ask: OnAsk) -> Answer {
+    ///
+    /// # Errors
+    /// `conflict` when another process has taken the approved call up.
+    async fn drive(&self, request: CallRequest, on_ask: OnAsk) -> Result<Answer, ToolError> {
         let flight = self.0.take_off(request);
         let cancel = flight.cancel.token.clone();
         let requested = flight.requested.clone();
         let gate = self.clone();
-        let pipeline = Box::pin(async move { gate.0.fly(&gate, flight, on_ask).await });
+        let pipeline = Box::pin(async move {
+            match gate.0.run_stages(&gate, flight, on_ask).await {
+                Ok(outcome) => Ok(Answer::Done(Box::new(outcome))),
+                Err(Halt::Pending(request)) => Ok(Answer::Pending(request)),
+                Err(Halt::Failed(error) | Halt::TakenUp(error)) => Err(error),
+            }
+        });
         handover::Handover::new(pipeline, cancel)
             .await
-            .unwrap_or_else(|panic| Answer::Done(Box::new(finish::crashed(&requested, &panic))))
+            .unwrap_or_else(|panic| Ok(Answer::Done(Box::new(finish::crashed(&requested, &panic)))))
     }
 }
 
@@ -375,41 +401,43 @@ impl Inner {
             decision: None,
             withheld: Vec::new(),
             verdict: None,
+            approval: None,
+            begun_seq: None,
         })
     }
 
-    async fn fly(&self, gate: &Gate, mut flight: Box<Flight>, on_ask: OnAsk) -> Answer {
+    /// The way of a call: every stage, in order. Each is one file in `gate/` and reads what the earlier ones left.
+    async fn run_stages(
+        &self,
+        gate: &Gate,
+        mut flight: Box<Flight>,
+        on_ask: OnAsk,
+    ) -> Result<Outcome, Halt> {
         if let Some(answers) = &self.answers {
-            return Answer::Done(Box::new(answered::answer(self, &mut flight, &**answers).await));
+            return Ok(answered::answer(self, &mut flight, &**answers).await);
         }
-        let result = match self.pass(gate, &mut flight, on_ask).await {
+        let call = &mut *flight;
+        let ran: Result<Reply, Halt> = async {
+            resolve::resolve(self, call).await?;
+            repair::repair(self, call)?;
+            validate::validate(call)?;
+            access::access(self, gate, call).await?;
+            policy::judge(self, call).await?;
+            approve::approve(self, gate, call, on_ask).await?;
+            run::run(self, gate, call).await
+        }
+        .await;
+        let reply = match ran {
             Ok(reply) => Ok(reply),
             Err(Halt::Failed(error)) => Err(error),
-            Err(Halt::Pending(request)) => return Answer::Pending(request),
+            Err(halt) => return Err(halt),
         };
-        let mut outcome = finish::outcome(&flight, result);
+        let mut outcome = finish::outcome(&flight, reply);
         redact::redact(self, &mut outcome).await;
         repeat::point(self, &flight, &mut outcome).await;
         bound::bound(self, &flight, &mut outcome).await;
         record::record(self, flight, &mut outcome).await;
-        Answer::Done(Box::new(outcome))
-    }
-
-    /// The way of a call.
-    async fn pass(&self, gate: &Gate, flight: &mut Flight, on_ask: OnAsk) -> Result<Reply, Halt> {
-        self.prepare(gate, flight).await?;
-        policy::judge(self, flight).await?;
-        approve::approve(self, gate, flight, on_ask).await?;
-        Ok(run::run(self, gate, flight).await?)
-    }
-
-    /// Everything that needs no permission, because it only looks at the words of the call and at haft's own records.
-    async fn prepare(&self, gate: &Gate, flight: &mut Flight) -> Result<(), ToolError> {
-        resolve::resolve(self, flight).await?;
-        repair::repair(self, flight)?;
-        validate::validate(flight)?;
-        access::access(self, flight)?;
-        access::foresee(self, gate, flight).await
+        Ok(outcome)
     }
 }
 

@@ -12,6 +12,9 @@ use sha2::{Digest, Sha256};
 
 use crate::{Access, BoxFuture, Decision, Effect, ErrorKind, Power, ToolError, Verdict};
 
+/// Tool and session that anchor entries are found by.
+const RETENTION: &str = "retention";
+
 /// One call, after the fact. Free of secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -45,19 +48,114 @@ pub struct LedgerEntry {
     /// SHA-256 of the whole outcome, where it is kept: what [`Ledger::record_with`] was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_sha256: Option<String>,
+    /// Number of the entry that was committed before the call ran; none for read-only calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun_seq: Option<u64>,
+    /// The process that runs the call. Only in an entry that is committed before the call runs; the entry of its end follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<String>,
     /// When it began, in milliseconds since 1970.
     pub began_ms: u64,
-    /// How long it took.
+    /// How long it took. For an entry that stands for several calls: the longest of them.
     pub ms: u64,
+    /// Set when this entry stands for several equal read-only calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeated: Option<Repeated>,
+    /// Set in an anchor entry only: the entries that retention has dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<Dropped>,
+}
+
+/// Equal read-only calls that one entry stands for: same session, tool, input, decision and output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repeated {
+    /// Number of calls, with the first.
+    pub calls: u64,
+    /// When the last of them began, in milliseconds since 1970.
+    pub last_ms: u64,
+}
+
+/// Entries that retention has dropped from the ledger. Only what is listed in such an entry may be missing from the chain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dropped {
+    /// The gaps in the chain, as they were after the drop, in order.
+    pub ranges: Vec<DroppedRange>,
+    /// Number of dropped entries, with those of the earlier anchor entries that this one replaces.
+    pub entries: u64,
+    /// Number of dropped calls that changed nothing.
+    pub read_only: u64,
+    /// Number of dropped calls that may have changed something.
+    pub changing: u64,
+}
+
+/// One gap in the chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DroppedRange {
+    /// Number of the first missing entry.
+    pub first: u64,
+    /// Number of the last missing entry.
+    pub last: u64,
+    /// Hash of the last missing entry, from which the chain goes on.
+    pub hash: String,
 }
 
 impl LedgerEntry {
+    /// The anchor entry that is written when retention drops entries.
+    pub fn anchor(dropped: Dropped, at_ms: u64) -> Self {
+        Self {
+            call_id: String::new(),
+            session: RETENTION.to_owned(),
+            agents: Vec::new(),
+            parent: None,
+            tool: RETENTION.to_owned(),
+            effect: Effect::Read,
+            input: Value::Null,
+            repairs: Vec::new(),
+            accesses: Vec::new(),
+            decision: None,
+            verdict: None,
+            error: None,
+            output_sha256: String::new(),
+            result_sha256: None,
+            begun_seq: None,
+            process: None,
+            began_ms: at_ms,
+            ms: 0,
+            repeated: None,
+            dropped: Some(dropped),
+        }
+    }
+
+    /// Whether this entry is no call but says what retention has dropped.
+    pub fn is_anchor(&self) -> bool {
+        self.dropped.is_some()
+    }
+
+    /// Number of calls that ended with this entry: none for the entry of a beginning and for an anchor.
+    pub fn calls(&self) -> u64 {
+        match (self.is_begun() || self.is_anchor(), self.repeated) {
+            (true, _) => 0,
+            (false, Some(repeated)) => repeated.calls,
+            (false, None) => 1,
+        }
+    }
+
+    /// Whether this is the entry committed before its call ran, not the entry of its end.
+    pub fn is_begun(&self) -> bool {
+        self.process.is_some()
+    }
+
     /// Whether the call can have changed nothing, here or elsewhere: it looked at files or at haft's own records, no more.
     pub fn only_looked(&self) -> bool {
+        Self::reads_only(self.effect, &self.accesses)
+    }
+
+    /// Whether a call of this effect that touches these things changes nothing.
+    pub(crate) fn reads_only(effect: Effect, accesses: &[Access]) -> bool {
         let is_look = |access: &Access| {
             matches!(access.power(), Power::Free | Power::ReadFiles | Power::ReadStore)
         };
-        self.effect == Effect::Read && self.accesses.iter().all(is_look)
+        effect == Effect::Read && accesses.iter().all(is_look)
     }
 }
 
@@ -76,6 +174,20 @@ pub fn sha256_hex<const N: usize>(texts: [&[u8]; N]) -> String {
 
 /// Where entries go. Append only.
 pub trait Ledger: Send + Sync {
+    /// Commits an entry before its call runs and returns its number, which the entry of the end refers to. `claim` is
+    /// [`crate::ApprovalRecord::claim`] of an approved call. None for a ledger that keeps no such entries.
+    ///
+    /// # Errors
+    /// When it cannot be committed, or when another process holds the claim by now. Then the call must not run.
+    fn begin<'a>(
+        &'a self,
+        entry: LedgerEntry,
+        claim: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Option<u64>, ToolError>> {
+        drop((entry, claim));
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// Adds an entry. An error does not undo the call; the outcome says that it was not recorded.
     fn record(&self, entry: LedgerEntry) -> BoxFuture<'_, Result<(), ToolError>>;
 
@@ -192,8 +304,12 @@ mod tests {
             error: None,
             output_sha256: String::new(),
             result_sha256: None,
+            begun_seq: None,
+            process: None,
             began_ms: 0,
             ms: 0,
+            repeated: None,
+            dropped: None,
         }
     }
 

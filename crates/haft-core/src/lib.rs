@@ -47,7 +47,7 @@ pub use tokio_util::sync::CancellationToken;
 pub use self::{
     access::{
         Access, CommandRisk, Effect, LexicalPaths, Need, Power, ReadCommand, ReadsCommands,
-        ResolvePath,
+        ResolvePath, SearchStep,
     },
     approval::{
         ApprovalHandler, ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Confirmation,
@@ -66,7 +66,7 @@ pub use self::{
         BegunChange, Changes, Content, ContentHash, Image, Journal, JournalChange, JournalEntry,
         Keeping, NewChange, NewEntry, ReadJournal, Scribe,
     },
-    ledger::{Ledger, LedgerEntry, MemoryLedger, sha256_hex},
+    ledger::{Dropped, DroppedRange, Ledger, LedgerEntry, MemoryLedger, Repeated, sha256_hex},
     nearest::{did_you_mean, nearest},
     network::Net,
     outcome::{Outcome, OutcomeError},
@@ -91,8 +91,8 @@ pub use self::{
     tool::{BoxFuture, DEFAULT_DEADLINE, Foreseen, Foresight, Origin, StaticTool, Tool, ToolSpec},
     variables::Surroundings,
     vault::{
-        LONGEST_SECRET, SECRET_SIGN, SHORTEST_SECRET, Secret, Vault, fault_of_secret,
-        is_in_secret_name, is_secret_name, referred_secret,
+        LONGEST_SECRET, SECRET_SIGN, SHORTEST_SECRET, Secret, SecretHosts, Vault, fault_of_secret,
+        is_in_secret_name, is_secret_name, referred_secret, referred_secrets,
     },
 };
 

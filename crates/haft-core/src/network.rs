@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use crate::{Access, BoxFuture, Call, Capability, ErrorKind, Grants, Need, Power, ToolError};
+use crate::{
+    Access, BoxFuture, Call, Capability, ErrorKind, Grants, Need, Power, ToolError,
+    access::host_of, referred_secrets,
+};
 
 /// What talks to other machines. Every request of every tool goes through it: it decides which addresses may be
 /// connected to, follows redirects, bounds time and size, and puts secrets in.
@@ -44,6 +47,30 @@ pub struct Request {
     pub timeout: Option<Duration>,
     /// What it is for.
     pub purpose: Purpose,
+}
+
+impl Request {
+    /// The secrets that would be sent with it, each to its host. Nothing for a request that carries none.
+    pub fn secrets(&self) -> Vec<Access> {
+        if self.purpose != Purpose::Exchange {
+            return Vec::new();
+        }
+        // As a parser of addresses reads it.
+        let url: String = self.url.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect();
+        let query = url.split('#').next().and_then(|url| url.split_once('?'));
+        let body = str::from_utf8(&self.body).unwrap_or_default();
+        let texts = self.headers.iter().map(|(_, value)| value.as_str());
+        let texts = texts.chain(query.map(|(_, query)| query)).chain([body]);
+        let mut found: Vec<Access> = Vec::new();
+        for name in texts.flat_map(referred_secrets) {
+            let host = host_of(&url);
+            let access = Access::SendSecret { name: name.to_owned(), host, is_bound: false };
+            if !found.contains(&access) {
+                found.push(access);
+            }
+        }
+        found
+    }
 }
 
 /// What a request is for.
@@ -221,6 +248,7 @@ impl Net {
     /// # Errors
     /// Of kind `denied` for anything else; otherwise as [`Client::send`].
     pub async fn send(&self, request: Request) -> Result<Response, ToolError> {
+        self.check_secrets(&request)?;
         let first = request.url.clone();
         let permit = |url: &str| match &self.grants {
             None => Ok(()),
@@ -228,6 +256,19 @@ impl Net {
             Some(grants) => check_redirect(grants, url),
         };
         self.client()?.send(request, &permit).await
+    }
+
+    /// Every secret that a request would carry has to be granted by name, for its host.
+    fn check_secrets(&self, request: &Request) -> Result<(), ToolError> {
+        let (Some(grants), Purpose::Exchange) = (&self.grants, request.purpose) else {
+            return Ok(());
+        };
+        // The key that a person has set for the search engine is granted by that.
+        let engine_key = self.client()?.search().key.as_deref();
+        let is_engine_key = |access: &Access| matches!(access, Access::SendSecret { name, .. } if Some(name.as_str()) == engine_key);
+        let accesses = request.secrets();
+        let mut asked_for = accesses.iter().filter(|access| !is_engine_key(access));
+        asked_for.try_for_each(|access| grants.check(access))
     }
 
     /// What the web is searched with.

@@ -25,7 +25,7 @@ pub use self::{
     secrets::{SecretPath, Secrets},
     verdicts::AccessVerdict,
 };
-use crate::{Access, Effect};
+use crate::{Access, Effect, access::is_inside};
 
 /// Whose words a layer holds, in the order they are heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -228,16 +228,30 @@ pub struct Policy {
 /// Finds out whether commands run in a sandbox that works. Trying takes longer than most calls, so nobody asks before a
 /// command is to be judged.
 #[derive(Clone)]
-pub struct SandboxCheck(Arc<dyn Fn() -> bool + Send + Sync>);
+pub struct SandboxCheck {
+    works: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// A person has switched it off, and relies on how commands are read.
+    is_off: bool,
+}
 
 impl SandboxCheck {
     /// Asks this, each time; it should remember what it found.
     pub fn new(works: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(works))
+        Self { works: Arc::new(works), is_off: false }
+    }
+
+    /// There is none because a person said so: how commands are read decides.
+    pub fn switched_off() -> Self {
+        Self { works: Arc::new(|| false), is_off: true }
     }
 
     pub(crate) fn works(&self) -> bool {
-        (self.0)()
+        (self.works)()
+    }
+
+    /// Whether commands were meant to run in a sandbox and none works: then every command is asked about.
+    pub(crate) fn is_missing(&self) -> bool {
+        !self.is_off && !self.works()
     }
 }
 
@@ -293,7 +307,8 @@ impl Policy {
             .outside_profile(question, agent)
             .or_else(|| self.secret(question))
             .or_else(|| self.rule_that_says(Action::Deny, question, agent))
-            .or_else(|| self.rule_that_says(Action::Ask, question, agent));
+            .or_else(|| self.rule_that_says(Action::Ask, question, agent))
+            .or_else(|| self.rule_that_may_say(question, agent));
         let (action, reason) = found.unwrap_or_else(|| self.allow_or_mode(question, agent, by));
         let change = self.smallest_change(action, &reason, question, (agent, by));
         Decision { action, reason, change, agent: agent.map(str::to_owned) }
@@ -355,6 +370,19 @@ impl Policy {
                     .any(|access| rule.touches(question.tool, access, &self.places))
         })?;
         Some((action, Reason::Rule(rule.clone())))
+    }
+
+    /// A rule that denies or asks for commands, when the words of one cannot be seen: a person looks whether it is meant.
+    fn rule_that_may_say(
+        &self,
+        question: &Question<'_>,
+        agent: Option<&str>,
+    ) -> Option<(Action, Reason)> {
+        let mut rules = self.layers.iter().flat_map(|layer| layer.rules_for(agent));
+        let rule = rules.find(|rule| {
+            question.accesses.iter().any(|access| rule.may_meet(question.tool, access))
+        })?;
+        Some((Action::Ask, Reason::Rule(rule.clone())))
     }
 
     /// No rule asks or denies: the call runs if each of its accesses is allowed by a rule or waved through by the mode.
@@ -471,6 +499,35 @@ impl Policy {
         closing.any(|rule| rule.names_tool(tool) || rule.may_touch(tool, access))
     }
 
+    /// Whether a path is secret, closed to commands by a rule that denies or asks, or outside of the workspace where the
+    /// mode asks before that: what a command names in the workspace may lead there by a link.
+    pub(crate) fn closes(&self, path: &Path, is_write: bool) -> bool {
+        let path = path.to_owned();
+        let access = if is_write { Access::Write(path) } else { Access::Read(path) };
+        let agents = self.layers.iter().flat_map(|layer| &layer.agents).flat_map(|it| &it.rules);
+        let rules = self.layers.iter().flat_map(|layer| &layer.rules).chain(agents);
+        let mut closing =
+            rules.filter(|rule| rule.action != Action::Allow && !rule.names_tool("bash"));
+        self.secret_at(&access).is_some()
+            || closing.any(|rule| rule.touches("bash", &access, &self.places))
+            || self.asks_outside(&access)
+    }
+
+    /// Whether some agent, or who is none, is asked before a path outside of the workspace, and no rule allows it.
+    fn asks_outside(&self, access: &Access) -> bool {
+        let (Access::Read(path) | Access::Write(path)) = access else { return false };
+        let agents = self.layers.iter().flat_map(|layer| &layer.agents);
+        let modes = agents.map(|rules| self.mode_for(Some(&rules.agent)));
+        let least = modes.fold(self.mode_for(None), Mode::min);
+        if is_inside(path) || least == Mode::All {
+            return false;
+        }
+        let granting = self.layers.iter().filter(|layer| layer.may_grant());
+        let mut allows =
+            granting.flat_map(|layer| &layer.rules).filter(|rule| rule.action == Action::Allow);
+        !allows.any(|rule| rule.touches("bash", access, &self.places))
+    }
+
     /// Whether a resolved path is secret.
     pub(crate) fn is_secret(&self, path: &Path) -> bool {
         self.secrets.find(path, &self.places).is_some()
@@ -557,7 +614,9 @@ impl Policy {
                 let known: Vec<&str> = self.profiles.names().collect();
                 format!("use one of the profiles {}", known.join(", "))
             }
-            (_, Reason::Mode { access: Some(access @ Access::Secret { name, .. }), .. }) => {
+            (_, Reason::Mode { access: Some(access), .. })
+                if let Some(name) = secret_name(access) =>
+            {
                 let rule = suggestions(question.tool, access).into_iter().next();
                 let rule = rule.unwrap_or_else(|| format!("secret({name})"));
                 format!("add `allow = [{rule:?}]` to {own_file}")
@@ -597,7 +656,16 @@ impl Policy {
 }
 
 fn is_secret(access: &Access) -> bool {
-    matches!(access, Access::Secret { .. })
+    secret_name(access).is_some()
+}
+
+fn secret_name(access: &Access) -> Option<&str> {
+    match access {
+        Access::Secret { name, .. } | Access::SendSecret { name, is_bound: false, .. } => {
+            Some(name)
+        }
+        _ => None,
+    }
 }
 
 /// Whether it is commands that open what is named.

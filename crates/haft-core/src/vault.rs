@@ -62,6 +62,27 @@ pub fn referred_secret(text: &str) -> Option<&str> {
     text.strip_prefix(SECRET_SIGN).filter(|name| is_secret_name(name))
 }
 
+/// The names of the secrets that a text refers to, as a request is filled: each once, in order.
+pub fn referred_secrets(text: &str) -> Vec<&str> {
+    let (mut names, mut rest) = (Vec::new(), text);
+    while let Some((before, after)) = rest.split_once(SECRET_SIGN) {
+        let end = after.find(|c| !is_in_secret_name(c)).unwrap_or(after.len());
+        let (name, behind) = after.split_at(end);
+        let is_reference = !name.is_empty() && !before.ends_with(is_in_secret_name);
+        rest = if is_reference { behind } else { after };
+        if is_reference && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Says which secrets are for certain hosts only. Without one, no secret counts as such.
+pub trait SecretHosts: Send + Sync {
+    /// Whether whoever sends this secret refuses every host that a person has not named for it.
+    fn is_bound(&self, name: &str) -> bool;
+}
+
 /// Why a value could not be kept out of what is shown, or not be sent; none when nothing is wrong with it.
 pub fn fault_of_secret(value: &str) -> Option<&'static str> {
     if value.trim().is_empty() {
@@ -94,6 +115,23 @@ mod tests {
             assert_eq!(referred_secret(text), name, "{text}");
         }
         assert!(is_secret_name(&"a".repeat(64)) && !is_secret_name(&"a".repeat(65)));
+    }
+
+    #[test]
+    fn references_are_found_wherever_a_request_is_filled() {
+        for (text, expected) in [
+            ("Bearer secret:A", &["A"][..]),
+            ("secret:A,secret:B.secret:A", &["A", "B"]),
+            ("{\"k\":\"secret:B\"}", &["B"]),
+            ("k=secret:A&x=secret:B_2", &["A", "B_2"]),
+            ("secret:secret:A", &["secret"]),
+            ("secret:secret", &["secret"]),
+            ("my_secret:A, secret: A, secret:", &[]),
+            ("Secret:A SECRET:A %73ecret:A", &[]),
+            ("\u{e9}secret:A", &["A"]),
+        ] {
+            assert_eq!(referred_secrets(text), expected, "{text}");
+        }
     }
 
     #[test]

@@ -223,7 +223,7 @@ impl Fence for Container {
         environment.push((MARK.into(), mark.into()));
         let interior = Some(inside as _);
         let (walls, listening) = (Walls::default(), None);
-        Ok(Recipe { command, environment, walls, is_whole: false, listening, interior })
+        Ok(Recipe { command, environment, walls, listening, interior })
     }
 
     fn forget(&self, name: &str) {

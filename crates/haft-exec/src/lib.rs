@@ -27,7 +27,7 @@ pub use self::{
         Around, Programs, Variables,
         limits::{Allowance, Held},
     },
-    sandbox::{Verdict, verdicts},
+    sandbox::{ShownFolders, Verdict, shown_places, verdicts},
     secrets::Credential,
     workspace::Workspace,
 };

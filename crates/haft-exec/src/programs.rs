@@ -6,10 +6,13 @@ pub(crate) mod closed;
 pub(crate) mod environment;
 mod family;
 pub(crate) mod fence;
+mod folders;
+mod git_guard;
 pub(crate) mod limits;
 pub(crate) mod local;
 mod log;
 mod orphans;
+mod outside;
 mod process;
 mod sockets;
 mod spawn;
@@ -30,15 +33,19 @@ use std::{
 use haft_core::{
     ErrorKind, ToolError, Vault,
     commands::{Executor, ExecutorPlace, Killed, Launch, Process, Program},
+    files::Warrant,
 };
 
 use self::{
-    closed::Closures,
+    closed::Closed,
     family::Family,
     fence::{Fence, Site},
-    limits::Allowance,
+    folders::{Folders, Look},
+    git_guard::GitGuard,
+    limits::{Allowance, LaunchMark},
     local::Local,
     log::Log,
+    outside::Outside,
     process::{Parts, Running},
     spawn::Spawner,
     wishes::Wishes,
@@ -46,7 +53,7 @@ use self::{
 use crate::{
     ContainerSettings, Credential, Workspace,
     container::{self, Container},
-    sandbox::{self, Listening, Wanted},
+    sandbox::{self, Listening, ShownFolders, Wanted},
     secrets::{Recipient, Secrets},
 };
 
@@ -119,6 +126,7 @@ pub type Variables = Vec<(OsString, OsString)>;
 /// Runs programs in a workspace.
 pub struct Programs {
     workspace: Arc<Workspace>,
+    folders: Arc<Folders>,
     wanted: Around,
     /// Chosen when the first program is started.
     fence: OnceLock<Result<Box<dyn Fence>, String>>,
@@ -132,7 +140,10 @@ pub struct Programs {
     credentials: Vec<Credential>,
     vault: Option<Arc<dyn Vault>>,
     private: Arc<Vec<std::path::PathBuf>>,
-    closures: Closures,
+    shown: Arc<ShownFolders>,
+    /// The same with links followed, once: what commands write must not change what the next one sees.
+    resolved: OnceLock<Arc<ShownFolders>>,
+    outside: Outside,
     /// Made when the first program is started.
     spawner: OnceLock<Spawner>,
     count: AtomicU64,
@@ -159,6 +170,7 @@ impl Programs {
             .map_or(0, |since| since.as_nanos());
         Self {
             workspace,
+            folders: Arc::default(),
             wanted,
             fence: OnceLock::new(),
             environment: LazyLock::new(environment),
@@ -168,7 +180,9 @@ impl Programs {
             credentials: Vec::new(),
             vault: None,
             private: Arc::default(),
-            closures: Closures::default(),
+            shown: Arc::default(),
+            resolved: OnceLock::new(),
+            outside: Outside::default(),
             spawner: OnceLock::new(),
             count: AtomicU64::new(0),
             mark: format!("{}-{nanos:x}", std::process::id()),
@@ -197,6 +211,20 @@ impl Programs {
     #[must_use]
     pub fn hiding(mut self, folders: Vec<std::path::PathBuf>) -> Self {
         self.private = Arc::new(folders);
+        self
+    }
+
+    /// The same, and sandboxed programs see these folders too.
+    #[must_use]
+    pub fn showing(mut self, folders: ShownFolders) -> Self {
+        self.shown = Arc::new(folders);
+        self
+    }
+
+    /// The same, and what these absolute path globs name may be closed to programs: the warrant of a launch says whether it is.
+    #[must_use]
+    pub fn closing(mut self, patterns: Vec<std::path::PathBuf>) -> Self {
+        self.outside = Outside::new(patterns);
         self
     }
 
@@ -235,18 +263,45 @@ impl Programs {
         }
     }
 
-    fn site(&self, launch: &Launch, mark: &str) -> Result<Site, ToolError> {
+    /// The site of a launch and the look at the folders of the workspace, where something stands around programs.
+    fn site(&self, launch: &Launch, mark: &str) -> Result<(Site, Option<Look>), ToolError> {
         let (directory, path) = self.workspace.directory(&launch.directory)?;
         let mut added = launch.environment.clone();
         added.extend(self.secrets_of(launch)?);
         let mut environment = environment::of(&self.environment, &added, mark)?;
         environment.push(("PWD".into(), path.clone().into()));
-        let closed = match self.fence()?.place() {
-            ExecutorPlace::Local => Arc::default(),
-            _ => self.closures.of(&self.workspace, &launch.warrant)?,
+        let place = self.fence()?.place();
+        let look = match place {
+            ExecutorPlace::Local => None,
+            _ => Some(closed::look(&self.folders, &self.workspace, &launch.warrant)?),
         };
+        let mut closed = match &look {
+            Some(look) => closed::files(&self.workspace, look)?,
+            None => Vec::new(),
+        };
+        if let Some(look) = look.as_ref().filter(|_| place == ExecutorPlace::Container) {
+            closed.extend(closed::sockets(&self.workspace, look));
+        }
         let (workspace, private) = (self.workspace.clone(), self.private.clone());
-        Ok(Site { workspace, directory, path, environment, closed, private })
+        let shown = self.resolved.get_or_init(|| Arc::new(self.shown.resolved(&workspace))).clone();
+        let closed = Arc::new(closed);
+        let mut site = Site { workspace, directory, path, environment, closed, private, shown };
+        if place == ExecutorPlace::Sandbox {
+            let outside = self.closed_outside(&site, &launch.warrant)?;
+            if !outside.is_empty() {
+                site.closed = Arc::new(site.closed.iter().cloned().chain(outside).collect());
+            }
+        }
+        Ok((site, look))
+    }
+
+    /// What is closed to a program of the folders outside the workspace that it sees.
+    fn closed_outside(&self, site: &Site, warrant: &Warrant) -> Result<Vec<Closed>, ToolError> {
+        let shown = sandbox::searched(site);
+        if shown.is_empty() && !self.outside.has_patterns() {
+            return Ok(Vec::new());
+        }
+        self.outside.closed(&sandbox::areas(site), &shown, warrant)
     }
 
     /// The variables of a launch that hold secrets, with their values.
@@ -269,29 +324,34 @@ impl Programs {
         HAS_STARTED.store(true, Ordering::Release);
         // The dot keeps `p1` apart from `p10` for those who do not see where a variable ends.
         let mark = format!("{}-{id}.", self.mark);
-        let site = self.site(launch, &mark)?;
+        let (site, look) = self.site(launch, &mark)?;
         let mut recipe = self.fence()?.recipe(launch, &site)?;
-        let is_whole = recipe.is_whole;
         let listening = recipe.listening.take();
         let interior = recipe.interior.clone();
         let command = launch.program.to_string();
+        let guard = look.filter(|_| launch.confinement.writes).map(|look| {
+            let (workspace, folders) = (&self.workspace, &self.folders);
+            Arc::new(GitGuard::before(workspace, folders, &launch.warrant, look))
+        });
+        let number = LaunchMark::of(&mark);
         let spawner = self.spawner.get_or_init(|| Spawner::new(self.allowance));
         let born = spawner
-            .start(recipe, site.directory, launch.input, launch.streams)
+            .start(recipe, number, site.directory, (launch.input, launch.streams))
             .map_err(|error| not_started(&command, &error))?;
         let noted = listening.map(Listening::begin).unwrap_or_default();
         let wishes = Wishes::new(noted, spawner.group());
         let ends = &born.ends;
         let pipes = [Some(&ends.out), ends.err.as_ref()];
         let pipes = pipes.into_iter().flatten().filter_map(family::inode).collect();
-        let family = Family { leader: born.pid, mark, pipes };
+        let family = Family { leader: born.pid, mark, number, pipes };
+        family.note();
         let log = || Log::new(self.folder.clone(), QUOTA);
         let parts = Parts {
             id,
             command,
             family,
-            is_whole,
             wishes,
+            guard,
             interior,
             reads: launch.input,
             logs: (log(), log()),

@@ -29,6 +29,8 @@ pub(crate) struct Root {
     /// Absolute, links resolved when it was opened. For comparing and for messages, never for opening.
     pub(crate) path: PathBuf,
     pub(crate) handle: OwnedFd,
+    /// It is no place of the workspace: what lies in it is called by its absolute path.
+    pub(crate) is_outside: bool,
     /// The kernel has no `openat2`, or a sandbox forbids it.
     pub(crate) goes_by_steps: AtomicBool,
     /// The file system makes no files without a name (`O_TMPFILE`).
@@ -41,7 +43,13 @@ impl Root {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = fs::openat(CWD, &path, flags, Mode::empty())?;
         let (goes_by_steps, names_all_files) = (AtomicBool::new(false), AtomicBool::new(false));
-        Ok(Self { name, path, handle, goes_by_steps, names_all_files })
+        let is_outside = false;
+        Ok(Self { name, path, handle, is_outside, goes_by_steps, names_all_files })
+    }
+
+    /// A folder that commands see and tools do not work in.
+    pub(crate) fn outside(path: &Path) -> io::Result<Self> {
+        Ok(Self { is_outside: true, ..Self::open(None, path)? })
     }
 
     /// Opens something by a path of plain names. A link anywhere in it is an error, unless it is the last name and the
@@ -94,6 +102,9 @@ impl Root {
     /// How a path below this root is called in messages, rules and answers.
     pub(crate) fn shown(&self, path: &Path) -> PathBuf {
         let is_root = path.as_os_str().is_empty() || path == Path::new(".");
+        if self.is_outside {
+            return if is_root { self.path.clone() } else { self.path.join(path) };
+        }
         match &self.name {
             None if is_root => PathBuf::from("."),
             None => path.to_owned(),

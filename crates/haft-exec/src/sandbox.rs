@@ -14,6 +14,7 @@
 //! a program itself makes, where there was none, is protected from the next launch on.
 
 mod bubblewrap;
+mod home;
 mod landlock;
 mod layout;
 mod machine;
@@ -35,14 +36,17 @@ use std::path::Path;
 
 use haft_core::ToolError;
 
-pub use self::probe::{Verdict, verdicts};
 pub(crate) use self::{
     bubblewrap::Bubblewrap,
     landlock::Landlock,
-    layout::{Access, Layout, Part},
+    layout::{Access, Layout, Part, areas, searched},
     notices::{Listening, Noted, Reporter},
     rooms::{Inside, Room},
     scratch::{Scratch, Scratches},
+};
+pub use self::{
+    home::{ShownFolders, shown_places},
+    probe::{Verdict, verdicts},
 };
 use crate::programs::fence::Fence;
 

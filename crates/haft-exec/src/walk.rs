@@ -28,6 +28,7 @@ use rustix::{
 };
 
 pub(crate) use self::{
+    crew::share,
     globs::Globs,
     rules::{Rules, Seen},
 };
@@ -97,9 +98,6 @@ pub(crate) trait Visitor: Send {
 
     /// Looks at a file; breaking off ends the whole walk.
     fn meet(&mut self, file: &Met<'_>) -> ControlFlow<()>;
-
-    /// Passes by something that the warrant keeps closed.
-    fn pass(&mut self, _path: &Path, _is_directory: bool) {}
 }
 
 /// How a walk went.
@@ -282,7 +280,9 @@ impl Run<'_> {
         let handle = match self.walk.start.root.open_at(or_dot(name), flags) {
             Ok(handle) => handle,
             Err(error) => {
-                worker.unreadable += usize::from(is_worth_telling(error));
+                if is_worth_telling(error) {
+                    worker.unreadable += 1;
+                }
                 return ControlFlow::Continue(());
             }
         };
@@ -355,12 +355,8 @@ impl Run<'_> {
             let is_wanted = self.walk.globs.is_none_or(|globs| globs.reach_into(below))
                 && !folder.rules.as_ref().is_some_and(|rules| rules.ignore(path, true));
             let shown = Path::new(OsStr::from_bytes(&worker.shown));
-            match is_wanted.then(|| self.walk.warrant.permits(shown)) {
-                Some(true) => {
-                    new.push(Task::Directory { path: path.to_vec(), rules: folder.rules.clone() });
-                }
-                Some(false) => worker.visitor.pass(shown, true),
-                None => {}
+            if is_wanted && self.walk.warrant.permits(shown) {
+                new.push(Task::Directory { path: path.to_vec(), rules: folder.rules.clone() });
             }
         }
     }
@@ -408,13 +404,9 @@ impl Run<'_> {
             // The warrant last: it is dear.
             let is_wanted = self.walk.globs.is_none_or(|globs| globs.fit(below))
                 && !folder.rules.as_ref().is_some_and(|rules| rules.ignore(path, false));
-            match is_wanted.then(|| self.walk.warrant.permits(shown)) {
-                Some(true) => {
-                    let met = Met { directory: &folder.handle, name, path: shown };
-                    worker.visitor.meet(&met)?;
-                }
-                Some(false) => worker.visitor.pass(shown, false),
-                None => {}
+            if is_wanted && self.walk.warrant.permits(shown) {
+                let met = Met { directory: &folder.handle, name, path: shown };
+                worker.visitor.meet(&met)?;
             }
         }
         ControlFlow::Continue(())

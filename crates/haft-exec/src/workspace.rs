@@ -10,7 +10,7 @@ use std::{
 };
 
 use haft_core::{
-    ErrorKind, Image, ResolvePath, ToolError,
+    ErrorKind, Image, ResolvePath, SearchStep, ToolError,
     files::{
         Disk, Facts, FileKind, FindFiles, FoundFiles, LineIndexes, Listing, Opened, Plan, Restore,
         SearchFiles, Searched, Stop, Survey, Tree, WalkTree, Warrant,
@@ -390,9 +390,56 @@ impl ResolvePath for Workspace {
         self.real(path, LastLink::Keep)
     }
 
+    fn below(
+        &self,
+        directory: &Path,
+        enters: &dyn Fn(&Path) -> SearchStep,
+    ) -> Option<Vec<PathBuf>> {
+        /// Looking must not take longer than the command.
+        const MAX_ENTRIES: usize = 20_000;
+        let start = match directory.is_absolute() {
+            true => directory.to_owned(),
+            false => self.roots.first()?.path.join(directory),
+        };
+        let mut found = vec![self.resolve(&start)];
+        let mut folders = vec![start.clone()];
+        while let Some(folder) = folders.pop() {
+            let entries = match std::fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                // A file, or nothing at all: there is nothing below.
+                Err(error) if is_no_folder(&error) => continue,
+                Err(_) => return None,
+            };
+            for entry in entries {
+                let path = entry.ok()?.path();
+                let entry = enters(path.strip_prefix(&start).ok()?);
+                if entry == SearchStep::Skip {
+                    continue;
+                }
+                found.push(self.resolve(&path));
+                if found.len() > MAX_ENTRIES {
+                    return None;
+                }
+                // Links of a whole tree are resolved, not entered: they may lead round in circles.
+                let is_folder = match entry {
+                    SearchStep::IncludeAndFollow => path.is_dir(),
+                    _ => std::fs::symlink_metadata(&path).ok()?.is_dir(),
+                };
+                if is_folder {
+                    folders.push(path);
+                }
+            }
+        }
+        Some(found)
+    }
+
     fn is_confined(&self) -> bool {
         true
     }
+}
+
+fn is_no_folder(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotADirectory | std::io::ErrorKind::NotFound)
 }
 
 #[cfg(test)]

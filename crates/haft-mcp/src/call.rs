@@ -121,7 +121,10 @@ impl Round {
         };
         let kept =
             link.rounds.lock().unwrap_or_else(std::sync::PoisonError::into_inner).kept.clone();
-        let rounds = Rounds { approval, answers: self.rounds.answers.clone(), kept };
+        let mut answers = self.rounds.answers.clone();
+        // An answer counts for the request it was given to, never for the one that follows it.
+        answers.remove(approval::KEY);
+        let rounds = Rounds { approval, answers, kept };
         connection.shared.seal.ask(subject, &rounds, questions).map(Some)
     }
 }
@@ -144,7 +147,7 @@ async fn run(
     }
     let earlier = link.rounds.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     let caller = request.context.clone();
-    let asked = match earlier.approval {
+    let mut asked = match earlier.approval {
         Some(id) => {
             if let Some(answer) = earlier.answers.get(approval::KEY) {
                 let person = connection.person(context);
@@ -161,10 +164,16 @@ async fn run(
     if link.era == Era::Stateless {
         return Ok(Answer::Pending(asked));
     }
-    let whom = connection.asked(gate, context);
     let person = connection.person(context);
-    Box::pin(approval::decide(gate, link, &person, &asked, whom, &caller.cancel)).await?;
-    Box::pin(gate.resume(&asked.id, caller)).await
+    loop {
+        let whom = connection.asked(gate, context);
+        Box::pin(approval::decide(gate, link, &person, &asked, whom, &caller.cancel)).await?;
+        match Box::pin(gate.resume(&asked.id, caller.clone())).await? {
+            // What the call would touch has changed since: the person has to see that first.
+            Answer::Pending(again) if again.id != asked.id => asked = again,
+            done => return Ok(done),
+        }
+    }
 }
 
 async fn answer(

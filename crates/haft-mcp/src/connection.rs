@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_core::{Context, Effect, ErrorKind, Gate, Schema, ToolError, ToolSpec};
+use haft_core::{Context, ErrorKind, Gate, Schema, ToolError, ToolSpec};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -99,17 +99,6 @@ struct Listed {
     tools: Arc<[ToolSpec]>,
 }
 
-/// Where the tools go instead of into a result, for a surface that writes them itself.
-#[derive(Clone, Default)]
-pub(crate) struct Listing(Arc<OnceLock<(Arc<[ToolSpec]>, bool)>>);
-
-impl Listing {
-    /// The tools, and whether the client is sent typed data.
-    pub(crate) fn get(&self) -> Option<&(Arc<[ToolSpec]>, bool)> {
-        self.0.get()
-    }
-}
-
 impl Listed {
     fn is_fresh(&self, changes: u64) -> bool {
         self.changes == changes && self.at.elapsed() < LIST_AGE
@@ -161,12 +150,6 @@ impl Connection {
                 self.capabilities(context).roots.is_some() && self.era(context) == Era::Stateful
             })
             .await
-    }
-
-    /// Whether a tool is known to change nothing.
-    pub(crate) fn only_looks(&self, tool: &str) -> bool {
-        let tool = self.shared.gate.registry().ready(tool);
-        tool.is_some_and(|tool| tool.spec().effect == Effect::Read)
     }
 
     fn capabilities(&self, context: &RequestContext<RoleServer>) -> Arc<ClientCapabilities> {
@@ -241,6 +224,15 @@ impl Connection {
             return None;
         }
         gate.registry().get(tool).await?.spec().output.clone()
+    }
+
+    /// The tools for a client, and whether it is sent typed data.
+    pub(crate) async fn shown_tools(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<(Arc<[ToolSpec]>, bool), ErrorData> {
+        let gate = self.gate(context).await.map_err(|error| refused(&error))?;
+        Ok((self.tools(&gate).await, self.is_structured(context)))
     }
 
     async fn tools(&self, gate: &Gate) -> Arc<[ToolSpec]> {
@@ -333,17 +325,9 @@ impl ServerHandler for Connection {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         Box::pin(async move {
-            let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
-            let is_structured = self.is_structured(&context);
-            let tools = self.tools(&gate).await;
-            let shown = match context.extensions.get::<Listing>() {
-                Some(listing) => {
-                    let _ = listing.0.set((tools, is_structured));
-                    Vec::new()
-                }
-                None => tools.iter().map(|spec| definition::tool(spec, is_structured)).collect(),
-            };
-            Ok(ListToolsResult::with_all_items(shown))
+            let (tools, is_structured) = self.shown_tools(&context).await?;
+            let tools = tools.iter().map(|spec| definition::tool(spec, is_structured));
+            Ok(ListToolsResult::with_all_items(tools.collect()))
         })
         .await
     }

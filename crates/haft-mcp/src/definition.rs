@@ -1,49 +1,98 @@
 //! A tool as the protocol describes it, made from its spec.
 
 use haft_core::{Effect, ToolSpec};
-use rmcp::model::{Tool, ToolAnnotations};
+use rmcp::model::Tool;
+use serde::Serialize;
+use serde_json::value::RawValue;
 
-use crate::stdio::escape;
+/// A tool on the wire. Its schemas stay the text they are written down as: a client waits for this at every start.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Definition<'a> {
+    name: &'a str,
+    title: &'a str,
+    description: &'a str,
+    input_schema: Box<RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_schema: Option<Box<RawValue>>,
+    annotations: Annotations<'a>,
+}
+
+/// Hints for the client; the gate relies on none of them.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Annotations<'a> {
+    title: &'a str,
+    read_only_hint: bool,
+    destructive_hint: bool,
+    idempotent_hint: bool,
+    open_world_hint: bool,
+}
+
+/// The result of `tools/list`.
+#[derive(Serialize)]
+pub(crate) struct List<'a> {
+    tools: Vec<Definition<'a>>,
+}
 
 /// `structured` says whether results carry typed data, and so whether its schema is announced.
+pub(crate) fn list(specs: &[ToolSpec], structured: bool) -> List<'_> {
+    List { tools: specs.iter().map(|spec| definition(spec, structured)).collect() }
+}
+
+fn definition(spec: &ToolSpec, structured: bool) -> Definition<'_> {
+    let output = spec.output.as_ref().filter(|_| structured);
+    Definition {
+        name: &spec.name,
+        title: &spec.title,
+        description: &spec.description,
+        input_schema: raw(spec.input.announced_text().into_owned()),
+        output_schema: output.map(|output| raw(output.beside_content_text().into_owned())),
+        annotations: Annotations {
+            title: &spec.title,
+            read_only_hint: spec.effect == Effect::Read,
+            destructive_hint: matches!(spec.effect, Effect::Execute | Effect::Destructive),
+            idempotent_hint: spec.idempotent,
+            open_world_hint: spec.open_world,
+        },
+    }
+}
+
+/// The same as rmcp has it.
 pub(crate) fn tool(spec: &ToolSpec, structured: bool) -> Tool {
-    let input = spec.input.announced().clone();
-    let mut tool = Tool::new(spec.name.clone(), spec.description.clone(), input)
-        .with_title(spec.title.as_ref())
-        .with_annotations(annotations(spec));
-    if structured && let Some(output) = &spec.output {
-        tool = tool.with_raw_output_schema(output.beside_content().clone());
+    let definition = serde_json::to_value(definition(spec, structured));
+    let tool = definition.and_then(serde_json::from_value);
+    tool.expect("a definition is what the protocol calls a tool")
+}
+
+fn raw(schema: String) -> Box<RawValue> {
+    RawValue::from_string(schema).expect("a schema is written as JSON")
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_core::{Power, Schema};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_definition_is_the_same_for_both_ways_to_a_client() {
+        let schema = |name: &str| {
+            let properties = json!({ name: {"type": "string", "description": "a \"b\"\n"} });
+            let schema = json!({"type": "object", "properties": properties, "required": [name]});
+            Schema::from_value(schema).expect("a schema")
+        };
+        let mut spec = ToolSpec::declared("a test", "one", "Says \"x\"\u{1}", schema("in"));
+        spec = spec.needs([Power::Shell]);
+        spec.output = Some(schema("out"));
+        for structured in [true, false] {
+            let written = serde_json::to_value(definition(&spec, structured)).expect("JSON");
+            assert_eq!(written["inputSchema"], json!(spec.input.announced()));
+            assert_eq!(written.get("outputSchema").is_some(), structured);
+            assert_eq!(written["annotations"]["destructiveHint"], true);
+            let rmcps = serde_json::to_value(tool(&spec, structured)).expect("JSON");
+            assert_eq!(rmcps, written);
+        }
     }
-    tool
-}
-
-/// The same as JSON, its schemas as they are written down. A client waits for this at every start.
-pub(crate) fn put(line: &mut Vec<u8>, spec: &ToolSpec, structured: bool) {
-    put_text(line, b"{\"name\":", &spec.name);
-    put_text(line, b",\"title\":", &spec.title);
-    put_text(line, b",\"description\":", &spec.description);
-    line.extend_from_slice(b",\"inputSchema\":");
-    line.extend_from_slice(spec.input.announced_text().as_bytes());
-    if structured && let Some(output) = &spec.output {
-        line.extend_from_slice(b",\"outputSchema\":");
-        line.extend_from_slice(output.beside_content_text().as_bytes());
-    }
-    line.extend_from_slice(b",\"annotations\":");
-    // Maps with keys that are no text are all that cannot be written.
-    let _ = serde_json::to_writer(&mut *line, &annotations(spec));
-    line.push(b'}');
-}
-
-fn put_text(line: &mut Vec<u8>, name: &[u8], text: &str) {
-    line.extend_from_slice(name);
-    escape::put(line, text);
-}
-
-/// Hints, as the protocol calls them: the gate does not rely on anybody heeding them.
-fn annotations(spec: &ToolSpec) -> ToolAnnotations {
-    ToolAnnotations::with_title(spec.title.as_ref())
-        .read_only(spec.effect == Effect::Read)
-        .destructive(matches!(spec.effect, Effect::Execute | Effect::Destructive))
-        .idempotent(spec.idempotent)
-        .open_world(spec.open_world)
 }

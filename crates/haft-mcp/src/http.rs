@@ -1,6 +1,7 @@
 //! A server over streamable HTTP. rmcp speaks the protocol; here are the door and its guards: who may connect, how much
 //! they may send, and how long they may take.
 
+mod newcomers;
 pub(crate) mod sessions;
 
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
@@ -16,10 +17,13 @@ use hyper::{
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use tokio::{net::TcpListener, sync::Semaphore, time::timeout};
+use tokio::{net::TcpListener, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use self::sessions::Sessions;
+use self::{
+    newcomers::{Guest, Newcomers},
+    sessions::Sessions,
+};
 use crate::{
     connection::{Connection, Lasting},
     server::Server,
@@ -158,7 +162,7 @@ impl Listening {
     }
 
     async fn answer_all(self, stop: CancellationToken) {
-        let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let newcomers = Newcomers::new(MOST_CONNECTIONS);
         loop {
             let accepted = tokio::select! {
                 () = stop.cancelled() => return,
@@ -170,13 +174,12 @@ impl Listening {
                 continue;
             };
             let _ = stream.set_nodelay(true);
-            let place = places.clone().try_acquire_owned().ok();
+            let guest = newcomers.welcome();
             let (door, stop) = (self.door.clone(), stop.clone());
             tokio::spawn(async move {
-                let is_full = place.is_none();
                 let answer = service_fn(|request| {
-                    let door = door.clone();
-                    async move { Ok::<_, Infallible>(door.answer(request, is_full).await) }
+                    let (door, guest) = (door.clone(), guest.clone());
+                    async move { Ok::<_, Infallible>(door.answer(request, &guest).await) }
                 });
                 let connection = http1::Builder::new()
                     .timer(TokioTimer::new())
@@ -185,9 +188,9 @@ impl Listening {
                 tokio::select! {
                     // Whatever is wrong with a connection is over with it.
                     _ = connection => {}
+                    () = guest.overdue() => {}
                     () = stop.cancelled() => {}
                 }
-                drop(place);
             });
         }
     }
@@ -196,18 +199,18 @@ impl Listening {
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
 impl Door {
-    async fn answer(&self, request: Request<Incoming>, is_full: bool) -> Answer {
-        if is_full {
-            return refusal(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "too many connections; try again later",
-            );
-        }
+    async fn answer(&self, request: Request<Incoming>, guest: &Guest) -> Answer {
         if request.uri().path() != PATH {
             return refusal(StatusCode::NOT_FOUND, "nothing is here; MCP is spoken at /mcp");
         }
         if !self.admits(request.headers()) {
             return unauthorized();
+        }
+        if !guest.admit() {
+            return refusal(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too many connections; try again later",
+            );
         }
         if self.would_be_too_many(&request).await {
             return refusal(StatusCode::SERVICE_UNAVAILABLE, "too many sessions; try again later");
@@ -296,13 +299,19 @@ mod tests {
 
     use super::*;
 
-    /// What is answered to a request that is never finished, and after which time. The clock is tokio's own.
-    async fn unfinished(request: &str) -> (String, Duration) {
+    /// The address of a server with this token.
+    async fn served(token: Option<&str>) -> SocketAddr {
         let gate = haft_core::Gate::builder(Registry::default()).build();
-        let http = Http::at(([127, 0, 0, 1], 0).into());
+        let http = Http::at(([127, 0, 0, 1], 0).into()).token(token.map(str::to_owned));
         let listening = Server::builder(gate).build().listen(http).await.expect("a free port");
         let address = listening.listener.local_addr().expect("it listens");
         tokio::spawn(listening.serve(CancellationToken::new()));
+        address
+    }
+
+    /// What is answered to a request that is never finished, and after which time. The clock is tokio's own.
+    async fn unfinished(request: &str) -> (String, Duration) {
+        let address = served(None).await;
         let mut stream = TcpStream::connect(address).await.expect("it listens");
         stream.write_all(request.as_bytes()).await.expect("it is taken");
         let begin = Instant::now();
@@ -320,7 +329,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_head_that_never_ends_is_hung_up_on() {
         let (answer, waited) = unfinished("POST /mcp HTTP/1.1\r\nHost: localhost\r\n").await;
-        check_about(waited, HEAD_PATIENCE);
+        check_about(waited, newcomers::NEWCOMER_TIMEOUT);
         assert!(!answer.contains(" 200 "), "{answer}");
     }
 
@@ -330,5 +339,37 @@ mod tests {
         let (answer, waited) = unfinished(head).await;
         check_about(waited, BODY_PATIENCE);
         assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn half_open_connections_lock_no_client_out() {
+        let address = served(Some("right")).await;
+        let mut half_open = Vec::new();
+        for _ in 0..MOST_CONNECTIONS + 2 * newcomers::MAX_NEWCOMERS {
+            let mut stream = TcpStream::connect(address).await.expect("it listens");
+            stream.write_all(b"POST /mcp HTTP/1.1\r\n").await.expect("it is taken");
+            half_open.push(stream);
+        }
+        let request = "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer right\r\nConnection: close\r\n\r\n";
+        let mut client = TcpStream::connect(address).await.expect("it listens");
+        client.write_all(request.as_bytes()).await.expect("it is taken");
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 4"), "a wrong request, not an overload: {answer}");
+        assert!(!answer.starts_with("HTTP/1.1 401"), "{answer}");
+        // The oldest ones were hung up on.
+        let mut rest = String::new();
+        half_open[0].read_to_string(&mut rest).await.expect("the end");
+        assert_eq!(rest, "");
+    }
+
+    #[tokio::test]
+    async fn a_client_without_a_token_takes_no_place() {
+        let newcomers = Newcomers::new(1);
+        let (stranger, client) = (newcomers.welcome(), newcomers.welcome());
+        assert!(client.admit() && client.admit(), "one place, taken once");
+        assert!(!stranger.admit(), "the place is taken");
+        drop(client);
+        assert!(stranger.admit(), "it is free again");
     }
 }

@@ -36,5 +36,4 @@ pub use self::{
     http::{Http, HttpError, Listening},
     offers::{BoxFuture, Prompts, Resources},
     server::{Server, ServerBuilder, Structured},
-    stdio::engine::Engine,
 };

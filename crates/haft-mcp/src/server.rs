@@ -8,7 +8,6 @@ use crate::{
     offers::{Prompts, Resources},
     quirks::Quirks,
     rounds::Seal,
-    stdio::engine::Engine,
 };
 
 /// Everything that all clients of one server share. Cheap to clone.
@@ -28,8 +27,6 @@ pub(crate) struct Shared {
     pub(crate) resources: Option<Arc<dyn Resources>>,
     pub(crate) prompts: Option<Arc<dyn Prompts>>,
     pub(crate) structured: Structured,
-    pub(crate) settled: Option<fn()>,
-    pub(crate) engine: Engine,
     pub(crate) seal: Seal,
     pub(crate) changes: tokio::sync::broadcast::Sender<String>,
 }
@@ -75,8 +72,6 @@ impl Server {
             resources: None,
             prompts: None,
             structured: Structured::default(),
-            settled: None,
-            engine: Engine::default(),
             seal: Seal::new(),
             changes: tokio::sync::broadcast::Sender::new(64),
         })
@@ -169,20 +164,6 @@ impl ServerBuilder {
     #[must_use]
     pub fn structured(mut self, structured: Structured) -> Self {
         self.0.structured = structured;
-        self
-    }
-
-    /// Called once, when the client at a pipe has its list of tools: the start is over, and somebody may tidy up after it.
-    #[must_use]
-    pub fn settled(mut self, tidy_up: fn()) -> Self {
-        self.0.settled = Some(tidy_up);
-        self
-    }
-
-    /// What the client at a pipe is served with, if it was begun with before there was a server.
-    #[must_use]
-    pub fn engine(mut self, engine: Engine) -> Self {
-        self.0.engine = engine;
         self
     }
 

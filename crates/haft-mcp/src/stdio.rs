@@ -1,18 +1,14 @@
-//! A server for the client at the other end of a pipe. The protocol is rmcp's, but tool calls do not go through its loop:
-//! they are read, made and answered on one thread, because handing a message from thread to thread costs several times
-//! what a small call costs. While many calls that only look wait, a second thread makes some of them. A call that has to
-//! wait moves to the runtime; a call that blocks the thread is left to it while another thread takes over the pipe.
+//! A server for the client at the other end of a pipe. The protocol is rmcp's, but tool calls do not go through its loop: one
+//! thread reads them, makes them and writes their answers, because handing a message from thread to thread costs several
+//! times what a small call costs. A call that has to wait moves to the runtime; a call that blocks its thread keeps it, and
+//! another thread goes on reading.
 
-mod batch;
-mod desk;
-pub(crate) mod engine;
-pub(crate) mod escape;
 mod inflight;
-mod lead;
+mod lines;
 mod message;
 mod outbox;
-mod pipe;
 mod relay;
+mod session;
 mod watch;
 
 use std::{
@@ -21,7 +17,9 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use self::lead::Line;
+use tokio::runtime::{Builder, Runtime};
+
+use self::session::Session;
 use crate::{
     connection::{Connection, Lasting},
     server::Server,
@@ -40,8 +38,12 @@ impl Server {
 
     /// The same at any two ends.
     fn over(&self, input: BorrowedFd<'static>, output: BorrowedFd<'static>) -> io::Result<()> {
+        let mut runtime = Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(2).enable_all().thread_name("haft-mcp").build()?;
+        // Never dropped: a call that blocks a thread of it must not keep the process.
+        let runtime: &'static Runtime = Box::leak(Box::new(runtime));
         let connection = Arc::new(Connection::new(self, Lasting::Long));
-        Line::new(connection, self.0.engine.clone(), input, output).serve()
+        Session::new(connection, runtime.handle().clone(), input, output).serve()
     }
 }
 

@@ -7,7 +7,8 @@
 //! would take out: the call has to run as it was shown.
 //!
 //! Whoever asks holds a lease on the request and renews it while waiting. As long as it holds, the asker runs an approved
-//! call; after that anybody may, once; that it was taken up is noted beside the key as well (`taken.rs`). Nothing hangs on the clock but who may go first: the first to take it up wins.
+//! call; after that anybody may, once. Taking it up renews the lease until the ledger says that the call begins: one that
+//! was taken up and never began may be taken up again. That it ran is noted beside the key as well (`taken.rs`). Nothing hangs on the clock but who may go first: the first to take it up wins.
 //!
 //! A store that cannot be written keeps nobody from being asked here: the request is then known to this process only, which
 //! is told, and nobody else can run it.
@@ -30,7 +31,7 @@ use haft_core::{
 use serde_json::{Value as Json, json};
 use tokio::time::Instant;
 
-pub(crate) use self::rows::END;
+pub(crate) use self::rows::{BEGIN, END};
 use self::rows::{Decision, Kept};
 pub use self::standing::{Asker, Fate, Handover, Standing, Standings};
 use crate::{
@@ -235,8 +236,17 @@ impl StoreApprovals {
         let store = self.place.existing().await?.ok_or_else(|| no_such_request(id))?;
         let row = rows::one(&store, id).await?.ok_or_else(|| no_such_request(id))?;
         let envelope = self.envelope()?.ok_or_else(|| rows::foreign(id))?;
-        let kept = row.open(&envelope)?;
+        let kept = self.seen_now(row.open(&envelope)?);
         if kept.workspace == self.workspace { Ok((store, kept)) } else { Err(no_such_request(id)) }
+    }
+
+    /// A call that was taken up and has not begun when its lease ends is free again: whoever took it up is gone, or finds the
+    /// claim lost.
+    fn seen_now(&self, mut kept: Kept) -> Kept {
+        let is_free =
+            kept.begun_seq == Some(0) && standing::asker(kept.lease_ms, self.now()) == Asker::Gone;
+        kept.record.taken_up &= !is_free;
+        kept
     }
 
     async fn find(&self, id: &str) -> Result<Option<ApprovalRecord>, ToolError> {
@@ -352,14 +362,17 @@ impl StoreApprovals {
             let message = format!("approval request `{id}` was approved too long ago");
             return Err(ToolError::conflict(message).hint("let the call be made again"));
         }
+        // Where the ledger says what begins, a call counts as run from then on, and before that as taken up.
+        let says_begun = self.place.has_ledger();
         let mut transaction = store.begin().await?;
         let values = [
             Value::Text(token),
             Value::number(now),
+            if says_begun { Value::number(0) } else { Value::Nothing },
+            Value::number(now.saturating_add(LEASE_MS)),
             Value::Text(id),
             Value::Text(&self.name),
             Value::number(now),
-            Value::number(now.saturating_add(LEASE_MS)),
         ];
         if transaction.execute(rows::TAKE, &values).await? == 0 {
             drop(transaction);
@@ -372,12 +385,26 @@ impl StoreApprovals {
                 .hint("nothing is left to do here"),
             });
         }
-        if !taken::note(&self.key, id, token)? {
+        let is_first = match says_begun {
+            true => taken::may_be_noted(&self.key, id)?,
+            false => taken::note(&self.key, id, token)?,
+        };
+        if !is_first {
             return Err(already_settled(&ApprovalRecord { taken_up: true, ..kept.record }));
         }
         transaction.announce(&told("approval.taken", &kept.record.request, &json!({}))).await?;
         transaction.commit().await?;
-        Ok(ApprovalRecord { taken_up: true, ..kept.record })
+        Ok(ApprovalRecord { taken_up: true, claim: Some(token.to_owned()), ..kept.record })
+    }
+
+    /// Notes beside the key that the call runs, so that it never does again.
+    async fn note_begun(&self, id: &str) -> Result<(), ToolError> {
+        let (_, kept) = self.persistently(|| self.kept(id)).await?;
+        let claim = kept.taken_by.as_deref().unwrap_or_default();
+        match taken::note(&self.key, id, claim)? {
+            true => Ok(()),
+            false => Err(already_settled(&kept.record)),
+        }
     }
 
     async fn of_workspace(
@@ -444,6 +471,15 @@ impl Approvals for StoreApprovals {
                 return self.here.take_up(id).await;
             }
             self.take(id).await
+        })
+    }
+
+    fn begun<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(async move {
+            if self.is_here(id).await || !self.place.has_ledger() {
+                return Ok(());
+            }
+            self.note_begun(id).await
         })
     }
 

@@ -1,20 +1,27 @@
 //! The ledger on disk. Entries that arrive together are written together; a call that may have changed something is answered
 //! when its entry is committed, one that only looked may be answered before that, and its entry follows within 50 ms.
 //!
+//! A call that may change something is committed twice: an entry before it runs, and one when it has ended.
+//!
 //! What a crash can cost: `kill -9` at most the looks of the last 50 ms, nothing else. A power cut may cost whatever the
 //! machine had not written yet (SQLite runs with `synchronous = NORMAL`), never the whole of the chain.
 
 mod chain;
 mod history;
+mod interrupted;
 mod latecomers;
 mod queue;
+mod retention;
 mod text;
 mod turn;
 mod verify;
 
 use std::{
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 use haft_core::{BoxFuture, Ledger, LedgerEntry, ToolError, sha256_hex};
@@ -22,22 +29,27 @@ use haft_core::{BoxFuture, Ledger, LedgerEntry, ToolError, sha256_hex};
 pub use self::{
     chain::Anchor,
     history::{Filter, Recorded},
+    interrupted::Ending,
     latecomers::flush_everything,
-    verify::{Fault, Verification},
+    retention::{LedgerRetention, Pruned},
+    verify::{DroppedEntries, Fault, Verification},
 };
 use self::{
-    chain::Line,
+    chain::{Beginning, Line},
     latecomers::Latecomers,
     queue::{Answer, Batch, Queue, Unwritten},
+    retention::Fill,
     turn::{Seat, Told, Turn},
 };
 pub(crate) use self::{
-    chain::{GENESIS, link},
+    chain::{GENESIS, ROW_BYTES, link},
     verify::verify_in,
 };
 use crate::{
     Address, OutputRetention, Place,
+    clock::now_ms,
     results::{KeptResult, Results},
+    sessions::StoreSessions,
 };
 
 /// When a call that only looked is answered.
@@ -59,6 +71,14 @@ struct Inner {
     latecomers: Latecomers,
     /// Where whole outcomes are kept, if they are.
     results: Option<Results>,
+    retention: OnceLock<LedgerRetention>,
+    /// Where it is noted who records a call.
+    sessions: OnceLock<Arc<StoreSessions>>,
+    /// Called before an entry is written.
+    before_writing: OnceLock<fn()>,
+    /// Bytes that were added when retention was last due; 0 when it is not.
+    due: AtomicU64,
+    is_pruning: AtomicBool,
 }
 
 impl StoreLedger {
@@ -78,6 +98,7 @@ impl StoreLedger {
     }
 
     fn made(place: Arc<Place>, answering: Answering, results: Option<Results>) -> Self {
+        place.note_ledger();
         // The thread that writes latecomers has no runtime, which PostgreSQL needs.
         let answering = match place.address() {
             Address::Sqlite(_) => answering,
@@ -89,7 +110,56 @@ impl StoreLedger {
             queue: Mutex::default(),
             latecomers: Latecomers::default(),
             results,
+            retention: OnceLock::new(),
+            sessions: OnceLock::new(),
+            before_writing: OnceLock::new(),
+            due: AtomicU64::new(0),
+            is_pruning: AtomicBool::new(false),
         }))
+    }
+
+    /// Keeps so much, and drops the rest as calls are recorded. Without it [`LedgerRetention::default`] holds.
+    #[must_use]
+    pub fn retaining(self, retention: LedgerRetention) -> Self {
+        let _ = self.0.retention.set(retention);
+        self
+    }
+
+    /// Notes a session when it records a call: an idle connection is no session, and the start of a server waits for no store.
+    #[must_use]
+    pub fn noting(self, sessions: Arc<StoreSessions>) -> Self {
+        let _ = self.0.sessions.set(sessions);
+        self
+    }
+
+    /// Calls this before each entry is written.
+    #[must_use]
+    pub fn before_writing(self, hook: fn()) -> Self {
+        let _ = self.0.before_writing.set(hook);
+        self
+    }
+
+    /// Drops all that is too old or too much now, and returns what that was. Without a store that is nothing.
+    ///
+    /// # Errors
+    /// `unavailable` when the store cannot be written, `conflict` when the chain is broken where entries would be dropped.
+    pub async fn prune(&self) -> Result<Pruned, ToolError> {
+        self.flush().await?;
+        match self.0.place.existing().await? {
+            Some(store) => retention::prune(&store, self.0.retention(), now_ms()).await,
+            None => Ok(Pruned::default()),
+        }
+    }
+
+    /// What [`StoreLedger::prune`] would drop now, roughly: others go on working.
+    ///
+    /// # Errors
+    /// `unavailable` when the store cannot be read.
+    pub async fn foresee_prune(&self) -> Result<Pruned, ToolError> {
+        match self.0.place.existing().await? {
+            Some(store) => retention::foresee(&store, self.0.retention(), now_ms()).await,
+            None => Ok(Pruned::default()),
+        }
     }
 
     /// Writes whatever is not written yet.
@@ -127,9 +197,62 @@ impl StoreLedger {
     }
 }
 
+impl StoreLedger {
+    async fn begin_call(
+        &self,
+        mut entry: LedgerEntry,
+        claim: Option<&str>,
+    ) -> Result<Option<u64>, ToolError> {
+        entry.process = Some(interrupted::this_process());
+        let call_id = entry.call_id.clone();
+        let claim = claim.map(str::to_owned);
+        let beginning = Arc::new(Beginning { claim, ..Beginning::default() });
+        let line = Line { beginning: Some(beginning.clone()), ..Line::of(entry, None)? };
+        self.0.commit(line).await?;
+        match beginning.seq.get() {
+            Some(seq) => Ok(Some(*seq)),
+            None => Err(ToolError::conflict(format!(
+                "call `{call_id}` was taken up by another process, which runs it"
+            ))
+            .hint("see what became of it with `haft approvals list --all`")),
+        }
+    }
+}
+
+impl StoreLedger {
+    /// Adds an entry, then notes its session where that is wanted and due.
+    fn add_noted(
+        &self,
+        entry: LedgerEntry,
+        output: Option<&str>,
+        result: Option<KeptResult>,
+    ) -> BoxFuture<'_, Result<(), ToolError>> {
+        self.0.prepare();
+        let sessions = self.0.sessions.get().filter(|it| !it.is_noted(&entry.session));
+        let Some(sessions) = sessions else { return self.add(entry, output, result) };
+        let (session, agents) = (entry.session.clone(), entry.agents.clone());
+        let added = self.add(entry, output, result);
+        Box::pin(async move {
+            added.await?;
+            // The call is recorded, which is what was asked for; the next one tries again.
+            let _ = sessions.saw(&session, &agents).await;
+            Ok(())
+        })
+    }
+}
+
 impl Ledger for StoreLedger {
+    fn begin<'a>(
+        &'a self,
+        entry: LedgerEntry,
+        claim: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Option<u64>, ToolError>> {
+        self.0.prepare();
+        Box::pin(self.begin_call(entry, claim))
+    }
+
     fn record(&self, entry: LedgerEntry) -> BoxFuture<'_, Result<(), ToolError>> {
-        self.add(entry, None, None)
+        self.add_noted(entry, None, None)
     }
 
     fn record_unhashed(
@@ -137,7 +260,7 @@ impl Ledger for StoreLedger {
         entry: LedgerEntry,
         output: &str,
     ) -> BoxFuture<'_, Result<(), ToolError>> {
-        self.add(entry, Some(output), None)
+        self.add_noted(entry, Some(output), None)
     }
 
     fn keeps_results(&self) -> bool {
@@ -154,14 +277,15 @@ impl Ledger for StoreLedger {
             .results
             .as_ref()
             .and_then(|results| results.pack(entry.result_sha256.as_deref(), outcome));
-        self.add(entry, None, result)
+        self.add_noted(entry, None, result)
     }
 
     fn newest(&self, most: usize) -> BoxFuture<'_, Result<Vec<LedgerEntry>, ToolError>> {
         Box::pin(async move {
             let filter = Filter { most, ..Filter::default() };
             let found = self.find(&filter).await?;
-            Ok(found.into_iter().map(|recorded| recorded.entry).collect())
+            let ended = found.into_iter().filter(|recorded| !recorded.entry.is_begun());
+            Ok(ended.map(|recorded| recorded.entry).collect())
         })
     }
 }
@@ -173,6 +297,12 @@ impl Drop for StoreLedger {
 }
 
 impl Inner {
+    fn prepare(&self) {
+        if let Some(hook) = self.before_writing.get() {
+            hook();
+        }
+    }
+
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -204,6 +334,7 @@ impl Inner {
         }
         let answer = self.write_out().await;
         drop(turn);
+        self.make_room().await;
         answer.map_err(Unwritten::told)
     }
 
@@ -211,7 +342,12 @@ impl Inner {
         let Some(seat) = self.queue().await_all() else { return Ok(()) };
         let answer = match self.turn(seat).await {
             Told::Written(answer) => answer,
-            Told::YourTurn(_turn) => self.write_out().await,
+            Told::YourTurn(turn) => {
+                let answer = self.write_out().await;
+                drop(turn);
+                self.make_room().await;
+                answer
+            }
         };
         answer.map_err(Unwritten::told)
     }
@@ -240,8 +376,13 @@ impl Inner {
         // Only now: what came while we waited for the store goes along.
         let mut batch = self.queue().take();
         batch.complete();
+        batch.coalesce();
         let written = match begun {
-            Ok(transaction) => chain::append(transaction, batch.lines()).await,
+            Ok(transaction) => {
+                let appended = chain::append(transaction, batch.lines()).await;
+                self.note_fill(&appended, batch.lines().map(Line::bytes).sum());
+                appended.map(|_| ())
+            }
             Err(error) => Err(error),
         };
         if let (Some(results), Ok(())) = (&self.results, &written) {
@@ -252,11 +393,48 @@ impl Inner {
         self.settle(batch, written)
     }
 
+    fn retention(&self) -> LedgerRetention {
+        self.retention.get().copied().unwrap_or_default()
+    }
+
+    /// After a failure too: a full disk may have room again once entries are dropped.
+    fn note_fill(&self, fill: &Result<Fill, ToolError>, added: u64) {
+        let is_due = match fill {
+            Ok(fill) => fill.is_due(self.retention(), now_ms()),
+            Err(_) => true,
+        };
+        if is_due {
+            self.due.store(added.max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// Drops what is due. Nobody waits for it but the call that wrote last.
+    async fn make_room(&self) {
+        if self.due.load(Ordering::Relaxed) == 0 || self.is_pruning.swap(true, Ordering::Acquire) {
+            return;
+        }
+        let _pruning = Pruning(&self.is_pruning);
+        let added = self.due.swap(0, Ordering::Relaxed);
+        if let Ok(Some(store)) = self.place.existing().await {
+            // The entries are written, which is what was asked for; the next commit tries again.
+            let _ = retention::after_commit(&store, self.retention(), now_ms(), added).await;
+        }
+    }
+
     fn settle(&self, batch: Batch, written: Result<(), ToolError>) -> Answer {
         let answer = self.queue().answer(written);
         let unawaited = batch.tell(&answer);
         self.queue().put_back(unawaited);
         answer
+    }
+}
+
+/// Whoever makes room, until this is dropped.
+struct Pruning<'a>(&'a AtomicBool);
+
+impl Drop for Pruning<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 

@@ -37,7 +37,8 @@ pub use self::{
     journal::{Keep, StoreJournal},
     leases::{Lease, Leases},
     ledger::{
-        Anchor, Answering, Fault, Filter, Recorded, StoreLedger, Verification, flush_everything,
+        Anchor, Answering, DroppedEntries, Ending, Fault, Filter, LedgerRetention, Pruned,
+        Recorded, StoreLedger, Verification, flush_everything,
     },
     moving::{Copied, CopyStep, copy_store},
     outputs::{OutputRetention, StoreOutputs},
@@ -47,6 +48,6 @@ pub use self::{
     sessions::StoreSessions,
     store::Store,
     todos::StoreTodos,
-    upkeep::{Info, newest_version, restore},
+    upkeep::{Info, Part, newest_version, restore},
     vault::{Existing, KeptSecret, KeyWanted, StoreVault},
 };

@@ -20,6 +20,8 @@ pub(crate) const ALL: &[Migration] = &[
     Migration { version: 6, text: include_str!("migrations/0006.sql") },
     Migration { version: 7, text: include_str!("migrations/0007.sql") },
     Migration { version: 8, text: include_str!("migrations/0008.sql") },
+    Migration { version: 9, text: include_str!("migrations/0009.sql") },
+    Migration { version: 10, text: include_str!("migrations/0010.sql") },
 ];
 
 pub(crate) const TABLE: &str =

@@ -1,7 +1,10 @@
 //! Where a store is or will be. It is opened when it is first needed, and again when somebody has put it away meanwhile:
 //! `git clean` must not make haft write into a file that is gone.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use haft_core::ToolError;
 
@@ -12,6 +15,8 @@ pub struct Place {
     address: Address,
     retention: Retention,
     open: Mutex<Option<Store>>,
+    /// Whether this process records calls here, with an entry before each that changes something.
+    has_ledger: AtomicBool,
     /// Held while opening, so that the process opens it once.
     opening: tokio::sync::Mutex<()>,
 }
@@ -25,7 +30,15 @@ impl Place {
     /// Opens nothing. Of the events that are told here so many are kept.
     pub fn keeping(address: Address, retention: Retention) -> Arc<Self> {
         let (open, opening) = (Mutex::default(), tokio::sync::Mutex::default());
-        Arc::new(Self { address, retention, open, opening })
+        Arc::new(Self { address, retention, open, has_ledger: AtomicBool::new(false), opening })
+    }
+
+    pub(crate) fn has_ledger(&self) -> bool {
+        self.has_ledger.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_ledger(&self) {
+        self.has_ledger.store(true, Ordering::Relaxed);
     }
 
     /// The address.

@@ -40,12 +40,15 @@ use crate::{
     value::{Row, Value, searchable},
 };
 
-const OF_SESSION: &str = "SELECT l.seq, l.hash, l.entry, p.hash, r.size \
+const OF_SESSION: &str = "SELECT l.seq, l.hash, l.entry, COALESCE(p.hash, l.previous), r.size \
     FROM ledger l LEFT JOIN ledger p ON p.seq = l.seq - 1 \
     LEFT JOIN call_results c ON c.seq = l.seq \
     LEFT JOIN results r ON r.workspace = c.workspace AND r.hash = c.hash \
     WHERE l.session = $1 AND l.seq > $2 ORDER BY l.seq LIMIT $3";
+const LOST: &str = "SELECT calls FROM ledger_losses WHERE session = $1";
 const SESSIONS: &str = "SELECT DISTINCT session FROM ledger";
+/// Equal calls that one entry is given for.
+const MAX_REPEATS: usize = 100_000;
 /// Read in pieces, so that a long session is in memory once.
 const PIECE: u64 = 500;
 
@@ -54,6 +57,8 @@ pub struct Recording {
     store: Store,
     session: String,
     calls: Vec<RecordingCall>,
+    /// Calls of the session that retention has dropped from the ledger.
+    lost: u64,
     /// Which calls were the same, in their order, and how many of them were answered.
     same: HashMap<String, Vec<usize>>,
     given: Mutex<HashMap<String, usize>>,
@@ -101,11 +106,34 @@ impl Recording {
         for (at, call) in calls.iter().enumerate() {
             // What a tool called is part of that tool's own result.
             if call.entry.parent.is_none() {
-                same.entry(key(&call.entry.tool, &call.entry.input)).or_default().push(at);
+                let same = same.entry(key(&call.entry.tool, &call.entry.input)).or_default();
+                // An entry may stand for several equal calls.
+                let times = usize::try_from(call.entry.calls()).unwrap_or(usize::MAX);
+                same.extend(std::iter::repeat_n(at, times.min(MAX_REPEATS)));
             }
         }
+        let lost = store.query(LOST, &[Value::Text(&searchable(session))]).await?;
+        let lost = lost.first().map_or(Ok(0), |row| row.number(0))?;
         let (session, given) = (session.to_owned(), Mutex::default());
-        Ok(Self { store, session, calls, same, given })
+        Ok(Self { store, session, calls, lost, same, given })
+    }
+
+    /// Number of calls of the session that retention has dropped from the ledger.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// What to add to an error about a call that is not there.
+    fn losses(&self) -> String {
+        match self.lost {
+            0 => String::new(),
+            1 => {
+                "; 1 call of the session was dropped from the ledger by its age or size".to_owned()
+            }
+            lost => format!(
+                "; {lost} calls of the session were dropped from the ledger by their age or size"
+            ),
+        }
     }
 
     /// All calls, in the order in which they ended.
@@ -155,8 +183,9 @@ impl Recording {
             let (times, tool) = (same.len(), asked.tool);
             let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
             let message = format!(
-                "`{tool}` with this input was called {times} in session {}, and every result was given",
-                self.session
+                "`{tool}` with this input was called {times} in session {}, and every result was given{}",
+                self.session,
+                self.losses()
             );
             return Err(ToolError::not_found(message)
                 .hint("make it as often as it was made, or record the session anew"));
@@ -194,7 +223,8 @@ impl Recording {
         let more = differences.len().saturating_sub(3);
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
         ToolError::not_found(format!(
-            "`{tool}` was not called with this input in session {session}; the nearest call is entry {seq}, where {told}{more}"
+            "`{tool}` was not called with this input in session {session}; the nearest call is entry {seq}, where {told}{more}{}",
+            self.losses()
         ))
         .hint("make the recorded call, or record the session anew")
     }
@@ -205,7 +235,8 @@ impl Recording {
         known.sort_unstable();
         known.dedup();
         let (session, known) = (&self.session, known.join(", "));
-        ToolError::not_found(format!("`{tool}` was not called in session {session}"))
+        let losses = self.losses();
+        ToolError::not_found(format!("`{tool}` was not called in session {session}{losses}"))
             .hint(format!("these were: {known}"))
     }
 }
@@ -251,7 +282,10 @@ async fn read(store: &Store, session: &str) -> Result<Vec<RecordingCall>, ToolEr
         for row in &rows {
             let call = call_of(row)?;
             after = call.seq;
-            calls.push(call);
+            // The end of the call is recorded too, or there is nothing to give again.
+            if !call.entry.is_begun() {
+                calls.push(call);
+            }
         }
         if (rows.len() as u64) < PIECE {
             return Ok(calls);

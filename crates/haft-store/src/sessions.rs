@@ -324,6 +324,10 @@ fn message(row: &Row) -> Result<Message, ToolError> {
 /// None for an entry that cannot be read: `haft ledger verify` tells of those.
 fn past_call(row: &Row) -> Option<PastCall> {
     let entry: LedgerEntry = serde_json::from_str(row.text(0).ok()?).ok()?;
+    // The entry of its end says more; without one the call may still run.
+    if entry.is_begun() || entry.is_anchor() {
+        return None;
+    }
     Some(PastCall {
         call_id: entry.call_id,
         tool: entry.tool,

@@ -35,7 +35,7 @@ const PAUSES: u32 = 64;
 /// About a hundred pages, twenty calls; reading them again takes 0.2 ms, and putting them into the file two waits for the disk.
 const LONGEST_LOG: u64 = 400 << 10;
 /// Enough for every statement of this crate.
-const STATEMENTS: usize = 96;
+const STATEMENTS: usize = 128;
 
 pub(crate) struct Sqlite {
     path: PathBuf,

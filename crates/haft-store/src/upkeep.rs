@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::{
     Address, Store,
     clock::now_ms,
-    migrations,
+    ledger, migrations,
     sqlite::{Absence, Faults, Sqlite},
     store::Engine,
     value::Value,
@@ -30,14 +30,51 @@ pub struct Info {
     pub version: i64,
     /// What it takes on disk, with what is not merged yet.
     pub bytes: u64,
-    /// Calls that are recorded.
+    /// Calls that are recorded, without those that began and have no end.
+    pub calls: u64,
+    /// Entries of the ledger: also of beginnings, and what retention writes.
     pub entries: u64,
     /// Saved rules, of everybody.
     pub rules: u64,
+    /// What takes how much.
+    pub parts: Vec<Part>,
 }
 
-const COUNT: &str = "SELECT (SELECT count(*) FROM ledger), (SELECT count(*) FROM rules), \
-    (SELECT max(version) FROM migrations)";
+/// A part of a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// Its name.
+    pub name: &'static str,
+    /// How many things are in it.
+    pub rows: u64,
+    /// About what they take, without indexes.
+    pub bytes: u64,
+}
+
+const COUNT: &str = "SELECT (SELECT count(*) FROM rules), (SELECT max(version) FROM migrations)";
+const LEDGER: &str = "SELECT COALESCE(kind, 2), count(*), CAST(SUM(calls) AS BIGINT), \
+    CAST(SUM(octet_length(entry)) AS BIGINT) FROM ledger GROUP BY 1 ORDER BY 1";
+const LEDGER_PARTS: [&str; 4] =
+    ["ledger, read-only", "ledger, begun", "ledger, changing", "ledger, anchors"];
+const PARTS: [(&str, &str); 8] = [
+    ("results", "SELECT count(*), CAST(COALESCE(SUM(packed), 0) AS BIGINT) FROM results"),
+    ("outputs", "SELECT count(*), CAST(COALESCE(SUM(packed), 0) AS BIGINT) FROM output_texts"),
+    (
+        "journal",
+        "SELECT count(*), CAST(COALESCE(SUM(octet_length(content)), 0) AS BIGINT) FROM blobs",
+    ),
+    (
+        "approvals",
+        "SELECT count(*), CAST(COALESCE(SUM(octet_length(request) + COALESCE(octet_length(verdict), 0)), 0) AS BIGINT) FROM approvals",
+    ),
+    ("events", "SELECT count(*), CAST(COALESCE(SUM(octet_length(body)), 0) AS BIGINT) FROM events"),
+    (
+        "messages",
+        "SELECT count(*), CAST(COALESCE(SUM(octet_length(content)), 0) AS BIGINT) FROM messages",
+    ),
+    ("todos", "SELECT count(*), CAST(COALESCE(SUM(octet_length(items)), 0) AS BIGINT) FROM todos"),
+    ("rules", "SELECT count(*), CAST(COALESCE(SUM(octet_length(rule)), 0) AS BIGINT) FROM rules"),
+];
 
 const SERVER: &str = "SELECT current_setting('server_version'), \
     (SELECT SUM(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'haft'::regnamespace)::BIGINT";
@@ -62,8 +99,29 @@ impl Store {
                 (engine, postgres.shown().to_owned(), row.number(1)?)
             }
         };
-        let (entries, rules, version) = (row.number(0)?, row.number(1)?, row.integer(2)?);
-        Ok(Info { address, engine, version, bytes, entries, rules })
+        let (rules, version) = (row.number(0)?, row.integer(1)?);
+        let (calls, mut parts) = self.ledger_parts().await?;
+        let entries = parts.iter().map(|part| part.rows).sum();
+        for (name, sql) in PARTS {
+            let rows = self.query(sql, &[]).await?;
+            let Some(row) = rows.first() else { continue };
+            parts.push(Part { name, rows: row.number(0)?, bytes: row.number(1)? });
+        }
+        Ok(Info { address, engine, version, bytes, calls, entries, rules, parts })
+    }
+
+    /// How many calls the ledger holds, and what its entries take by their kind.
+    async fn ledger_parts(&self) -> Result<(u64, Vec<Part>), ToolError> {
+        let (mut calls, mut parts) = (0, Vec::new());
+        for row in self.query(LEDGER, &[]).await? {
+            let kind = usize::try_from(row.number(0)?).unwrap_or_default();
+            let name = LEDGER_PARTS.get(kind).copied().unwrap_or("ledger, unknown");
+            calls += row.number(2)?;
+            let rows = row.number(1)?;
+            let bytes = row.number(3)? + rows * ledger::ROW_BYTES;
+            parts.push(Part { name, rows, bytes });
+        }
+        Ok((calls, parts))
     }
 
     /// What is wrong with its file, in the engine's words; nothing, for a whole one.

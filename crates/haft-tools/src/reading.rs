@@ -21,6 +21,7 @@ mod programs;
 mod quoting;
 mod safe;
 mod scripts;
+mod spellings;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -47,6 +48,8 @@ pub struct Reading {
     pub files: Vec<FileUse>,
     /// What could not be known. Any doubt means asking.
     pub doubts: Vec<Doubt>,
+    /// The words of wrappers, which run nothing but what is among the commands. Rules that deny or ask may name them.
+    pub wrappers: Vec<Vec<Word>>,
 }
 
 /// One command.
@@ -61,6 +64,8 @@ pub struct Command {
     pub risk: Risk,
     /// The wrappers that it runs through, outermost first: `timeout`, `xargs`, `bash`.
     pub through: Vec<String>,
+    /// Words are added to it that the reader cannot see.
+    pub more: bool,
     /// The URLs and hosts it plainly talks to.
     pub fetches: Vec<String>,
 }
@@ -84,6 +89,8 @@ pub struct Word {
     is_process: bool,
     /// It is made of what a program brings from the network.
     is_fetched: bool,
+    /// The path begins at the top of a repository, which may be any folder above.
+    is_from_top: bool,
 }
 
 /// How much is known of a word.
@@ -103,6 +110,9 @@ pub enum Certainty {
 pub enum Risk {
     /// It only reads and prints; every option was looked at.
     Looks,
+    /// It only reads and prints, unless the repository that it reads names programs to run for that: external diffs,
+    /// converters, filters, checkers of signatures.
+    Repository,
     /// Anything that is on no list.
     Usual,
     /// What is hard to take back, and why. To be asked for in every mode but `all`.
@@ -137,6 +147,8 @@ pub enum Reach {
     Itself,
     /// Everything below it too.
     Tree,
+    /// The names of everything below it, but not what is in the files.
+    Names,
     /// The path is a pattern, and every file that fits it is meant.
     Pattern,
 }
@@ -161,11 +173,18 @@ pub enum About {
     Files,
 }
 
+impl Risk {
+    /// Whether the command itself does nothing but read and print.
+    pub fn is_looking(self) -> bool {
+        matches!(self, Self::Looks | Self::Repository)
+    }
+}
+
 impl Reading {
-    /// Whether it certainly does nothing but read and print.
+    /// Whether the commands do nothing but read and print.
     pub fn is_only_looking(&self) -> bool {
         self.doubts.is_empty()
-            && self.commands.iter().all(|command| command.risk == Risk::Looks)
+            && self.commands.iter().all(|command| command.risk.is_looking())
             && self.files.iter().all(|file| file.how == How::Read)
     }
 
@@ -189,32 +208,84 @@ pub fn read(command: &str) -> Reading {
     reading
 }
 
+/// Whether a text starts a shell that runs what is written to it.
+pub fn starts_shell(text: &str) -> bool {
+    let runs_input = |command: &Command| {
+        let name = command.words.first().map_or("", |word| word.text.as_str());
+        let name = name.rsplit('/').next().unwrap_or_default();
+        matches!(wrappers::unwrap(name, &command.words), wrappers::Inner::Input)
+            || is_interactive_shell(name, &command.words)
+    };
+    read(text).commands.iter().any(runs_input)
+}
+
+/// `bash -i`, `bash --rcfile x`: a shell without a script.
+fn is_interactive_shell(name: &str, words: &[Word]) -> bool {
+    const SHELLS: &str = "sh bash dash zsh ksh ash rbash mksh fish";
+    let has_script = words.iter().skip(1).any(|word| !word.text.starts_with(['-', '+']));
+    SHELLS.split(' ').any(|known| known == name)
+        && (!has_script || words.iter().any(|word| word.is("-i") || word.is("-s")))
+}
+
+/// Whether a shell that has read this text waits for nothing more before it runs it.
+pub fn is_whole(text: &str) -> bool {
+    let backslashes = text.trim_end_matches('\n').bytes().rev().take_while(|c| *c == b'\\');
+    let is_continued = backslashes.count() % 2 == 1;
+    text.ends_with('\n') && !is_continued && parse::parse(text).problem.is_none()
+}
+
 /// What policy judges in a text that is run: each command, each file and each address. `home` is what `~` stands for.
 pub fn accesses(text: &str, home: Option<&Path>) -> Vec<Access> {
-    let Reading { commands, files, doubts } = read(text);
+    let Reading { commands, files, doubts, wrappers } = read(text);
+    let mut wrappers: Vec<spellings::Spellings> =
+        wrappers.iter().map(|words| spellings::of("", words, false)).collect();
     let mut all: Vec<Access> = Vec::new();
     for command in commands {
         all.extend(command.fetches.iter().cloned().map(Access::Fetch));
         let risk = match command.risk {
             Risk::Looks => CommandRisk::Looks,
+            Risk::Repository => CommandRisk::Repository,
             Risk::Usual => CommandRisk::Usual,
             Risk::Dangerous(why) => CommandRisk::Asks(why.to_owned()),
         };
         let widths = widths(&command);
+        let mut spellings = spellings::of(&command.text, &command.words, command.more);
+        for wrapper in wrappers.drain(..) {
+            spellings.texts.extend(wrapper.texts);
+        }
         let text = command.text;
-        all.push(Access::Command(Box::new(ReadCommand { text, risk, widths })));
+        let (spellings, seen) = (spellings.texts, spellings.seen);
+        all.push(Access::Command(Box::new(ReadCommand { text, risk, widths, spellings, seen })));
     }
-    all.extend(files.into_iter().map(|file| match file.how {
-        How::Read => Access::Read(at_home(file.path, home)),
-        How::Write => Access::Write(at_home(file.path, home)),
-    }));
+    for file in files {
+        let path = at_home(file.path, home);
+        let is_write = file.how == How::Write;
+        let many = |path, is_pattern| Access::Many { path, is_pattern, is_write };
+        match (file.reach, file.how) {
+            // What is removed, moved or copied over is looked through as well as what is read.
+            (Reach::Tree, How::Write) => {
+                all.extend([many(path.join("**"), true), many(path, false)]);
+            }
+            (Reach::Tree | Reach::Pattern, _) => {
+                all.push(many(path, file.reach == Reach::Pattern));
+            }
+            (_, How::Read) => all.push(Access::Read(path)),
+            (_, How::Write) => all.push(Access::Write(path)),
+        }
+    }
     all.extend(doubts.into_iter().map(|doubt| {
         let (risk, widths) = match doubt.about {
             About::Commands => (CommandRisk::Unclear(doubt.why.to_owned()), spelt_out(text)),
             // The command is known and judged; which files it opens a sandbox holds, or somebody is asked.
             About::Files => (CommandRisk::Usual, Vec::new()),
         };
-        Access::Command(Box::new(ReadCommand { text: doubt.what, risk, widths }))
+        // Which commands run is not known, so that any rule may be meant.
+        let seen = match doubt.about {
+            About::Commands => vec![String::new()],
+            About::Files => Vec::new(),
+        };
+        let spellings = Vec::new();
+        Access::Command(Box::new(ReadCommand { text: doubt.what, risk, widths, spellings, seen }))
     }));
     all
 }

@@ -1,6 +1,7 @@
 //! Tools that run programs.
 
 pub mod bash;
+mod pieces;
 pub mod process;
 mod report;
 

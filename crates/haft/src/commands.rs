@@ -2,6 +2,7 @@
 //! help, completions and the manual build them all.
 
 mod approvals;
+mod bench;
 mod doctor;
 mod init;
 mod ledger;
@@ -13,30 +14,27 @@ mod replay;
 mod secret;
 mod store;
 
-use std::{ffi::OsString, io, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{ffi::OsString, io, process::ExitCode, sync::Arc};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
+use haft::host::{Ending, Host, catalogue, config::Settings, state};
 use haft_core::{
-    CallRequest, Context, Gate, GateBuilder, Input, Outcome, ReadsCommands, Redactor, Registry,
-    Tool, ToolError, ToolSpec, Vault, commands::Executor, did_you_mean, files::Disk, nearest,
-    network::Client,
+    CallRequest, Context, Gate, Input, Outcome, Registry, Scope, Tool, ToolError, ToolSpec,
+    did_you_mean, nearest,
 };
-use haft_exec::{Network, NetworkSettings, Programs, Workspace};
+use haft_exec::Programs;
 use tokio::runtime::Runtime;
 
 use crate::{
-    bench::{self, Extent},
     calls::{self, Attendant, Watching},
-    config::Settings,
-    environment::{self, Environment},
+    environment::Environment,
     globals::{self, Format, Globals, Run, command_word},
     manual,
     prompt::TerminalPrompt,
     reference, report, stdin,
     stop::Stop,
-    store::{Ending, furnish, scopes_at_terminal, state},
-    terminal::{Label, Terminal},
+    terminal::{Label, Terminal, Tty},
     tool_command::ToolCommand,
 };
 
@@ -84,7 +82,9 @@ pub(crate) fn run(
             bench.doctor(&parse(root(options).subcommand(doctor::command()), arguments)?)
         }
         Some("policy") => bench.policy(options, arguments),
-        Some("bench") => bench.bench(&parse(root(options).subcommand(bench_command()), arguments)?),
+        Some("bench") => {
+            bench.bench(&parse(root(options).subcommand(bench::command()), arguments)?)
+        }
         None | Some("completions" | "man" | "help") => bench.about_all(arguments),
         Some(word) => match bench.find(word) {
             Some(tool) => bench.tool(&*tool, options, arguments),
@@ -137,7 +137,7 @@ impl<'a> Bench<'a> {
         let form = ToolCommand::of(&spec.input, &taken(&options));
         let matches = parse(root(options).subcommand(tool_command(spec, &form)), arguments)?;
         let globals = Globals::of(&matches);
-        let settings = Settings::load(&globals, self.environment)?;
+        let settings = Settings::load(&globals.choices, &self.environment.host)?;
         let most = settings.limits.input_bytes;
         let input = form.input(&matches, || stdin::read_text(most))?;
         self.make(&globals, settings, tool.name(), Input::Value(input))
@@ -146,7 +146,7 @@ impl<'a> Bench<'a> {
     /// `haft call NAME [JSON|-]`
     fn call(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);
-        let settings = Settings::load(&globals, self.environment)?;
+        let settings = Settings::load(&globals.choices, &self.environment.host)?;
         let (name, input) = named_call(matches, &settings)?;
         self.make(&globals, settings, name, input)
     }
@@ -183,6 +183,8 @@ impl<'a> Bench<'a> {
         let watching = if is_watched { Watching::Yes } else { Watching::No };
         let attendant = Attendant::new(self.terminal.clone(), watching).map_err(no_threads)?;
         let (terminal, tool) = (self.terminal.clone(), request.tool.clone());
+        // What a command leaves behind is found among our children. This thread starts no processes itself.
+        Programs::take_in_orphans();
         let outcome = calls::make(self.runtime, gate, request, attendant, move |end| {
             report::abandoned(&terminal, format, &tool, &end)
         });
@@ -190,31 +192,20 @@ impl<'a> Bench<'a> {
     }
 
     fn prompt(&self) -> TerminalPrompt {
-        let Environment { user, colours, .. } = self.environment;
+        let Environment { host, colours, .. } = self.environment;
         let scopes = scopes_at_terminal(self.environment);
-        TerminalPrompt::new(self.terminal.clone(), user.clone(), *colours, scopes)
+        TerminalPrompt::new(self.terminal.clone(), host.user.clone(), *colours, scopes)
     }
 
     fn gate(&self, settings: Settings, prompt: Arc<TerminalPrompt>) -> Result<Gate, ToolError> {
-        Ok(self.gate_without_prompt(settings)?.handler(prompt).build())
+        Ok(self.host(settings)?.gate().handler(prompt).build())
     }
 
-    fn gate_without_prompt(&self, mut settings: Settings) -> Result<GateBuilder, ToolError> {
-        let workspace = open_workspace(&mut settings, self.terminal)?;
-        let vault = secret::dyn_vault(self.environment);
-        let programs = programs(self.environment, &settings, workspace.clone(), vault.clone());
-        let gate = Gate::builder(self.registry.clone());
-        let gate = furnish(gate, self.environment, &settings, Ending::WithTheCall)
-            .surroundings(settings.surroundings())
-            .paths(workspace.clone())
-            .service::<dyn Disk>(workspace)
-            .service(programs)
-            .service(network(&settings.network, vault.clone()))
-            .policy(settings.policy)
-            .reads_commands(reader(self.environment))
-            .limits(settings.limits)
-            .redactor(redactor(self.environment, &settings.network, vault));
-        Ok(gate)
+    /// A host for one call at a terminal.
+    fn host(&self, settings: Settings) -> Result<Host, ToolError> {
+        let host = Host::new(self.environment.host.clone(), settings, self.registry.clone())?;
+        host.warnings().iter().for_each(|text| self.terminal.tell(Label::Warning, text));
+        Ok(host.ending(Ending::WithTheCall).attended(|| Tty::open().is_ok()))
     }
 
     fn warn(&self, settings: &Settings) {
@@ -228,40 +219,9 @@ impl<'a> Bench<'a> {
     /// `haft doctor`
     fn doctor(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);
-        let mut settings = Settings::load(&globals, self.environment)?;
-        let workspace = open_workspace(&mut settings, self.terminal)?;
-        let surroundings = (self.environment, &*settings.container);
-        doctor::run(self.terminal, globals.format, &workspace, &settings.sandbox, surroundings)
-    }
-
-    /// `haft bench`
-    fn bench(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
-        let globals = Globals::of(matches);
-        let settings = Settings::load(&globals, self.environment)?;
-        let number = |name: &str| matches.get_one::<u32>(name).map_or(1, |value| *value as usize);
-        let only = matches.get_one::<String>("only").cloned().unwrap_or_default();
-        let (files, rounds) = (number("files").max(1_000), number("rounds").max(1));
-        let extent = Extent { only, files, rounds };
-        let folder = matches.get_one::<PathBuf>("dir").cloned();
-        let folder = folder.unwrap_or_else(|| settings.workspace.join(".haft"));
-        let tell = |what: &str| self.terminal.draw_status(what);
-        let program = environment::program();
-        let program = program.as_deref();
-        let container = &settings.container;
-        // As the server does, orphans are taken in; so nothing may be started by this thread.
-        Programs::take_in_orphans();
-        let (registry, runtime) = (&self.registry, self.runtime);
-        let table = std::thread::scope(|scope| {
-            let bench =
-                || bench::run(&folder, extent, registry, runtime, program, container, &tell);
-            scope.spawn(bench).join().expect("a bench that panics has said why")
-        });
-        self.terminal.end_status();
-        match globals.format {
-            Format::Json => report::json(self.terminal, &table?)?,
-            Format::Text => self.terminal.print(&table?.text())?,
-        }
-        Ok(ExitCode::SUCCESS)
+        let host = self.host(Settings::load(&globals.choices, &self.environment.host)?)?;
+        let known = (host.settings(), self.environment);
+        doctor::run(self.terminal, globals.format, host.workspace(), known)
     }
 
     /// What needs the parser of every tool.
@@ -320,90 +280,16 @@ fn named_call<'m>(
 /// A call as it is made from the command line.
 fn request(globals: &Globals, settings: &Settings, tool: &str, input: Input) -> CallRequest {
     let mut context = Context::new("cli");
-    context.agents = globals.agent.iter().cloned().collect();
+    context.agents = globals.choices.agent.iter().cloned().collect();
     context.profile.clone_from(&settings.profile);
     context.deadline = globals.timeout;
     CallRequest::new(tool, input, context)
 }
 
-/// The folders that file tools work in. A further root that is gone is told and left out: it must not stop the rest.
-fn open_workspace(
-    settings: &mut Settings,
-    terminal: &Terminal,
-) -> Result<Arc<Workspace>, ToolError> {
-    let mut workspace = Workspace::open(&settings.workspace).map_err(|error| {
-        let folder = settings.workspace.display();
-        ToolError::unavailable(format!("the workspace {folder} cannot be opened: {error}"))
-            .hint("mend its permissions, or name another one with --workspace")
-    })?;
-    workspace.stand_in(&settings.directory);
-    for (name, path) in &settings.roots {
-        match workspace.add_root(name, path) {
-            Ok(real) => settings.policy.places.roots.push((name.clone(), real)),
-            Err(error) => {
-                let message = format!("the root `@{name}` ({}): {error}", path.display());
-                terminal.tell(Label::Warning, &message);
-            }
-        }
-    }
-    Ok(Arc::new(workspace))
-}
-
-/// What policy judges in a command line.
-fn reader(environment: &Environment) -> ReadsCommands {
-    let home = environment.home.clone();
-    Arc::new(move |text| haft_tools::reading::accesses(text, home.as_deref()))
-}
-
-/// What runs commands.
-fn programs(
-    environment: &Environment,
-    settings: &Settings,
-    workspace: Arc<Workspace>,
-    vault: Option<Arc<dyn Vault>>,
-) -> Arc<dyn Executor> {
-    let around = settings.sandbox.clone();
-    let programs = Programs::new(around, workspace, environment::all, &environment.temporary);
-    let credentials = settings.network.credentials.clone();
-    let programs = programs.limited(settings.allowance).with_secrets(credentials, vault);
-    Arc::new(programs.hiding(state(environment).into_iter().collect()))
-}
-
-/// What talks to other machines.
-fn network(settings: &NetworkSettings, vault: Option<Arc<dyn Vault>>) -> Arc<dyn Client> {
-    let mut settings = settings.clone();
-    settings.variables = environment::all;
-    settings.vault = vault;
-    Arc::new(Network::new(settings))
-}
-
-/// What knows the secrets that must not be shown: those whose names tell of them, those that a person has named, and those
-/// that are kept.
-fn redactor(
-    environment: &Environment,
-    network: &NetworkSettings,
-    vault: Option<Arc<dyn Vault>>,
-) -> Redactor {
-    let named = |(name, value): (OsString, OsString)| {
-        let mut known = network.credentials.iter();
-        let known = known.find(|known| *name == *known.variable)?;
-        Some((known.name.clone(), value.into_string().ok()?))
-    };
-    let all = if network.credentials.is_empty() { Vec::new() } else { environment::all() };
-    let named = all.into_iter().filter_map(named);
-    let redactor = Redactor::new(environment.secrets.iter().cloned().chain(named));
-    match vault {
-        Some(vault) => redactor.watching(vault),
-        None => redactor,
-    }
-}
-
-fn catalogue() -> Result<Registry, ToolError> {
-    let registry = Registry::default();
-    registry
-        .register_all(haft_tools::all())
-        .map_err(|error| ToolError::internal(error.to_string()))?;
-    Ok(registry)
+/// The scopes that a person at a terminal may choose from. Not the session: every command is of the session `cli`, so a rule
+/// of that session would be one for the project by another name.
+fn scopes_at_terminal(environment: &Environment) -> Vec<Scope> {
+    if state(&environment.host).is_some() { vec![Scope::Project, Scope::User] } else { Vec::new() }
 }
 
 fn no_threads(error: io::Error) -> ToolError {
@@ -454,30 +340,6 @@ fn tool_command(spec: &ToolSpec, form: &ToolCommand) -> Command {
     if kebab == spec.name { command } else { command.alias(kebab) }
 }
 
-fn bench_command() -> Command {
-    let number = |name: &'static str, default: &'static str, help: &'static str| {
-        let arg = Arg::new(name).long(name).value_name("N").default_value(default).help(help);
-        arg.value_parser(value_parser!(u32))
-    };
-    Command::new("bench")
-        .about("Measure the tools against what the same work costs by hand, rg and fd")
-        .arg(
-            Arg::new("only")
-                .long("only")
-                .value_name("TEXT")
-                .help("Only rows whose name contains this"),
-        )
-        .arg(number("files", "40000", "Files in the tree that is searched"))
-        .arg(number("rounds", "9", "How often slow work is repeated; quick work 20 times as often"))
-        .arg(
-            Arg::new("dir")
-                .long("dir")
-                .value_name("DIR")
-                .value_parser(value_parser!(PathBuf))
-                .help("Where to make the files to work on [default: .haft of the workspace]"),
-        )
-}
-
 /// The commands that are no tools.
 fn own_commands() -> [Command; 15] {
     [
@@ -492,7 +354,7 @@ fn own_commands() -> [Command; 15] {
         store::command(),
         secret::command(),
         doctor::command(),
-        bench_command(),
+        bench::command(),
         Command::new("completions").about("Print a completion script for your shell").arg(
             Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell)),
         ),

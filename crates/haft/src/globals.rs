@@ -8,6 +8,7 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
     value_parser,
 };
+use haft::host::Choices;
 use haft_core::Mode;
 
 /// How results are printed.
@@ -29,15 +30,8 @@ pub(crate) enum Run {
 /// What was said before or after the command's name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Globals {
-    pub(crate) workspace: Option<PathBuf>,
-    pub(crate) config: Option<PathBuf>,
-    pub(crate) profile: Option<String>,
-    pub(crate) agent: Option<String>,
-    pub(crate) approve: Option<Mode>,
-    pub(crate) store: Option<String>,
+    pub(crate) choices: Choices,
     pub(crate) timeout: Option<Duration>,
-    /// Wait for somebody to be asked elsewhere.
-    pub(crate) wait: bool,
     pub(crate) format: Format,
     pub(crate) run: Run,
 }
@@ -45,14 +39,16 @@ pub(crate) struct Globals {
 impl Globals {
     pub(crate) fn of(matches: &ArgMatches) -> Self {
         Self {
-            workspace: matches.get_one("workspace").cloned(),
-            config: matches.get_one("config").cloned(),
-            profile: matches.get_one("profile").cloned(),
-            agent: matches.get_one("agent").cloned(),
-            approve: matches.get_one("approve").copied(),
-            store: matches.get_one("store").cloned(),
+            choices: Choices {
+                workspace: matches.get_one("workspace").cloned(),
+                config: matches.get_one("config").cloned(),
+                profile: matches.get_one("profile").cloned(),
+                agent: matches.get_one("agent").cloned(),
+                approve: matches.get_one("approve").copied(),
+                store: matches.get_one("store").cloned(),
+                wait: matches.get_flag("wait"),
+            },
             timeout: matches.get_one("timeout").copied(),
-            wait: matches.get_flag("wait"),
             format: if matches.get_flag("json") { Format::Json } else { Format::Text },
             run: if matches.get_flag("dry-run") { Run::Dry } else { Run::Real },
         }

@@ -133,7 +133,7 @@ impl House<'_> {
         client: Client,
         scope: Option<Scope>,
     ) -> Result<Plan, ToolError> {
-        let records = Records::load(self.environment.state_home.as_deref())?;
+        let records = Records::load(self.environment.host.state_home.as_deref())?;
         let (mut files, mut scopes) = (Vec::new(), Vec::new());
         for scope in
             Scope::ALL.into_iter().filter(|known| scope.is_none_or(|scope| scope == *known))
@@ -199,7 +199,7 @@ impl Plan {
     /// goes wrong.
     pub(crate) fn carry_out(self, environment: &Environment) -> Result<Option<PathBuf>, ToolError> {
         self.check_unchanged()?;
-        let mut records = Records::load(environment.state_home.as_deref())?;
+        let mut records = Records::load(environment.host.state_home.as_deref())?;
         match (&self.record, &self.after) {
             (None, Some(after)) => self.write(after, &mut records),
             (Some(change), _) => self.take_back(change, &mut records),

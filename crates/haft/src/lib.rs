@@ -2,6 +2,24 @@
 //! door for Rust programs; everything in it lives in the crates it re-exports. The command line is in the binary
 //! beside it, not here.
 //!
+//! With the feature `host` (part of the default) one call wires a gate as the command line has it:
+//!
+//! ```no_run
+//! use haft::{CallRequest, host::{Choices, Host}};
+//! use serde_json::json;
+//!
+//! # async fn example() -> Result<(), haft::ToolError> {
+//! let host = Host::open(&Choices::default())?;
+//! let gate = host.gate().build();
+//! let request = CallRequest::new("read", json!({"path": "Cargo.toml"}), host.context("my-session"));
+//! let outcome = gate.call(request).await;
+//! assert!(outcome.is_ok(), "{}", outcome.content);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Without it a gate is built from its parts:
+//!
 //! ```no_run
 //! use std::{path::Path, sync::Arc};
 //!
@@ -40,6 +58,9 @@
 
 // `#[tool]` writes `::haft` paths in crates that depend on this one, and so it does in this crate's own tests.
 extern crate self as haft;
+
+#[cfg(feature = "host")]
+pub mod host;
 
 /// Tools, calls and results in the words of every model API.
 pub use haft_agent::formats;

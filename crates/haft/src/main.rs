@@ -1,21 +1,13 @@
 //! The command line of haft: arguments, files, environment and terminal, wired to the gate. What a call does is in the
 //! crates below; nothing here knows any tool.
 
-#![cfg_attr(not(test), no_main)]
-
-mod bench;
 mod calls;
 mod commands;
-mod config;
-#[cfg(not(test))]
-mod entry;
+mod descriptors;
 mod environment;
 mod globals;
-mod heap;
 mod init;
 mod manual;
-#[cfg(all(not(test), target_env = "gnu"))]
-mod maths;
 mod memory;
 mod progress;
 mod prompt;
@@ -24,7 +16,6 @@ mod report;
 mod safe_text;
 mod stdin;
 mod stop;
-mod store;
 mod terminal;
 mod tool_command;
 
@@ -36,13 +27,10 @@ use crate::{
     terminal::Terminal,
 };
 
-#[global_allocator]
-static HEAP: heap::Heap = heap::Heap;
-
 const VERSION: &str = concat!("haft ", env!("CARGO_PKG_VERSION"), "\n");
 
-#[cfg_attr(test, expect(dead_code, reason = "the tests have a beginning of their own"))]
-fn run() -> ExitCode {
+fn main() -> ExitCode {
+    descriptors::close_on_exec();
     let arguments = environment::arguments();
     // Answered before anything is read or built: scripts ask this to see whether haft is there.
     if arguments.first().is_some_and(|first| first == "--version" || first == "-V") {

@@ -14,9 +14,14 @@ use super::{
     Flight, Gate, Inner,
     run::{self, Granted},
 };
-use crate::{Access, Power, ToolError, access::is_inside, call::SeenFile};
+use crate::{Access, Power, SecretHosts, ToolError, access::is_inside, call::SeenFile};
 
-pub(super) fn access(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError> {
+pub(super) async fn access(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result<(), ToolError> {
+    declare(gate, flight)?;
+    foresee(gate, own, flight).await
+}
+
+fn declare(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError> {
     let tool = flight.tool();
     let judged = catch_unwind(AssertUnwindSafe(|| tool.access(&flight.input)));
     let accesses = judged.map_err(|_| {
@@ -27,11 +32,7 @@ pub(super) fn access(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError>
 }
 
 /// What a tool finds in haft's records, before anybody decides: it may only look.
-pub(super) async fn foresee(
-    gate: &Inner,
-    own: &Gate,
-    flight: &mut Flight,
-) -> Result<(), ToolError> {
+async fn foresee(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result<(), ToolError> {
     let Some(foresight) = flight.tool().foresight() else { return Ok(()) };
     let foreseen =
         foresight(run::call(gate, own, flight, Granted::copied(flight), Instant::now())).await?;
@@ -76,23 +77,50 @@ impl Known {
     }
 }
 
+mod many;
+
 /// A text that is run is judged by what a reader finds in it.
 fn judged_of(gate: &Inner, accesses: &[Access]) -> Vec<Access> {
     let Some(reader) = &gate.reader else { return accesses.to_vec() };
     let has_network = accesses.contains(&Access::Any(Power::Net));
+    // A tool of ours that composes a command line may say itself how far the command reaches.
+    let declared = |text: &str| {
+        accesses.iter().find_map(|access| match access {
+            Access::Command(command) if command.text == text => Some(&command.risk),
+            _ => None,
+        })
+    };
+    let is_run =
+        |text: &str| accesses.iter().any(|it| matches!(it, Access::Run(run) if run == text));
     let mut judged = Vec::with_capacity(accesses.len());
     let mut known = Known::for_so_many(accesses.len());
     for access in accesses {
         let Access::Run(text) = access else {
+            if matches!(access, Access::Command(command) if is_run(&command.text)) {
+                continue;
+            }
             push_new(&mut judged, &mut known, access.clone());
             continue;
         };
+        let risk = declared(text);
         for part in reader(text) {
             // Without the network nobody is reached, and whoever may use it is asked about that as a whole.
             let part = match part {
                 Access::Fetch(_) if !has_network => continue,
                 Access::Read(path) => Access::Read(gate.paths.resolve(&path)),
                 Access::Write(path) => Access::Write(gate.paths.resolve(&path)),
+                Access::Command(mut command) => {
+                    command.risk = risk.cloned().unwrap_or(command.risk);
+                    Access::Command(command)
+                }
+                // A tool of ours that says itself how far its command reaches names its files, too.
+                Access::Many { .. } if risk.is_some() => continue,
+                Access::Many { path, is_pattern, is_write } => {
+                    let files = many::Files { path, is_pattern, is_write };
+                    let closed = files.closed(gate);
+                    closed.into_iter().for_each(|it| push_new(&mut judged, &mut known, it));
+                    files.root(gate)
+                }
                 other => other,
             };
             push_new(&mut judged, &mut known, part);
@@ -122,6 +150,12 @@ fn resolved(gate: &Inner, access: &Access, keeps_links: bool, seen: &mut Vec<See
     match access {
         Access::Read(path) => Access::Read(resolve(path)),
         Access::Write(path) => Access::Write(resolve(path)),
+        // No tool says by itself where a secret may go.
+        Access::SendSecret { name, host, .. } => {
+            let bindings = gate.services.get::<dyn SecretHosts>();
+            let is_bound = bindings.is_some_and(|bindings| bindings.is_bound(name));
+            Access::SendSecret { name: name.clone(), host: host.clone(), is_bound }
+        }
         other => other.clone(),
     }
 }

@@ -14,8 +14,8 @@ use super::{
     run::{self, Granted},
 };
 use crate::{
-    ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Confirmation, ErrorKind, Preview,
-    Suggestion, ToolError, Verdict,
+    Access, ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Confirmation, ErrorKind,
+    Preview, Suggestion, ToolError, Verdict,
     clock::now_ms,
     events::{Event, Happening},
     ids::new_id,
@@ -51,6 +51,10 @@ async fn have_decided(
         // A decision stands, whatever the rules have become since; only a deny, one stage earlier, goes before it.
         OnAsk::Decided(record) => {
             flight.repairs.extend(gate.approvals.trouble(&record.request.id).map(kept_here));
+            if record.state == ApprovalState::Approved && !is_covered(flight, &record) {
+                let request = keep_request(gate, own, flight).await?;
+                return Err(Halt::Pending(request));
+            }
             record
         }
         OnAsk::Return => {
@@ -60,9 +64,34 @@ async fn have_decided(
         OnAsk::Wait => Arc::new(ask(gate, own, flight).await?),
     };
     flight.verdict = record.verdict.clone();
-    match record.state {
-        ApprovalState::Approved => Ok(remember(gate, flight, &record).await?),
-        state => Err(refusal(flight, &record, state).into()),
+    if record.state != ApprovalState::Approved {
+        return Err(refusal(flight, &record, record.state).into());
+    }
+    // From here on the recorded call is this one; no other process may run it.
+    let record = gate.approvals.take_up(&record.request.id).await.map_err(not_taken)?;
+    remember(gate, flight, &record).await?;
+    flight.approval = Some(Arc::new(record));
+    Ok(())
+}
+
+/// Whether a person has seen everything that the call would touch now: a path may lead elsewhere since. That a command may
+/// change files was shown says nothing about which ones, so that no power as a whole counts here.
+fn is_covered(flight: &Flight, record: &ApprovalRecord) -> bool {
+    let shown = &record.request.accesses;
+    let is_shown = |access: &Access| {
+        shown.iter().any(|shown| match access {
+            // Requests keep neither what a command may be allowed with nor where a secret is bound to.
+            Access::Command(_) | Access::SendSecret { .. } => shown.covers(access),
+            _ => shown == access,
+        })
+    };
+    flight.judged.iter().all(is_shown)
+}
+
+fn not_taken(error: ToolError) -> Halt {
+    match error.kind() {
+        ErrorKind::Conflict => Halt::TakenUp(error),
+        _ => Halt::Failed(error),
     }
 }
 
@@ -89,12 +118,7 @@ async fn ask(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result<ApprovalRe
         }
         flight.repairs.push(kept_here(trouble));
     }
-    let record = wait(gate, flight, &request).await?;
-    if record.state == ApprovalState::Approved {
-        // From here on the recorded call is this one; nobody else may run it.
-        return gate.approvals.take_up(&request.id).await;
-    }
-    Ok(record)
+    wait(gate, flight, &request).await
 }
 
 async fn keep_request(

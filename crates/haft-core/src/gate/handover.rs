@@ -11,23 +11,26 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 use super::Answer;
-use crate::BoxFuture;
+use crate::{BoxFuture, ToolError};
 
 /// The pipeline of one call, as its caller waits for it. Gives the words of the panic if the pipeline itself breaks.
 pub(super) struct Handover {
     /// `None` when there is nothing left to hand over.
-    pipeline: Option<BoxFuture<'static, Answer>>,
+    pipeline: Option<BoxFuture<'static, Result<Answer, ToolError>>>,
     cancel: CancellationToken,
 }
 
 impl Handover {
-    pub(super) fn new(pipeline: BoxFuture<'static, Answer>, cancel: CancellationToken) -> Self {
+    pub(super) fn new(
+        pipeline: BoxFuture<'static, Result<Answer, ToolError>>,
+        cancel: CancellationToken,
+    ) -> Self {
         Self { pipeline: Some(pipeline), cancel }
     }
 }
 
 impl Future for Handover {
-    type Output = Result<Answer, String>;
+    type Output = Result<Result<Answer, ToolError>, String>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(pipeline) = &mut self.pipeline else {

@@ -36,26 +36,13 @@ fn enter<'a>(
     mut flight: Box<Flight>,
     outcome: &mut Outcome,
 ) -> BoxFuture<'a, Result<(), ToolError>> {
-    let redactor = &gate.redactor;
-    let mut input = flight.take_input();
-    redactor.value(&mut input);
+    let input = flight.take_input();
     let entry = LedgerEntry {
-        call_id: flight.info.call_id.to_string(),
-        session: flight.info.session.clone(),
-        agents: flight.info.agents.clone(),
-        parent: flight.context.lineage.ancestors.last().map(|id| id.to_string()),
         tool: outcome.tool.clone(),
-        effect: flight.tool.as_ref().map_or(Effect::Read, |tool| tool.spec().effect),
-        input,
         repairs: outcome.repairs.clone(),
-        accesses: flight.judged.iter().map(|access| clean_access(redactor, access)).collect(),
-        decision: flight.decision.map(|decision| clean_decision(redactor, decision)),
-        verdict: flight.verdict.map(|verdict| clean_verdict(redactor, verdict)),
         error: outcome.error.as_ref().map(|error| error.kind),
-        output_sha256: String::new(),
-        result_sha256: None,
-        began_ms: flight.began_ms,
         ms: outcome.ms,
+        ..entry_of(gate, &flight, input)
     };
     if !gate.ledger.keeps_results() {
         return gate.ledger.record_unhashed(entry, &outcome.content);
@@ -67,6 +54,34 @@ fn enter<'a>(
         ..entry
     };
     gate.ledger.record_with(entry, result)
+}
+
+/// The entry of a call as far as it has got.
+pub(super) fn entry_of(gate: &Inner, flight: &Flight, mut input: Value) -> LedgerEntry {
+    let redactor = &gate.redactor;
+    redactor.value(&mut input);
+    LedgerEntry {
+        call_id: flight.info.call_id.to_string(),
+        session: flight.info.session.clone(),
+        agents: flight.info.agents.clone(),
+        parent: flight.context.lineage.ancestors.last().map(|id| id.to_string()),
+        tool: flight.name().to_owned(),
+        effect: flight.tool.as_ref().map_or(Effect::Read, |tool| tool.spec().effect),
+        input,
+        repairs: flight.repairs.clone(),
+        accesses: flight.judged.iter().map(|access| clean_access(redactor, access)).collect(),
+        decision: flight.decision.clone().map(|decision| clean_decision(redactor, decision)),
+        verdict: flight.verdict.clone().map(|verdict| clean_verdict(redactor, verdict)),
+        error: None,
+        output_sha256: String::new(),
+        result_sha256: None,
+        begun_seq: flight.begun_seq,
+        process: None,
+        began_ms: flight.began_ms,
+        ms: 0,
+        repeated: None,
+        dropped: None,
+    }
 }
 
 /// The outcome as it is kept: without its time.

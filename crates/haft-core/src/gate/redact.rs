@@ -47,6 +47,10 @@ fn cleaned(glance: &Glance<'_>, text: String) -> String {
     }
 }
 
+fn clean_texts(redactor: &Redactor, texts: &[String]) -> Vec<String> {
+    texts.iter().map(|text| redactor.text(text).into_owned()).collect()
+}
+
 /// An access for the record: commands and addresses may carry secrets.
 pub(super) fn clean_access(redactor: &Redactor, access: &Access) -> Access {
     match access {
@@ -55,13 +59,21 @@ pub(super) fn clean_access(redactor: &Redactor, access: &Access) -> Access {
             text: redactor.text(&command.text).into_owned(),
             risk: command.risk.clone(),
             widths: Vec::new(),
+            spellings: clean_texts(redactor, &command.spellings),
+            seen: clean_texts(redactor, &command.seen),
         })),
         Access::Fetch(target) => Access::Fetch(redactor.text(target).into_owned()),
         Access::Secret { name, command } => {
             Access::Secret { name: name.clone(), command: redactor.text(command).into_owned() }
         }
+        Access::SendSecret { .. } => access.clone(),
         Access::Read(path) => Access::Read(clean_path(redactor, path)),
         Access::Write(path) => Access::Write(clean_path(redactor, path)),
+        Access::Many { path, is_pattern, is_write } => Access::Many {
+            path: clean_path(redactor, path),
+            is_pattern: *is_pattern,
+            is_write: *is_write,
+        },
         Access::Any(_) => access.clone(),
     }
 }

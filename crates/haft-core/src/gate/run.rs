@@ -15,7 +15,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Flight, Gate, Inner, WeakGate, handover};
+use super::{Flight, Gate, Halt, Inner, WeakGate, begin, handover};
 use crate::{
     Access, BoxFuture, Call, ErrorKind, Power, Reply, ToolError, Tools,
     call::{EventSender, Grants, GrantsInner, Listener, SeenFile},
@@ -26,10 +26,10 @@ use crate::{
 /// After the task was told to go, this long it may take to be gone; then it is left behind.
 const LAST_WAIT: Duration = Duration::from_millis(200);
 
-pub(super) async fn run(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result<Reply, ToolError> {
+pub(super) async fn run(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result<Reply, Halt> {
     // Called off while somebody decided, or before it began: then it does not begin.
     if flight.cancel.token.is_cancelled() {
-        return Err(called_off(flight));
+        return Err(called_off(flight).into());
     }
     let deadline = deadline(flight);
     let latest = latest_end(flight, deadline);
@@ -39,6 +39,7 @@ pub(super) async fn run(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result
         true => None,
         false => Some(Box::pin(line_up(gate, flight, changed, latest)).await?),
     };
+    begin::begin(gate, flight).await?;
     let granted = Granted::taken(flight);
     let call = call(gate, own, flight, granted, latest);
     call.sender.send(|_| Happening::Started { tool: flight.name().to_owned() });
@@ -51,9 +52,9 @@ pub(super) async fn run(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result
     if gate.starts_in_place
         && let Some(ran) = start_in_place(flight, &mut work)
     {
-        return ran;
+        return Ok(ran?);
     }
-    Box::pin(watch(gate, flight, tokio::spawn(work), latest, deadline)).await
+    Ok(Box::pin(watch(gate, flight, tokio::spawn(work), latest, deadline)).await?)
 }
 
 type Work = BoxFuture<'static, Result<Reply, ToolError>>;

@@ -203,8 +203,8 @@ fn width(rule: &Rule, is_wide: &dyn Fn(&str) -> bool) -> Option<(&'static str, &
             "name folders, as in `write(src/**)`",
         )),
         "secret" if secret_parts(argument).1.is_none() => Some((
-            "whatever command is run with it may send it anywhere",
-            "name the command, as in `secret(GH_TOKEN: gh pr list)`",
+            "whatever command or host is given it may send it anywhere",
+            "name the command or the host, as in `secret(GH_TOKEN: gh pr list)` or `secret(GH_TOKEN: api.github.com)`",
         )),
         "web_fetch" if is_all => {
             Some(("every host may be talked to", "name hosts, as in `web_fetch(docs.rs)`"))
@@ -265,7 +265,8 @@ fn may_speak_for(rule: &Rule, tool: &ToolSpec) -> bool {
         // What a command line names is judged as files and addresses, too.
         "read" => needs(Power::ReadFiles) || needs(Power::Shell),
         "write" => needs(Power::WriteFiles) || needs(Power::Shell),
-        "bash" | "secret" => needs(Power::Shell),
+        "bash" => needs(Power::Shell),
+        "secret" => needs(Power::Shell) || needs(Power::Net),
         "web_fetch" => needs(Power::Net) || needs(Power::Shell),
         _ => false,
     };

@@ -57,11 +57,24 @@ impl Mode {
         by: By,
     ) -> Action {
         // Who is given a secret may send it anywhere, so that no mode says yes to it; a rule that names it does.
-        if matches!(access, Access::Secret { .. }) {
+        // Where a person has said which hosts it is for, it reaches no other.
+        let is_free =
+            matches!(access, Access::Secret { .. } | Access::SendSecret { is_bound: false, .. });
+        if is_free || is_closed(access) {
             return Action::Ask;
         }
         // The others say the same with and without one, so that it need not be tried.
         let reach = reach_of(access, by, || self == Self::Contained && sandbox.works());
+        // However harmless a command looks, nothing would hold what was read wrongly.
+        let is_command = matches!(access, Access::Command(_));
+        let is_bare =
+            is_command && matches!(self, Self::Safe | Self::Contained) && sandbox.is_missing();
+        let is_held = self == Self::Safe && reads_repository(access) && sandbox.works();
+        let reach = match (is_bare, is_held) {
+            (true, _) => Reach::Beyond,
+            (false, true) => Reach::Look,
+            (false, false) => reach,
+        };
         // What cannot be brought back is never the mode's to wave through, however near it is.
         let reach = if effect == Effect::Destructive { Reach::Beyond } else { reach };
         self.allows(reach)
@@ -102,6 +115,16 @@ impl FromStr for Mode {
     }
 }
 
+/// Whether a command may open files that rules or secrets close.
+fn is_closed(access: &Access) -> bool {
+    matches!(access, Access::Command(command) if matches!(command.risk, CommandRisk::Closed(_)))
+}
+
+/// Whether a command may run programs that a repository names.
+fn reads_repository(access: &Access) -> bool {
+    matches!(access, Access::Command(command) if command.risk == CommandRisk::Repository)
+}
+
 /// How far an access reaches, as the modes see it.
 enum Reach {
     /// Reads what haft keeps or what lies in the workspace.
@@ -123,6 +146,11 @@ pub(crate) enum By {
 
 fn reach_of(access: &Access, by: By, sandbox_works: impl Fn() -> bool) -> Reach {
     match access {
+        Access::Many { path, is_write: false, .. } if is_inside(path) => Reach::Look,
+        Access::Many { path, is_write: true, .. } if is_inside(path) => Reach::Change,
+        Access::Many { .. } if by == By::Command && sandbox_works() => Reach::Change,
+        Access::Many { .. } => Reach::Beyond,
+        Access::SendSecret { is_bound: true, .. } => Reach::Look,
         Access::Read(path) if is_inside(path) => Reach::Look,
         Access::Write(path) if is_inside(path) => Reach::Change,
         Access::Command(command) if command.risk == CommandRisk::Looks => Reach::Look,
@@ -136,7 +164,8 @@ fn reach_of(access: &Access, by: By, sandbox_works: impl Fn() -> bool) -> Reach 
             Reach::Change
         }
         Access::Read(_) | Access::Write(_) | Access::Fetch(_) => Reach::Beyond,
-        Access::Run(_) | Access::Command(_) | Access::Secret { .. } => Reach::Beyond,
+        Access::Run(_) | Access::Command(_) => Reach::Beyond,
+        Access::Secret { .. } | Access::SendSecret { .. } => Reach::Beyond,
         // What the commands may do is judged by them, and what they name by its path.
         Access::Any(Power::WriteFiles) if by == By::Command => Reach::Look,
         Access::Any(power) => match power {
@@ -194,6 +223,14 @@ mod tests {
         for mode in Mode::ALL {
             for by in [By::Tool, By::Command] {
                 assert_eq!(mode.verdict(&secret, Effect::Execute, &works, by), Action::Ask);
+                let sent = |is_bound| {
+                    let (name, host) = ("KEY".to_owned(), "a.test".to_owned());
+                    let access = Access::SendSecret { name, host, is_bound };
+                    mode.verdict(&access, Effect::Write, &works, by)
+                };
+                assert_eq!(sent(false), Action::Ask, "{mode}");
+                let bound = if *mode == Mode::None { Action::Ask } else { Action::Allow };
+                assert_eq!(sent(true), bound, "{mode}");
             }
         }
     }
@@ -219,7 +256,13 @@ mod tests {
     fn a_command_that_was_read_is_judged_by_how_far_it_reaches() {
         let command = |risk| {
             let text = "x".to_owned();
-            Access::Command(Box::new(ReadCommand { text, risk, widths: Vec::new() }))
+            Access::Command(Box::new(ReadCommand {
+                text,
+                risk,
+                widths: Vec::new(),
+                spellings: Vec::new(),
+                seen: Vec::new(),
+            }))
         };
         let (works, is_not) = (SandboxCheck::new(|| true), SandboxCheck::default());
         let least = |access: &Access, sandbox: &SandboxCheck| {
@@ -230,7 +273,7 @@ mod tests {
         };
         let dangerous = command(CommandRisk::Asks("why".to_owned()));
         for (access, in_sandbox, without) in [
-            (command(CommandRisk::Looks), Mode::Safe, Mode::Safe),
+            (command(CommandRisk::Looks), Mode::Safe, Mode::All),
             (command(CommandRisk::Usual), Mode::Contained, Mode::All),
             (dangerous, Mode::All, Mode::All),
             (command(CommandRisk::Unclear("why".to_owned())), Mode::All, Mode::All),
@@ -241,6 +284,19 @@ mod tests {
         ] {
             assert_eq!(least(&access, &works), in_sandbox, "{access}");
             assert_eq!(least(&access, &is_not), without, "{access}");
+        }
+        // Whoever switches it off relies on how commands are read.
+        let off = SandboxCheck::switched_off();
+        assert_eq!(least(&command(CommandRisk::Looks), &off), Mode::Safe);
+        assert_eq!(least(&command(CommandRisk::Usual), &off), Mode::All);
+        // What a repository makes run is harmless in a sandbox only.
+        let repository = command(CommandRisk::Repository);
+        assert_eq!(least(&repository, &works), Mode::Safe);
+        assert_eq!(least(&repository, &off), Mode::All);
+        // What may open closed files is asked about in every mode.
+        let closed = command(CommandRisk::Closed("why".to_owned()));
+        for mode in Mode::ALL {
+            assert_eq!(mode.verdict(&closed, Effect::Execute, &works, By::Command), Action::Ask);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! `secret(GH_TOKEN: gh pr list)`.
 
 use std::{
+    borrow::Cow,
     fmt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -76,8 +77,8 @@ impl fmt::Display for Source {
 ///
 /// A bare name is a glob on tool names and stands for whole calls of those tools. With an argument it speaks of single
 /// accesses, and then `read`, `write`, `bash`, `web_fetch` and `secret` stand for the kind of access, whichever tool makes
-/// it: `deny = ["read(private/**)"]` binds `grep` and `bash` as well. Of secrets only `secret(NAME)`, for every command, and
-/// `secret(NAME: COMMAND)` speak: no rule for commands gives one away.
+/// it: `deny = ["read(private/**)"]` binds `grep` and `bash` as well. Of secrets only `secret(NAME)`, for every command and
+/// host, `secret(NAME: COMMAND)` and `secret(NAME: HOST)` speak: no rule for commands or hosts gives one away.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "WrittenRule")]
 pub struct Rule {
@@ -105,7 +106,8 @@ impl TryFrom<WrittenRule> for Rule {
     type Error = RuleError;
 
     fn try_from(written: WrittenRule) -> Result<Self, RuleError> {
-        Self::parse(written.action, &written.text, written.source)
+        // What was recorded is shown, even when such a rule is no longer taken.
+        Self::lenient(written.action, &written.text, written.source)
     }
 }
 
@@ -123,6 +125,20 @@ impl Rule {
     /// # Errors
     /// Says what is wrong with the text.
     pub fn parse(action: Action, text: &str, source: Source) -> Result<Self, RuleError> {
+        let rule = Self::lenient(action, text, source)?;
+        let names_paths = matches!(rule.name.as_str(), "read" | "write");
+        let leads_out = rule
+            .argument
+            .as_deref()
+            .is_some_and(|path| folded(path).split('/').any(|it| it == ".."));
+        if names_paths && leads_out {
+            let problem = "a path with `..` never matches: write the whole path from `/` or `~/`";
+            return Err(RuleError { text: text.to_owned(), problem: problem.to_owned() });
+        }
+        Ok(rule)
+    }
+
+    fn lenient(action: Action, text: &str, source: Source) -> Result<Self, RuleError> {
         let fail = |problem: &str| RuleError { text: text.to_owned(), problem: problem.to_owned() };
         let trimmed = text.trim();
         let (name, argument) = match trimmed.split_once('(') {
@@ -170,11 +186,15 @@ impl Rule {
     pub(crate) fn touches(&self, tool: &str, access: &Access, places: &Places) -> bool {
         let Some(argument) = &self.argument else {
             // Whoever allows a tool as a whole has not thought of secrets.
-            let is_more = self.action == Action::Allow && matches!(access, Access::Secret { .. });
+            let is_secret = matches!(access, Access::Secret { .. } | Access::SendSecret { .. });
+            let is_more = self.action == Action::Allow && is_secret;
             return !is_more && pattern::wildcard(&self.name, tool);
         };
         if let Access::Secret { name, command } = access {
             return self.name == "secret" && self.secret_fits(argument, name, command);
+        }
+        if let Access::SendSecret { name, host, .. } = access {
+            return self.name == "secret" && sent_secret_fits(argument, name, host);
         }
         let is_named = pattern::wildcard(&self.name, tool) || verb(access) == Some(&self.name);
         is_named && self.argument_fits(argument, access, places)
@@ -191,11 +211,14 @@ impl Rule {
         }
         match access {
             Access::Any(power) => argument == power.name(),
-            Access::Read(path) | Access::Write(path) => path_fits(argument, path, places),
+            Access::Read(path) | Access::Write(path) | Access::Many { path, .. } => {
+                path_fits(&folded(argument), path, places)
+            }
             Access::Run(command) => self.command_fits(argument, command),
             Access::Command(command) => self.read_command_fits(argument, command),
             Access::Fetch(target) => pattern::host(argument, target),
             Access::Secret { name, command } => self.secret_fits(argument, name, command),
+            Access::SendSecret { name, host, .. } => sent_secret_fits(argument, name, host),
         }
     }
 
@@ -215,10 +238,29 @@ impl Rule {
 
     /// A piece that nobody could read begins like many a harmless command, so what allows it must be the whole text.
     fn read_command_fits(&self, argument: &str, command: &ReadCommand) -> bool {
+        if self.action == Action::Allow && matches!(command.risk, CommandRisk::Closed(_)) {
+            return false;
+        }
         if self.action == Action::Allow && matches!(command.risk, CommandRisk::Unclear(_)) {
             return !argument.contains('*') && command.widths.iter().any(|text| text == argument);
         }
-        pattern::command(argument, &command.text)
+        if self.action == Action::Allow {
+            return pattern::command(argument, &command.text) && is_seen(argument, command);
+        }
+        let mut spellings = std::iter::once(&command.text).chain(&command.spellings);
+        spellings.any(|text| pattern::command(argument, text))
+    }
+
+    /// Whether a rule that denies or asks could speak of a command with words that cannot be seen.
+    pub(crate) fn may_meet(&self, tool: &str, access: &Access) -> bool {
+        let (Access::Command(command), Some(argument)) = (access, &self.argument) else {
+            return false;
+        };
+        let head = argument.split('*').next().unwrap_or_default();
+        let meets = |seen: &String| head.starts_with(seen.as_str()) || seen.starts_with(head);
+        self.action != Action::Allow
+            && self.may_touch(tool, access)
+            && command.seen.iter().any(meets)
     }
 
     /// A warning when no known tool answers to the rule's name.
@@ -248,6 +290,18 @@ impl fmt::Display for Rule {
     }
 }
 
+/// Whether a rule that allows a command says everything about the words that cannot be seen: it ends with a `*` that
+/// begins before them, or it spells out the text that they are made of.
+fn is_seen(argument: &str, command: &ReadCommand) -> bool {
+    let Some(seen) = command.seen.first() else { return true };
+    let is_added = seen.trim_end() == command.text;
+    match argument.split_once('*') {
+        Some((head, "")) => seen.starts_with(head),
+        Some(_) => false,
+        None => !is_added,
+    }
+}
+
 /// The names that stand for a kind of access in rules with an argument.
 pub(super) const VERBS: &[&str] = &["read", "write", "bash", "web_fetch", "secret"];
 
@@ -255,14 +309,20 @@ fn verb(access: &Access) -> Option<&'static str> {
     match access {
         Access::Read(_) | Access::Any(Power::ReadFiles) => Some("read"),
         Access::Write(_) | Access::Any(Power::WriteFiles) => Some("write"),
+        Access::Many { is_write, .. } => Some(if *is_write { "write" } else { "read" }),
         Access::Run(_) | Access::Command(_) | Access::Any(Power::Shell) => Some("bash"),
         Access::Fetch(_) | Access::Any(Power::Net) => Some("web_fetch"),
-        Access::Secret { .. } => Some("secret"),
+        Access::Secret { .. } | Access::SendSecret { .. } => Some("secret"),
         Access::Any(_) => None,
     }
 }
 
-/// The name, which may be a pattern, and the commands, where a rule speaks of some only.
+fn sent_secret_fits(argument: &str, name: &str, host: &str) -> bool {
+    let (names, hosts) = secret_parts(argument);
+    pattern::wildcard(names, name) && hosts.is_none_or(|hosts| pattern::host(hosts, host))
+}
+
+/// The name, which may be a pattern, and the commands or hosts, where a rule speaks of some only.
 pub(super) fn secret_parts(argument: &str) -> (&str, Option<&str>) {
     match argument.split_once(':') {
         Some((name, commands)) => (name.trim(), Some(commands.trim())),
@@ -303,6 +363,29 @@ impl Places {
     }
 }
 
+/// A path pattern in the form that canonical paths have. A `..` that has no plain name before it stays.
+fn folded(argument: &str) -> Cow<'_, str> {
+    let is_odd = |part: &str| matches!(part, "" | "." | "..");
+    if !argument.strip_prefix('/').unwrap_or(argument).split('/').any(is_odd) {
+        return argument.into();
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for part in argument.split('/') {
+        let is_plain = |part: &&str| *part != ".." && !part.contains(['*', '?', '[', '{', '}']);
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(is_plain) => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    let root = if argument.starts_with('/') { "/" } else { "" };
+    match parts.is_empty() {
+        // The workspace itself, and so all of it.
+        true if root.is_empty() => "**".into(),
+        _ => format!("{root}{}", parts.join("/")).into(),
+    }
+}
+
 fn check_argument(argument: &str) -> Result<(), String> {
     if argument.is_empty() {
         return Err("the argument is empty; leave out the `()` to mean every call".to_owned());
@@ -320,11 +403,15 @@ pub(crate) fn suggestions(tool: &str, access: &Access) -> Vec<String> {
         Access::Any(power) => vec![format!("{tool}({power})")],
         Access::Read(path) => path_suggestions("read", path),
         Access::Write(path) => path_suggestions("write", path),
+        Access::Many { .. } => Vec::new(),
         Access::Run(command) => command_suggestions(command),
         Access::Command(command) => {
             command.widths.iter().map(|width| format!("bash({width})")).collect()
         }
         Access::Fetch(target) => vec![format!("web_fetch({})", crate::access::host_of(target))],
+        Access::SendSecret { name, host, .. } => {
+            vec![format!("secret({name}: {})", crate::access::host_of(host))]
+        }
         // As it is and no wider: other arguments of the same program may send it elsewhere.
         Access::Secret { name, command } => {
             let command = command.trim();
@@ -468,6 +555,57 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_is_sent_by_a_rule_that_names_it_and_by_no_other() {
+        let sent = |name: &str, host: &str| Access::SendSecret {
+            name: name.to_owned(),
+            host: host.to_owned(),
+            is_bound: false,
+        };
+        for (text, name, host, expected) in [
+            ("secret(K)", "K", "api.example", true),
+            ("secret(K)", "K2", "api.example", false),
+            ("secret(K: api.example)", "K", "api.example", true),
+            ("secret(K: API.example)", "K", "api.example", true),
+            ("secret(K: *.example)", "K", "api.example", true),
+            ("secret(K: *.example)", "K", "api.example.evil", false),
+            ("secret(K: api.example)", "K", "evil.example", false),
+            ("secret(K: curl *)", "K", "curl.example", false),
+            ("http_request", "K", "api.example", false),
+            ("http_request(*)", "K", "api.example", false),
+            ("web_fetch(api.example)", "K", "api.example", false),
+            ("web_fetch(*)", "K", "api.example", false),
+            ("*", "K", "api.example", false),
+        ] {
+            let rule = Rule::parse(Action::Allow, text, Source::named("t")).expect(text);
+            assert_eq!(
+                touches(&rule, "http_request", &sent(name, host)),
+                expected,
+                "{text} {host}"
+            );
+        }
+        for (text, expected) in [
+            ("secret(K)", true),
+            ("secret(*)", true),
+            ("secret(K: *)", true),
+            ("secret(*: api.example)", true),
+            ("secret(*: other.example)", false),
+            ("http_request", true),
+            ("*", true),
+        ] {
+            let rule = Rule::parse(Action::Deny, text, Source::named("t")).expect(text);
+            assert_eq!(
+                touches(&rule, "http_request", &sent("K", "api.example")),
+                expected,
+                "{text}"
+            );
+        }
+        assert_eq!(
+            suggestions("http_request", &sent("K", "api.example")),
+            ["secret(K: api.example)"]
+        );
+    }
+
+    #[test]
     fn what_is_offered_for_a_secret_is_this_command_as_it_stands() {
         let offered = |command: &str| {
             let access = Access::Secret { name: "K".to_owned(), command: command.to_owned() };
@@ -482,6 +620,31 @@ mod tests {
             let [offer] = &offered(command)[..] else { panic!("one for {command}") };
             assert!(touches(&rule(Action::Allow, offer), "bash", &access), "{offer}");
         }
+    }
+
+    #[test]
+    fn paths_of_rules_are_folded_and_those_that_never_match_are_refused() {
+        for (text, path) in [
+            ("read(.//x)", "x"),
+            ("read(./x/)", "x/a"),
+            ("write(src/./a//b)", "src/a/b"),
+            ("read(a/../x)", "x"),
+            ("read(./**/x)", "a/x"),
+            ("read(.)", "a/b"),
+            ("read(/w//x/.)", "x"),
+            ("edit(.//x)", "x"),
+        ] {
+            let access = if text.starts_with("read") { Access::Read } else { Access::Write };
+            let tool = text.split('(').next().unwrap_or_default();
+            assert!(touches(&rule(Action::Deny, text), tool, &access(path.into())), "{text}");
+        }
+        for text in ["read(../other/**)", "write(a/../../x)", "read(*/../x)", "read(..)"] {
+            let error = Rule::parse(Action::Deny, text, Source::named("t")).expect_err(text);
+            assert!(error.to_string().contains("never matches"), "{error}");
+        }
+        // A command may well name such a path.
+        let command = rule(Action::Deny, "bash(cat ../x//y)");
+        assert!(touches(&command, "bash", &Access::Run("cat ../x//y".into())));
     }
 
     #[test]
@@ -540,7 +703,13 @@ mod tests {
         let unclear = |text: &str| {
             let risk = CommandRisk::Unclear("it does not parse".to_owned());
             let (text, widths) = (text.to_owned(), vec![whole.clone()]);
-            Access::Command(Box::new(ReadCommand { text, risk, widths }))
+            Access::Command(Box::new(ReadCommand {
+                text,
+                risk,
+                widths,
+                spellings: Vec::new(),
+                seen: Vec::new(),
+            }))
         };
         let piece = unclear("git status $(x…");
         for text in ["git status *", "git *", "git status $(x…", "git status $(*", "* ~", "x"] {
@@ -560,6 +729,8 @@ mod tests {
             text: "x".to_owned(),
             risk: CommandRisk::Unclear("why".to_owned()),
             widths: vec!["ls *".to_owned()],
+            spellings: Vec::new(),
+            seen: Vec::new(),
         }));
         assert!(!touches(&rule(Action::Allow, "bash(ls *)"), "bash", &starred));
     }

@@ -271,7 +271,13 @@ fn each_access_has_its_own_verdict() {
 fn a_file_that_a_command_names_is_judged_as_the_commands_alone_too() {
     let policy = Policy { sandbox: SandboxCheck::new(|| true), ..Policy::default() };
     let (text, risk, widths) = ("cat /etc/hosts".into(), crate::CommandRisk::Usual, Vec::new());
-    let command = Access::Command(Box::new(crate::ReadCommand { text, risk, widths }));
+    let command = Access::Command(Box::new(crate::ReadCommand {
+        text,
+        risk,
+        widths,
+        spellings: Vec::new(),
+        seen: Vec::new(),
+    }));
     let accesses = [command, Access::Read("/etc/hosts".into())];
     let (agents, saved, effect) = (&[], &[], Effect::Execute);
     let question =
@@ -572,4 +578,31 @@ fn what_is_remembered_of_a_yes_to_a_secret_names_both() {
     assert_eq!(policy.offers(&question), [["secret(KEY: gh pr list)"]]);
     let saved = [rule(Allow, "secret(KEY: gh pr list)", "saved", 1)];
     assert_eq!(policy.decide(&Question { saved: &saved, ..question }).action, Allow);
+}
+
+#[test]
+fn what_lies_outside_is_closed_to_links_where_the_mode_asks() {
+    let with_mode = |mode: Mode, rules: &[(Action, &str)]| {
+        let mut user = layer(LayerKind::User, rules);
+        user.mode = Some(mode);
+        Policy::new([user])
+    };
+    let closes = |policy: &Policy, path: &str| policy.closes(Path::new(path), false);
+    for mode in [Mode::None, Mode::Safe, Mode::Contained] {
+        let policy = with_mode(mode, &[]);
+        assert!(closes(&policy, "/etc/passwd") && !closes(&policy, "src/a"), "{mode}");
+        let allowed = with_mode(mode, &[(Allow, "read(/etc/**)")]);
+        assert!(!closes(&allowed, "/etc/passwd") && closes(&allowed, "/var/x"), "{mode}");
+    }
+    assert!(!closes(&with_mode(Mode::All, &[]), "/etc/passwd"));
+    let mut narrow = layer(LayerKind::User, &[]);
+    narrow.mode = Some(Mode::All);
+    let agent = "a".to_owned();
+    narrow.agents.push(AgentRules {
+        agent,
+        mode: Some(Mode::Safe),
+        profile: None,
+        rules: Vec::new(),
+    });
+    assert!(closes(&Policy::new([narrow]), "/etc/passwd"));
 }

@@ -34,6 +34,8 @@ pub(super) struct Engine {
     pub(super) kind: Kind,
     /// Root inside is the person outside, and others are nobody.
     pub(super) is_rootless: bool,
+    /// It takes a seccomp profile. Podman's service takes none from Docker's command line.
+    pub(super) takes_profile: bool,
     variables: Variables,
     /// How long each command may take.
     pub(super) patience: Duration,
@@ -116,14 +118,21 @@ impl Engine {
         };
         let program = program.filter(|path| path.is_file()).ok_or_else(|| missing(wanted))?;
         let patience = settings.patience;
-        let mut engine =
-            Self { program, kind: Kind::Docker, is_rootless: false, variables, patience };
+        let mut engine = Self {
+            program,
+            kind: Kind::Docker,
+            is_rootless: false,
+            takes_profile: true,
+            variables,
+            patience,
+        };
         let version = engine.run(&["--version"]);
         engine.kind = match version.out.to_lowercase() {
             out if out.contains("podman") => Kind::Podman,
             out if out.contains("docker") => Kind::Docker,
             _ => return Err(engine.stranger(&version)),
         };
+        engine.takes_profile = engine.kind == Kind::Podman || !engine.is_served_by_podman();
         engine.is_rootless = match engine.kind {
             Kind::Podman => !rustix::process::geteuid().is_root(),
             Kind::Docker => {
@@ -204,6 +213,11 @@ impl Engine {
         self.run(words);
     }
 
+    fn is_served_by_podman(&self) -> bool {
+        let format = "{{range .Server.Components}}{{.Name}} {{end}}";
+        self.run(&["version", "--format", format]).out.contains("Podman")
+    }
+
     /// Whether there is a service behind it that answers.
     pub(super) fn answers(&self) -> Result<(), ToolError> {
         let answer = self.run(&["version"]);
@@ -225,8 +239,8 @@ impl Engine {
     pub(super) fn has_shell(&self, image: &str) -> bool {
         let words = ["run", "--rm", "--pull", "never", "--network", "none", "--entrypoint", "sh"];
         let words: Vec<&str> = words.into_iter().chain([image, "-c", "exit 0"]).collect();
-        // What both engines say when a program is not there.
-        self.run(&words).code != Some(127)
+        // When it is not there an engine ends with 127, and behind podman's service with 125.
+        self.run(&words).code == Some(0)
     }
 }
 

@@ -26,6 +26,9 @@ const WORKSPACE: &str = "/workspace";
 /// And the further roots, each by its name.
 const ROOTS: &str = "/roots";
 const RESIDENT: &str = include_str!("resident.sh");
+/// What podman and Docker allow by default (from containers/common 0.50, Apache-2.0), without the calls that give a file the
+/// set-user-ID or set-group-ID bit: such a file outlives its container.
+const SECCOMP: &str = include_str!("seccomp.json");
 
 /// What a container is made from.
 pub(super) struct Plan {
@@ -81,6 +84,9 @@ impl Plan {
         words.add(["--label", &format!("haft.workspace={workspace}")]);
         limits(&mut words, settings);
         walls(&mut words, settings, launch, site, engine)?;
+        if engine.takes_profile {
+            words.add(["--security-opt", &format!("seccomp={}", profile(cover)?)]);
+        }
         for (name, value) in QUIET {
             words.add(["--env", &format!("{name}={value}")]);
         }
@@ -140,6 +146,16 @@ fn walls(
     };
     words.add(["--user", &user]);
     Ok(())
+}
+
+/// The seccomp profile as a file, which engines want.
+fn profile(cover: &Scratch) -> Result<String, ToolError> {
+    let path = cover.nothing(true).with_file_name("seccomp.json");
+    fs::write(&path, SECCOMP).map_err(|error| {
+        let message = format!("`{}` cannot be written", path.display());
+        ToolError::unavailable(message).hint("make room there").caused_by(error)
+    })?;
+    Ok(path.display().to_string())
 }
 
 /// Who owns the workspace, so that what a program writes belongs to the same.

@@ -122,6 +122,7 @@ impl Ground {
             environment: Vec::new(),
             closed: Arc::default(),
             private: Arc::default(),
+            shown: Arc::default(),
         })
     }
 }

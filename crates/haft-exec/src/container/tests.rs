@@ -153,6 +153,7 @@ fn site(folder: &Path, mark: &str) -> Site {
         environment,
         closed: Arc::default(),
         private: Arc::default(),
+        shown: Arc::default(),
     }
 }
 

@@ -47,8 +47,6 @@ const OWN_HEADERS: [HeaderName; 11] = [
     header::PROXY_AUTHORIZATION,
     header::PROXY_AUTHENTICATE,
 ];
-/// What says who one is, besides whatever has a secret in it.
-const PERSONAL_HEADERS: [HeaderName; 2] = [header::AUTHORIZATION, header::COOKIE];
 /// What speaks of a body that is not sent any more.
 const BODY_HEADERS: [HeaderName; 4] = [
     header::CONTENT_TYPE,
@@ -352,12 +350,19 @@ impl Leg {
                 let why = "which would carry a secret to another place";
                 return Err(refused(&self, &shown, why));
             }
-            let personal = PERSONAL_HEADERS.iter().chain(&self.with_secrets);
-            personal.for_each(|name| drop(self.headers.remove(name)));
-            self.with_secrets.clear();
+            self.with_secrets.drain(..).for_each(|name| drop(self.headers.remove(name)));
+            let personal: Vec<HeaderName> =
+                self.headers.keys().filter(|name| !travels(name)).cloned().collect();
+            personal.iter().for_each(|name| drop(self.headers.remove(name)));
         }
         Ok(Self { url: next, shown, ..self })
     }
+}
+
+/// Whether a header may follow a redirect to another origin. Any other may hold a credential, whatever its name.
+fn travels(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    name == "user-agent" || name.starts_with("accept") || name.starts_with("content-")
 }
 
 /// An answer as it is handed out, without secrets, and where it leads on to, as that was written.
@@ -385,5 +390,27 @@ impl Arrival {
     fn remembered(page: &Page) -> Self {
         let response = Response { is_remembered: true, ..page.response.clone() };
         Self { response, location: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_harmless_headers_follow_to_another_origin() {
+        for (name, expected) in [
+            ("accept", true),
+            ("accept-language", true),
+            ("user-agent", true),
+            ("content-type", true),
+            ("authorization", false),
+            ("cookie", false),
+            ("x-api-key", false),
+            ("private-token", false),
+            ("x-accept", false),
+        ] {
+            assert_eq!(travels(&HeaderName::from_static(name)), expected, "{name}");
+        }
     }
 }

@@ -262,6 +262,7 @@ impl Given<'_> {
         for (end, number) in order.ends.iter().zip(0..) {
             move_to(end.as_fd(), number)?;
         }
+        close_others_on_exec()?;
         rustix::process::setsid()?;
         if order.has_terminal {
             // The terminal is what standard input is by now.
@@ -297,6 +298,34 @@ fn move_to(end: BorrowedFd<'_>, number: libc::c_int) -> io::Result<()> {
     // SAFETY: the first three of the child are its own to replace.
     let moved = unsafe { libc::dup2(end.as_raw_fd(), number) };
     if moved < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Marks every descriptor above the first three close-on-exec. An embedder, or the process that started ours, may have left
+/// some open without that mark, and each would lead out of the sandbox. The ones that the child setup still needs stay
+/// open until then.
+fn close_others_on_exec() -> io::Result<()> {
+    const FIRST: libc::c_uint = 3;
+    const LAST: libc::c_uint = libc::c_uint::MAX;
+    #[expect(unsafe_code, reason = "rustix has no such call")]
+    // SAFETY: the call takes three numbers and changes only the child's own table of descriptors.
+    let marked =
+        unsafe { libc::syscall(libc::SYS_close_range, FIRST, LAST, libc::CLOSE_RANGE_CLOEXEC) };
+    if marked == 0 { Ok(()) } else { mark_one_by_one() }
+}
+
+/// The same for kernels before Linux 5.11.
+fn mark_one_by_one() -> io::Result<()> {
+    const HIGHEST: u64 = 1 << 20;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let end = limit.maximum.unwrap_or(HIGHEST).min(HIGHEST);
+    for number in 3..libc::c_int::try_from(end).unwrap_or(libc::c_int::MAX) {
+        #[expect(unsafe_code, reason = "the numbers belong to no owner here")]
+        // SAFETY: the call takes numbers; for one that is not open it fails and changes nothing.
+        unsafe {
+            libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC);
+        }
+    }
+    Ok(())
 }
 
 /// A program begins as every program does: no signal ignored (Rust ignores SIGPIPE), and none handled by functions that

@@ -3,29 +3,23 @@
 //! since that is where secrets are.
 
 use std::{
-    collections::HashMap,
-    ops::ControlFlow,
+    fs,
+    io::ErrorKind,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    thread,
     time::{Duration, Instant},
 };
 
-use haft_core::{ToolError, files::Warrant};
-
-use crate::{
-    Workspace,
-    walk::{Met, Start, Visitor, Walk},
+use haft_core::{
+    ToolError,
+    files::{Stop, Warrant},
 };
 
-/// As for a search by name.
-const BATCH: usize = 1024;
-/// A look that takes no longer is made before each program; others are repeated meanwhile.
-const QUICK: Duration = Duration::from_millis(3);
-/// How old the result of a long look may be before it is repeated.
-const FRESH: Duration = Duration::from_secs(2);
-/// A look that takes longer is broken off: the first program would not start at all.
-const LONGEST: Duration = Duration::from_secs(10);
+use super::folders::{CutOff, Folders, Look};
+use crate::{Workspace, root::Root};
+
+/// A search that takes longer is cut off, and the command is refused.
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(10);
 /// As many mounts as a program can still be started behind in no time.
 const MOST: usize = 256;
 
@@ -36,123 +30,146 @@ pub(crate) struct Closed {
     pub(crate) is_directory: bool,
 }
 
-/// What was found, for each who asks.
-#[derive(Clone, Default)]
-pub(crate) struct Closures(Arc<Mutex<HashMap<String, Found>>>);
-
-#[derive(Clone)]
-struct Found {
-    closed: Arc<Vec<Closed>>,
-    at: Instant,
-    took: Duration,
-    is_being_repeated: bool,
-}
-
-impl Closures {
-    /// What is closed to a program with this warrant.
-    ///
-    /// # Errors
-    /// Of kind `unavailable` when it is too much to be covered.
-    pub(crate) fn of(
-        &self,
-        workspace: &Arc<Workspace>,
-        warrant: &Warrant,
-    ) -> Result<Arc<Vec<Closed>>, ToolError> {
-        let bearer = warrant.bearer();
-        let known = self.lock().get(&bearer).cloned();
-        let found = match known {
-            Some(found) if found.took > QUICK => {
-                self.repeat_if_old(&bearer, &found, workspace, warrant);
-                found
-            }
-            _ => {
-                let found = look(workspace, warrant)?;
-                self.lock().insert(bearer, found.clone());
-                found
-            }
-        };
-        match found.closed.len() {
-            0..=MOST => Ok(found.closed),
-            many => Err(too_many(many, &found.closed)),
-        }
-    }
-
-    fn repeat_if_old(
-        &self,
-        bearer: &str,
-        found: &Found,
-        workspace: &Arc<Workspace>,
-        warrant: &Warrant,
-    ) {
-        if found.is_being_repeated || found.at.elapsed() < FRESH {
-            return;
-        }
-        if let Some(found) = self.lock().get_mut(bearer) {
-            found.is_being_repeated = true;
-        }
-        let (all, bearer) = (self.clone(), bearer.to_owned());
-        let (workspace, warrant) = (workspace.clone(), warrant.clone());
-        let look = move || match look(&workspace, &warrant) {
-            Ok(found) => drop(all.lock().insert(bearer, found)),
-            // The next program looks itself, and tells.
-            Err(_) => drop(all.lock().remove(&bearer)),
-        };
-        // Without a thread the next program tries again.
-        let _ = thread::Builder::new().name("haft-closed".to_owned()).spawn(look);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Found>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn look(workspace: &Workspace, warrant: &Warrant) -> Result<Found, ToolError> {
+/// Looks at the folders of the workspace before a command.
+///
+/// # Errors
+/// Of kind `unavailable` when the look was incomplete: what it missed could not be hidden.
+pub(crate) fn look(
+    folders: &Folders,
+    workspace: &Workspace,
+    warrant: &Warrant,
+) -> Result<Look, ToolError> {
     let begun = Instant::now();
-    let stop = || begun.elapsed() > LONGEST;
-    let mut closed = Vec::new();
-    for root in &workspace.roots {
-        let shown = root.shown(Path::new(""));
-        let start = Start::directory(workspace, &shown, &Warrant::none())?;
-        let walk =
-            Walk { start: &start, warrant, stop: &stop, globs: None, ignored: true, batch: BATCH };
-        let prefix = PathBuf::from(String::from_utf8_lossy(&start.prefix()).into_owned());
-        for passed in walk.run(Passed::default).visitors {
-            closed.extend(passed.0.into_iter().map(|(path, is_directory)| {
-                let below = path.strip_prefix(&prefix).unwrap_or(&path);
-                Closed { path: root.path.join(below), is_directory }
-            }));
-        }
+    look_until(folders, workspace, warrant, &|| begun.elapsed() > SEARCH_TIMEOUT)
+}
+
+fn look_until(
+    folders: &Folders,
+    workspace: &Workspace,
+    warrant: &Warrant,
+    stop: Stop<'_>,
+) -> Result<Look, ToolError> {
+    complete(folders.look(workspace, warrant, stop))
+}
+
+/// The look, if nothing was missed.
+fn complete(look: Result<Look, CutOff>) -> Result<Look, ToolError> {
+    let look = look.map_err(|CutOff(root)| cut_off(&root))?;
+    match look.unreadable.iter().find(|folder| a_command_could_open(folder)) {
+        Some(folder) => Err(unreadable(folder)),
+        None => Ok(look),
     }
+}
+
+/// Looks at folders outside the workspace.
+///
+/// # Errors
+/// As [`look`].
+pub(super) fn look_outside(
+    folders: &Folders,
+    roots: &[&Root],
+    warrant: &Warrant,
+) -> Result<Look, ToolError> {
+    let begun = Instant::now();
+    complete(folders.look_at(roots, warrant, &|| begun.elapsed() > SEARCH_TIMEOUT))
+}
+
+/// What is closed to a program, by what a look has found.
+///
+/// # Errors
+/// Of kind `unavailable` when it cannot be covered, or when it is too much.
+pub(crate) fn files(workspace: &Workspace, look: &Look) -> Result<Vec<Closed>, ToolError> {
+    let found = workspace.roots.iter().zip(&look.roots).flat_map(|(root, folders)| {
+        folders.iter().flat_map(move |(path, folder)| {
+            let names = folder.closed.iter();
+            names.map(move |(name, is_directory)| Closed {
+                path: root.path.join(path).join(name),
+                is_directory: *is_directory,
+            })
+        })
+    });
+    checked(found.collect())
+}
+
+/// The sockets of the workspace, for sandboxes in which nobody decides about connections.
+pub(crate) fn sockets(workspace: &Workspace, look: &Look) -> Vec<Closed> {
+    let found = workspace.roots.iter().zip(&look.roots).flat_map(|(root, folders)| {
+        folders.iter().flat_map(move |(path, folder)| {
+            let names = folder.sockets.iter();
+            names.map(move |name| Closed {
+                path: root.path.join(path).join(name),
+                is_directory: false,
+            })
+        })
+    });
+    found.collect()
+}
+
+/// In order, if all of it can be covered.
+///
+/// # Errors
+/// Of kind `unavailable` when it cannot be covered, or when it is too much.
+pub(super) fn checked(mut closed: Vec<Closed>) -> Result<Vec<Closed>, ToolError> {
     closed.sort_unstable();
-    let took = begun.elapsed();
-    Ok(Found { closed: Arc::new(closed), at: Instant::now(), took, is_being_repeated: false })
+    closed.dedup();
+    if let Some(folder) = closed.iter().find_map(|closed| cannot_be_covered(&closed.path)) {
+        return Err(unreadable(folder));
+    }
+    match closed.len() {
+        0..=MOST => Ok(closed),
+        many => Err(too_many(many, &closed)),
+    }
+}
+
+/// Whether a command could change the mode of a folder that we cannot read: it runs with our user. A folder of another
+/// user is closed to commands as it is to us.
+fn a_command_could_open(folder: &Path) -> bool {
+    let own = rustix::process::geteuid();
+    match fs::symlink_metadata(folder) {
+        Ok(found) => own.is_root() || found.uid() == own.as_raw(),
+        // Its parent may be listed but not entered.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            folder.parent().is_some_and(a_command_could_open)
+        }
+        Err(_) => false,
+    }
+}
+
+/// The folder of a closed file that is listed but cannot be entered, so that nothing can be mounted on the file.
+fn cannot_be_covered(path: &Path) -> Option<&Path> {
+    let error = fs::symlink_metadata(path).err()?;
+    let folder = path.parent().filter(|_| error.kind() == ErrorKind::PermissionDenied)?;
+    a_command_could_open(folder).then_some(folder)
+}
+
+fn unreadable(folder: &Path) -> ToolError {
+    let shown = folder.display();
+    ToolError::unavailable(format!(
+        "the folder `{shown}` cannot be read, so secret files in it cannot be hidden from a command"
+    ))
+    .hint(format!("have a person run `chmod u+rx '{shown}'`, then call again"))
+}
+
+fn cut_off(root: &Path) -> ToolError {
+    let message = format!(
+        "the search for secret files in `{}` took longer than {} s, so they cannot be hidden from a command",
+        root.display(),
+        SEARCH_TIMEOUT.as_secs()
+    );
+    ToolError::unavailable(message)
+        .hint("call again, start haft in a smaller folder with --workspace, or show a smaller one under [sandbox]")
 }
 
 fn too_many(count: usize, closed: &[Closed]) -> ToolError {
     let example = closed.first().map(|closed| closed.path.display().to_string());
     let message = format!(
-        "the workspace has {count} secret files (`{}`, …), more than the {MOST} that a sandbox covers",
+        "there are {count} secret or denied files (`{}`, …), more than the {MOST} that a sandbox covers",
         example.unwrap_or_default()
     );
     ToolError::unavailable(message).hint(
-        "say which are no secrets: a glob such as `tests/**` under secrets.except in the config",
+        "say which are no secrets: a glob such as `tests/**` under secrets.except in the config; or show fewer folders under \
+         [sandbox]",
     )
-}
-
-/// What one worker has passed by.
-#[derive(Default)]
-struct Passed(Vec<(PathBuf, bool)>);
-
-impl Visitor for Passed {
-    const MEETS_LINKS: bool = true;
-
-    fn meet(&mut self, _file: &Met<'_>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
-    fn pass(&mut self, path: &Path, is_directory: bool) {
-        self.0.push((path.to_owned(), is_directory));
-    }
 }
 
 #[cfg(test)]
@@ -160,29 +177,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_look_is_repeated_meanwhile_and_a_quick_one_each_time() {
+    fn a_search_that_was_cut_off_is_refused_and_names_the_folder() {
         let folder = tempfile::tempdir().expect("a folder");
-        let workspace = Arc::new(Workspace::open(folder.path()).expect("a directory"));
-        let closures = Closures::default();
-        let ask = || closures.of(&workspace, &Warrant::none()).expect("few");
-        let old = Instant::now().checked_sub(FRESH * 2).expect("the machine runs for longer");
-        let put = |took, at| {
-            let closed = Arc::new(vec![Closed { path: "x".into(), is_directory: false }]);
-            let found = Found { closed, at, took, is_being_repeated: false };
-            closures.lock().insert(Warrant::none().bearer(), found);
-        };
-        assert!(ask().is_empty());
-        put(QUICK, Instant::now());
-        assert!(ask().is_empty(), "looked again");
-        put(QUICK * 2, Instant::now());
-        assert_eq!(ask().len(), 1, "taken as it was");
-        put(QUICK * 2, old);
-        assert_eq!(ask().len(), 1, "nobody waits");
-        let begun = Instant::now();
-        while !closures.lock().values().all(|found| found.closed.is_empty()) {
-            assert!(begun.elapsed() < Duration::from_secs(60), "looked again meanwhile");
-            thread::yield_now();
-        }
+        let workspace = Workspace::open(folder.path()).expect("a directory");
+        let look = |stop| look_until(&Folders::default(), &workspace, &Warrant::none(), stop);
+        let whole = look(&|| false).expect("complete");
+        assert_eq!(files(&workspace, &whole).expect("few"), []);
+        let error = look(&|| true).err().expect("cut off");
+        assert_eq!(error.kind(), haft_core::ErrorKind::Unavailable);
+        let root = workspace.roots[0].path.display().to_string();
+        assert!(error.message().contains(&root), "{error}");
+    }
+
+    #[test]
+    fn an_unreadable_folder_of_our_own_could_be_opened_by_a_command() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(a_command_could_open(folder.path()));
+        assert!(!a_command_could_open(&folder.path().join("gone")));
+        let error = unreadable(folder.path());
+        assert_eq!(error.kind(), haft_core::ErrorKind::Unavailable);
+        assert!(error.next_step().contains("chmod u+rx"), "{error}");
     }
 
     #[test]
@@ -192,7 +206,7 @@ mod tests {
             .collect();
         let error = too_many(many.len(), &many);
         assert_eq!(error.kind(), haft_core::ErrorKind::Unavailable);
-        assert!(error.message().contains("257 secret files (`/w/0.pem`"), "{error}");
+        assert!(error.message().contains("257 secret or denied files (`/w/0.pem`"), "{error}");
         assert!(error.next_step().contains("secrets.except"), "{error}");
     }
 }

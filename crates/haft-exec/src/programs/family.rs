@@ -1,7 +1,6 @@
-//! Everything that a launch has started, however it tried to get away: children, groups and sessions of its own, orphans
-//! that others have taken in. Each carries the mark of its launch in its environment, is below one that does, or holds
-//! the launch's pipe. Who clears its environment, closes its pipes and leaves its parent gets away here; where that must
-//! not be, a fence with a PID namespace stands around it.
+//! The process tree of a launch, however its processes tried to get away: groups and sessions of their own, orphans that
+//! other processes have taken in, daemons. Each process bears the mark of its launch in a resource limit (`limits/mark.rs`) and
+//! in its environment, is below one that does, or holds the launch's pipe.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,20 +10,23 @@ use std::{
         fd::AsFd,
         unix::ffi::{OsStrExt, OsStringExt},
     },
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{environment::MARK, orphans};
+use super::{environment::MARK, limits::LaunchMark, orphans};
 
 /// What the members of a launch have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Family {
     /// The first of them; the number of its group and session too.
     pub(crate) leader: Pid,
-    /// The mark.
+    /// The mark in the environment.
     pub(crate) mark: String,
+    /// The mark in the limits.
+    pub(crate) number: LaunchMark,
     /// The inodes of our pipes, which only members hold at the other end.
     pub(crate) pipes: Vec<u64>,
 }
@@ -34,9 +36,14 @@ struct Entry {
     parent: i32,
     group: i32,
     session: i32,
-    is_zombie: bool,
+    /// None of its code runs any more.
+    is_over: bool,
 }
 
+/// So often a look is repeated that has found traces only.
+const MOST_LOOKS: usize = 20;
+/// After so many rounds without a member all are gone.
+const QUIET_ROUNDS: usize = 2;
 /// Rounds of looking and killing: whoever forks faster than that is caught at the next.
 const MOST_ROUNDS: usize = 200;
 /// A process that does not die of this (it waits for a disk) is left to the system.
@@ -51,32 +58,39 @@ impl Family {
 
     /// How many it has left behind, now that its leader has ended.
     pub(crate) fn left(&self) -> usize {
-        match orphans::taken_in() {
-            // All that is left is below orphans, and they are ours.
-            Some(ours) if !ours.iter().any(|pid| self.has(*pid)) => 0,
-            Some(_) => self.members().len(),
-            // Numbers go round one day, so this is for counting and not for ending.
-            None => self.members_in(&table(self.leader.as_raw_nonzero().get())).len(),
+        // A process that forks and ends, again and again, may be another one each time somebody looks.
+        for _ in 0..MOST_LOOKS {
+            match orphans::taken_in() {
+                // All that is left is below orphans, and they are ours.
+                Some(ours) if ours.alive.iter().any(|pid| self.has(*pid)) => {
+                    return self.members().len().max(1);
+                }
+                Some(ours) if ours.has_buried => {}
+                Some(_) => return 0,
+                // Numbers go round one day, so this is for counting and not for ending.
+                None => return self.members_in(&table(self.leader.as_raw_nonzero().get())).len(),
+            }
         }
+        1
     }
 
     fn has(&self, pid: i32) -> bool {
         let entry = entry_of(OsStr::new(&pid.to_string()), 0);
-        entry.is_some_and(|(pid, entry)| !entry.is_zombie && self.is_marked(pid, &entry))
+        entry.is_some_and(|(pid, entry)| !entry.is_over && self.is_marked(pid, &entry))
     }
 
     fn members_in(&self, table: &HashMap<i32, Entry>) -> Vec<Pid> {
         let own = std::process::id().cast_signed();
         let mut found: HashSet<i32> = table
             .iter()
-            .filter(|(pid, entry)| **pid != own && !entry.is_zombie && self.is_marked(**pid, entry))
+            .filter(|(pid, entry)| **pid != own && !entry.is_over && self.is_marked(**pid, entry))
             .map(|(pid, _)| *pid)
             .collect();
         // Whoever is below a member is one, whatever it has done to its environment.
         loop {
             let before = found.len();
             let below = table.iter().filter(|(pid, entry)| {
-                !entry.is_zombie && **pid != own && found.contains(&entry.parent)
+                !entry.is_over && **pid != own && found.contains(&entry.parent)
             });
             let below: Vec<i32> = below.map(|(pid, _)| *pid).collect();
             found.extend(below);
@@ -92,8 +106,10 @@ impl Family {
         pid == leader
             || entry.group == leader
             || entry.session == leader
+            || self.number.is_on(pid)
             || self.bears_mark(pid)
             || (self.holds_pipe(pid) && !is_to_be(pid, entry))
+            || has_changed_its_mark(pid, entry)
     }
 
     fn bears_mark(&self, pid: i32) -> bool {
@@ -114,11 +130,11 @@ impl Family {
     /// Ends all of them and returns when none is left, or when the system does not let one go. Blocks.
     pub(crate) fn end(&self) {
         let begun = Instant::now();
-        for _ in 0..MOST_ROUNDS {
+        let mut quiet = 0;
+        while quiet < QUIET_ROUNDS && begun.elapsed() < LONGEST {
+            let has_buried = self.stop_at_sight();
             let members = self.members();
-            if members.is_empty() || begun.elapsed() > LONGEST {
-                break;
-            }
+            quiet = if members.is_empty() && !has_buried { quiet + 1 } else { 0 };
             // All stand still before the first one dies, or its fellows would take its place.
             for signal in [Signal::STOP, Signal::KILL] {
                 for member in &members {
@@ -126,20 +142,84 @@ impl Family {
                     let _ = kill_process(*member, signal);
                 }
             }
-            std::thread::sleep(PAUSE);
+            if !members.is_empty() {
+                std::thread::sleep(PAUSE);
+            }
         }
+    }
+
+    /// Stops each that bears the mark when it is seen, not after the whole table was read: a process that forks and ends, again
+    /// and again, has another number by then.
+    /// Whether orphans of ours have ended meanwhile.
+    fn stop_at_sight(&self) -> bool {
+        let own = std::process::id().cast_signed();
+        let stop = |pid: i32| {
+            if let Some(it) = Pid::from_raw(pid).filter(|_| pid != own && self.number.is_on(pid)) {
+                let _ = kill_process(it, Signal::STOP);
+            }
+        };
+        // What loses its parent is in a short list; the whole table takes long to read.
+        let taken_in = orphans::taken_in();
+        if let Some(ours) = &taken_in {
+            ours.alive.iter().copied().for_each(stop);
+        }
+        let listing = fs::read_dir("/proc").into_iter().flatten().flatten();
+        listing.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).for_each(stop);
+        taken_in.is_some_and(|ours| ours.has_buried)
+    }
+
+    /// Those that could not be ended, each with its number and command line.
+    pub(crate) fn survivors(&self) -> Vec<(i32, String)> {
+        let members = self.members().into_iter().map(|pid| pid.as_raw_nonzero().get());
+        members.map(|pid| (pid, command_of(pid))).collect()
+    }
+
+    /// Has [`end_all`] end it too, whatever its processes do.
+    pub(crate) fn note(&self) {
+        noted().push(self.clone());
+    }
+
+    /// Nothing of it is left.
+    pub(crate) fn forget(&self) {
+        noted().retain(|family| family.number != self.number);
+    }
+}
+
+/// Whether an orphan that we have taken in has changed its mark. Then nobody can tell which launch it is of, so it ends with
+/// the first that does.
+fn has_changed_its_mark(pid: i32, entry: &Entry) -> bool {
+    entry.parent == std::process::id().cast_signed()
+        && orphans::taken_in().is_some_and(|ours| ours.alive.contains(&pid))
+        && LaunchMark::is_changed_on(pid, &noted().iter().map(|it| it.number).collect::<Vec<_>>())
+}
+
+/// Those of this process that may live.
+fn noted() -> MutexGuard<'static, Vec<Family>> {
+    static NOTED: Mutex<Vec<Family>> = Mutex::new(Vec::new());
+    NOTED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The command line of a process, or its name when it has none.
+fn command_of(pid: i32) -> String {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = String::from_utf8_lossy(&words).replace('\0', " ");
+    match words.trim() {
+        "" => fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned(),
+        words => words.chars().take(200).collect(),
     }
 }
 
 /// Ends everything whose mark begins like this, whoever its leader was.
 pub(crate) fn end_all(beginning: &str) {
+    let families = std::mem::take(&mut *noted());
+    families.iter().for_each(Family::end);
     let wanted = format!("{MARK}={beginning}");
     let own = std::process::id().cast_signed();
     for _ in 0..MOST_ROUNDS {
         let is_it = |variable: &[u8]| variable.starts_with(wanted.as_bytes());
         let marked = table(0).into_iter().filter(|(pid, entry)| {
             *pid != own
-                && !entry.is_zombie
+                && !entry.is_over
                 && environment_of(*pid).is_some_and(|all| all.split(|byte| *byte == 0).any(is_it))
         });
         let marked: Vec<Pid> = marked.filter_map(|(pid, _)| Pid::from_raw(pid)).collect();
@@ -199,15 +279,25 @@ fn entry_of(name: &OsStr, from: i32) -> Option<(i32, Entry)> {
     Some((pid, parsed(&stat)?))
 }
 
+/// `PF_EXITING`. The first process of a PID namespace stays in that state until its mounts are taken down.
+const EXITING: u64 = 4;
+
 /// `pid (name) state parent group session …`; the name may hold anything, so what counts is behind its last parenthesis.
 fn parsed(stat: &[u8]) -> Option<Entry> {
     let behind = stat.iter().rposition(|byte| *byte == b')')?;
     let rest = OsStr::from_bytes(stat.get(behind + 1..)?).to_str()?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?;
-    let mut number = || fields.next()?.parse().ok();
-    let (parent, group, session) = (number()?, number()?, number()?);
-    Some(Entry { parent, group, session, is_zombie: matches!(state, "Z" | "X" | "x") })
+    let mut number = || fields.next()?.parse::<i64>().ok();
+    let mut short = || number().and_then(|number| i32::try_from(number).ok());
+    let (parent, group, session) = (short()?, short()?, short()?);
+    let (flags, threads) = (fields.nth(2), fields.nth(10));
+    let is_exiting =
+        flags.and_then(|it| it.parse::<u64>().ok()).is_some_and(|it| it & EXITING != 0);
+    // The first thread of a process may end before the others.
+    let has_threads = threads.and_then(|it| it.parse::<u64>().ok()).is_some_and(|it| it > 1);
+    let is_over = (is_exiting || matches!(state, "Z" | "X" | "x")) && !has_threads;
+    Some(Entry { parent, group, session, is_over })
 }
 
 #[cfg(test)]
@@ -228,8 +318,8 @@ mod tests {
     #[test]
     fn a_name_cannot_forge_the_fields_behind_it() {
         let entry = parsed(b"12 (a) Z 1 1 1 (b) S 7 8 9 0").expect("a line");
-        assert_eq!((entry.parent, entry.group, entry.session, entry.is_zombie), (7, 8, 9, false));
-        assert!(parsed(b"12 (x) Z 1 2 3").expect("a line").is_zombie);
+        assert_eq!((entry.parent, entry.group, entry.session, entry.is_over), (7, 8, 9, false));
+        assert!(parsed(b"12 (x) Z 1 2 3").expect("a line").is_over);
         assert!(parsed(b"").is_none() && parsed(b"1 (x) S").is_none());
     }
 
@@ -269,7 +359,8 @@ mod tests {
         let (wait, release) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
         let leader = Pid::from_raw(i32::MAX).expect("not zero");
         let pipes = vec![inode(&reader).expect("it is open")];
-        let family = Family { leader, mark: "nobody".to_owned(), pipes };
+        let family =
+            Family { leader, mark: "nobody".to_owned(), number: LaunchMark::of("x"), pipes };
         let born = half_born(wait, reader);
         let child = loop {
             let mut ours = table(0).into_iter().filter(|(_, entry)| entry.parent == own);
@@ -293,8 +384,26 @@ mod tests {
         assert!(table(0).contains_key(&own) && table(own).contains_key(&own));
         assert!(!table(own + 1).contains_key(&own));
         let leader = Pid::from_raw(i32::MAX).expect("not zero");
-        let family = Family { leader, mark: "nobody".to_owned(), pipes: vec![] };
-        assert!(family.members().is_empty());
+        let number = LaunchMark::of("x");
+        let family = Family { leader, mark: "nobody".to_owned(), number, pipes: vec![] };
+        assert!(family.members().is_empty() && family.survivors().is_empty());
         family.end();
+    }
+
+    #[test]
+    fn who_survives_is_named_with_its_command() {
+        let mut child = Command::new("sleep").arg("4719").process_group(0).spawn().expect("runs");
+        let leader = Pid::from_child(&child);
+        let number = LaunchMark::of("x");
+        let family = Family { leader, mark: "nobody".to_owned(), number, pipes: vec![] };
+        let pid = child.id().cast_signed();
+        // Until it is the program it is called as we are.
+        while command_of(pid) != "sleep 4719" {
+            thread::yield_now();
+        }
+        assert_eq!(family.survivors(), [(pid, "sleep 4719".to_owned())]);
+        family.end();
+        assert!(!child.wait().expect("ended").success());
+        assert!(family.survivors().is_empty());
     }
 }

@@ -17,7 +17,7 @@ use haft_core::{
 use super::closed::Closed;
 use crate::{
     Workspace,
-    sandbox::{Inside, Listening, Reporter, Room},
+    sandbox::{Inside, Listening, Reporter, Room, ShownFolders},
 };
 
 /// A way to keep programs in.
@@ -47,6 +47,8 @@ pub(crate) struct Site {
     pub(crate) closed: Arc<Vec<Closed>>,
     /// Folders of haft itself, which no program sees.
     pub(crate) private: Arc<Vec<PathBuf>>,
+    /// Folders outside the workspace that the person shows.
+    pub(crate) shown: Arc<ShownFolders>,
 }
 
 impl Site {
@@ -73,8 +75,6 @@ pub(crate) struct Recipe {
     /// All of it; nothing is inherited.
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) walls: Walls,
-    /// The started process is the first of a PID namespace of its own: when it is gone, so is everything below it.
-    pub(crate) is_whole: bool,
     /// What will be told of that it was refused.
     pub(crate) listening: Option<Listening>,
     /// What the launch is where it really runs, when the started process only stands for it here.

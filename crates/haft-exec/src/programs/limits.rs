@@ -3,12 +3,16 @@
 //! its own. In both cases the kernel takes programs first when memory runs out.
 
 mod group;
+mod mark;
 
 use std::{fs, io};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-pub(crate) use self::group::{Group, Hits};
+pub(crate) use self::{
+    group::{Group, Hits},
+    mark::{LaunchMark, MARKED_RESOURCE},
+};
 
 /// What programs may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +57,7 @@ impl Allowance {
 pub(crate) struct Bounds {
     processes: Option<u64>,
     memory: Option<u64>,
+    mark: Option<LaunchMark>,
 }
 
 impl Bounds {
@@ -63,7 +68,12 @@ impl Bounds {
         }
         // The kernel counts all processes of a person, so those that are there already are given on top.
         let processes = tasks_now().map(|now| now + allowance.processes);
-        Self { processes, memory: Some(allowance.memory) }
+        Self { processes, memory: Some(allowance.memory), mark: None }
+    }
+
+    /// The same, and the child bears a mark.
+    pub(crate) fn marked(self, mark: LaunchMark) -> Self {
+        Self { mark: Some(mark), ..self }
     }
 
     /// In the child, for good. Nothing is allocated.
@@ -81,6 +91,9 @@ impl Bounds {
             let known = getrlimit(resource).maximum;
             let most = Some(known.map_or(most, |known| known.min(most)));
             setrlimit(resource, Rlimit { current: most, maximum: most })?;
+        }
+        if let Some(mark) = self.mark {
+            mark.put_on();
         }
         offer_first();
         Ok(())

@@ -21,7 +21,7 @@ impl Fence for Local {
             command: command(&launch.program, site)?,
             environment: site.environment.clone(),
             walls: Walls::default(),
-            is_whole: false,
+
             listening: None,
             interior: None,
         })

@@ -18,8 +18,15 @@ pub(crate) fn take_in() {
     }
 }
 
-/// Those that were taken in and live; none when they are not.
-pub(crate) fn taken_in() -> Option<Vec<i32>> {
+/// What one look has found.
+pub(crate) struct TakenIn {
+    pub(crate) alive: Vec<i32>,
+    /// Some had ended. Where processes end others may have begun that this look has not seen.
+    pub(crate) has_buried: bool,
+}
+
+/// Those that were taken in; none when they are not.
+pub(crate) fn taken_in() -> Option<TakenIn> {
     if !TAKES_IN.load(Ordering::Acquire) {
         return None;
     }
@@ -27,7 +34,8 @@ pub(crate) fn taken_in() -> Option<Vec<i32>> {
     let own = getpid().as_raw_nonzero();
     let listed = fs::read_to_string(format!("/proc/self/task/{own}/children")).ok()?;
     let all = listed.split_ascii_whitespace().filter_map(|pid| pid.parse().ok());
-    Some(all.filter(|pid| !is_over(*pid)).collect())
+    let (buried, alive): (Vec<i32>, Vec<i32>) = all.partition(|pid| is_over(*pid));
+    Some(TakenIn { alive, has_buried: !buried.is_empty() })
 }
 
 /// Whether it has ended; then it is waited for.

@@ -28,6 +28,7 @@ use tokio::{
 use super::{
     family::Family,
     fence::Interior,
+    git_guard::{GitGuard, Reach},
     log::Log,
     sockets,
     spawn::Born,
@@ -40,10 +41,14 @@ use crate::sandbox::Room;
 const PORTION: usize = 64 << 10;
 /// How long the output of a program that has ended is waited for: somebody else may hold the pipe for ever.
 const LEAKED_PIPE: Duration = Duration::from_millis(500);
-/// What ends so soon after its leader was not left behind.
+/// Shorter times than this are not slept through: the clock of the runtime is coarser.
+const SPIN: Duration = Duration::from_micros(500);
+/// How long what a leader leaves behind may take to end by itself.
 const MOMENT: Duration = Duration::from_millis(20);
 /// How long a process may still take after it was asked to end.
 const GRACE: Duration = Duration::from_millis(100);
+/// How often the git directories are looked at while a command runs.
+const GIT_INTERVAL: Duration = Duration::from_secs(1);
 /// So long without a word is called silence.
 const SILENCE: Duration = Duration::from_secs(60);
 
@@ -51,9 +56,8 @@ pub(crate) struct Running {
     id: String,
     command: String,
     family: Family,
-    /// Everything below the leader ends with it.
-    is_whole: bool,
     wishes: Wishes,
+    guard: Option<Arc<GitGuard>>,
     /// Where it really runs, when what we started only stands for it.
     interior: Option<Arc<dyn Interior>>,
     /// Where it ran went away.
@@ -68,6 +72,8 @@ pub(crate) struct Running {
     end: Mutex<End>,
     changes: Sender<u64>,
     is_forgotten: AtomicBool,
+    /// What could not be ended, with number and command.
+    survivors: Mutex<Vec<(i32, String)>>,
 }
 
 /// How it ended, as far as it has.
@@ -92,8 +98,8 @@ pub(crate) struct Parts {
     pub(crate) id: String,
     pub(crate) command: String,
     pub(crate) family: Family,
-    pub(crate) is_whole: bool,
     pub(crate) wishes: Wishes,
+    pub(crate) guard: Option<Arc<GitGuard>>,
     pub(crate) interior: Option<Arc<dyn Interior>>,
     pub(crate) reads: Stdin,
     pub(crate) logs: (Log, Log),
@@ -105,16 +111,16 @@ impl Running {
     /// # Errors
     /// When the runtime cannot watch its pipes.
     pub(crate) fn adopt(parts: Parts, born: Born) -> io::Result<Arc<Self>> {
-        let Parts { id, command, family, is_whole, wishes, interior, reads, logs: (out, err) } =
-            parts;
+        let Parts { id, command, family, wishes, guard, interior, reads, logs } = parts;
+        let (out, err) = logs;
         let ends = born.ends;
         let input = ends.input.map(watch).transpose()?.map(Arc::new);
         let running = Arc::new(Self {
             id,
             command,
             family,
-            is_whole,
             wishes,
+            guard,
             interior,
             is_lost: AtomicBool::new(false),
             handle: born.handle.try_clone()?,
@@ -127,6 +133,7 @@ impl Running {
             end: Mutex::default(),
             changes: Sender::new(0),
             is_forgotten: AtomicBool::new(false),
+            survivors: Mutex::default(),
         });
         let out = watch(ends.out)?;
         let err = ends.err.map(watch).transpose()?;
@@ -146,11 +153,17 @@ impl Running {
             tokio::join!(self.drain(&out, &self.out), complaints);
         };
         let mut drain = std::pin::pin!(drain);
-        tokio::select! {
-            () = &mut drain => self.note_exit(&handle).await,
-            () = self.note_exit(&handle) => {
-                let _ = timeout(LEAKED_PIPE, &mut drain).await;
+        let end = async {
+            tokio::select! {
+                () = &mut drain => self.note_exit(&handle).await,
+                () = self.note_exit(&handle) => {
+                    let _ = timeout(LEAKED_PIPE, &mut drain).await;
+                }
             }
+        };
+        tokio::select! {
+            () = end => {}
+            () = self.look_at_git_meanwhile() => {}
         }
         self.finish().await;
     }
@@ -197,15 +210,31 @@ impl Running {
         }
     }
 
+    /// A command that runs for long must not leave for long what git would run.
+    async fn look_at_git_meanwhile(&self) {
+        // Only what takes input may run on after its call.
+        let reach = if self.reads == Stdin::Closed { Reach::Known } else { Reach::All };
+        loop {
+            tokio::time::sleep(GIT_INTERVAL).await;
+            self.look_at_git(reach).await;
+        }
+    }
+
+    async fn look_at_git(&self, reach: Reach) {
+        if let Some(guard) = self.guard.clone() {
+            let _ = tokio::task::spawn_blocking(move || guard.look_again(reach)).await;
+        }
+    }
+
     async fn finish(&self) {
         let left = match &self.interior {
-            Some(interior) => self.left_inside(interior.clone()).await,
-            None if self.is_whole => 0,
-            None => self.left_here().await,
+            Some(interior) => self.end_inside(interior.clone()).await,
+            None => self.end_here().await,
         };
         if left == 0 {
             self.reap();
         }
+        self.look_at_git(Reach::All).await;
         let mut end = self.end();
         end.left = left;
         end.after = Some(self.begun.elapsed());
@@ -215,13 +244,44 @@ impl Running {
         self.leave_room();
     }
 
-    /// Those that only end a moment later are not worth a word.
-    async fn left_here(&self) -> usize {
-        if self.family.left() == 0 {
+    /// Ends what its leader has left behind. Returns how many processes could not be ended.
+    async fn end_here(&self) -> usize {
+        if self.has_ended_within(MOMENT).await {
             return 0;
         }
-        tokio::time::sleep(MOMENT).await;
-        self.family.left()
+        self.end_family().await;
+        let survivors = self.survivors().len();
+        // A process that ends while it is looked for is none.
+        if survivors == 0 { 0 } else { self.family.left() }
+    }
+
+    /// Whether nothing is left after this time at most: what is about to end may do so by itself, and a PID namespace ends a
+    /// little later than its first process.
+    async fn has_ended_within(&self, limit: Duration) -> bool {
+        let begun = Instant::now();
+        loop {
+            if self.family.left() == 0 {
+                return true;
+            }
+            match begun.elapsed() {
+                elapsed if elapsed > limit => return false,
+                elapsed if elapsed < SPIN => tokio::task::yield_now().await,
+                _ => tokio::time::sleep(Duration::from_millis(1)).await,
+            }
+        }
+    }
+
+    async fn end_family(&self) {
+        let family = self.family.clone();
+        let survivors = tokio::task::spawn_blocking(move || {
+            family.end();
+            family.survivors()
+        });
+        *self.survivors() = survivors.await.unwrap_or_default();
+    }
+
+    fn survivors(&self) -> MutexGuard<'_, Vec<(i32, String)>> {
+        self.survivors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Taking mounts down takes time, which nobody should wait for.
@@ -233,14 +293,23 @@ impl Running {
         }
     }
 
-    async fn left_inside(&self, interior: Arc<dyn Interior>) -> usize {
-        let asked = interior.clone();
-        let left = tokio::task::spawn_blocking(move || asked.left()).await.ok().flatten();
+    async fn end_inside(&self, interior: Arc<dyn Interior>) -> usize {
+        let left = || {
+            let asked = interior.clone();
+            async { tokio::task::spawn_blocking(move || asked.left()).await.ok().flatten() }
+        };
+        let mut found = left().await;
+        if found.is_some_and(|found| found > 0) {
+            tokio::time::sleep(MOMENT).await;
+            let asked = interior.clone();
+            let _ = tokio::task::spawn_blocking(move || asked.end()).await;
+            found = left().await;
+        }
         let End { killed, exit, .. } = *self.end();
-        if left.is_none() && killed.is_none() && !matches!(exit, Some(Exit::Code(0))) {
+        if found.is_none() && killed.is_none() && !matches!(exit, Some(Exit::Code(0))) {
             self.is_lost.store(true, Ordering::Release);
         }
-        left.unwrap_or_default()
+        found.unwrap_or_default()
     }
 
     /// Lets the system forget it, and its number be given to another. Nobody is looked for by that number afterwards.
@@ -248,6 +317,7 @@ impl Running {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         if !matches!(waitid(WaitId::PidFd(self.handle.as_fd()), options), Ok(None)) {
             self.is_forgotten.store(true, Ordering::Release);
+            self.family.forget();
         }
     }
 
@@ -409,11 +479,13 @@ impl Process for Running {
                 self.ended_within(GRACE).await;
             }
             let _ = rustix::process::pidfd_send_signal(&self.handle, Signal::KILL);
-            let family = self.family.clone();
-            let _ = tokio::task::spawn_blocking(move || family.end()).await;
+            self.end_family().await;
             self.ended_within(LEAKED_PIPE + GRACE).await;
-            self.end().left = 0;
-            self.reap();
+            let survivors = self.survivors().len();
+            self.end().left = survivors;
+            if survivors == 0 {
+                self.reap();
+            }
         })
     }
 
@@ -428,7 +500,10 @@ impl Process for Running {
 
     fn refusals(&self) -> Vec<Refusal> {
         let has_succeeded = matches!(self.end().exit, Some(Exit::Code(0)));
-        self.wishes.refused(has_succeeded)
+        let mut all = self.wishes.refused(has_succeeded);
+        all.extend(self.guard.iter().flat_map(|guard| guard.refusals()));
+        all.extend(self.survivors().iter().map(survived));
+        all
     }
 
     fn keeps_from(&self, path: &Path) -> Option<Refusal> {
@@ -453,6 +528,16 @@ impl Running {
         let message = format!("process `{}` reads nothing (any more)", self.id);
         ToolError::conflict(message)
             .hint("start it with `background` and an open input, and write before it ends")
+    }
+}
+
+/// A process that outlives its command is named whether or not the command has succeeded.
+fn survived((pid, command): &(i32, String)) -> Refusal {
+    Refusal {
+        what: format!("end process {pid} (`{command}`)"),
+        why: "the command started it, and the system did not let haft end it".to_owned(),
+        remedy: format!("a person can end it with `sudo kill -9 {pid}`"),
+        is_put_aside: true,
     }
 }
 

@@ -20,7 +20,7 @@ use rustix::{
 use super::{
     birth::{Order, Stand},
     fence::Recipe,
-    limits::{Allowance, Bounds, Group},
+    limits::{Allowance, Bounds, Group, LaunchMark},
 };
 use crate::sandbox::Room;
 
@@ -86,6 +86,7 @@ struct Child {
 
 struct Job {
     recipe: Recipe,
+    mark: LaunchMark,
     directory: OwnedFd,
     given: Given,
     answer: mpsc::Sender<io::Result<Child>>,
@@ -108,13 +109,13 @@ impl Spawner {
     pub(crate) fn start(
         &self,
         recipe: Recipe,
+        mark: LaunchMark,
         directory: OwnedFd,
-        input: Stdin,
-        streams: Streams,
+        (input, streams): (Stdin, Streams),
     ) -> io::Result<Born> {
         let (ends, given) = connect(input, streams)?;
         let (answer, born) = mpsc::channel();
-        self.add(Job { recipe, directory, given, answer })?;
+        self.add(Job { recipe, mark, directory, given, answer })?;
         let gone = || io::Error::other("the thread that starts programs is gone");
         let Child { pid, handle, room } = born.recv().map_err(|_| gone())??;
         Ok(Born { pid, handle, room, ends })
@@ -154,10 +155,10 @@ impl Work {
     fn attend(&self) {
         let is_in_group = self.group.as_ref().is_some_and(|group| group.enter().is_ok());
         let mut stand = None;
-        while let Some(Job { recipe, directory, given, answer }) = self.next() {
+        while let Some(Job { recipe, mark, directory, given, answer }) = self.next() {
             let birthplace =
                 self.group.as_ref().filter(|_| is_in_group).and_then(|group| group.birthplace());
-            let bounds = Bounds::of(self.allowance, is_in_group);
+            let bounds = Bounds::of(self.allowance, is_in_group).marked(mark);
             let born = order(recipe, directory, given, bounds).and_then(|order| {
                 let stand = match &mut stand {
                     Some(stand) => stand,

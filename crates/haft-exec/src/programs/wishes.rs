@@ -39,6 +39,7 @@ fn of_limits(hits: Hits) -> impl Iterator<Item = Refusal> {
         what: what.to_owned(),
         why: why.to_owned(),
         remedy: format!("do less at once; a person can raise {key} in their config"),
+        is_put_aside: false,
     };
     let processes = (hits.processes > 0).then(|| {
         let why = "the commands that run here have as many processes as they may";

@@ -12,6 +12,8 @@ use haft_core::{
     commands::{ExecutorPlace, Launch, Stdin},
 };
 
+use seccompiler::BpfProgram;
+
 use super::{
     layout::{self, Access, Layout, Part},
     notices, probe,
@@ -69,19 +71,22 @@ impl Bubblewrap {
         })
     }
 
-    fn walls(&self, launch: &Launch) -> Result<Walls, ToolError> {
+    /// The walls, and what is denied where calls can be reported.
+    fn walls(&self, launch: &Launch) -> Result<(Walls, Arc<BpfProgram>), ToolError> {
         let namespaces = if self.is_root { Namespaces::WithRights } else { Namespaces::WithUser };
         // In a network of its own there are no abstract sockets of others; in the machine's only the scopes keep them away.
         let unix = self.has_scopes || !launch.confinement.network;
         let landlock = if self.has_scopes { Some(Arc::new(rules::scopes_only()?)) } else { None };
         let calls = Calls { internet: Internet::Allowed, unix, namespaces, attributes: true };
-        Ok(Walls {
+        let walls = Walls {
             landlock,
-            seccomp: Some(syscalls::program(calls)?),
+            // Who reports keeps programs from the sockets of others. Where nobody can, there are none.
+            seccomp: Some(syscalls::program(Calls { unix: false, ..calls })?),
             no_new_privileges: true,
             inside: None,
             reporter: None,
-        })
+        };
+        Ok((walls, syscalls::program(calls)?))
     }
 
     /// Builds all of it.
@@ -135,7 +140,7 @@ impl Fence for Bubblewrap {
     fn recipe(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError> {
         let scratch = self.scratches.of_session(&launch.session)?;
         let layout = Layout::of(site, launch.confinement.writes, &scratch)?;
-        let mut walls = self.walls(launch)?;
+        let (mut walls, denying) = self.walls(launch)?;
         let mut words = if self.has_rooms() {
             let network = launch.confinement.network;
             let whole = (&layout, &*scratch);
@@ -148,14 +153,13 @@ impl Fence for Bubblewrap {
         words.add(["--chdir".into(), site.path.clone().into_os_string(), "--".into()]);
         words.0.extend(local::command(&launch.program, site)?);
         let environment = layout::environment(site, layout.tmp());
-        let behind = walls.seccomp.clone().unwrap_or_default();
         let internet = Internet::of(launch.confinement.network);
         let builder = Some(self.program.clone());
-        let arranged = notices::arrange(Arc::new(layout), internet, builder, &behind);
+        let arranged = notices::arrange(Arc::new(layout), internet, builder, &denying);
         let (reporter, listening) = arranged.unzip();
         walls.reporter = reporter;
         let command = words.0;
-        Ok(Recipe { command, environment, walls, is_whole: true, listening, interior: None })
+        Ok(Recipe { command, environment, walls, listening, interior: None })
     }
 }
 

@@ -116,7 +116,8 @@ impl Fence for Landlock {
 fn walls(calls: Calls) -> Result<Walls, ToolError> {
     Ok(Walls {
         landlock: None,
-        seccomp: Some(syscalls::program(calls)?),
+        // Who reports keeps programs from the sockets of others. Where nobody can, there are none.
+        seccomp: Some(syscalls::program(Calls { unix: false, ..calls })?),
         no_new_privileges: true,
         inside: None,
         reporter: None,
@@ -132,5 +133,5 @@ fn report(recipe: &mut Recipe, layout: Layout, internet: Internet, denying: &[so
 fn recipe(launch: &Launch, site: &Site, tmp: &Path, walls: Walls) -> Result<Recipe, ToolError> {
     let command = local::command(&launch.program, site)?;
     let environment = layout::environment(site, tmp);
-    Ok(Recipe { command, environment, walls, is_whole: false, listening: None, interior: None })
+    Ok(Recipe { command, environment, walls, listening: None, interior: None })
 }

@@ -1,5 +1,5 @@
-//! What a program sees of this machine, as one list that both fences are made from: the system, the home without its
-//! secrets, the workspace, and private places for what is temporary. What is not in it is not there.
+//! What a program sees of this machine, as one list that both fences are made from: the system, what tools need of the
+//! home, the workspace, and private places for what is temporary. What is not in it is not there.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -11,6 +11,7 @@ use std::{
 use haft_core::ToolError;
 
 use super::{
+    home,
     machine::{Machine, Secret},
     scratch::Scratch,
 };
@@ -22,6 +23,8 @@ pub(crate) struct Layout {
     pub(crate) parts: Vec<Part>,
     /// The directories of the person.
     pub(crate) roots: Vec<PathBuf>,
+    /// What `~` stands for.
+    pub(crate) home: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,12 +53,12 @@ impl Layout {
     /// Of kind `unavailable` when something of the workspace cannot be protected, or when the workspace is everything.
     pub(crate) fn of(site: &Site, writes: bool, scratch: &Scratch) -> Result<Self, ToolError> {
         let machine = Machine::seen_by(site);
-        let mut layout = Self { parts: machine.system.clone(), roots: roots(site) };
+        let mut layout =
+            Self { parts: machine.system.clone(), roots: roots(site), home: machine.home.clone() };
         layout.parts.push(Part::Private { at: "/tmp".into(), source: scratch.tmp() });
         layout.parts.push(Part::Private { at: SHARED_MEMORY.into(), source: scratch.shm() });
-        if let Some(home) = &machine.home {
-            layout.show(home.clone(), Access::Read);
-        }
+        layout.parts.extend(of_home(&machine, site));
+        layout.parts.extend(site.shown.parts(writes));
         let roots = layout.roots.clone();
         if roots.iter().any(|root| root.parent().is_none()) {
             return Err(ToolError::unavailable(
@@ -84,7 +87,7 @@ impl Layout {
     /// # Errors
     /// Of kind `unavailable` when something of it cannot be protected.
     pub(crate) fn protected(root: &Path) -> Result<Vec<Part>, ToolError> {
-        let mut layout = Self { parts: Vec::new(), roots: Vec::new() };
+        let mut layout = Self { parts: Vec::new(), roots: Vec::new(), home: None };
         layout.protect(root)?;
         Ok(layout.parts)
     }
@@ -130,7 +133,7 @@ impl Layout {
         for Closed { path, is_directory } in closed {
             // Nothing can be laid over a link; what it leads to is shown, hidden or not there by itself.
             let is_there = fs::symlink_metadata(path).is_ok_and(|found| !found.is_symlink());
-            if is_there && !self.hides(path) {
+            if is_there && self.shows(path) && !self.hides(path) {
                 self.parts.push(Part::Hidden { path: path.clone(), is_directory: *is_directory });
             }
         }
@@ -163,6 +166,50 @@ impl Layout {
             Ok(_) => Err(unprotectable(&git)),
         }
     }
+}
+
+/// What is shown of the home.
+fn of_home(machine: &Machine, site: &Site) -> Vec<Part> {
+    match &machine.home {
+        Some(home) if site.shown.whole_home => {
+            vec![Part::Shown { path: home.clone(), access: Access::Read }]
+        }
+        Some(home) => {
+            let mut writable = roots(site);
+            writable.extend(site.shown.write.iter().cloned());
+            home::tools(home, site, &writable)
+        }
+        None => Vec::new(),
+    }
+}
+
+/// The folders outside the workspace that programs see.
+pub(crate) fn areas(site: &Site) -> Vec<PathBuf> {
+    let machine = Machine::seen_by(site);
+    let parts = machine.system.iter().cloned().chain(of_home(&machine, site));
+    let shown = parts.chain(site.shown.parts(false)).filter_map(|part| match part {
+        Part::Shown { path, .. } => Some(path),
+        _ => None,
+    });
+    shown.collect()
+}
+
+/// The folders and files of the home that programs see, and whether they may write there.
+pub(super) fn seen_of_home(site: &Site) -> Vec<(PathBuf, bool)> {
+    let machine = Machine::seen_by(site);
+    let parts = of_home(&machine, site).into_iter().chain(site.shown.parts(true));
+    let shown = parts.filter_map(|part| match part {
+        Part::Shown { path, access } => Some((path, access == Access::Write)),
+        _ => None,
+    });
+    // The `.git` of a writable folder is not worth a line.
+    shown.filter(|(path, _)| !path.ends_with(".git")).collect()
+}
+
+/// Of the folders outside the workspace those that are looked through for secret files.
+pub(crate) fn searched(site: &Site) -> Vec<PathBuf> {
+    let home = site.shown.whole_home.then(|| Machine::seen_by(site).home.clone()).flatten();
+    site.shown.read.iter().chain(&site.shown.write).cloned().chain(home).collect()
 }
 
 enum Missing {

@@ -11,7 +11,10 @@ use std::{
 
 use rustix::fs::access;
 
-use super::layout::{Access, Part};
+use super::{
+    home::real_outside,
+    layout::{Access, Part, roots},
+};
 use crate::programs::fence::Site;
 
 /// How long a look holds.
@@ -139,15 +142,16 @@ pub(crate) struct Secret {
     pub(crate) is_directory: bool,
 }
 
-/// What a look depends on: the path of programs, the home, and the folders of haft.
-type Question = (Option<OsString>, Option<OsString>, Arc<Vec<PathBuf>>);
+/// What a look depends on: the path of programs, the home, the folders of haft, and those that commands may write.
+type Question = (Option<OsString>, Option<OsString>, Arc<Vec<PathBuf>>, Vec<PathBuf>);
 
 impl Machine {
     /// As a program with this environment would see it.
     pub(crate) fn seen_by(site: &Site) -> Arc<Self> {
         static LAST: Mutex<Option<(Question, Instant, Arc<Machine>)>> = Mutex::new(None);
         let owned = |name| variable(site, name).map(OsStr::to_owned);
-        let question = (owned("PATH"), owned("HOME"), site.private.clone());
+        let writable = roots(site).into_iter().chain(site.shown.write.iter().cloned());
+        let question = (owned("PATH"), owned("HOME"), site.private.clone(), writable.collect());
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
             Some((asked, at, machine)) if *asked == question && at.elapsed() < FRESH => {
@@ -161,11 +165,11 @@ impl Machine {
         }
     }
 
-    fn look((path, home, private): &Question) -> Self {
+    fn look((path, home, private, writable): &Question) -> Self {
         let home = home.as_deref().and_then(home_at);
         let mut machine = Self { system: system(), home, secrets: Vec::new() };
         let folders = path.as_deref().map(std::env::split_paths).into_iter().flatten();
-        folders.for_each(|folder| machine.show_programs(&folder));
+        folders.for_each(|folder| machine.show_programs(&folder, writable));
         let of_home = machine.home.iter();
         let of_home = of_home.flat_map(|home| HOME_SECRETS.iter().map(|name| home.join(name)));
         let of_home = of_home.filter_map(Secret::at);
@@ -177,8 +181,8 @@ impl Machine {
         machine
     }
 
-    fn show_programs(&mut self, folder: &Path) {
-        let Ok(folder) = folder.canonicalize() else { return };
+    fn show_programs(&mut self, folder: &Path, writable: &[PathBuf]) {
+        let Some(folder) = real_outside(folder, writable) else { return };
         let is_shown = self
             .system
             .iter()

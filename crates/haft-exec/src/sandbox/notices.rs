@@ -1,10 +1,12 @@
 //! What a sandboxed program wanted and did not get, told by the kernel and not guessed from what the program says. The
 //! seccomp program that denies also has the kernel report each call that would change a file (and, without the network,
 //! each that would reach for it) to a thread of ours, which looks whether it goes beyond the fence, notes it, and lets it
-//! go on to where it fails. Nothing is decided here: a program that changes the path in between fools only the note.
+//! go on to where it fails. Nothing is decided here: a program that changes the path in between fools only the note. The one
+//! exception is `connect`, which is decided and made here (`connect.rs`).
 //!
 //! Calls that only read are not reported, there are too many of them.
 
+mod connect;
 mod filter;
 mod kernel;
 
@@ -22,8 +24,11 @@ use std::{
 use haft_core::commands::Refusal;
 use seccompiler::sock_filter;
 
-use self::kernel::{Address, Notice};
 pub(super) use self::kernel::{pair, receive, send};
+use self::{
+    connect::{Connections, Failure},
+    kernel::{Address, Notice},
+};
 use super::{
     layout::{Access, Layout},
     syscalls::Internet,
@@ -57,6 +62,7 @@ impl Reporter {
 pub(crate) struct Listening {
     socket: OwnedFd,
     judge: Judge,
+    connections: Connections,
 }
 
 /// What is behind the fence, for telling what is not.
@@ -81,13 +87,18 @@ impl Noted {
 
     /// What keeps it from reading something that is there. Reading is not reported: somebody has to ask for a path.
     pub(crate) fn keeps_from(&self, path: &Path) -> Option<Refusal> {
-        let path = fold(path);
-        let obstacle = self.layout.as_ref()?.obstacle(&path, Access::Read)?;
+        let layout = self.layout.as_ref()?;
+        let path = match (path.strip_prefix("~"), &layout.home) {
+            (Ok(rest), Some(home)) => fold(&home.join(rest)),
+            _ => fold(path),
+        };
+        let obstacle = layout.obstacle(&path, Access::Read)?;
         let (why, remedy) = obstacle.words();
         path.exists().then(|| Refusal {
             what: format!("read {}", path.display()),
             why: why.to_owned(),
             remedy: remedy.to_owned(),
+            is_put_aside: false,
         })
     }
 
@@ -113,7 +124,9 @@ pub(crate) fn arrange(
     let (theirs, ours) = kernel::pair().ok()?;
     let program = filter::after(denying, &filter::program(internet));
     let reporter = Reporter { program, socket: theirs };
-    Some((reporter, Listening { socket: ours, judge: Judge { layout, internet, builder } }))
+    let connections = Connections::of(&layout, internet != Internet::Allowed);
+    let judge = Judge { layout, internet, builder };
+    Some((reporter, Listening { socket: ours, judge, connections }))
 }
 
 impl Listening {
@@ -122,17 +135,17 @@ impl Listening {
         let noted = Noted { layout: Some(self.judge.layout.clone()), ..Noted::default() };
         let Ok(listener) = kernel::receive(&self.socket) else { return noted };
         let notes = noted.clone();
-        let judge = self.judge;
+        let (judge, connections) = (self.judge, self.connections);
         // Should there be no thread, the listener is closed, and the kernel refuses what would be reported.
         let _ = thread::Builder::new()
             .name("haft-notices".to_owned())
             .stack_size(128 << 10)
-            .spawn(move || attend(&listener, &judge, &notes));
+            .spawn(move || attend(&Arc::new(listener), &judge, &connections, &notes));
         noted
     }
 }
 
-fn attend(listener: &OwnedFd, judge: &Judge, notes: &Noted) {
+fn attend(listener: &Arc<OwnedFd>, judge: &Judge, connections: &Connections, notes: &Noted) {
     kernel::answer_on_the_same_core(listener);
     while kernel::wait(listener) {
         let Some(notice) = kernel::next(listener) else { continue };
@@ -140,7 +153,26 @@ fn attend(listener: &OwnedFd, judge: &Judge, notes: &Noted) {
         if let Some(refusal) = refusal {
             notes.add(refusal);
         }
-        kernel::answer(listener, &notice, is_answered_here);
+        if filter::address_of(&notice).is_none() {
+            kernel::answer(listener, &notice, is_answered_here);
+        } else if let Some(Failure::Foreign(path)) = connections.connect(listener, &notice) {
+            notes.add(foreign(path.as_deref()));
+            Connections::refuse(listener, &notice);
+        }
+    }
+}
+
+/// Of a socket that another program has made.
+fn foreign(path: Option<&Path>) -> Refusal {
+    let what = path.map_or_else(
+        || "connect to an abstract socket".to_owned(),
+        |path| format!("connect to {}", path.display()),
+    );
+    Refusal {
+        what,
+        why: "it is a socket that was there before the command began".to_owned(),
+        remedy: "a command reaches the sockets that it makes itself, and those of this session in $TMPDIR".to_owned(),
+        is_put_aside: false,
     }
 }
 
@@ -186,6 +218,7 @@ impl Judge {
             what,
             why: "the command has no network".to_owned(),
             remedy: "call again with network=true".to_owned(),
+            is_put_aside: false,
         }
     }
 
@@ -211,6 +244,7 @@ impl Judge {
             what: format!("{verb} {}", whole.display()),
             why: why.to_owned(),
             remedy: remedy.to_owned(),
+            is_put_aside: false,
         })
     }
 }

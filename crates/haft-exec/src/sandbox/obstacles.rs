@@ -29,7 +29,7 @@ impl Obstacle {
         match self {
             Self::Outside => (
                 "it is outside of what the sandbox shows",
-                "a person can add its folder under [roots] in their config",
+                "a person can show its folder in their config: `[sandbox] read = [\"~/folder\"]`, or `write`",
             ),
             Self::Secret => {
                 ("it is a secret, which the sandbox hides", "a person can add it to secrets.except")
@@ -148,7 +148,7 @@ mod tests {
             parts.push(shown("/home/u/w/.git", Access::Write));
             parts.push(shown("/home/u/w/.git/hooks", Access::Read));
         }
-        Layout { parts, roots: vec!["/home/u/w".into()] }
+        Layout { parts, roots: vec!["/home/u/w".into()], home: None }
     }
 
     #[track_caller]

@@ -268,6 +268,7 @@ impl Ground {
             environment,
             closed: Arc::default(),
             private: Arc::default(),
+            shown: Arc::default(),
         })
     }
 
@@ -296,7 +297,7 @@ impl Ground {
             command,
             environment,
             walls: Walls { inside: Some(Inside::of(room, &self.site.path)?), ..Walls::default() },
-            is_whole: false,
+
             listening: None,
             interior: None,
         };

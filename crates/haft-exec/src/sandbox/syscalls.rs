@@ -1,11 +1,14 @@
 //! Which calls of the kernel a program may not make, as a seccomp program: those that look into other processes, change
 //! the machine, or reach what the other walls do not stand around. They fail as if the program lacked the right.
 
+mod set_id;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
 };
 
+use crate::programs::limits::MARKED_RESOURCE;
 use haft_core::ToolError;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -244,14 +247,18 @@ fn rules(calls: Calls) -> Result<Rules, seccompiler::Error> {
     }
     let families: Vec<u64> =
         families.iter().map(|family| u64::from(family.cast_unsigned())).collect();
-    rules.insert(libc::SYS_socket, none_of(0, &families)?);
-    if !calls.unix {
-        // The ends of a pair of this sort can still be given another address to talk to.
-        rules.insert(
-            libc::SYS_socketpair,
-            [libc::SOCK_DGRAM].map(is_sort).into_iter().collect::<Result<_, _>>()?,
-        );
+    let mut of_socket = none_of(0, &families)?;
+    if calls.unix {
+        of_socket.extend(unix_datagrams()?);
     }
+    rules.insert(libc::SYS_socket, of_socket);
+    // The ends of a pair can be given another address to talk to, too.
+    rules.insert(libc::SYS_socketpair, unix_datagrams()?);
+    if calls.attributes {
+        rules.extend(set_id::by_mode()?);
+    }
+    rules.extend(set_id::by_creation()?);
+    rules.extend(keep_mark()?);
     rules.insert(libc::SYS_personality, none_of(0, HARMLESS_PERSONALITIES)?);
     let mut closed = TYPING.to_vec();
     if !calls.attributes {
@@ -260,6 +267,17 @@ fn rules(calls: Calls) -> Result<Rules, seccompiler::Error> {
     let by_ioctl = closed.iter().map(|call| rule(1, SeccompCmpOp::Eq, *call));
     rules.insert(libc::SYS_ioctl, by_ioctl.collect::<Result<_, _>>()?);
     Ok(rules)
+}
+
+/// Denies changing the resource limit that holds the mark of a launch.
+fn keep_mark() -> Result<Rules, seccompiler::Error> {
+    let resource = u64::from(MARKED_RESOURCE.cast_unsigned());
+    let is_it = |argument| condition(argument, SeccompCmpOp::Eq, resource);
+    // Without a new limit it only asks.
+    let changes = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?;
+    let change = SeccompRule::new(vec![is_it(1)?, changes])?;
+    let set = SeccompRule::new(vec![is_it(0)?])?;
+    Ok(Rules::from([(libc::SYS_prlimit64, vec![change]), (libc::SYS_setrlimit, vec![set])]))
 }
 
 /// The kernel looks at the lower half of these arguments, so that is what is compared.
@@ -284,8 +302,16 @@ fn has(flag: i32) -> Result<SeccompRule, seccompiler::Error> {
     rule(0, SeccompCmpOp::MaskedEq(flag), flag)
 }
 
-fn is_sort(sort: i32) -> Result<SeccompRule, seccompiler::Error> {
-    rule(1, SeccompCmpOp::MaskedEq(0xf), u64::from(sort.cast_unsigned()))
+/// Unix sockets that send to any address without connecting: the address of `sendmsg` lies in memory, where neither a filter
+/// nor we can hold it still. Raw ones are the same by another name.
+fn unix_datagrams() -> Result<Vec<SeccompRule>, seccompiler::Error> {
+    let of_sort = |sort: i32| {
+        let family = u64::from(libc::AF_UNIX.cast_unsigned());
+        let family = condition(0, SeccompCmpOp::Eq, family)?;
+        let sort = u64::from(sort.cast_unsigned());
+        Ok(SeccompRule::new(vec![family, condition(1, SeccompCmpOp::MaskedEq(0xf), sort)?])?)
+    };
+    [libc::SOCK_DGRAM, libc::SOCK_RAW].map(of_sort).into_iter().collect()
 }
 
 /// No rule at all means every value.
@@ -299,7 +325,8 @@ fn none_of(argument: u8, values: &[u64]) -> Result<Vec<SeccompRule>, seccompiler
 
 /// What stands before the compiled rules: one step for each call that is denied whatever its arguments are (the kernel
 /// goes through the program for every call there is when it is put up, so its length is time). `clone3` has its flags in
-/// memory, where no filter sees them: it is "not there", and libraries take `clone`. The numbers of the x32 calls would
+/// memory, where no filter sees them: it is "not there", and libraries take `clone`. So has `openat2` its mode, which may
+/// hold the set-user-ID bit; programs take `openat`. The numbers of the x32 calls would
 /// pass by every rule.
 fn before(never: &[i64]) -> BpfProgram {
     const LOAD: u16 = 0x20;
@@ -315,7 +342,8 @@ fn before(never: &[i64]) -> BpfProgram {
     let first_of_x32 = if cfg!(target_arch = "x86_64") { 0x4000_0000 } else { u32::MAX };
     let mut program = vec![
         instruction(LOAD, 0, 0),
-        instruction(JUMP_IF_EQUAL, left(0) + 3, number(libc::SYS_clone3)),
+        instruction(JUMP_IF_EQUAL, left(0) + 4, number(libc::SYS_clone3)),
+        instruction(JUMP_IF_EQUAL, left(0) + 3, number(libc::SYS_openat2)),
         instruction(JUMP_IF_AT_LEAST, left(0) + 2, first_of_x32),
     ];
     let steps = never.iter().enumerate();
@@ -369,6 +397,7 @@ mod tests {
         }
         let not_there = Some(libc::ENOSYS.cast_unsigned());
         assert_eq!(answer(&program, number(libc::SYS_clone3)), not_there);
+        assert_eq!(answer(&program, number(libc::SYS_openat2)), not_there);
         if cfg!(target_arch = "x86_64") {
             assert_eq!(answer(&program, 0x4000_0000), not_there);
             assert_eq!(answer(&program, 0x4000_0000 | 521), not_there);

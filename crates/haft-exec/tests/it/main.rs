@@ -3,6 +3,9 @@
 mod bombs;
 mod containers;
 mod crash;
+#[path = "containers.rs"]
+#[expect(clippy::duplicate_mod, reason = "the tests are the same for both engines")]
+mod docker;
 mod many;
 mod names;
 mod near;

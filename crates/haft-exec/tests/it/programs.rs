@@ -64,6 +64,10 @@ async fn run(around: &Around, place: &Place, text: &str) -> (Status, String) {
     (over(&*process).await, said(&*process, Stream::Out))
 }
 
+/// Starts a daemon that keeps nothing of where it comes from: two forks, a session of its own, no variables, no open files.
+const DAEMON: &str = "(setsid env -i /bin/sh -c \
+    '(exec /bin/sleep WORD <&- >&- 2>&-) & exit' <&- >&- 2>&- &)";
+
 /// How many processes have this word in their command line.
 pub(crate) fn count(word: &str) -> usize {
     let processes = std::fs::read_dir("/proc").expect("a table").flatten();
@@ -163,20 +167,29 @@ async fn killing_takes_everything_along(around: &Around) {
     }
 }
 
-async fn who_holds_the_pipe_holds_up_nobody(around: &Around) {
+async fn a_daemon_ends_at_the_deadline(around: &Around) {
+    let word = format!("4716.{}", std::process::id());
     let place = Place::new();
-    let word = format!("4712.{}", std::process::id());
-    let programs = executor(around, &place);
-    let power = Shell::unchecked(programs.clone());
-    let text = format!("sleep {word} & echo done");
+    let power = Shell::unchecked(executor(around, &place));
+    let text = format!("{}\nsleep 0.05; echo ready; sleep {word}", DAEMON.replace("WORD", &word));
     let process = power.start(power.launch(shell(&text), Path::new("."))).expect("it starts");
-    let status = over(&*process).await;
-    // A namespace ends with its first process.
-    let left = usize::from(*around != Around::Bubblewrap);
-    assert_eq!((status.state, status.exit_code, status.left), (State::Exited, Some(0), left));
-    assert_eq!(count(&word), left, "what a command leaves runs on");
-    programs.end_session("direct");
-    assert_eq!(count(&word), 0, "but not longer than its session");
+    wait(&*process, |status| status.bytes > 0).await;
+    assert!(count(&word) > 1, "the daemon runs");
+    process.kill(Killed::ByTimeout).await;
+    assert_eq!(process.status().state, State::KilledByTimeout);
+    assert_eq!(count(&word), 0);
+}
+
+async fn nothing_outlives_its_command(around: &Around) {
+    let word = format!("4712.{}", std::process::id());
+    for rest in ["sleep WORD &", "nohup setsid sleep WORD >/dev/null 2>&1 </dev/null &", DAEMON] {
+        let place = Place::new();
+        let text = format!("{}\nsleep 0.05; echo done", rest.replace("WORD", &word));
+        let (status, text) = run(around, &place, &text).await;
+        assert_eq!((status.state, status.exit_code), (State::Exited, Some(0)), "{rest}");
+        assert_eq!((text.as_str(), status.left), ("done\n", 0), "{rest}");
+        assert_eq!(count(&word), 0, "{rest}");
+    }
 }
 
 async fn a_process_ends_with_those_who_started_it(around: &Around) {
@@ -310,9 +323,15 @@ macro_rules! suites {
             }
 
             #[tokio::test]
-            async fn who_holds_the_pipe_holds_up_nobody() {
+            async fn a_daemon_ends_at_the_deadline() {
                 let Some(around) = $around else { return };
-                super::who_holds_the_pipe_holds_up_nobody(&around).await;
+                super::a_daemon_ends_at_the_deadline(&around).await;
+            }
+
+            #[tokio::test]
+            async fn nothing_outlives_its_command() {
+                let Some(around) = $around else { return };
+                super::nothing_outlives_its_command(&around).await;
             }
 
             #[tokio::test]
@@ -359,4 +378,5 @@ suites! {
     landlock: Some(haft_exec::Around::Landlock);
     bubblewrap: Some(haft_exec::Around::Bubblewrap);
     container: crate::containers::around();
+    docker: crate::docker::around();
 }

@@ -1,5 +1,5 @@
 //! The calls that are being made, by the ids that the client gave them. Whoever takes a call out may answer it; so nothing
-//! is answered twice, and what was called off is not answered at all.
+//! is answered twice, and what was cancelled is not answered at all.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -53,13 +53,13 @@ impl Inflight {
         call.is_some()
     }
 
-    /// Calls it off. False when there is no such call.
-    pub(super) fn call_off(&self, id: &RequestId) -> bool {
+    /// Cancels it. False when there is no such call.
+    pub(super) fn cancel(&self, id: &RequestId) -> bool {
         let call = self.calls().remove(id);
         call.inspect(CancellationToken::cancel).is_some()
     }
 
-    pub(super) fn call_off_all(&self) {
+    pub(super) fn cancel_all(&self) {
         self.calls().drain().for_each(|(_, call)| call.cancel());
     }
 

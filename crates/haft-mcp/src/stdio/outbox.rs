@@ -47,19 +47,19 @@ impl Outbox {
     }
 
     /// Sends whole messages, each with its newline, on this thread if the pipe is free. May wait for the client to read.
-    pub(super) fn send_here(self: &Arc<Self>, messages: &[u8]) {
+    pub(super) fn send_here(self: &Arc<Self>, messages: Vec<u8>) {
         if messages.is_empty() {
             return;
         }
         let mut state = self.state();
         if state.is_writing || !state.waiting.is_empty() {
             drop(state);
-            self.send(messages.to_vec());
+            self.send(messages);
             return self.wait_for_room();
         }
         state.is_writing = true;
         drop(state);
-        self.write(messages);
+        self.write(&messages);
         let mut state = self.state();
         state.is_writing = false;
         // Waking a thread takes longer than most calls.
@@ -227,7 +227,7 @@ mod tests {
         let (sent, held) = (outbox.clone(), most.clone());
         let sending = thread::spawn(move || {
             for _ in 0..MESSAGES {
-                sent.send_here(&vec![b'b'; MESSAGE]);
+                sent.send_here(vec![b'b'; MESSAGE]);
                 let waiting: usize = sent.state().waiting.iter().map(Vec::len).sum();
                 held.fetch_max(waiting, Ordering::SeqCst);
             }

@@ -3,10 +3,12 @@
 use std::{
     collections::HashSet,
     convert::Infallible,
-    future::poll_fn,
-    pin::Pin,
-    sync::{Arc, OnceLock, PoisonError},
-    task::{Context, Poll, Waker},
+    future::ready,
+    sync::{
+        Arc, OnceLock, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, ThreadId},
 };
 
 use rmcp::{
@@ -16,63 +18,83 @@ use rmcp::{
     service::{Peer, RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
-use tokio::{
-    runtime::Handle,
-    sync::{Mutex, mpsc, watch},
-};
+use tokio::sync::{Mutex, mpsc, watch};
 
-use super::{message, outbox::Outbox};
-use crate::connection::Connection;
+use super::{message, outbox::Outbox, session::Session};
 
 /// Messages that wait for rmcp. Beyond that the pipe waits, and with it the client.
-const MOST_WAITING: usize = 256;
+const MAX_WAITING: usize = 256;
 
 /// Our end.
 pub(super) struct Relay {
     sender: mpsc::Sender<ClientJsonRpcMessage>,
+    receiver: Arc<Mutex<mpsc::Receiver<ClientJsonRpcMessage>>>,
     /// The client, once it has introduced itself.
-    pub(super) peer: Arc<OnceLock<Peer<RoleServer>>>,
+    peer: OnceLock<Peer<RoleServer>>,
     /// Requests that rmcp has not answered yet.
     open: watch::Sender<HashSet<RequestId>>,
-    /// Until the client has introduced itself, which is driven by the thread that reads: a switch to another one for every
-    /// message would be half the time that a client waits for its list of tools.
-    introduction: std::sync::Mutex<Option<Introduction>>,
+    has_asked: AtomicBool,
+    is_over: AtomicBool,
 }
 
-type Introduction = Pin<Box<dyn Future<Output = ()> + Send>>;
+impl Default for Relay {
+    fn default() -> Self {
+        let (sender, receiver) = mpsc::channel(MAX_WAITING);
+        Self {
+            sender,
+            receiver: Arc::new(Mutex::new(receiver)),
+            peer: OnceLock::new(),
+            open: watch::Sender::new(HashSet::new()),
+            has_asked: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+        }
+    }
+}
 
 impl Relay {
-    /// Starts the conversation.
-    pub(super) fn start(connection: Arc<Connection>, outbox: Arc<Outbox>) -> Self {
-        let (sender, receiver) = mpsc::channel(MOST_WAITING);
-        let peer = Arc::new(OnceLock::new());
-        let open = watch::Sender::new(HashSet::new());
-        let end = End { receiver: Arc::new(Mutex::new(receiver)), outbox, open: open.clone() };
-        let introduction: Introduction = Box::pin(converse(connection, end, peer.clone()));
-        Self { sender, peer, open, introduction: std::sync::Mutex::new(Some(introduction)) }
+    pub(super) fn peer(&self) -> Option<Peer<RoleServer>> {
+        self.peer.get().cloned()
+    }
+
+    /// Leads the handshake, whose messages are read by the thread that polls this. False when the client went away.
+    pub(super) async fn introduce(&self, session: &Arc<Session>) -> bool {
+        while !self.is_over.load(Ordering::Acquire) {
+            let end = End {
+                reader: thread::current().id(),
+                session: Arc::downgrade(session),
+                receiver: self.receiver.clone(),
+                outbox: session.outbox().clone(),
+                open: self.open.clone(),
+            };
+            // A handshake that failed was answered with the reason; the client may try again.
+            if let Ok(running) = serve_server(session.connection().clone(), end).await {
+                let _ = self.peer.set(running.peer().clone());
+                // From here on rmcp goes its own way; nothing waits for its end.
+                tokio::spawn(running.waiting());
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A message of the handshake.
+    fn next(&self, session: &Session) -> Option<ClientJsonRpcMessage> {
+        let message = session.next_for_rmcp(self.has_asked.load(Ordering::Acquire));
+        match &message {
+            Some(message) => {
+                self.has_asked.store(true, Ordering::Release);
+                self.count(message);
+            }
+            None => self.is_over.store(true, Ordering::Release),
+        }
+        message
     }
 
     /// Hands a message over; waits when rmcp is far behind.
     pub(super) fn send(&self, message: ClientJsonRpcMessage) {
         self.count(&message);
-        // What rmcp does with any other first request needs a runtime.
-        let is_answered_without = matches!(&message, ClientJsonRpcMessage::Request(request)
-                if matches!(request.request, ClientRequest::InitializeRequest(_)));
         // It only fails when the conversation is over.
         let _ = self.sender.blocking_send(message);
-        if is_answered_without || Handle::try_current().is_ok() {
-            self.go_on();
-        }
-    }
-
-    /// Goes on with the introduction. Where there is no runtime yet, as far as the answer.
-    pub(super) fn go_on(&self) {
-        let mut introduction = self.introduction.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody has to wake it: it waits for messages only, and they come from here.
-        let mut context = Context::from_waker(Waker::noop());
-        if introduction.as_mut().is_some_and(|it| it.as_mut().poll(&mut context).is_ready()) {
-            *introduction = None;
-        }
     }
 
     /// Waits until every request is answered.
@@ -80,8 +102,8 @@ impl Relay {
         let _ = self.open.subscribe().wait_for(HashSet::is_empty).await;
     }
 
-    /// Requests that will be answered. A subscription ends with the conversation, not before; what is called off may end
-    /// without a word.
+    /// Notes requests that will be answered. A subscription ends with the conversation, not before; what is cancelled may
+    /// end without an answer.
     fn count(&self, message: &ClientJsonRpcMessage) {
         match message {
             ClientJsonRpcMessage::Request(request)
@@ -91,9 +113,9 @@ impl Relay {
                     open.insert(request.id.clone());
                 });
             }
-            ClientJsonRpcMessage::Notification(told) => {
-                if let ClientNotification::CancelledNotification(told) = &told.notification
-                    && let Some(id) = &told.params.request_id
+            ClientJsonRpcMessage::Notification(sent) => {
+                if let ClientNotification::CancelledNotification(sent) = &sent.notification
+                    && let Some(id) = &sent.params.request_id
                 {
                     self.open.send_modify(|open| {
                         open.remove(id);
@@ -105,25 +127,11 @@ impl Relay {
     }
 }
 
-async fn converse(connection: Arc<Connection>, end: End, peer: Arc<OnceLock<Peer<RoleServer>>>) {
-    loop {
-        match serve_server(connection.clone(), end.clone()).await {
-            Ok(running) => {
-                let _ = peer.set(running.peer().clone());
-                // From here on rmcp goes its own way; nobody waits for its end.
-                tokio::spawn(running.waiting());
-                return;
-            }
-            // A handshake that failed was answered with the reason; the client may try again.
-            Err(_) if !end.receiver.lock().await.is_closed() => {}
-            Err(_) => return,
-        }
-    }
-}
-
 /// rmcp's end.
-#[derive(Clone)]
 struct End {
+    /// The thread of the handshake. rmcp's loop, which comes after it, runs on the threads of the runtime.
+    reader: ThreadId,
+    session: Weak<Session>,
     receiver: Arc<Mutex<mpsc::Receiver<ClientJsonRpcMessage>>>,
     outbox: Arc<Outbox>,
     open: watch::Sender<HashSet<RequestId>>,
@@ -147,14 +155,14 @@ impl Transport<RoleServer> for End {
                 open.remove(id);
             });
         }
-        // What comes after an answer may be a task. Until there is a runtime for it nobody goes on; whoever makes one does.
-        poll_fn(|_| match Handle::try_current() {
-            Ok(_) => Poll::Ready(Ok(())),
-            Err(_) => Poll::Pending,
-        })
+        ready(Ok(()))
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        if thread::current().id() == self.reader {
+            let session = self.session.upgrade()?;
+            return session.relay().next(&session);
+        }
         self.receiver.lock().await.recv().await
     }
 

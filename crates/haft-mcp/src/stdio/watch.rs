@@ -1,5 +1,5 @@
-//! Sees to it that one call cannot hold up all others: when the thread that leads the conversation has been with the same
-//! message for too long, another one takes the lead.
+//! Sees to it that one call cannot hold up all others: when the thread that reads has been with the same message for too
+//! long, another one reads on.
 
 use std::{
     sync::{
@@ -11,15 +11,15 @@ use std::{
 };
 
 /// How long one message may hold up the next. Cached files take microseconds, a slow disk's fsync some milliseconds.
-const PATIENCE: Duration = Duration::from_millis(100);
+const MESSAGE_TIMEOUT: Duration = Duration::from_millis(100);
 /// Looks without anything to see before the watch goes to sleep: waking it for every call would cost more than the calls.
 const QUIET_LOOKS: u32 = 20;
 
-/// What the leading thread shows of itself.
+/// What the reading thread shows of itself.
 #[derive(Default)]
 pub(super) struct Watch {
-    /// Who leads: the first thread, the second, …
-    leader: AtomicU64,
+    /// Which thread reads: the first, the second, …
+    reader: AtomicU64,
     /// How many messages were begun, and how many ended.
     begun: AtomicU64,
     ended: AtomicU64,
@@ -28,7 +28,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Starts watching. `take_over` is called, on the watching thread and with the next leader's number, when the leader
+    /// Starts watching. `take_over` is called, on the watching thread and with the next reader's number, when the reader
     /// is stuck.
     pub(super) fn start(
         self: &Arc<Self>,
@@ -41,11 +41,11 @@ impl Watch {
         Ok(())
     }
 
-    pub(super) fn is_led_by(&self, leader: u64) -> bool {
-        self.leader.load(Ordering::SeqCst) == leader
+    pub(super) fn is_reader(&self, reader: u64) -> bool {
+        self.reader.load(Ordering::SeqCst) == reader
     }
 
-    /// The leader turns to a message.
+    /// The reader turns to a message.
     pub(super) fn begin(&self) {
         self.begun.fetch_add(1, Ordering::SeqCst);
         if self.is_asleep.swap(false, Ordering::SeqCst)
@@ -55,13 +55,13 @@ impl Watch {
         }
     }
 
-    /// A thread is done with its message. False when it does not lead any more.
-    pub(super) fn end(&self, leader: u64) -> bool {
-        let leads = self.is_led_by(leader);
-        if leads {
+    /// A thread is done with its message. False when another one reads by now.
+    pub(super) fn end(&self, reader: u64) -> bool {
+        let is_reader = self.is_reader(reader);
+        if is_reader {
             self.ended.fetch_add(1, Ordering::SeqCst);
         }
-        leads
+        is_reader
     }
 
     fn look(&self, take_over: impl Fn(u64)) {
@@ -73,10 +73,10 @@ impl Watch {
             if begun != last.0 {
                 last = (begun, Instant::now());
                 quiet = 0;
-            } else if is_busy && last.1.elapsed() >= PATIENCE {
+            } else if is_busy && last.1.elapsed() >= MESSAGE_TIMEOUT {
                 // What is stuck is not waited for any more.
                 self.ended.store(begun, Ordering::SeqCst);
-                take_over(self.leader.fetch_add(1, Ordering::SeqCst) + 1);
+                take_over(self.reader.fetch_add(1, Ordering::SeqCst) + 1);
             } else if !is_busy {
                 quiet += 1;
             }
@@ -84,7 +84,7 @@ impl Watch {
                 self.sleep(begun);
                 quiet = 0;
             } else {
-                thread::park_timeout(PATIENCE / 4);
+                thread::park_timeout(MESSAGE_TIMEOUT / 4);
             }
         }
     }

@@ -15,19 +15,24 @@ pub(super) const ADD: &str = "INSERT INTO approvals \
     (id, workspace, state, call_id, created_ms, expires_ms, request, asker, lease_ms) \
     VALUES ($1, $2, 'pending', $3, $4, $5, $6, $7, $8)";
 const ONE: &str = "SELECT id, workspace, state, created_ms, expires_ms, request, verdict, decided_by, asker, lease_ms, \
-    taken_by, taken_ms FROM approvals WHERE id = $1";
+    taken_by, taken_ms, begun_seq FROM approvals WHERE id = $1";
 /// With how the call ended, if it is in the ledger: nothing, an empty text, or the kind of its error.
 const ALL: &str = "SELECT id, workspace, state, created_ms, expires_ms, request, verdict, decided_by, asker, lease_ms, \
-    taken_by, taken_ms, ended FROM approvals ORDER BY created_ms DESC, id DESC LIMIT $1";
+    taken_by, taken_ms, begun_seq, ended FROM approvals ORDER BY created_ms DESC, id DESC LIMIT $1";
 /// Said with the entry of a call, so that nobody has to look for it in the ledger.
 pub(crate) const END: &str = "UPDATE approvals SET ended = $1 WHERE call_id = $2";
+/// Committed with the entry that begins the call. Touches nothing when another process has taken the call up since.
+pub(crate) const BEGIN: &str = "UPDATE approvals SET begun_seq = $1 \
+    WHERE call_id = $2 AND taken_by = $3 AND (begun_seq IS NULL OR begun_seq = 0)";
 pub(super) const SETTLE: &str = "UPDATE approvals SET state = $1, verdict = $2, decided_by = $3 \
     WHERE id = $4 AND state = 'pending'";
 pub(super) const RENEW: &str =
     "UPDATE approvals SET lease_ms = $1 WHERE id = $2 AND asker = $3 AND state = 'pending'";
 /// A lease that holds longer than leases are given was given by a clock that has been set back since: it does not count.
-pub(super) const TAKE: &str = "UPDATE approvals SET taken_by = $1, taken_ms = $2 \
-    WHERE id = $3 AND state = 'approved' AND taken_by IS NULL AND (asker = $4 OR lease_ms <= $5 OR lease_ms > $6)";
+/// Whoever takes a call up and is killed before it begins holds it for as long as the lease: `begun_seq` is 0 until then.
+pub(super) const TAKE: &str = "UPDATE approvals SET taken_by = $1, taken_ms = $2, begun_seq = $3, lease_ms = $4 \
+    WHERE id = $5 AND state = 'approved' AND (taken_by IS NULL AND asker = $6 \
+    OR (taken_by IS NULL OR (begun_seq = 0 AND ended IS NULL)) AND (lease_ms <= $7 OR lease_ms > $4))";
 pub(super) const FORGET: &str = "DELETE FROM approvals WHERE created_ms < $1 AND expires_ms < $2";
 
 /// A row as it is, believed in nothing yet.
@@ -44,6 +49,7 @@ pub(super) struct Closed {
     lease_ms: u64,
     taken_by: Option<String>,
     taken_ms: Option<u64>,
+    begun_seq: Option<u64>,
 }
 
 /// A request that this person's haft has kept, and what became of it.
@@ -58,6 +64,8 @@ pub(super) struct Kept {
     pub(super) lease_ms: u64,
     pub(super) taken_by: Option<String>,
     pub(super) taken_ms: Option<u64>,
+    /// The entry that begins its call; 0 when it was taken up by a process that says so and has not yet.
+    pub(super) begun_seq: Option<u64>,
 }
 
 /// What is in the second envelope.
@@ -101,7 +109,7 @@ pub(super) async fn newest(
 ) -> Result<Vec<Option<(Closed, Option<String>)>>, ToolError> {
     let rows = store.query(ALL, &[Value::number(most)]).await?;
     let read = |row: &Row| {
-        let ended = row.maybe_text(12).ok()?.map(str::to_owned);
+        let ended = row.maybe_text(13).ok()?.map(str::to_owned);
         Some((Closed::of(row).ok()?, ended))
     };
     Ok(rows.iter().rev().map(read).collect())
@@ -124,6 +132,7 @@ impl Closed {
             lease_ms: row.number(9)?,
             taken_by: maybe(10)?,
             taken_ms: row.maybe_number(11)?,
+            begun_seq: row.maybe_number(12)?,
         })
     }
 
@@ -148,7 +157,13 @@ impl Closed {
         };
         let taken_up = self.taken_by.is_some();
         Ok(Kept {
-            record: ApprovalRecord { request: Arc::new(request), state, verdict, taken_up },
+            record: ApprovalRecord {
+                request: Arc::new(request),
+                state,
+                verdict,
+                taken_up,
+                claim: self.taken_by.clone(),
+            },
             workspace: self.workspace,
             digest,
             decided_by: self.decided_by,
@@ -157,6 +172,7 @@ impl Closed {
             lease_ms: self.lease_ms,
             taken_by: self.taken_by,
             taken_ms: self.taken_ms,
+            begun_seq: self.begun_seq,
         })
     }
 }

@@ -47,7 +47,7 @@ pub enum Fate {
     NotRun,
     /// It ran to its end, with this error if there was one.
     Ran(Option<String>),
-    /// It was taken up and is not in the ledger: it runs now, or its process was ended before it could say.
+    /// It began and its end is not in the ledger: it runs now, or its process was ended before it could say.
     Unknown,
 }
 
@@ -84,7 +84,7 @@ impl StoreApprovals {
         let mut found = Standings::default();
         for row in rows {
             let opened = envelope.as_ref().zip(row).and_then(|(envelope, (row, ended))| {
-                row.open(envelope).ok().map(|kept| self.standing(kept, ended))
+                row.open(envelope).ok().map(|kept| self.standing(self.seen_now(kept), ended))
             });
             match opened {
                 Some(standing) => found.standings.push(standing),
@@ -104,6 +104,8 @@ impl StoreApprovals {
         let fate = match (record.taken_up, ended) {
             (false, _) => Fate::NotRun,
             (true, Some(error)) => Fate::Ran(Some(error).filter(|error| !error.is_empty())),
+            // It was taken up just now and is about to begin.
+            (true, None) if kept.begun_seq == Some(0) => Fate::NotRun,
             (true, None) => Fate::Unknown,
         };
         let asker = asker(kept.lease_ms, now);
@@ -137,7 +139,7 @@ impl StoreApprovals {
 }
 
 /// A lease that holds longer than leases are given was given by a clock that has been set back since.
-fn asker(lease_ms: u64, now: u64) -> Asker {
+pub(super) fn asker(lease_ms: u64, now: u64) -> Asker {
     let is_there = lease_ms > now && lease_ms <= now.saturating_add(LEASE_MS);
     if is_there { Asker::There } else { Asker::Gone }
 }

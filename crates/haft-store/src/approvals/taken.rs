@@ -6,7 +6,7 @@ use std::{
     fs::{self, DirBuilder, OpenOptions},
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    path::Path,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -21,24 +21,40 @@ const KEPT: Duration = Duration::from_secs(2 * 86_400);
 /// When it cannot be noted. Then it must not run.
 pub(super) fn note(key: &Path, id: &str, token: &str) -> Result<bool, ToolError> {
     let folder = key.with_file_name("taken");
-    let path = folder.join(blake3::hash(id.as_bytes()).to_hex().as_str());
-    let unnoted = |error: io::Error| {
-        let path = path.display();
-        let message = format!("that the call is taken up cannot be noted in {path}: {error}");
-        ToolError::denied(message)
-            .hint("make room there or mend its permissions, then approve it again")
-    };
-    make_folder(&folder).map_err(unnoted)?;
+    let path = noted_at(&folder, id);
+    make_folder(&folder).map_err(|error| unnoted(&path, &error))?;
     let is_first = match write(&path, token) {
         Ok(()) => true,
         // Tried again, after nobody could say whether it had been written.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             fs::read(&path).is_ok_and(|noted| noted == token.as_bytes())
         }
-        Err(error) => return Err(unnoted(error)),
+        Err(error) => return Err(unnoted(&path, &error)),
     };
     forget_old(&folder);
     Ok(is_first)
+}
+
+/// Whether a call that is taken up could be noted later, and was not before.
+///
+/// # Errors
+/// When it could not be noted.
+pub(super) fn may_be_noted(key: &Path, id: &str) -> Result<bool, ToolError> {
+    let folder = key.with_file_name("taken");
+    let path = noted_at(&folder, id);
+    make_folder(&folder).map_err(|error| unnoted(&path, &error))?;
+    Ok(path.symlink_metadata().is_err())
+}
+
+fn noted_at(folder: &Path, id: &str) -> PathBuf {
+    folder.join(blake3::hash(id.as_bytes()).to_hex().as_str())
+}
+
+fn unnoted(path: &Path, error: &io::Error) -> ToolError {
+    let path = path.display();
+    let message = format!("that the call is taken up cannot be noted in {path}: {error}");
+    ToolError::denied(message)
+        .hint("make room there or mend its permissions, then approve it again")
 }
 
 fn make_folder(folder: &Path) -> io::Result<()> {

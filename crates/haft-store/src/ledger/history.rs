@@ -1,8 +1,13 @@
 //! What was recorded, read back.
 
+use std::collections::HashSet;
+
 use haft_core::{LedgerEntry, ToolError};
 
-use super::StoreLedger;
+use super::{
+    StoreLedger,
+    interrupted::{Ending, ending},
+};
 use crate::{
     store::Transaction,
     value::{Row, Value},
@@ -19,11 +24,13 @@ pub struct Filter {
     pub since_ms: u64,
     /// So many at most.
     pub most: usize,
+    /// Whether anchor entries, which are no calls, come along.
+    pub anchors: bool,
 }
 
 impl Default for Filter {
     fn default() -> Self {
-        Self { session: None, tool: None, since_ms: 0, most: usize::MAX }
+        Self { session: None, tool: None, since_ms: 0, most: usize::MAX, anchors: false }
     }
 }
 
@@ -38,6 +45,8 @@ pub struct Recorded {
     pub text: String,
     /// The same, read.
     pub entry: LedgerEntry,
+    /// Whether it is the end of its call, and if not, what is known of that.
+    pub ending: Ending,
 }
 
 /// Read in pieces, so that a ledger of years is not in memory at once.
@@ -64,7 +73,7 @@ impl StoreLedger {
         Ok(found)
     }
 
-    /// Hands every wanted entry to `take`, newest first.
+    /// Hands every wanted call to `take`, newest first: the entry of its end, or the one of its beginning where there is no end.
     ///
     /// # Errors
     /// As [`StoreLedger::find`].
@@ -75,19 +84,25 @@ impl StoreLedger {
     ) -> Result<(), ToolError> {
         let Some(mut transaction) = self.look().await? else { return Ok(()) };
         let (mut before, mut left) = (i64::MAX as u64, filter.most);
+        // Beginnings whose ends were handed out; each is met once.
+        let mut ended = HashSet::new();
         while left > 0 {
-            let piece = left.min(PIECE);
+            let piece = left.saturating_mul(2).min(PIECE);
             let rows = newest(&mut transaction, filter, before, piece).await?;
             let is_last = rows.len() < piece;
             for row in rows {
                 let recorded = recorded(&row)?;
                 before = recorded.seq;
-                take(recorded);
+                ended.extend(recorded.entry.begun_seq);
+                let is_wanted = filter.anchors || !recorded.entry.is_anchor();
+                if left > 0 && is_wanted && !ended.remove(&recorded.seq) {
+                    left -= 1;
+                    take(recorded);
+                }
             }
             if is_last {
                 break;
             }
-            left -= piece;
         }
         Ok(())
     }
@@ -150,9 +165,10 @@ async fn newest(
 fn recorded(row: &Row) -> Result<Recorded, ToolError> {
     let seq = row.number(0)?;
     let text = row.text(2)?.to_owned();
-    let entry = serde_json::from_str(&text).map_err(|error| {
+    let entry: LedgerEntry = serde_json::from_str(&text).map_err(|error| {
         ToolError::unavailable(format!("entry {seq} of the ledger cannot be read: {error}"))
             .hint("see whether somebody changed it with `haft ledger verify`")
     })?;
-    Ok(Recorded { seq, hash: row.text(1)?.to_owned(), text, entry })
+    let ending = entry.process.as_deref().map_or(Ending::Recorded, ending);
+    Ok(Recorded { seq, hash: row.text(1)?.to_owned(), text, entry, ending })
 }

@@ -1,6 +1,6 @@
 //! Entries on their way to the store, in the order in which their calls ended.
 
-use std::time::Instant;
+use std::{collections::HashMap, time::Instant};
 
 use haft_core::ToolError;
 use tokio::sync::oneshot;
@@ -79,6 +79,32 @@ impl Batch {
     /// Makes what was left for who writes it.
     pub(super) fn complete(&mut self) {
         self.0.iter_mut().filter_map(|waiting| waiting.line.as_mut()).for_each(Line::complete);
+    }
+
+    /// Makes one entry of equal read-only calls, as long as no other call came between them. A client that reads in a loop
+    /// then costs an entry for each batch instead of one for each call.
+    pub(super) fn coalesce(&mut self) {
+        // Apart from those that a caller waits for: what is kept for later after a failure must not be lost with them.
+        let mut firsts: [HashMap<String, usize>; 2] = Default::default();
+        for at in 0..self.0.len() {
+            let Some(waiting) = self.0.get(at) else { continue };
+            let Some(line) = &waiting.line else { continue };
+            let Some(key) = line.repeatable() else {
+                firsts = Default::default();
+                continue;
+            };
+            let [answered, awaited] = &mut firsts;
+            let firsts = if matches!(waiting.who, Who::Nobody) { answered } else { awaited };
+            let Some(first) = firsts.get(key).copied() else {
+                firsts.insert(key.to_owned(), at);
+                continue;
+            };
+            let later = self.0.get_mut(at).and_then(|it| it.line.take());
+            let first = self.0.get_mut(first).and_then(|it| it.line.as_mut());
+            if let (Some(first), Some(later)) = (first, later) {
+                first.repeat(&later);
+            }
+        }
     }
 
     pub(super) fn lines(&self) -> impl Iterator<Item = &Line> + Send {

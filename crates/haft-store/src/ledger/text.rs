@@ -2,12 +2,23 @@
 
 use std::{cell::RefCell, io::Write};
 
-use haft_core::{Decision, LedgerEntry};
+use haft_core::{Decision, LedgerEntry, Repeated};
 use serde::Serialize;
 use serde_json::Result;
 
-/// Puts an entry with this hash of its output. Returns where the hash stands.
-pub(super) fn put(json: &mut Vec<u8>, entry: &LedgerEntry, output_sha256: &str) -> Result<usize> {
+/// Where parts of an entry's text begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Places {
+    /// What follows the id of the call, up to `times`: equal for equal calls.
+    pub(super) body: usize,
+    /// The hash of the output.
+    pub(super) output_hash: usize,
+    /// When the call began, how long it took, and what may follow.
+    pub(super) times: usize,
+}
+
+/// Puts an entry with this hash of its output.
+pub(super) fn put(json: &mut Vec<u8>, entry: &LedgerEntry, output_sha256: &str) -> Result<Places> {
     let LedgerEntry {
         call_id,
         session,
@@ -23,11 +34,16 @@ pub(super) fn put(json: &mut Vec<u8>, entry: &LedgerEntry, output_sha256: &str) 
         error,
         output_sha256: _,
         result_sha256,
+        begun_seq,
+        process,
         began_ms,
         ms,
+        repeated,
+        dropped,
         ..
     } = entry;
     put_text(json, "{\"call_id\":", call_id)?;
+    let body = json.len();
     put_text(json, ",\"session\":", session)?;
     put_texts(json, ",\"agents\":[", agents)?;
     put_any(json, ",\"parent\":", parent.as_ref())?;
@@ -40,15 +56,42 @@ pub(super) fn put(json: &mut Vec<u8>, entry: &LedgerEntry, output_sha256: &str) 
     put_any(json, ",\"verdict\":", verdict.as_ref())?;
     put_any(json, ",\"error\":", error.as_ref())?;
     json.extend_from_slice(b",\"output_sha256\":\"");
-    let at = json.len();
+    let output_hash = json.len();
     json.extend_from_slice(output_sha256.as_bytes());
     json.push(b'"');
     if let Some(hash) = result_sha256 {
         put_text(json, ",\"result_sha256\":", hash)?;
     }
+    if let Some(seq) = begun_seq {
+        put_any(json, ",\"begun_seq\":", Some(seq))?;
+    }
+    if let Some(process) = process {
+        put_text(json, ",\"process\":", process)?;
+    }
+    let times = json.len();
+    put_times(json, *began_ms, *ms, *repeated)?;
+    if let Some(dropped) = dropped {
+        json.pop();
+        put_any(json, ",\"dropped\":", Some(dropped))?;
+        json.push(b'}');
+    }
+    Ok(Places { body, output_hash, times })
+}
+
+/// Puts the end of an entry: its times, and how many calls it stands for if there are several.
+pub(super) fn put_times(
+    json: &mut Vec<u8>,
+    began_ms: u64,
+    ms: u64,
+    repeated: Option<Repeated>,
+) -> Result<()> {
     // Never fails: it is memory.
-    let _ = write!(json, ",\"began_ms\":{began_ms},\"ms\":{ms}}}");
-    Ok(at)
+    let _ = write!(json, ",\"began_ms\":{began_ms},\"ms\":{ms}");
+    if let Some(repeated) = repeated {
+        put_any(json, ",\"repeated\":", Some(&repeated))?;
+    }
+    json.push(b'}');
+    Ok(())
 }
 
 /// Most calls of a tool are decided in the same words, which are the longest part of an entry: the last ones are kept.
@@ -118,7 +161,9 @@ mod tests {
             "repairs": ["one", "\u{7f}two"], "accesses": [{"read": "a b"}, {"write": "c\nd"}, {"fetch": "x.org"}],
             "decision": {"action": "ask", "reason": {"mode": {"mode": "contained", "access": {"run": "ls"}}}, "change": "x", "agent": null},
             "verdict": {"approved": true, "by": "me", "via": "rpc", "note": "n\"", "remember": null}, "error": "denied",
-            "output_sha256": "5e", "result_sha256": "77", "began_ms": 18, "ms": 7,
+            "output_sha256": "5e", "result_sha256": "77", "begun_seq": 7, "process": "b p 1 2", "began_ms": 18, "ms": 7,
+            "repeated": {"calls": 3, "last_ms": 20},
+            "dropped": {"ranges": [{"first": 1, "last": 4, "hash": "77"}], "entries": 4, "read_only": 3, "changing": 1},
         });
         let empty = json!({
             "call_id": "", "session": "", "agents": [], "parent": null, "tool": "", "effect": "read", "input": null,
@@ -126,7 +171,9 @@ mod tests {
             "output_sha256": "", "began_ms": 0, "ms": u64::MAX,
         });
         let mut some = full.clone();
-        for (name, value) in [("verdict", Value::Null), ("result_sha256", Value::Null)] {
+        for (name, value) in
+            [("verdict", Value::Null), ("result_sha256", Value::Null), ("dropped", Value::Null)]
+        {
             some[name] = value;
         }
         let read = |value: Value| serde_json::from_value(value).expect("an entry");
@@ -139,12 +186,15 @@ mod tests {
         let twice = entries().into_iter().flat_map(|entry| [entry.clone(), entry]);
         for entry in twice.chain(entries()) {
             let mut json = Vec::new();
-            let at = put(&mut json, &entry, &entry.output_sha256).expect("it can be written");
+            let Places { body, output_hash: at, times } =
+                put(&mut json, &entry, &entry.output_sha256).expect("it can be written");
             let usual = serde_json::to_string(&entry).expect("it can be written");
             let json = String::from_utf8(json).expect("text");
             assert_eq!(json, usual);
             assert!(json.split_at(at).1.starts_with(&format!("{}\"", entry.output_sha256)));
             assert!(json.split_at(at).0.ends_with(",\"output_sha256\":\""));
+            assert!(json.split_at(body).1.starts_with(",\"session\":"));
+            assert!(json.split_at(times).1.starts_with(",\"began_ms\":"));
         }
     }
 }

@@ -41,6 +41,7 @@ impl Sqlite {
         list: &[Migration],
     ) -> Result<Option<Arc<Self>>, ToolError> {
         let faults = Faults(path);
+        check_folder(&faults, path)?;
         let is_there = match fs::symlink_metadata(path) {
             Ok(metadata) => {
                 check_kind(&faults, &metadata)?;
@@ -88,6 +89,21 @@ fn check_kind(faults: &Faults<'_>, metadata: &fs::Metadata) -> Result<(), ToolEr
         return Err(faults.damaged("the file is empty"));
     }
     Ok(())
+}
+
+/// A `.haft` that is a link may have come with a clone: it would make haft write its records wherever the author of the
+/// repository likes.
+fn check_folder(faults: &Faults<'_>, path: &Path) -> Result<(), ToolError> {
+    let own = path.ancestors().skip(1).find(|folder| folder.ends_with(".haft"));
+    match own {
+        Some(folder) if folder.is_symlink() => {
+            let what = format!("its folder {} is a symbolic link", folder.display());
+            Err(faults
+                .foreign(&what)
+                .hint("replace the link by a folder, or name a file with --store"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The path without links in its folders; SQLite follows none.

@@ -47,7 +47,8 @@ fn a_new_store_is_for_its_owner_alone_and_not_for_git() {
     assert!(ignored.contains("/haft.db*\n"), "{ignored}");
     let mut held = store.hold().expect("free");
     held.begin().expect("free");
-    held.execute("INSERT INTO chain VALUES ($1, 0, '')", &[Value::Integer(2)]).expect("written");
+    held.execute("INSERT INTO chain (id, seq, hash) VALUES ($1, 0, '')", &[Value::Integer(2)])
+        .expect("written");
     held.commit().expect("committed");
     assert_eq!(mode(&path.with_file_name("haft.db-wal")), 0o600);
     let mut left: Vec<_> = fs::read_dir(path.parent().expect("a folder")).expect("there").collect();

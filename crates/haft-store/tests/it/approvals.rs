@@ -653,3 +653,61 @@ async fn the_call_of_an_asker_that_is_gone_runs_in_another_process_as_it_was_rec
         assert_eq!((ran.load(Ordering::SeqCst), ran_there.load(Ordering::SeqCst)), (0, 1));
     }
 }
+
+/// As a process has them that records its calls in the same store.
+fn recording(store: &Fresh) -> (StoreApprovals, haft_store::StoreLedger) {
+    let folder = store.folder.path();
+    let place = Place::new(store.address.clone());
+    let ledger = haft_store::StoreLedger::new(place.clone(), haft_store::Answering::AfterCommit);
+    (StoreApprovals::new(place, &folder.join("here"), &folder.join("state/haft")), ledger)
+}
+
+#[tokio::test]
+async fn a_call_taken_up_and_not_begun_is_free_again_and_begins_once() {
+    for store in each().await {
+        let (asker, first) = recording(&store);
+        asker.create(request("ask_1")).await.expect("kept");
+        asker.settle("ask_1", ApprovalState::Approved, yes()).await.expect("the first");
+        let lost = asker.take_up("ask_1").await.expect("once").claim.expect("a claim");
+        let (person, second) = recording(&store);
+        let early = person.take_up("ask_1").await.expect_err("it is about to begin");
+        assert_eq!(early.kind(), ErrorKind::Conflict);
+        assert_eq!(fate(&person).await, Fate::NotRun, "it has not begun");
+        let person = person.by_clock(|| now_ms() + 10_000);
+        assert_eq!(in_time(person.handed_over("ask_1")).await.expect("free"), Handover::Free);
+        let held = person.take_up("ask_1").await.expect("free again").claim.expect("a claim");
+        let mut entry = crate::stores::change(1);
+        entry.call_id = "call_ask_1".to_owned();
+        let begin = |ledger: haft_store::StoreLedger, claim: String| {
+            let entry = entry.clone();
+            async move { haft_core::Ledger::begin(&ledger, entry, Some(&claim)).await }
+        };
+        let late = begin(first, lost).await.expect_err("another process has it");
+        assert_eq!(late.kind(), ErrorKind::Conflict, "{late}");
+        let seq = begin(second, held).await.expect("committed").expect("a number");
+        person.begun("ask_1").await.expect("noted");
+        assert_eq!(fate(&person).await, Fate::Unknown, "it began, and no end is recorded");
+        for clock in [now_ms, || now_ms() + 60_000] {
+            let other = recording(&store).0.by_clock(clock);
+            let error = other.take_up("ask_1").await.expect_err("it has begun");
+            assert_eq!(error.kind(), ErrorKind::Conflict);
+        }
+        // A row that is put back as it was does not run again.
+        store.tamper("UPDATE approvals SET taken_by = NULL, begun_seq = NULL").await;
+        recording(&store)
+            .0
+            .by_clock(|| now_ms() + 60_000)
+            .take_up("ask_1")
+            .await
+            .expect_err("noted");
+        let ledger = store.ledger();
+        let verified = ledger.verify(None).await.expect("read");
+        assert_eq!((verified.faults.len(), verified.unended.len()), (0, 1));
+        entry.begun_seq = Some(seq);
+        haft_core::Ledger::record(&*ledger, entry).await.expect("recorded");
+        let verified = ledger.verify(None).await.expect("read");
+        assert_eq!((verified.faults.len(), verified.unended.len()), (0, 0));
+        let shown = ledger.find(&haft_store::Filter::default()).await.expect("read");
+        assert_eq!(shown.len(), 1, "one call, though two entries");
+    }
+}

@@ -13,6 +13,7 @@ mod outages;
 mod outputs;
 mod recording;
 mod restarts;
+mod retention;
 mod sessions;
 mod stores;
 mod todos;

@@ -75,6 +75,7 @@ async fn fill(store: &Fresh) {
     for id in ["ask_1", "ask_2"] {
         asker.create(request(id)).await.expect("kept");
     }
+    store.tamper("INSERT INTO ledger_losses VALUES ('s', 3, 7)").await;
     let yes = Verdict::approve("Ann", "terminal");
     asker.settle("ask_1", ApprovalState::Approved, Some(yes)).await.expect("decided");
     let remember =

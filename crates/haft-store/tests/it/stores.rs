@@ -73,7 +73,23 @@ pub(crate) async fn run(url: &str, sql: &str) {
 }
 
 /// What takes back each step of the store's making, newest first.
-const STEPS_BACK: [(i64, &[&str]); 7] = [
+const STEPS_BACK: [(i64, &[&str]); 9] = [
+    (
+        10,
+        &[
+            "ALTER TABLE ledger DROP COLUMN kind",
+            "ALTER TABLE ledger DROP COLUMN calls",
+            "ALTER TABLE ledger DROP COLUMN previous",
+            "ALTER TABLE chain DROP COLUMN bytes",
+            "ALTER TABLE chain DROP COLUMN read_bytes",
+            "ALTER TABLE chain DROP COLUMN pruned_bytes",
+            "ALTER TABLE chain DROP COLUMN pruned_ms",
+            "ALTER TABLE chain DROP COLUMN prune_pass",
+            "ALTER TABLE chain DROP COLUMN prune_seq",
+            "DROP TABLE ledger_losses",
+        ],
+    ),
+    (9, &["ALTER TABLE approvals DROP COLUMN begun_seq"]),
     (
         8,
         &[

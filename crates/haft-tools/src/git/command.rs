@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use haft_core::{
-    Access, ErrorKind, Shell, ToolError,
+    Access, CommandRisk, ErrorKind, ReadCommand, Shell, ToolError,
     commands::{Finished, Program, Streams},
 };
 
@@ -16,18 +16,27 @@ const MOST_BYTES: usize = 4 << 20;
 /// Settings that could run or write something while git only looks, and names written as they are.
 const LOOKING: &[&str] = &[
     "core.fsmonitor=false",
+    "safe.bareRepository=explicit",
     "core.hooksPath=/dev/null",
     "core.quotePath=false",
     "diff.autoRefreshIndex=false",
+    "log.showSignature=false",
 ];
+
+/// These compare the work tree, whose files a repository may have filtered by programs. No setting keeps it from that.
+const COMPARING: &[&str] = &["status", "diff", "blame"];
 
 /// English words, since kinds of failure are told by them; the encoding stays UTF-8 for hooks.
 const ENGLISH: &[(&str, &str)] = &[("LC_ALL", "C.UTF-8"), ("LANGUAGE", "")];
 
 /// For looking: no lock that nobody needs, nothing fetched on the way, and a path is a path, whatever it looks like. Not
 /// for changes, whose hooks would inherit it.
-const QUIETLY: &[(&str, &str)] =
-    &[("GIT_OPTIONAL_LOCKS", "0"), ("GIT_NO_LAZY_FETCH", "1"), ("GIT_LITERAL_PATHSPECS", "1")];
+const QUIETLY: &[(&str, &str)] = &[
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_ALLOW_PROTOCOL", "none"),
+    ("GIT_LITERAL_PATHSPECS", "1"),
+];
 
 /// What git is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +76,19 @@ impl Run {
         Program::Direct { name: "git".to_owned(), arguments }
     }
 
+    /// A read-only run says so itself: its settings keep the repository from running anything, which a reader of command
+    /// lines cannot know of `git -c`.
+    fn accesses(&self) -> impl Iterator<Item = Access> + use<> {
+        let text = self.program().to_string();
+        let risk = match COMPARING.contains(&self.subcommand) {
+            true => CommandRisk::Repository,
+            false => CommandRisk::Looks,
+        };
+        let declared =
+            self.looks.then(|| Access::Command(Box::new(ReadCommand::new(text.clone(), risk))));
+        [Access::Run(text)].into_iter().chain(declared)
+    }
+
     /// How messages name it.
     pub(crate) fn name(&self) -> String {
         format!("git {}", self.subcommand)
@@ -80,8 +102,7 @@ pub(crate) fn accesses(
     others: impl IntoIterator<Item = Access>,
 ) -> Vec<Access> {
     let runs = runs.into_iter().flatten();
-    let runs = runs.map(|run| Access::Run(run.program().to_string()));
-    runs.chain(others).collect()
+    runs.flat_map(|run| run.accesses()).chain(others).collect()
 }
 
 /// Git in one directory.
@@ -218,10 +239,23 @@ mod tests {
     #[test]
     fn a_look_says_that_nothing_may_run_and_a_change_begins_with_its_verb() {
         let look = Run::looking("status").with(["-z"]).paths(&["-a b".to_owned()]);
-        let expected = "git -c core.fsmonitor=false -c core.hooksPath=/dev/null \
-                        -c core.quotePath=false -c diff.autoRefreshIndex=false status -z -- '-a b'";
+        let expected = "git -c core.fsmonitor=false -c safe.bareRepository=explicit -c core.hooksPath=/dev/null \
+                        -c core.quotePath=false -c diff.autoRefreshIndex=false -c log.showSignature=false status -z -- '-a b'";
         assert_eq!(look.program().to_string(), expected);
         let change = Run::changing("push").with(["origin", "HEAD"]);
         assert_eq!(change.program().to_string(), "git push origin HEAD");
+    }
+
+    #[test]
+    fn only_a_read_only_run_declares_that_it_is_one() {
+        let declared = |run: Run| {
+            accesses(Ok([run]), []).into_iter().find_map(|access| match access {
+                Access::Command(command) => Some(command.risk),
+                _ => None,
+            })
+        };
+        assert_eq!(declared(Run::looking("log")), Some(CommandRisk::Looks));
+        assert_eq!(declared(Run::looking("status")), Some(CommandRisk::Repository));
+        assert_eq!(declared(Run::changing("commit")), None);
     }
 }

@@ -145,7 +145,7 @@ const KNOWN: &[(&[&str], ErrorKind, &str)] = &[
         "`git_worktree` with action `list` shows the worktrees there are",
     ),
     (
-        &["must be run in a work tree"],
+        &["must be run in a work tree", "cannot use bare repository"],
         ErrorKind::Unsupported,
         "the repository has no files here; name a worktree of it in `directory`",
     ),

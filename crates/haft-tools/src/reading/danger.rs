@@ -9,10 +9,108 @@ use super::{
 
 type Why = &'static str;
 
-/// Why a command is dangerous, if it is.
-pub(super) fn of(name: &str, words: &[Word], files: &[Named]) -> Option<Why> {
+/// Why a command is dangerous, if it is. `more` says that words are added which the reader cannot see.
+pub(super) fn of(name: &str, words: &[Word], files: &[Named], more: bool) -> Option<Why> {
     let rest = words.get(1..).unwrap_or_default();
-    let by_name = match name {
+    by_words(name, rest).or_else(|| by_hidden_words(name, rest, more)).or_else(|| {
+        files.iter().filter(|file| file.how == How::Write).find_map(|file| writes(&file.word))
+    })
+}
+
+/// Words that a program must not be given unseen. Where `first`, only as the first operand.
+struct Hidden {
+    names: &'static str,
+    first: bool,
+    words: &'static [&'static [&'static str]],
+}
+
+static HIDDEN: &[Hidden] = &[
+    Hidden { names: "rm", first: false, words: &[&["-rf", "x"], &["-rf"]] },
+    Hidden { names: "chmod chown chgrp", first: false, words: &[&["-R"], &["-R", "x", "/"]] },
+    Hidden {
+        names: "git",
+        first: false,
+        words: &[
+            &["--hard"],
+            &["--force"],
+            &["-f"],
+            &["-d"],
+            &["-D"],
+            &["--delete"],
+            &["+x"],
+            &["."],
+            &["drop"],
+            &["delete"],
+            &["--amend"],
+            &["--prune"],
+            &["-r"],
+            &["remove", "--force"],
+            &["reset", "--hard"],
+        ],
+    },
+    Hidden { names: "find", first: false, words: &[&["-delete"]] },
+    Hidden {
+        names: "docker podman nerdctl",
+        first: false,
+        words: &[&["--privileged"], &["-v", "/:/x"], &["prune"], &["-f"]],
+    },
+    Hidden { names: "kubectl oc", first: true, words: &[&["delete"]] },
+    Hidden { names: "helm", first: true, words: &[&["uninstall"]] },
+    Hidden { names: "terraform tofu pulumi", first: true, words: &[&["destroy"]] },
+    Hidden { names: "npm pnpm yarn cargo bun poetry uv flit", first: true, words: &[&["publish"]] },
+    Hidden { names: "gem", first: true, words: &[&["push"]] },
+    Hidden { names: "twine", first: true, words: &[&["upload"]] },
+    Hidden { names: "systemctl service", first: true, words: &[&["stop"]] },
+    Hidden { names: "redis-cli", first: true, words: &[&["FLUSHALL"]] },
+    Hidden { names: "aws gcloud az gh", first: false, words: &[&["delete"]] },
+    Hidden { names: "kill", first: false, words: &[&["-1"]] },
+    Hidden {
+        names: "psql mysql mariadb sqlite3 clickhouse-client",
+        first: false,
+        words: &[&["drop table x"]],
+    },
+];
+
+/// Why a command is dangerous if the words that nobody sees are the worst ones.
+fn by_hidden_words(name: &str, rest: &[Word], more: bool) -> Option<Why> {
+    let hidden = HIDDEN.iter().find(|row| row.names.split(' ').any(|known| known == name))?;
+    let is_hidden = |at: &usize| {
+        let before = at.checked_sub(1).and_then(|before| rest.get(before));
+        rest.get(*at).is_some_and(|word| may_hide(name, word, before))
+    };
+    let at = (0..rest.len()).find(is_hidden).or_else(|| more.then_some(rest.len()))?;
+    let (before, after) = rest.split_at(at);
+    let has_operand = before.iter().any(|word| !word.may_be_option());
+    if hidden.first && has_operand {
+        return None;
+    }
+    let is_one = after.first().is_some_and(|word| !word.is_open);
+    let worst = |words: &&[&str]| {
+        let given = words.iter().map(|text| Word::exact(text));
+        let all: Vec<Word> =
+            before.iter().cloned().chain(given).chain(after.iter().skip(1).cloned()).collect();
+        by_words(name, &all)
+    };
+    hidden.words.iter().filter(|words| !is_one || words.len() == 1).find_map(worst)
+}
+
+fn may_hide(name: &str, word: &Word, before: Option<&Word>) -> bool {
+    const VALUED: &[&str] =
+        &["-m", "-F", "-C", "-c", "-n", "--message", "--file", "--author", "--date"];
+    match word.certainty {
+        Certainty::Exact => false,
+        Certainty::Pattern => word.prefix.starts_with('-'),
+        Certainty::Unknown if word.is_open => word.may_be_option(),
+        // In quotes it is one word, which is enough for git, unless it is the value of an option.
+        Certainty::Unknown => {
+            let is_value = before.and_then(Word::known).is_some_and(|text| VALUED.contains(&text));
+            name == "git" && word.may_be_option() && !is_value
+        }
+    }
+}
+
+fn by_words(name: &str, rest: &[Word]) -> Option<Why> {
+    match name {
         "sudo" | "doas" | "su" | "pkexec" | "runuser" => Some("it acts as another user"),
         "shutdown" | "reboot" | "halt" | "poweroff" | "init" | "telinit" => {
             Some("it stops the machine")
@@ -66,10 +164,7 @@ pub(super) fn of(name: &str, words: &[Word], files: &[Named]) -> Option<Why> {
         }
         "gh" if has(rest, &["delete"]) => Some("it deletes on a server"),
         _ => None,
-    };
-    by_name.or_else(|| {
-        files.iter().filter(|file| file.how == How::Write).find_map(|file| writes(&file.word))
-    })
+    }
 }
 
 fn has(rest: &[Word], texts: &[&str]) -> bool {

@@ -34,6 +34,11 @@ pub(super) fn is_harmless(name: &str) -> bool {
     HARMLESS.contains(&name) || name.starts_with("LC_")
 }
 
+/// Whether it says which characters bytes stand for.
+pub(super) fn is_locale(name: &str) -> bool {
+    name.starts_with("LC_") || matches!(name, "LANG" | "LANGUAGE")
+}
+
 /// Whether a shell or the programs it starts do something else once this variable is set, exported or not.
 pub(super) fn is_risky(name: &str) -> bool {
     const EXACT: &[&str] = &[

@@ -40,7 +40,14 @@ pub(super) fn of(name: &str, words: &[Word]) -> Vec<Named> {
         "tar" | "bsdtar" => tar_files(rest),
         "unzip" => unzip_files(rest),
         "curl" | "wget" => downloads(name, rest),
-        "script" => operands(rest, Valued { letters: "cEIoOBTm", names: "command" }, usize::MAX),
+        "script" => {
+            let valued = Valued { letters: "cEIoOBTm", names: "command" };
+            let files = operands(rest, valued, usize::MAX);
+            // Where it is not told it writes to this one.
+            let is_told = !files.is_empty();
+            let usual = (!is_told).then(|| named(&Word::exact("typescript"), How::Write, false));
+            files.into_iter().chain(usual).collect()
+        }
         "xargs" | "gxargs" => read_by_option("xargs", &Options::scan(rest, wrappers::XARGS)),
         "flock" => operands(rest, Valued { letters: "wE", names: "timeout wait" }, 1),
         "strace" | "ltrace" | "time" => {
@@ -96,11 +103,21 @@ fn by_table(name: &str, program: &Program, rest: &[Word]) -> Vec<Named> {
             let open = operands.first().filter(|word| word.is_open);
             files.extend(open.map(|word| named(word, How::Write, false)));
         }
-        Operands::Write => files = each(operands, How::Write, is_deep),
-        Operands::WordThenWrite => {
-            files = each(operands.get(1..).unwrap_or_default(), How::Write, is_deep);
+        // A file may be called `-`.
+        Operands::Write => {
+            files = operands.iter().map(|word| named(word, How::Write, is_deep)).collect();
         }
-        Operands::CopyToLast | Operands::MoveToLast => files = copied(program, &options, is_deep),
+        Operands::WordThenWrite => {
+            let written = operands.iter().skip(usize::from(!says_by_option(name, &options)));
+            files = written.map(|word| named(word, How::Write, is_deep)).collect();
+        }
+        // `install -d a b` makes both.
+        Operands::CopyToLast if name == "install" && makes_folders(&options) => {
+            files = each(operands, How::Write, false);
+        }
+        Operands::CopyToLast | Operands::MoveToLast => {
+            files = copied(name, program, &options, is_deep)
+        }
         Operands::ScriptThenWords => {
             let has_text = options.has(&["-c", "-e", "-m", "-E", "--eval"]);
             let script = operands.get(..1).filter(|_| !has_text).unwrap_or_default();
@@ -109,6 +126,11 @@ fn by_table(name: &str, program: &Program, rest: &[Word]) -> Vec<Named> {
     }
     if !output_letters(name).is_empty() {
         files.extend(written_by_option(rest, program.valued));
+    }
+    // These open no file, they only tell which there are.
+    if matches!(name, "ls" | "dir" | "vdir" | "du" | "tree" | "fd" | "fdfind") {
+        let trees = files.iter_mut().filter(|file| file.reach == Reach::Tree);
+        trees.for_each(|file| file.reach = Reach::Names);
     }
     files.extend(read_by_option(name, &options));
     files
@@ -140,6 +162,15 @@ pub(super) fn are_uncertain(name: &str, words: &[Word]) -> bool {
         return false;
     };
     let options = Options::scan(rest, program.valued);
+    // `xxd a -b` writes to a file of that name.
+    if program.operands == Operands::ReadOneWriteOne && options.has_late_option {
+        return true;
+    }
+    // A list of checksums names the files to read.
+    let is_checksum = name.ends_with("sum");
+    if is_checksum && (options.has(&["-c"]) || options.has_beginning_of(&["--check"])) {
+        return true;
+    }
     // The value of an option that becomes several words: `head -n $x`.
     options.given.iter().filter_map(|given| given.word).any(|word| word.is_open)
 }
@@ -150,11 +181,14 @@ fn goes_deep(name: &str, options: &Options<'_>) -> bool {
         options.has(letters) || options.given.iter().any(|given| given.name.starts_with("--r"))
     };
     match name {
-        "rm" | "diff" | "chmod" | "chown" | "chgrp" | "setfacl" | "scp" | "ls" => {
-            is_deep(&["-r", "-R"])
-        }
+        "rm" | "diff" | "chmod" | "chown" | "chgrp" | "setfacl" | "scp" | "ls" | "dir" | "vdir"
+        | "zcat" | "gzip" | "gunzip" => is_deep(&["-r", "-R"]),
         "cp" | "rsync" => is_deep(&["-r", "-R", "-a", "--archive"]),
-        "grep" | "egrep" | "fgrep" | "zgrep" => is_deep(&["-r", "-R", "--dereference-recursive"]),
+        "grep" | "egrep" | "fgrep" | "zgrep" => {
+            // `-d recurse`, `--directories=recurse`, `--dereference-recursive`.
+            is_deep(&["-r", "-R", "-d"])
+                || options.given.iter().any(|it| it.name.starts_with("--d"))
+        }
         "mv" => true,
         _ => false,
     }
@@ -184,7 +218,22 @@ fn searched(name: &str, program: &Program, options: &Options<'_>) -> Vec<Named> 
     files
 }
 
-fn copied(program: &Program, options: &Options<'_>, is_deep: bool) -> Vec<Named> {
+/// Whether what is to become of the files is said by an option: `chmod -x a`, `chown --reference=b a`.
+fn says_by_option(name: &str, options: &Options<'_>) -> bool {
+    let modes = ["-r", "-w", "-x", "-X", "-s", "-t", "-u", "-g", "-o", "-a", "-0"];
+    let has_long = options.has_beginning_of(&["--reference"]);
+    match name {
+        "chmod" => has_long || options.has(&modes),
+        "setfacl" => !options.has(&["-m", "-x", "-M", "-X", "-s"]),
+        _ => has_long,
+    }
+}
+
+fn makes_folders(options: &Options<'_>) -> bool {
+    options.has(&["-d"]) || options.has_beginning_of(&["--directory"])
+}
+
+fn copied(name: &str, program: &Program, options: &Options<'_>, is_deep: bool) -> Vec<Named> {
     let source = if program.operands == Operands::MoveToLast { How::Write } else { How::Read };
     let target = options
         .given
@@ -195,7 +244,10 @@ fn copied(program: &Program, options: &Options<'_>, is_deep: bool) -> Vec<Named>
     let mut operands = options.operands.clone();
     let target = target.or_else(|| operands.pop().cloned());
     // `host:path` lies elsewhere.
-    let is_here = |word: &Word| !word.prefix.split('/').next().unwrap_or_default().contains(':');
+    let is_here = |word: &Word| {
+        let first = word.prefix.split('/').next().unwrap_or_default();
+        !matches!(name, "rsync" | "scp") || !first.contains(':')
+    };
     let sources = operands.into_iter().filter(|word| is_here(word));
     let mut files: Vec<Named> = sources.map(|word| named(word, source, is_deep)).collect();
     files.extend(target.filter(is_here).map(|word| named(&word, How::Write, is_deep)));
@@ -203,20 +255,41 @@ fn copied(program: &Program, options: &Options<'_>, is_deep: bool) -> Vec<Named>
 }
 
 fn git_files(rest: &[Word]) -> Vec<Named> {
-    let mut files: Vec<Named> =
-        git::paths_in_history(rest).iter().map(|word| named(word, How::Read, false)).collect();
+    let shown = git::shown(rest);
     let end = git::subcommand(rest).unwrap_or(rest.len());
-    let mut before = rest.iter().take(end);
-    while let Some(word) = before.next() {
-        if word.is("-C") {
-            files.extend(before.next().map(|word| named(word, How::Read, true)));
-        }
+    let (before, after) = rest.split_at(end);
+    let folders: Vec<&Word> = before
+        .iter()
+        .zip(before.iter().skip(1))
+        .filter_map(|(word, value)| word.is("-C").then_some(value))
+        .collect();
+    let mut files: Vec<Named> = Vec::new();
+    for (word, is_tree) in shown
+        .paths
+        .iter()
+        .copied()
+        .map(|word| (word, true))
+        .chain(shown.from_top.iter().map(|word| (word, !shown.is_one)))
+    {
+        files.push(named(word, How::Read, is_tree));
+        files.extend(below(&folders, word).map(|word| named(&word, How::Read, is_tree)));
     }
-    let after = rest.get(end..).unwrap_or_default();
+    let is_here = shown.is_all && folders.is_empty();
+    files.extend(folders.iter().map(|word| named(word, How::Read, true)));
+    files.extend(Some(here(How::Read)).filter(|_| is_here));
     files.extend(written_by_option(after, Valued { letters: "", names: "output" }));
-    let paths = git::paths(rest);
-    files.extend(paths.into_iter().map(|word| named(word, How::Read, true)));
     files
+}
+
+/// A path as it is meant after `-C`.
+fn below(folders: &[&Word], word: &Word) -> Option<Word> {
+    let texts: Option<Vec<&str>> = folders.iter().map(|word| word.known()).collect();
+    let texts = texts.filter(|texts| !texts.is_empty())?;
+    let path = word.known().filter(|path| !path.starts_with(['/', '~']))?;
+    Some(Word {
+        is_from_top: word.is_from_top,
+        ..Word::exact(&format!("{}/{path}", texts.join("/")))
+    })
 }
 
 fn dd_files(rest: &[Word]) -> Vec<Named> {
@@ -371,7 +444,9 @@ fn find_files(rest: &[Word]) -> Vec<Named> {
     let roots = find_roots(rest);
     let deletes = rest.iter().any(|word| word.is("-delete"));
     let how = if deletes { How::Write } else { How::Read };
-    let mut files: Vec<Named> = roots.iter().map(|word| named(word, how, true)).collect();
+    let reach = if deletes { Reach::Tree } else { Reach::Names };
+    let named_root = |word: &Word| Named { word: word.clone(), how, reach };
+    let mut files: Vec<Named> = roots.iter().map(named_root).collect();
     let mut words = rest.iter();
     while let Some(word) = words.next() {
         match word.known() {

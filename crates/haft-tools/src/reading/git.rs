@@ -1,7 +1,7 @@
 //! git: which of its commands only look, and where the name of the command stands.
 
 use super::{
-    Word,
+    Certainty, Word,
     options::{Options, Valued},
 };
 
@@ -21,14 +21,21 @@ pub(super) fn subcommand(rest: &[Word]) -> Option<usize> {
 
 pub(super) fn only_looks(rest: &[Word]) -> bool {
     let Some(at) = subcommand(rest) else {
-        return rest.iter().all(|word| matches!(word.known(), Some("--version" | "--help" | "-v")));
+        let [word] = rest else { return rest.is_empty() };
+        return matches!(word.known(), Some("--version" | "--help" | "-v"));
     };
+    // A manual is shown by whatever viewer the settings name.
+    if rest.iter().any(|word| word.is("--help")) {
+        return false;
+    }
     let (before, after) = rest.split_at(at);
     let Some([name, rest @ ..]) = Some(after) else { return false };
     let mut before = before.iter();
     while let Some(word) = before.next() {
         match word.known() {
             Some("--no-pager" | "-P" | "--no-optional-locks" | "--literal-pathspecs") => {}
+            // They let git run less than it would without them.
+            Some("-c") if before.next().and_then(Word::known).is_some_and(is_quieting) => {}
             // Another directory of the same person; its path is reported as read.
             Some("-C") => {
                 before.next();
@@ -37,6 +44,18 @@ pub(super) fn only_looks(rest: &[Word]) -> bool {
         }
     }
     name.known().is_some_and(|name| command_only_looks(name, rest))
+}
+
+fn is_quieting(setting: &str) -> bool {
+    matches!(
+        setting,
+        "core.fsmonitor=false"
+            | "safe.bareRepository=explicit"
+            | "core.hooksPath=/dev/null"
+            | "core.quotePath=false"
+            | "diff.autoRefreshIndex=false"
+            | "log.showSignature=false"
+    )
 }
 
 fn command_only_looks(name: &str, rest: &[Word]) -> bool {
@@ -96,6 +115,7 @@ fn has_no_harmful_option(rest: &[Word]) -> bool {
         "--batch-command",
         "--parseopt",
         "--unpacked-objects",
+        "--alternate-refs",
     ];
     const HARMLESS: &[&str] =
         &["--text", "--no-textconv", "--batch", "--batch-check", "--contains"];
@@ -175,52 +195,147 @@ fn config_only_reads(rest: &[Word]) -> bool {
     }
 }
 
-/// The words that are paths of the work tree, or may be: git compares two files like `diff` when it is not in a
-/// repository, or when one of them lies outside of it.
-pub(super) fn paths(rest: &[Word]) -> Vec<&Word> {
-    const SHOWING: &str =
-        "diff log show blame annotate grep whatchanged ls-files diff-files diff-index diff-tree";
-    let Some(at) = subcommand(rest) else { return Vec::new() };
-    let name = rest.get(at).and_then(Word::known).unwrap_or_default();
-    if !SHOWING.split(' ').any(|known| known == name) {
-        return Vec::new();
+/// Whether the settings and attributes of a repository may make a command that only reads run programs: external diffs,
+/// converters of texts, filters of the work tree, checkers of signatures.
+pub(super) fn may_run_programs(rest: &[Word]) -> bool {
+    const COMPARING: &str = "status diff diff-files diff-index diff-tree blame annotate";
+    const LOGGING: &str = "log show whatchanged range-diff stash reflog";
+    let Some((name, after)) = called(rest) else { return false };
+    let has = |letter: char, long: &str| after.iter().any(|word| is_option(word, letter, long));
+    match name {
+        "ls-files" => has('m', "--modified"),
+        "describe" => has('\0', "--dirty") || has('\0', "--broken"),
+        _ => COMPARING.split(' ').chain(LOGGING.split(' ')).any(|known| known == name),
     }
-    let mut paths = Vec::new();
-    let mut is_after = false;
-    let mut words = rest.iter().skip(at + 1);
+}
+
+/// The sub-command and the words after it.
+fn called(rest: &[Word]) -> Option<(&str, &[Word])> {
+    let (name, after) = rest.get(subcommand(rest)?..)?.split_first()?;
+    Some((name.known()?, after))
+}
+
+/// Whether a word is, or may be, an option with this letter or a beginning of this long name.
+fn is_option(word: &Word, letter: char, long: &str) -> bool {
+    let Some(text) = word.known() else { return word.may_be_option() };
+    match text.strip_prefix("--") {
+        Some(name) => {
+            !name.is_empty() && long.starts_with(text.split('=').next().unwrap_or_default())
+        }
+        None => text.starts_with('-') && text.contains(letter),
+    }
+}
+
+/// What of the work tree and of the history a command shows.
+#[derive(Debug, Default)]
+pub(super) struct Shown<'a> {
+    /// Words that are paths of the work tree, or may be: git compares two files like `diff` when it is not in a
+    /// repository, or when one of them lies outside of it.
+    pub(super) paths: Vec<&'a Word>,
+    /// Paths from the top of the repository: `HEAD:path`.
+    pub(super) from_top: Vec<Word>,
+    /// Of a folder in the history only the names are shown.
+    pub(super) is_one: bool,
+    /// Whatever lies in the work tree or is known of it.
+    pub(super) is_all: bool,
+}
+
+/// What a command shows of files. Commands that only name them show nothing.
+pub(super) fn shown(rest: &[Word]) -> Shown<'_> {
+    const SHOWING: &str = "diff log show blame annotate grep whatchanged ls-files diff-files diff-index diff-tree \
+                           cat-file stash reflog shortlog range-diff";
+    let mut shown = Shown::default();
+    let Some((name, after)) = called(rest) else { return shown };
+    if !SHOWING.split(' ').any(|known| known == name) {
+        return shown;
+    }
+    shown.is_one = matches!(name, "show" | "cat-file");
+    let has_content = shows_content(name, after);
+    let (mut is_after, mut has_pattern, mut is_restricted) = (false, name != "grep", false);
+    let mut words = after.iter();
     while let Some(word) = words.next() {
+        let is_magic = word.text.starts_with(':') || word.text.contains(['*', '?', '[']);
         if !is_after && word.is("--") {
             is_after = true;
-        } else if !is_after && name == "grep" && word.is("-f") {
-            paths.extend(words.next());
-        } else if is_after || may_be_path(word) {
-            paths.push(word);
+        } else if !is_after && name == "grep" && (word.is("-f") || word.is("-e")) {
+            has_pattern = true;
+            let value = words.next();
+            shown.paths.extend(value.filter(|_| word.is("-f")));
+        } else if !is_after && word.is("-L") {
+            words.next();
+        } else if !is_after && word.may_be_option() {
+            continue;
+        } else if !is_after && !has_pattern {
+            has_pattern = true;
+        } else if let Some(path) = path_in_history(word).filter(|_| !is_after) {
+            shown.from_top.push(path);
+        } else if is_magic && word.certainty == Certainty::Exact {
+            shown.is_all = true;
+        } else if is_after || may_be_path(name, word, has_content) {
+            is_restricted |= is_after || is_plainly_path(word);
+            shown.paths.push(word);
         }
     }
-    paths
+    is_restricted |= !shown.from_top.is_empty();
+    shown.is_all |= !is_restricted && has_content;
+    shown
 }
 
-/// Not a name of a commit: those have no dots but in ranges, and a path of the history stands after a colon.
-fn may_be_path(word: &Word) -> bool {
-    let text = word.text.as_str();
-    let is_range = text.contains("..") && !text.starts_with("..") && !text.contains("/..");
-    let has_sign = text.contains(['.', '/']) || word.has_tilde;
-    has_sign
-        && !is_range
-        && !text.contains(':')
-        && !word.may_be_option()
-        && !text.contains(['^', '@'])
-}
-
-/// The paths that are read out of the history: `git show HEAD:path`.
-pub(super) fn paths_in_history(rest: &[Word]) -> Vec<Word> {
-    let Some(at) = subcommand(rest) else { return Vec::new() };
-    let mut words = rest.iter().skip(at);
-    let is_shown =
-        words.next().and_then(Word::known).is_some_and(|name| matches!(name, "show" | "cat-file"));
-    let path = |word: &Word| {
-        let (_, path) = word.known()?.split_once(':')?;
-        (is_shown && !path.is_empty()).then(|| Word::exact(path))
+/// Whether a command without paths shows what is in files, and not only their names.
+fn shows_content(name: &str, after: &[Word]) -> bool {
+    const NAMES: &str = "--stat --shortstat --numstat --dirstat --name-only --name-status --summary --raw --no-patch -s -q \
+                         --quiet --check";
+    let is_given = |names: &str| {
+        after.iter().filter_map(Word::known).any(|text| {
+            let text = text.split('=').next().unwrap_or_default();
+            names.split(' ').any(|known| known == text)
+        })
     };
-    words.filter_map(path).collect()
+    let has_patch = after.iter().any(|word| {
+        is_option(word, 'p', "--patch")
+            || is_option(word, 'u', "--patch-with-raw")
+            || is_option(word, 'L', "--patch-with-stat")
+            || is_option(word, 'U', "--unified")
+            || is_option(word, 'W', "--function-context")
+            || is_option(word, 'c', "--cc")
+            || is_option(word, '\0', "--word-diff")
+            || is_option(word, '\0', "--color-words")
+            || is_option(word, '\0', "--remerge-diff")
+            || is_option(word, '\0', "--binary")
+    });
+    match name {
+        "grep" => true,
+        "diff" | "show" => has_patch || !is_given(NAMES),
+        "cat-file" => after.iter().any(|word| is_option(word, '\0', "--batch")),
+        "range-diff" => true,
+        "ls-files" | "shortlog" | "blame" | "annotate" => false,
+        _ => has_patch,
+    }
+}
+
+/// Where no name of a commit can stand.
+fn is_plainly_path(word: &Word) -> bool {
+    word.has_tilde || word.text.starts_with(['.', '/'])
+}
+
+/// Not a name of a commit, as far as that can be seen. Where content is shown a plain word may be either.
+fn may_be_path(name: &str, word: &Word, has_content: bool) -> bool {
+    let text = word.text.as_str();
+    if matches!(name, "blame" | "annotate") {
+        return true;
+    }
+    if !has_content && !text.contains(['.', '/']) && !word.has_tilde {
+        return false;
+    }
+    let is_range = text.contains("..") && !text.starts_with("..") && !text.contains("/..");
+    let is_commit = text.starts_with("HEAD") || text.contains(['^', '@', '~']) && !word.has_tilde;
+    !is_range && !is_commit && !matches!(name, "stash" | "reflog" | "cat-file")
+}
+
+/// The path that is read out of the history: `HEAD:path`, `:path`.
+fn path_in_history(word: &Word) -> Option<Word> {
+    let text = word.known()?;
+    let (before, path) = text.split_once(':')?;
+    let is_magic = before.is_empty() && path.starts_with(['(', '/', '!', '^', ':', '*']);
+    (!is_magic && !path.is_empty()).then(|| Word { is_from_top: true, ..Word::exact(path) })
 }

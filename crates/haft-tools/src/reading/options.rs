@@ -10,6 +10,8 @@ pub(super) struct Options<'a> {
     pub(super) operands: Vec<&'a Word>,
     /// Something that may be an option or not.
     pub(super) is_uncertain: bool,
+    /// An option stands after an operand, where some programs take it for a file.
+    pub(super) has_late_option: bool,
 }
 
 #[derive(Debug)]
@@ -39,6 +41,7 @@ impl<'a> Options<'a> {
         let mut options = Self::default();
         let mut rest = words.iter();
         while let Some(word) = rest.next() {
+            options.has_late_option |= word.may_be_option() && !options.operands.is_empty();
             match word.known() {
                 Some("--") => {
                     options.operands.extend(rest);

@@ -133,9 +133,19 @@ static PROGRAMS: &[Program] = &[
     looks("od", Read, "AjNSt", "address-radix skip-bytes read-bytes format"),
     looks("hexdump hd", Read, "ensf", "length skip format format-file"),
     looks("strings", Read, "nteTsU", "bytes radix encoding target output-separator unicode"),
-    looks("readelf", Read, "xpRj", ""),
+    // Sections with debug information lead to other files.
+    careful(
+        "readelf",
+        Read,
+        ("xpR", ""),
+        (
+            "ahlSgtensruVAdcDIW",
+            "all file-header program-headers segments section-headers sections headers symbols syms dyn-syms \
+             notes relocs dynamic version-info arch-specific histogram wide",
+        ),
+    ),
     careful("nm", Read, ("", ""), ("ACDgnpruS", "demangle defined-only undefined-only")),
-    careful("objdump", Read, ("jMmb", "section"), ("dDxhtTsSrRfpaC", "disassemble demangle")),
+    careful("objdump", Read, ("jMmb", "section"), ("dDxhtTsrRfpaC", "disassemble demangle")),
     careful("xxd", ReadOneWriteOne, ("cglosn", ""), ("abCeipuE", "")),
     looks("basename dirname", Words, "sz", "suffix"),
     looks(
@@ -179,8 +189,10 @@ static PROGRAMS: &[Program] = &[
              human-numeric-sort general-numeric-sort zero-terminated ignore-leading-blanks dictionary-order",
         ),
     ),
+    // A script that understands few of grep's options, and looks at the rest in its own way.
+    careful("zgrep", PatternThenRead, ("efmABC", ""), ("cEFGhHilLnoqsvwxy", "")),
     looks(
-        "grep egrep fgrep zgrep",
+        "grep egrep fgrep",
         PatternThenRead,
         "efmABCdD",
         "regexp file max-count after-context before-context context include exclude exclude-dir exclude-from \
@@ -251,10 +263,12 @@ static PROGRAMS: &[Program] = &[
     acts("rm unlink rmdir shred srm wipe", Write, "ns", "iterations size"),
     acts("truncate", Write, "sr", "size reference"),
     acts("touch", Write, "drt", "date reference time"),
-    acts("mkdir mkfifo", Write, "mZ", "mode"),
+    acts("mkdir mkfifo", Write, "m", "mode"),
     acts("mktemp", Words, "p", ""),
     acts("tee", Write, "", ""),
-    acts("cp rsync scp", CopyToLast, "StePi", "target-directory suffix rsh exclude include filter"),
+    acts("cp", CopyToLast, "St", "target-directory suffix"),
+    acts("rsync", CopyToLast, "efBTM", "rsh exclude include filter"),
+    acts("scp", CopyToLast, "cDFiJloPSX", ""),
     acts("install", CopyToLast, "gmotS", "group mode owner target-directory suffix"),
     acts("ln link", CopyToLast, "St", "target-directory suffix"),
     acts("mv", MoveToLast, "St", "target-directory suffix"),

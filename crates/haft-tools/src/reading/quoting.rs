@@ -266,6 +266,9 @@ impl Parser<'_> {
             return Ok(expansion);
         }
         let is_assigning = self.looks_at("=") || self.looks_at(":=");
+        if is_assigning && !expansion.arithmetic.is_empty() {
+            expansion.list = Some(name.clone());
+        }
         expansion.assigns = is_assigning.then_some(name);
         if self.looks_at("@") {
             expansion.doubt = Some("a variable's text is transformed");
@@ -336,9 +339,10 @@ impl Parser<'_> {
         let length = loop {
             let (index, c) = characters.next().ok_or("a backtick is not closed")?;
             let next = characters.peek().map(|(_, next)| *next);
-            let is_escape = matches!(next, Some('`' | '\\' | '$'))
-                || (quoting == Quoting::Quoted && next == Some('"'));
+            let is_escape = matches!(next, Some('`' | '\\' | '$'));
             match c {
+                // Whether the backslash goes depends on what is around: quotes, a here-document, an expansion.
+                '\\' if next == Some('"') => return Err("an escaped quote in backticks"),
                 '`' => break index,
                 '\\' if is_escape => {
                     text.extend(next);
@@ -416,6 +420,9 @@ impl Parser<'_> {
             return;
         }
         let after = rest.get(length..).unwrap_or_default().trim_start();
+        if after.starts_with('[') {
+            found.lists.push(name.to_owned());
+        }
         let is_set = after.starts_with('=') && !after.starts_with("==");
         if is_set {
             found.assigned.push(name.to_owned());

@@ -18,7 +18,6 @@ pub(super) fn only_looks(name: &str, words: &[Word], more: bool) -> bool {
         "awk" | "gawk" | "mawk" | "nawk" => !more && scripts::awk_only_looks(rest),
         "tar" | "bsdtar" => !more && tar_only_lists(rest),
         "unzip" => !more && unzip_only_lists(rest),
-        "cargo" => !more && cargo_only_looks(rest),
         "env" => rest.is_empty() && !more,
         "export" | "declare" | "typeset" | "readonly" | "local" => {
             let is_list = rest.iter().any(|word| matches!(word.known(), Some("-a" | "-A")));
@@ -71,6 +70,8 @@ fn has_plain_words(name: &str, rest: &[Word]) -> bool {
         "strings" | "readelf" | "nm" | "objdump" => {
             !rest.iter().any(|word| word.prefix.is_empty() || word.prefix.starts_with('@'))
         }
+        // It is a script, and names with line ends have deceived it.
+        "zgrep" => rest.iter().all(|word| word.known().is_some_and(|text| !text.contains('\n'))),
         // A page that is given as a file may bring others with it.
         "man" => rest.iter().all(|word| word.known().is_some_and(|text| !text.contains('/'))),
         // Programs of these languages may read other files.
@@ -172,14 +173,13 @@ fn reads_plainly(rest: &[Word]) -> bool {
 }
 
 /// Programs that may be asked for their version and nothing else. Not among them are those that first run or fetch what
-/// files of the workspace name (yarn, pnpm, mvn, dotnet, pytest, go), or ask a server whether they are new (terraform, az).
+/// files of the workspace name (yarn, pnpm, mvn, dotnet, pytest, go, jest, and what rustup starts by `rust-toolchain.toml`), or ask a server whether they are new (terraform, az).
 fn only_tells_version(name: &str, rest: &[Word]) -> bool {
-    const LONG: &str = "node python python3 rustc rustup npm npx bun deno ruby gem perl php javac gcc \
-        g++ clang cc make cmake ninja docker podman helm pip pip3 uv poetry git cargo rustfmt bash zsh \
-        psql mysql sqlite3 redis-cli gh aws gcloud tsc eslint prettier jest vite just swift \
+    const LONG: &str = "node python python3 npm npx bun deno ruby gem perl php javac gcc \
+        g++ clang cc make cmake ninja docker podman helm pip pip3 uv poetry git bash zsh \
+        psql mysql sqlite3 redis-cli gh aws gcloud tsc eslint prettier vite just swift \
         kotlin ghc nim julia R vim nvim openssl curl wget jq rg fd awk sed tar gzip sudo java";
-    const CAPITAL: &str =
-        "python python3 rustc cargo rustfmt pip pip3 uv tmux gzip jq rg fd wget psql mysql ssh";
+    const CAPITAL: &str = "python python3 pip pip3 uv tmux gzip jq rg fd wget psql mysql ssh";
     const SMALL: &str = "node npm perl ruby php docker";
     const WHOLE_WORD: &str = "java javac ffmpeg sqlite3";
     let [word] = rest else { return false };
@@ -191,31 +191,6 @@ fn only_tells_version(name: &str, rest: &[Word]) -> bool {
         _ => return false,
     };
     known.split_whitespace().any(|known| known == name)
-}
-
-/// What makes no lock file, loads nothing and starts no compiler, which a file of the workspace could name.
-fn cargo_only_looks(rest: &[Word]) -> bool {
-    let texts: Option<Vec<&str>> = rest.iter().map(Word::known).collect();
-    match texts.as_deref() {
-        Some(["--version" | "-V" | "--list" | "-vV" | "version" | "locate-project" | "help"]) => {
-            true
-        }
-        Some(["metadata", options @ ..]) => {
-            const PLAIN: &[&str] = &[
-                "--no-deps",
-                "--format-version",
-                "--format-version=1",
-                "1",
-                "--offline",
-                "--locked",
-                "--frozen",
-                "-q",
-                "--quiet",
-            ];
-            options.contains(&"--no-deps") && options.iter().all(|text| PLAIN.contains(text))
-        }
-        _ => false,
-    }
 }
 
 /// `tar tf x`, `tar -tzf x`, `tar --list --file=x`, with the options that change how it is told.

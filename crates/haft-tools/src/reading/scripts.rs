@@ -260,9 +260,31 @@ fn begins_pattern(before: &str) -> Option<bool> {
     if "(,{};!~&|\n=".contains(last) {
         return Some(true);
     }
+    // After the condition of a statement a pattern begins; after any other bracket it is divided.
+    if last == ')' && ends_condition(before)? {
+        return None;
+    }
     let word = before.rsplit(|c| !is_of_word(c)).next().unwrap_or_default();
     let divides = matches!(last, ')' | ']') || is_of_word(last) && !KEYWORDS.contains(&word);
     divides.then_some(false)
+}
+
+/// Whether the bracket at the end closes one that stands after `if` and its kin. None when it closes nothing.
+fn ends_condition(before: &str) -> Option<bool> {
+    let mut depth = 0_usize;
+    for (index, c) in before.char_indices().rev() {
+        match c {
+            ')' => depth += 1,
+            '(' if depth == 1 => {
+                let head = before.get(..index)?.trim_end();
+                let word = head.rsplit(|c| !is_of_word(c)).next().unwrap_or_default();
+                return Some(matches!(word, "if" | "while" | "for" | "switch"));
+            }
+            '(' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
 }
 
 fn string(rest: &mut Peekable<Chars<'_>>) -> Option<()> {

@@ -135,6 +135,8 @@ pub(super) struct Expansion {
     pub(super) words: Vec<Word>,
     /// The variable that `${x:=…}` sets.
     pub(super) assigns: Option<String>,
+    /// The variable that becomes a list by `${x[0]:=…}`.
+    pub(super) list: Option<String>,
     pub(super) doubt: Option<&'static str>,
     /// A number whatever happens: `$((…))`, `$?`, `$#`, `${#x}`, `$$`.
     pub(super) is_number: bool,
@@ -147,6 +149,8 @@ pub(super) struct Expansion {
 pub(super) struct Arithmetic {
     pub(super) names: Vec<String>,
     pub(super) assigned: Vec<String>,
+    /// Names with an index, which are lists when they are set.
+    pub(super) lists: Vec<String>,
     pub(super) parts: Vec<Part>,
 }
 

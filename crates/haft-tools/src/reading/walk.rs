@@ -25,6 +25,18 @@ use places::union;
 /// So often may a text hold a text.
 const DEEPEST_TEXT: usize = 6;
 
+/// Variables that bash itself makes lists of.
+const BUILT_IN_LISTS: &[&str] = &[
+    "MAPFILE",
+    "PIPESTATUS",
+    "COPROC",
+    "FUNCNAME",
+    "GROUPS",
+    "DIRSTACK",
+    "COMPREPLY",
+    "COMP_WORDS",
+];
+
 pub(super) fn text(text: &str, reading: &mut Reading) {
     let mut walker = Walker {
         reading,
@@ -38,8 +50,10 @@ pub(super) fn text(text: &str, reading: &mut Reading) {
         numbers: BTreeSet::new(),
         not_numbers: BTreeSet::new(),
         counted: BTreeSet::new(),
-        lists: BTreeSet::new(),
+        lists: BUILT_IN_LISTS.iter().map(|name| (*name).to_owned()).collect(),
         maybe_lists: BTreeSet::new(),
+        is_multibyte: false,
+        sets_locale: false,
         is_tainted: false,
         is_remote: false,
         moves: false,
@@ -72,6 +86,9 @@ struct Walker<'a> {
     /// and runs what is in it, when it looks like a list and the variable is one.
     lists: BTreeSet<String>,
     maybe_lists: BTreeSet<String>,
+    /// A text holds characters beyond ASCII, and a variable of the locale is set: their bytes may mean other characters.
+    is_multibyte: bool,
+    sets_locale: bool,
     /// Names may mean something else since a file was read into the shell.
     is_tainted: bool,
     /// On another machine, whose files are not ours.
@@ -108,6 +125,7 @@ impl Walker<'_> {
             if text.chars().any(is_deceiving) {
                 self.doubt(text, "it has characters that are not seen");
             }
+            self.is_multibyte |= !text.is_ascii() || text.contains("$'");
             let parsed = parse::parse(text);
             if let Some(problem) = parsed.problem {
                 self.doubt(text, problem);
@@ -134,12 +152,15 @@ impl Walker<'_> {
         for name in both(&self.lists, &self.maybe_lists) {
             self.doubt(&name, "commands in the text of a list run");
         }
+        if self.is_multibyte && self.sets_locale {
+            self.doubt("the locale", "in another locale the same bytes are other characters");
+        }
         if self.moves && self.is_deferred {
             self.file_doubt("cd", "a function or trap runs in a directory that is not known");
         }
         if self.is_tainted {
             for command in &mut self.reading.commands {
-                if command.risk == Risk::Looks {
+                if command.risk.is_looking() {
                     command.risk = Risk::Usual;
                 }
             }
@@ -309,6 +330,7 @@ impl Walker<'_> {
         for word in &expansion.words {
             self.expand(word, through);
         }
+        self.lists.extend(expansion.list.clone());
         if let Some(name) = &expansion.assigns {
             self.assigned(name, expansion.words.iter().all(is_number));
         }
@@ -354,6 +376,7 @@ impl Walker<'_> {
             }
             return;
         }
+        self.sets_locale |= simple.assignments.iter().any(|it| environment::is_locale(&it.name));
         around.prefix = simple.assignments.iter().filter_map(significant).collect();
         self.command(&given, &around);
     }

@@ -90,9 +90,54 @@ static ARITY: &[(&str, usize)] = &[
 
 /// Options before the sub-command that take a word with them.
 static GLOBAL_VALUES: &[(&str, &[&str])] = &[
-    ("git", &["-C", "--git-dir", "--work-tree"]),
-    ("docker", &["-H", "--host", "-c", "--context", "--config"]),
-    ("kubectl", &["-n", "--namespace", "--context", "--kubeconfig"]),
+    (
+        "git",
+        &[
+            "-C",
+            "-c",
+            "--git-dir",
+            "--work-tree",
+            "--namespace",
+            "--super-prefix",
+            "--config-env",
+            "--attr-source",
+        ],
+    ),
+    (
+        "docker",
+        &[
+            "-H",
+            "--host",
+            "-c",
+            "--context",
+            "--config",
+            "-l",
+            "--log-level",
+            "--tlscacert",
+            "--tlscert",
+            "--tlskey",
+        ],
+    ),
+    (
+        "podman",
+        &["-c", "--connection", "--url", "--root", "--runroot", "--log-level", "--identity"],
+    ),
+    (
+        "kubectl",
+        &[
+            "-n",
+            "--namespace",
+            "--context",
+            "--kubeconfig",
+            "--cluster",
+            "--user",
+            "-s",
+            "--server",
+            "--token",
+            "--as",
+            "-v",
+        ],
+    ),
     ("cargo", &["--manifest-path", "-Z", "--color"]),
     ("npm", &["--prefix", "-w", "--workspace"]),
     ("pnpm", &["--filter", "-F", "-C", "--dir"]),
@@ -207,6 +252,146 @@ static TOO_WIDE: &[&str] = &[
     "gdb",
     "expect",
     "systemd-run",
+    "pwsh",
+    "powershell",
+    "csh",
+    "tcsh",
+    "mksh",
+    "yash",
+    "rbash",
+    "nu",
+    "elvish",
+    "xonsh",
+    "pypy",
+    "ipython",
+    "julia",
+    "R",
+    "octave",
+    "groovy",
+    "scala",
+    "jshell",
+    "elixir",
+    "iex",
+    "erl",
+    "ghci",
+    "runghc",
+    "luajit",
+    "tsx",
+    "ts-node",
+    "mawk",
+    "nawk",
+    "m4",
+    "rg",
+    "man",
+    "less",
+    "more",
+    "most",
+    "view",
+    "ex",
+    "nano",
+    "fzf",
+    "sftp",
+    "ftp",
+    "telnet",
+    "mosh",
+    "sshpass",
+    "zip",
+    "cpio",
+    "bsdtar",
+    "7z",
+    "sort",
+    "split",
+    "tcpdump",
+    "setsid",
+    "ionice",
+    "chrt",
+    "taskset",
+    "stdbuf",
+    "unbuffer",
+    "runuser",
+    "setpriv",
+    "capsh",
+    "nsenter",
+    "bwrap",
+    "firejail",
+    "fakeroot",
+    "proot",
+    "xvfb-run",
+    "dbus-run-session",
+    "ltrace",
+    "perf",
+    "valgrind",
+    "hyperfine",
+    "ld.so",
+    "ld-linux-x86-64.so.2",
+    "ld-linux-aarch64.so.1",
+];
+
+/// Programs that run the program named by their arguments, so that no pattern that begins with one is narrow.
+static RUNNERS: &[&str] = &[
+    "env",
+    "sudo",
+    "doas",
+    "su",
+    "xargs",
+    "parallel",
+    "timeout",
+    "nice",
+    "nohup",
+    "time",
+    "watch",
+    "strace",
+    "ltrace",
+    "flock",
+    "chroot",
+    "unshare",
+    "nsenter",
+    "setsid",
+    "ionice",
+    "chrt",
+    "taskset",
+    "stdbuf",
+    "runuser",
+    "setpriv",
+    "bwrap",
+    "eval",
+    "exec",
+    "command",
+    "builtin",
+    "busybox",
+    "systemd-run",
+    "entr",
+    "ssh",
+];
+
+/// Two words that run the program named by the third.
+static RUNNING_PAIRS: &[&str] = &[
+    "npm exec",
+    "pnpm exec",
+    "pnpm dlx",
+    "yarn exec",
+    "yarn dlx",
+    "uv run",
+    "poetry run",
+    "bundle exec",
+    "docker run",
+    "docker exec",
+    "podman run",
+    "podman exec",
+    "kubectl exec",
+];
+
+/// Three words that run whatever follows.
+static TOO_WIDE_TRIPLES: &[&str] = &[
+    "git bisect run",
+    "git submodule foreach",
+    "docker compose run",
+    "docker compose exec",
+    "docker container run",
+    "docker container exec",
+    "podman compose run",
+    "podman compose exec",
+    "uv tool run",
 ];
 
 /// The same for two words.
@@ -244,6 +429,15 @@ static TOO_WIDE_PAIRS: &[&str] = &[
     "npm publish",
     "deno task",
     "git -c",
+    "git difftool",
+    "cargo run",
+    "git mergetool",
+    "git grep",
+    "go generate",
+    "go vet",
+    "pnpm dlx",
+    "yarn dlx",
+    "yarn exec",
     "apt install",
     "apt-get install",
 ];
@@ -254,7 +448,11 @@ pub fn widths(command: &Command) -> Vec<String> {
     let mut found = Vec::new();
     // A `*` would match more than itself, and a variable is another thing tomorrow.
     let is_certain = command.words.iter().all(|word| word.certainty == Certainty::Exact);
-    if is_certain && !command.text.contains('*') && !is_told_by_input(&command.words) {
+    if is_certain
+        && !command.more
+        && !command.text.contains('*')
+        && !is_told_by_input(&command.words)
+    {
         found.push(command.text.clone());
     }
     let is_own_text = command.text == super::words::line(&command.words);
@@ -281,19 +479,40 @@ pub fn is_too_wide(pattern: &str) -> bool {
     let words: Vec<&str> = head.split_whitespace().filter(|word| !word.starts_with('-')).collect();
     match words[..] {
         [] => true,
-        [program] => arity(named(program)) > 1 || TOO_WIDE.contains(&named(program)),
+        [program] => arity(named(program)) > 1 || is_interpreter(program),
+        [program, ..] if RUNNERS.contains(&named(program)) => true,
         [program, second] => {
             TOO_WIDE_PAIRS.contains(&format!("{} {second}", named(program)).as_str())
         }
-        _ => false,
+        [program, second, third, ..] => is_wide_triple(named(program), second, third),
     }
+}
+
+/// Whether a program does what its arguments say. A version at the end of its name makes no difference: `python3.11`.
+fn is_interpreter(program: &str) -> bool {
+    let named = named(program);
+    let unversioned =
+        named.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
+    let begins = |known: &&&str| {
+        let rest = named.strip_prefix(**known).unwrap_or_default();
+        rest.starts_with(|c: char| c.is_ascii_digit())
+    };
+    TOO_WIDE.contains(&named)
+        || TOO_WIDE.contains(&unversioned)
+        || TOO_WIDE.iter().filter(|known| known.len() > 2).any(|known| begins(&known))
+}
+
+fn is_wide_triple(program: &str, second: &str, third: &str) -> bool {
+    let pair = format!("{program} {second}");
+    TOO_WIDE_TRIPLES.contains(&format!("{pair} {third}").as_str())
+        || RUNNING_PAIRS.contains(&pair.as_str()) && is_interpreter(third)
 }
 
 /// Whether what it does comes from its input: `bash` in `curl … | bash` says nothing of what is run.
 fn is_told_by_input(words: &[Word]) -> bool {
     let mut texts = words.iter().map(|word| word.text.as_str());
     let program = texts.next().unwrap_or_default();
-    TOO_WIDE.contains(&named(program)) && texts.all(|text| text.starts_with('-'))
+    is_interpreter(program) && texts.all(|text| text.starts_with('-'))
 }
 
 /// Without the folder that the program is in: `/bin/sh` is `sh`.
@@ -313,10 +532,7 @@ fn least_words(words: &[Word]) -> Option<usize> {
             .map(str::to_owned)
     };
     let program = plain(words.first()?)?;
-    let values = GLOBAL_VALUES
-        .iter()
-        .find(|(name, _)| *name == named(&program))
-        .map_or(&[][..], |(_, values)| values);
+    let values = global_values(named(&program));
     let mut said = program.clone();
     let (mut count, mut at) = (1, 1);
     while count < arity(&said).max(arity(named(&said))) {
@@ -332,12 +548,19 @@ fn least_words(words: &[Word]) -> Option<usize> {
         }
         at += 1;
     }
-    let is_too_wide = (count == 1 && TOO_WIDE.contains(&named(&program)))
-        || TOO_WIDE_PAIRS.contains(&named(&said));
+    let is_too_wide = (count == 1 && is_interpreter(&program))
+        || TOO_WIDE_PAIRS.contains(&named(&said))
+        || is_too_wide(&format!("{said} *"));
     (!is_too_wide && at <= words.len()).then_some(at)
 }
 
-fn arity(said: &str) -> usize {
+/// The options of a program before its sub-command that take a word with them.
+pub(super) fn global_values(program: &str) -> &'static [&'static str] {
+    let found = GLOBAL_VALUES.iter().find(|(name, _)| *name == program);
+    found.map_or(&[], |(_, values)| values)
+}
+
+pub(super) fn arity(said: &str) -> usize {
     let fits = |beginning: &str| {
         said == beginning || said.strip_prefix(beginning).is_some_and(|rest| rest.starts_with(' '))
     };
@@ -356,5 +579,39 @@ fn flagged_words(words: &[Word], least: usize) -> usize {
             least + 1 + usize::from(takes_next && words.len() > least + 2)
         }
         _ => least,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_too_wide;
+
+    #[test]
+    fn patterns_that_would_allow_any_program_are_too_wide() {
+        for pattern in [
+            "python3.11 *",
+            "/usr/bin/python3.12 *",
+            "lua5.4 *",
+            "pwsh *",
+            "rg *",
+            "man *",
+            "less *",
+            "git bisect run *",
+            "git submodule foreach *",
+            "sudo cargo *",
+            "env FOO *",
+            "uv run python3 *",
+            "npm exec node *",
+            "docker compose exec *",
+            "git *",
+            "bash *",
+        ] {
+            assert!(is_too_wide(pattern), "{pattern}");
+        }
+        for pattern in
+            ["cargo test *", "git status *", "npm run build *", "wc *", "uv run pytest *", "ls"]
+        {
+            assert!(!is_too_wide(pattern), "{pattern}");
+        }
     }
 }

@@ -59,6 +59,11 @@ fn expand_braces(parts: &[Part]) -> Option<Vec<Vec<Part>>> {
             other => words.iter_mut().for_each(|word| word.push(other.clone())),
         }
     }
+    // A tilde that comes first by the list is a home directory.
+    let begins_with_tilde = |word: &Vec<Part>| matches!(word.first(), Some(Part::Literal { text, is_quoted: false }) if text.starts_with('~'));
+    if words.iter().any(begins_with_tilde) {
+        return None;
+    }
     // An empty word of a list is no word at all.
     words.retain(|word| !word.is_empty());
     Some(words)
@@ -79,6 +84,10 @@ fn resolve_one(parts: &[Part], source: &str, is_fetched: bool) -> Word {
             Part::Brace(_) => "}",
             Part::Tilde => {
                 word.has_tilde = index == 0;
+                // With a quote before the first slash it is a sign like any other.
+                if !is_tilde_alone(parts.get(index + 1)) {
+                    word.certainty = Certainty::Unknown;
+                }
                 "~"
             }
             Part::Glob('[') if !is_closed(parts.get(index..).unwrap_or_default()) => "[",
@@ -114,6 +123,11 @@ fn resolve_one(parts: &[Part], source: &str, is_fetched: bool) -> Word {
         source.clone_into(&mut word.text);
     }
     word
+}
+
+/// Whether a tilde before this part stands for a home directory: that of the person, or of the user who is named.
+fn is_tilde_alone(next: Option<&Part>) -> bool {
+    matches!(next, None | Some(Part::Literal { is_quoted: false, .. }))
 }
 
 /// Whether it looks like an assignment, in which bash takes a `~` after the `=` and after each `:` for a home directory,

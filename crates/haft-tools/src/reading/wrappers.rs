@@ -120,8 +120,21 @@ pub(super) fn unwrap(name: &str, words: &[Word]) -> Inner {
             Inner::Unknown { why: "it makes commands out of what it is given", is_fetched: false }
         }
         "tmux" | "screen" | "zellij" => multiplexer(rest),
+        _ if is_loader(name) => {
+            Inner::Unknown { why: "it starts another program", is_fetched: false }
+        }
         _ => by_table(name, rest),
     }
+}
+
+/// The loader of the system, which starts the program that it is given: `/lib64/ld-linux-x86-64.so.2 touch`.
+fn is_loader(name: &str) -> bool {
+    let name = name.rsplit('/').next().unwrap_or_default();
+    let begins = |beginning: &str| name.starts_with(beginning);
+    begins("ld.so")
+        || begins("ld-") && name.contains(".so")
+        || begins("ld64.so")
+        || begins("ld-linux")
 }
 
 fn by_table(name: &str, rest: &[Word]) -> Inner {
@@ -138,6 +151,12 @@ fn by_table(name: &str, rest: &[Word]) -> Inner {
         Some(at) => at + row.skips,
         None => return Inner::Unknown { why: "its options are not known", is_fetched: false },
     };
+    // `sudo A=1 program` sets a variable first.
+    let is_assignment = |word: &&Word| {
+        name == "sudo"
+            && word.known().is_some_and(|text| !text.starts_with('-') && text.contains('='))
+    };
+    let skipped = skipped + rest.iter().skip(skipped).take_while(is_assignment).count();
     // Only numbers and masks may stand before the command.
     if rest.iter().take(skipped).any(|word| word.known().is_none()) {
         return Inner::Unknown { why: "its options are not known", is_fetched: false };
@@ -164,7 +183,12 @@ fn leading_options(rest: &[Word], flags: &str, valued: Valued) -> Option<usize> 
         if !text.starts_with('-') || text == "-" {
             return Some(at);
         }
-        at += 1 + usize::from(takes_next(text, flags, valued)?);
+        let takes_next = takes_next(text, flags, valued)?;
+        // A value that is not known may be several words, and the command begins elsewhere.
+        if takes_next && rest.get(at + 1).is_some_and(|value| value.known().is_none()) {
+            return None;
+        }
+        at += 1 + usize::from(takes_next);
     }
 }
 
@@ -251,6 +275,9 @@ fn xargs(rest: &[Word]) -> Inner {
     };
     let (own, command) = rest.split_at(at.min(rest.len()));
     let options = Options::scan(own, valued);
+    if contradicts_itself(&options) {
+        return Inner::Unknown { why: "its options contradict each other", is_fetched: false };
+    }
     let replaced =
         options.given.iter().find(|given| matches!(given.name.as_str(), "-I" | "-i" | "--replace"));
     let mark = replaced.map(|given| given.value.clone().unwrap_or_else(|| "{}".to_owned()));
@@ -265,6 +292,18 @@ fn xargs(rest: &[Word]) -> Inner {
     // Where its words come from is a file of its own.
     let has_file = options.has(&["-a"]) || options.has_beginning_of(&["--arg-file"]);
     Inner::Words { words, is_plain: !has_file, more: mark.is_none() }
+}
+
+/// Of `-I`, `-L` and `-n` the last one counts, in ways that differ between versions of xargs.
+fn contradicts_itself(options: &Options<'_>) -> bool {
+    let is_splitting = |name: &str| matches!(name, "-I" | "-L" | "-n" | "--max-args");
+    let splitting: Vec<&str> = options
+        .given
+        .iter()
+        .map(|given| given.name.as_str())
+        .filter(|it| is_splitting(it))
+        .collect();
+    splitting.contains(&"-I") && splitting.len() > 1
 }
 
 /// `bash -c text`, `bash -lc text`, `bash script`, `bash` alone.

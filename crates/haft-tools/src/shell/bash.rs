@@ -1,14 +1,14 @@
 //! `bash`: a command, to its end or to the background.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use haft_core::{
-    Access, Cancel, ErrorKind, Net, Output, Power, Progress, Reply, Return, Shell, ToolError,
-    WriteFiles, brief,
+    Access, Cancel, CommandRisk, ErrorKind, Net, Output, Power, Progress, ReadCommand, Reply,
+    Return, Shell, ToolError, WriteFiles, brief,
     commands::{Awaited, ExecutorPlace, Killed, Process, Program, Refusal, Stdin, Stream, script},
     files::{ChangedFile, FileChange, Survey},
     referred_secret,
@@ -180,6 +180,9 @@ pub async fn bash(
 ) -> Result<Ran, ToolError> {
     let mut launch = shell.launch(Program::Shell(input.command.clone()), &input.workdir);
     launch.secrets = input.env.iter().map(|text| secret(text)).collect::<Result<_, _>>()?;
+    if reading::read(&input.command).is_only_looking() {
+        launch.environment.extend(quiet_git());
+    }
     launch.input = match (input.terminal, input.background || input.yield_ms.is_some()) {
         (true, _) => Stdin::Terminal { rows: 24, columns: 120 },
         (false, true) => Stdin::Open,
@@ -237,14 +240,48 @@ fn survey(files: Option<&WriteFiles>) -> Option<Survey> {
 /// A command that only looks is run without the power to change files, so nobody has to be asked about that.
 fn accesses(input: &Bash) -> Vec<Access> {
     let script = script(&input.workdir, &input.command);
-    let changes = !reading::read(&script).is_only_looking();
+    let reading = reading::read(&script);
+    // In a terminal these take commands from whoever writes to them.
+    let is_interactive = input.terminal && reading.commands.iter().any(is_pager);
+    let interactive = is_interactive.then(|| {
+        let text = format!("{script} (in a terminal)");
+        let (widths, spellings, seen) = (Vec::new(), Vec::new(), Vec::new());
+        let risk = CommandRisk::Usual;
+        Access::Command(Box::new(ReadCommand { text, risk, widths, spellings, seen }))
+    });
+    let changes = is_interactive || !reading.is_only_looking();
     let changes = changes.then_some(Access::Any(Power::WriteFiles));
     let network = input.network.then_some(Access::Any(Power::Net));
     // What is no reference is refused before anything runs.
     let secrets = input.env.iter().filter_map(|text| Some(secret(text).ok()?.1));
     let secrets =
         secrets.map(|name| Access::Secret { name, command: script.clone() }).collect::<Vec<_>>();
-    [Access::Run(script)].into_iter().chain(changes).chain(network).chain(secrets).collect()
+    let run = [Access::Run(script)].into_iter();
+    run.chain(interactive).chain(changes).chain(network).chain(secrets).collect()
+}
+
+/// Variables that every text gets which only looks: a workspace must not name programs for git to run, as far as
+/// variables keep it from that.
+pub fn quiet_git() -> Vec<(String, String)> {
+    let settings = [("core.fsmonitor", "false"), ("safe.bareRepository", "explicit")];
+    let numbered = settings.iter().enumerate().flat_map(|(index, (key, value))| {
+        [
+            (format!("GIT_CONFIG_KEY_{index}"), (*key).to_owned()),
+            (format!("GIT_CONFIG_VALUE_{index}"), (*value).to_owned()),
+        ]
+    });
+    let count = ("GIT_CONFIG_COUNT".to_owned(), settings.len().to_string());
+    // Hooks run when an index is written, and programs when something missing is fetched.
+    let variables =
+        [("GIT_OPTIONAL_LOCKS", "0"), ("GIT_NO_LAZY_FETCH", "1"), ("GIT_ALLOW_PROTOCOL", "none")];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    numbered.chain([count]).chain(variables).collect()
+}
+
+fn is_pager(command: &reading::Command) -> bool {
+    let name = command.words.first().map_or("", |word| word.text.as_str());
+    let name = name.rsplit('/').next().unwrap_or_default();
+    matches!(name, "less" | "more" | "man" | "git" | "whatis" | "apropos" | "jq" | "yq")
 }
 
 /// A variable, and the name of the secret that it is to hold.
@@ -353,7 +390,8 @@ fn stopped_error(input: &Bash, why: Killed) -> ToolError {
 /// Files that the command line names and that are kept from it.
 fn unread(input: &Bash, process: &dyn Process) -> Vec<Refusal> {
     let files = reading::read(&script(&input.workdir, &input.command)).files;
-    let named = files.iter().filter(|file| file.how == How::Read && file.path.is_absolute());
+    let is_outside = |path: &Path| path.is_absolute() || path.starts_with("~");
+    let named = files.iter().filter(|file| file.how == How::Read && is_outside(&file.path));
     named.filter_map(|file| process.keeps_from(&file.path)).collect()
 }
 
@@ -362,5 +400,22 @@ fn with_partial(error: ToolError, ran: Result<Ran, ToolError>) -> ToolError {
     match ran.and_then(|ran| Ok::<_, ToolError>(ran).into_reply()) {
         Ok(reply) => error.with_partial(reply),
         Err(_) => error.with_partial(Reply::text("")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn git_that_only_looks_runs_no_program_of_the_workspace() {
+        let settings = quiet_git();
+        let has = |name: &str, value: &str| settings.contains(&(name.to_owned(), value.to_owned()));
+        assert!(has("GIT_CONFIG_COUNT", "2"));
+        assert!(has("GIT_CONFIG_KEY_0", "core.fsmonitor") && has("GIT_CONFIG_VALUE_0", "false"));
+        assert!(has("GIT_CONFIG_KEY_1", "safe.bareRepository"));
+        assert!(has("GIT_CONFIG_VALUE_1", "explicit"));
+        assert!(has("GIT_OPTIONAL_LOCKS", "0") && has("GIT_NO_LAZY_FETCH", "1"));
+        assert!(has("GIT_ALLOW_PROTOCOL", "none"));
     }
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_core::{
-    Access, ErrorKind, Output, Power, ReadFiles, Shell, ToolError,
+    Access, CommandRisk, ErrorKind, Output, Power, ReadCommand, ReadFiles, Shell, ToolError,
     commands::{Killed, Process as Running},
 };
 use haft_macros::tool;
@@ -12,7 +12,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::report::{self, Standing};
+use super::{
+    pieces,
+    report::{self, Standing},
+};
+use crate::reading;
 
 const USUAL_WAIT: u64 = 30_000;
 const LONGEST_WAIT: u64 = 600_000;
@@ -140,10 +144,46 @@ pub async fn process(
 
 fn accesses(input: &Process) -> Vec<Access> {
     match (input.action, &input.file) {
-        // What is written to a shell, it runs.
-        (Action::Write, _) => vec![Access::Run(input.text.clone().unwrap_or_default())],
+        (Action::Write, _) => written(input),
         (Action::Wait, Some(file)) => vec![Access::Any(Power::Free), Access::Read(file.clone())],
         _ => vec![Access::Any(Power::Free)],
+    }
+}
+
+/// What is written to a shell, it runs; what other programs make of it only they know, so that writing is more than
+/// looking whatever the text is.
+fn written(input: &Process) -> Vec<Access> {
+    let text = input.text.clone().unwrap_or_default();
+    let id = input.id.as_deref().unwrap_or_default();
+    let why = unreadable(&text).or_else(|| {
+        let why = "it continues a line that was begun before, so it cannot be read by itself";
+        pieces::is_open(id).then_some(why)
+    });
+    let (risk, seen) = match why {
+        // Any rule for commands may be meant.
+        Some(why) => (CommandRisk::Asks(why.to_owned()), vec![String::new()]),
+        None => (CommandRisk::Usual, Vec::new()),
+    };
+    let command = ReadCommand { seen, ..ReadCommand::new(format!("process write {id}"), risk) };
+    vec![Access::Run(text), Access::Command(Box::new(command))]
+}
+
+/// Why a text does not say what a shell or a terminal makes of it, if it does not.
+fn unreadable(text: &str) -> Option<&'static str> {
+    let is_control = |c: char| c.is_control() && c != '\n';
+    // `!!` and `!text` are earlier lines, and `^a^b` changes the last one.
+    let recalls = |line: &str| line.starts_with('^') || line.contains('!');
+    match text {
+        text if text.contains(is_control) => {
+            Some("its control characters are commands to a terminal")
+        }
+        text if text.lines().any(recalls) => {
+            Some("the history of a shell may stand for a part of it")
+        }
+        text if !text.is_empty() && !reading::is_whole(text) => {
+            Some("the line is not finished, so it cannot be read")
+        }
+        _ => None,
     }
 }
 
@@ -161,6 +201,8 @@ async fn write(input: &Process, shell: &Shell, process: &dyn Running) -> Result<
     if let Some(text) = &input.text {
         let write = shell.write(process, text);
         let patience = Duration::from_millis(input.timeout_ms);
+        // Noted first: a part of it may have been read when the rest was not.
+        pieces::note(process, text);
         tokio::time::timeout(patience, write).await.map_err(|_| {
             let message = format!("process `{}` did not read what was written", process.id());
             ToolError::new(ErrorKind::Timeout, message).hint("poll it, or kill it")
@@ -213,4 +255,61 @@ fn has_matched(pattern: Option<&Regex>, process: &dyn Running) -> Result<bool, T
     let Some(pattern) = pattern else { return Ok(false) };
     let text = report::written(process)?;
     Ok(pattern.is_match(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The risk of writing a text, and whether a rule for any command may speak of it.
+    fn risk(text: &str) -> (CommandRisk, bool) {
+        let input: Process =
+            serde_json::from_value(json!({"action": "write", "id": "p", "text": text}))
+                .expect("an input");
+        let found = written(&input).into_iter().find_map(|access| match access {
+            Access::Command(command) => Some((command.risk.clone(), !command.seen.is_empty())),
+            _ => None,
+        });
+        found.expect("a command")
+    }
+
+    #[test]
+    fn a_whole_line_is_judged_as_a_command_and_never_as_looking() {
+        for text in ["ls\n", "a=1; cat a\n", "cat <<E\nx\nE\n", ""] {
+            assert_eq!(risk(text), (CommandRisk::Usual, false), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_terminal_or_a_history_changes_is_asked_about() {
+        for text in [
+            "tou",
+            "touch m",
+            "tou\\\n",
+            "echo 'a\n",
+            "cat <<E\n",
+            "if true\n",
+            "ls |\n",
+            "\u{3}",
+            "ls\t\n",
+            "\u{16}x\n",
+            "\u{1b}[A\n",
+            "\u{1b}[200~ls\n\u{1b}[201~",
+            "!!\n",
+            "!touch\n",
+            "sudo !!\n",
+            "echo a!b\n",
+            "^a^b\n",
+            "ls\n^a^b\n",
+            "\u{12}touch\n",
+            "ls\r",
+            "\u{4}",
+            "\u{7f}",
+            "x\u{8}y\n",
+            "\u{85}\n",
+        ] {
+            let (risk, may_meet) = risk(text);
+            assert!(matches!(risk, CommandRisk::Asks(_)) && may_meet, "{text:?}: {risk:?}");
+        }
+    }
 }

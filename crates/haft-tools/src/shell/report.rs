@@ -33,7 +33,7 @@ pub struct Standing {
     pub ms: u64,
     /// How many bytes it has written.
     pub bytes: u64,
-    /// How many processes it has left behind that run on.
+    /// How many processes it has left behind that could not be ended.
     #[serde(skip_serializing_if = "is_zero")]
     pub left: usize,
     /// What it wanted and did not get from what stands around it.
@@ -93,9 +93,11 @@ impl Standing {
 
     /// For whoever sees it fail: what it could not have, a line each.
     pub(super) fn refusals(&self) -> String {
-        let shown = self.refused.iter().filter(|_| self.has_failed()).take(MOST_REFUSED);
-        let lines = shown
-            .map(|Refusal { what, why, remedy }| format!("\n[refused: {what}: {why}; {remedy}]"));
+        let is_shown = |it: &&Refusal| self.has_failed() || it.is_put_aside;
+        let shown = self.refused.iter().filter(is_shown).take(MOST_REFUSED);
+        let lines = shown.map(|Refusal { what, why, remedy, .. }| {
+            format!("\n[refused: {what}: {why}; {remedy}]")
+        });
         lines.collect()
     }
 }

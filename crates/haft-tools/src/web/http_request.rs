@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use haft_core::{
-    Cancel, ErrorKind, Net, Output, ToolError,
+    Access, Cancel, ErrorKind, Net, Output, ToolError,
     network::{Purpose, Request, Response},
 };
 use haft_macros::tool;
@@ -23,7 +23,7 @@ const LONGEST_HEADER: usize = 500;
 const MOST_BASE64: usize = 32 << 10;
 
 /// What to send.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({
     "url": "https://api.example.org/items",
@@ -136,7 +136,7 @@ impl Output for HttpAnswer {
 }
 
 /// Sends a request.
-#[tool(effect = write, deadline = "130s", access = |input| accesses(&input.url))]
+#[tool(effect = write, deadline = "130s", access = touched)]
 pub async fn http_request(
     input: HttpRequest,
     net: Net,
@@ -151,6 +151,12 @@ pub async fn http_request(
             Err(ToolError::new(ErrorKind::Cancelled, format!("asking {url} was called off")))
         }
     }
+}
+
+/// The address, and each secret that would be sent there.
+fn touched(input: &HttpRequest) -> Vec<Access> {
+    let secrets = request(input.clone()).map(|request| request.secrets()).unwrap_or_default();
+    accesses(&input.url).into_iter().chain(secrets).collect()
 }
 
 fn request(input: HttpRequest) -> Result<Request, ToolError> {
@@ -272,6 +278,35 @@ mod tests {
         }
         let two = request(input(json!({"url": "https://a.test", "body": "x", "json_body": {}})));
         assert_eq!(two.expect_err("refused").kind(), ErrorKind::Input);
+    }
+
+    #[test]
+    fn each_secret_is_named_with_the_host_that_it_goes_to() {
+        let sent = |name: &str| Access::SendSecret {
+            name: name.to_owned(),
+            host: "a.test".to_owned(),
+            is_bound: false,
+        };
+        for (given, expected) in [
+            (json!({"url": "https://a.test/x"}), &[][..]),
+            (json!({"url": "https://a.test/?k=secret:A"}), &["A"]),
+            (json!({"url": "https://A.test:8443/?k=sec\tret:A"}), &["A"]),
+            (json!({"url": "https://a.test", "headers": {"X-Key": "secret:A"}}), &["A"]),
+            (
+                json!({"url": "https://a.test", "headers": {"X": "Basic secret:A:secret:B"}}),
+                &["A", "B"],
+            ),
+            (json!({"url": "https://a.test", "body": "k=secret:A&l=secret:A"}), &["A"]),
+            (json!({"url": "https://a.test", "json_body": {"a": [{"b": "secret:A"}]}}), &["A"]),
+            (json!({"url": "https://a.test", "json_body": {"secret:A": 1}}), &["A"]),
+            (json!({"url": "https://a.test/secret:A#secret:B", "body": "Secret:A"}), &[]),
+        ] {
+            let found = touched(&input(given.clone()));
+            let expected: Vec<Access> = expected.iter().map(|name| sent(name)).collect();
+            assert!(matches!(found.first(), Some(Access::Fetch(_))), "{given}");
+            assert_eq!(found.get(1..), Some(&*expected), "{given}");
+        }
+        assert_eq!(touched(&input(json!({"url": "no", "body": "secret:A"}))), []);
     }
 
     #[test]

@@ -8,19 +8,20 @@ mod table;
 use std::{process::ExitCode, sync::Arc};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use haft_core::{ApprovalState, Remember, Scope, ToolError, Verdict, no_such_request};
+use haft::host::{config::Settings, place, state};
+use haft_core::{
+    ApprovalRequest, ApprovalState, Remember, Scope, ToolError, Verdict, no_such_request,
+};
 use haft_store::{Fate, Place, Standing, Standings, StoreApprovals};
 use jiff::Zoned;
 use serde_json::{Value, json};
 
 use super::Bench;
 use crate::{
-    config::Settings,
     globals::{Format, Globals},
     prompt::{Conversation, lapse},
     report, stdin,
     stop::Stop,
-    store,
     terminal::{Label, Tty, write_out},
 };
 
@@ -105,11 +106,11 @@ impl Bench<'_> {
     pub(super) fn approvals(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let (word, matches) = matches.subcommand().unwrap_or(("", matches));
         let globals = Globals::of(matches);
-        let settings = Settings::load(&globals, self.environment)?;
-        let state = store::state(self.environment).ok_or_else(homeless)?;
-        let place = store::place(&settings);
+        let settings = Settings::load(&globals.choices, &self.environment.host)?;
+        let state = state(&self.environment.host).ok_or_else(homeless)?;
+        let place = place(&settings);
         let approvals = Arc::new(StoreApprovals::new(place.clone(), &settings.workspace, &state));
-        let person = self.environment.user.clone().unwrap_or_else(|| "you".to_owned());
+        let person = self.environment.host.user.clone().unwrap_or_else(|| "you".to_owned());
         let desk = Desk { bench: self, globals, place, approvals, person };
         match word {
             "list" => desk.list(matches.get_flag("all")),
@@ -185,10 +186,10 @@ impl Desk<'_> {
         match self.globals.format {
             Format::Json => report::json(self.bench.terminal, &as_json(&standing))?,
             Format::Text => {
-                let scopes = [Scope::Session, Scope::Project, Scope::User];
+                let scopes = scopes_of(&standing.record.request);
                 let colours = self.bench.terminal.result_colours();
                 let request = &standing.record.request;
-                let talk = Conversation::new(request, &scopes, &self.person, colours);
+                let talk = Conversation::new(request, scopes, &self.person, colours);
                 let about = table::about(&standing, Zoned::now().timestamp());
                 write_out(&format!("{about}\n{}", talk.details()))?;
             }
@@ -235,11 +236,24 @@ fn remember(standing: &Standing, matches: &ArgMatches) -> Result<Option<Remember
         ToolError::input(format!("request `{id}` offers {count} ways to remember it, not {number}"))
             .hint(format!("see them with `haft approvals show {id}`"))
     })?;
-    let scopes = [Scope::Session, Scope::Project, Scope::User];
     let word = matches.get_one::<String>("scope").map_or("", String::as_str);
-    let scope = scopes.into_iter().find(|scope| scope.name() == word).unwrap_or(Scope::Project);
+    let scopes = scopes_of(&standing.record.request);
+    let scope = scopes.iter().copied().find(|scope| scope.name() == word).ok_or_else(|| {
+        ToolError::input(format!(
+            "a rule of scope `{word}` would never end: every command line call is of one session"
+        ))
+        .hint("use --scope project with --for TIME")
+    })?;
     let expires_ms = matches.get_one::<Option<u64>>("for").copied().flatten();
     Ok(Some(Remember { rules: suggestion.rules.clone(), scope, expires_ms }))
+}
+
+/// Where a rule may hold. Every call from a command line is of the session `cli`, which never ends.
+fn scopes_of(request: &ApprovalRequest) -> &'static [Scope] {
+    match request.session.as_str() {
+        "cli" => &[Scope::Project, Scope::User],
+        _ => &[Scope::Session, Scope::Project, Scope::User],
+    }
 }
 
 /// Whether somebody may want to do something about it.

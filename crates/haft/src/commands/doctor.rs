@@ -1,13 +1,18 @@
 //! `haft doctor`: what this machine can hold commands with, found out by trying.
 
-use std::process::ExitCode;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
 
 use clap::Command;
-use haft_exec::{Around, ContainerSettings, Verdict, Workspace};
+use haft::host::{config::Settings, environment};
+use haft_exec::{Around, Verdict, Workspace};
 use serde_json::{Value, json};
 
 use crate::{
-    environment::{self, Environment},
+    environment::Environment,
     globals::Format,
     stop::Stop,
     terminal::{Terminal, Tone, write_out},
@@ -23,29 +28,59 @@ pub(super) fn command() -> Command {
         )
 }
 
-/// Prints the verdicts.
+/// Prints the verdicts, and what commands see of the home.
 pub(super) fn run(
     terminal: &Terminal,
     format: Format,
-    workspace: &Workspace,
-    wanted: &Around,
-    (environment, container): (&Environment, &ContainerSettings),
+    workspace: &Arc<Workspace>,
+    (settings, environment): (&Settings, &Environment),
 ) -> Result<ExitCode, Stop> {
+    let wanted = &settings.sandbox;
     let mut verdicts = haft_exec::verdicts(workspace);
     let variables = environment::all();
-    let container = haft_exec::container_verdict(container, &variables, &environment.temporary);
+    let container = &settings.container;
+    let temporary = &environment.host.temporary;
+    let container = haft_exec::container_verdict(container, &variables, temporary);
     let is_fenced = match wanted {
         Around::Container(_) => container.works,
         others => others.works(),
     };
     verdicts.push(container);
+    let places = haft_exec::shown_places(workspace, &settings.shown, variables)?;
     let text = match format {
-        Format::Text => text(terminal, &verdicts, wanted, is_fenced),
-        Format::Json => format!("{}\n", as_json(&verdicts, wanted, is_fenced)),
+        Format::Text => {
+            let verdicts = text(terminal, &verdicts, wanted, is_fenced);
+            verdicts + &shown(&places, wanted, environment.host.home.as_deref())
+        }
+        Format::Json => format!("{}\n", as_json(&verdicts, wanted, is_fenced, &places)),
     };
     write_out(&text).map_err(Stop::Output)?;
     let is_well = is_fenced || *wanted == Around::Nothing;
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What sandboxed commands see of the home, and how to show them more.
+fn shown(places: &[(PathBuf, bool)], wanted: &Around, home: Option<&Path>) -> String {
+    if matches!(wanted, Around::Nothing | Around::Container(_)) {
+        return String::new();
+    }
+    let name = |path: &Path| match home.and_then(|home| path.strip_prefix(home).ok()) {
+        Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
+        Some(rest) => format!("~/{}", rest.display()),
+        None => path.display().to_string(),
+    };
+    let names = |writable: bool| -> String {
+        let of_sort = places.iter().filter(|(_, is_writable)| *is_writable == writable);
+        let names: Vec<String> = of_sort.map(|(path, _)| name(path)).collect();
+        if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+    };
+    format!(
+        "\nOutside the workspace and the system, commands read {}; they write {}. Secret and denied files stay hidden.\n\
+         To show a folder, put `read = [\"~/folder\"]` or `write = [\"~/folder\"]` under [sandbox] in your config; \
+         `home = \"all\"` shows the whole home.\n",
+        names(false),
+        names(true),
+    )
 }
 
 fn text(terminal: &Terminal, verdicts: &[Verdict], wanted: &Around, is_fenced: bool) -> String {
@@ -74,7 +109,12 @@ fn text(terminal: &Terminal, verdicts: &[Verdict], wanted: &Around, is_fenced: b
     format!("{}\n\n{summary}\n", lines.join("\n"))
 }
 
-fn as_json(verdicts: &[Verdict], wanted: &Around, is_fenced: bool) -> Value {
+fn as_json(
+    verdicts: &[Verdict],
+    wanted: &Around,
+    is_fenced: bool,
+    places: &[(PathBuf, bool)],
+) -> Value {
     let verdicts: Vec<Value> = verdicts
         .iter()
         .map(|Verdict { mechanism, works, detail, advice }| {
@@ -85,5 +125,9 @@ fn as_json(verdicts: &[Verdict], wanted: &Around, is_fenced: bool) -> Value {
         Around::Container(_) => "container".to_owned(),
         others => format!("{others:?}").to_lowercase(),
     };
-    json!({"verdicts": verdicts, "wanted": wanted, "fenced": is_fenced})
+    let shown: Vec<Value> = places
+        .iter()
+        .map(|(path, is_writable)| json!({"path": path, "writable": is_writable}))
+        .collect();
+    json!({"verdicts": verdicts, "wanted": wanted, "fenced": is_fenced, "shown": shown})
 }

@@ -4,12 +4,12 @@
 use std::{path::Path, process::ExitCode, time::Duration};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use haft::host::config::Settings;
 use haft_core::{ErrorKind, ToolError};
 use serde_json::{Value, json};
 
 use super::Bench;
 use crate::{
-    config::Settings,
     environment,
     globals::{Format, Globals, Run},
     init::{self, Client, Deed, House, Launch, Plan, Row, Scope},
@@ -64,7 +64,7 @@ impl Bench<'_> {
     /// `haft init [CLIENT]`
     pub(super) fn init(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);
-        let settings = Settings::load(&globals, self.environment)?;
+        let settings = Settings::load(&globals.choices, &self.environment.host)?;
         let launch = Launch::new(
             environment::program().as_deref(),
             self.environment.search_path.as_deref(),
@@ -290,7 +290,7 @@ fn table(rows: &[Row], house: &House<'_>) -> String {
 
 /// From the project or from the home, as people say it.
 fn short(file: &Path, house: &House<'_>) -> String {
-    let home = house.environment.home.as_deref().and_then(|home| home.canonicalize().ok());
+    let home = house.environment.host.home.as_deref().and_then(|home| home.canonicalize().ok());
     let in_home = home.and_then(|home| Some(Path::new("~").join(file.strip_prefix(home).ok()?)));
     let in_project = file.strip_prefix(house.workspace).ok().map(Path::to_owned);
     in_project.or(in_home).unwrap_or_else(|| file.to_owned()).display().to_string()

@@ -5,16 +5,19 @@ pub(super) mod table;
 
 use std::process::ExitCode;
 
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use haft::host::config::Settings;
 use haft_core::ErrorKind;
-use haft_store::{Anchor, Answering, Fault, Filter, Place, Recorded, StoreLedger, Verification};
+use haft_store::{
+    Anchor, Answering, DroppedEntries, Ending, Fault, Filter, Place, Pruned, Recorded, StoreLedger,
+    Verification,
+};
 use jiff::{Span, Timestamp, Zoned, civil, tz::TimeZone};
 use serde_json::{Value, json};
 
 use self::figures::Figures;
 use super::Bench;
 use crate::{
-    config::Settings,
     globals::{Format, Globals},
     report,
     safe_text::shown_in_line,
@@ -64,6 +67,23 @@ pub(super) fn command() -> Command {
         .subcommand(filtered(
             Command::new("stats").about("How many calls of what, how they were decided, how long they took"),
         ))
+        .subcommand(
+            Command::new("prune")
+                .about("Drop what is older than `ledger_days` or more than `ledger_bytes` now")
+                .long_about(
+                    "Drop entries that are older than `ledger_days`, and as many as are more than `ledger_bytes`, both under \
+                     `[store]` in your config.toml. This also happens by itself as calls are recorded.\n\n\
+                     Calls that changed nothing go first. What an undo, an open approval or a kept result needs stays. An \
+                     anchor entry says what was dropped, so that `haft ledger verify` tells it from a gap that somebody else \
+                     has made.",
+                )
+                .arg(
+                    Arg::new("dry-run")
+                        .long("dry-run")
+                        .action(ArgAction::SetTrue)
+                        .help("Only say what would be dropped"),
+                ),
+        )
 }
 
 fn filtered(command: Command) -> Command {
@@ -88,14 +108,16 @@ impl Bench<'_> {
     pub(super) fn ledger(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let Some((word, matches)) = matches.subcommand() else { return Ok(ExitCode::FAILURE) };
         let globals = Globals::of(matches);
-        let settings = Settings::load(&globals, self.environment)?;
+        let settings = Settings::load(&globals.choices, &self.environment.host)?;
         let place = Place::new(settings.store.address);
-        let ledger = StoreLedger::new(place, Answering::AfterCommit);
+        let ledger =
+            StoreLedger::new(place, Answering::AfterCommit).retaining(settings.store.ledger);
         let work = async {
             match word {
                 "show" => self.show(&ledger, matches, globals.format).await,
                 "verify" => self.verify(&ledger, matches, globals.format).await,
                 "export" => self.export(&ledger, matches).await,
+                "prune" => self.prune(&ledger, matches, globals.format).await,
                 _ => self.stats(&ledger, matches, globals.format).await,
             }
         };
@@ -109,7 +131,7 @@ impl Bench<'_> {
         format: Format,
     ) -> Result<ExitCode, Stop> {
         let most = matches.get_one::<u32>("limit").map_or(20, |limit| *limit as usize);
-        let found = ledger.find(&Filter { most, ..filter(matches) }).await?;
+        let found = ledger.find(&Filter { most, anchors: true, ..filter(matches) }).await?;
         match format {
             Format::Json => {
                 let calls: Vec<Value> = found.iter().map(as_json).collect();
@@ -128,12 +150,15 @@ impl Bench<'_> {
         format: Format,
     ) -> Result<ExitCode, Stop> {
         let verified = ledger.verify(matches.get_one::<Anchor>("anchor")).await?;
-        let Verification { entries, head, faults } = &verified;
+        let Verification { entries, head, dropped, anchor_is_dropped, unended, faults } = &verified;
         let is_whole = faults.is_empty();
         match format {
             Format::Json => {
                 let head = head.to_string();
-                let told = json!({"whole": is_whole, "entries": entries, "anchor": head, "faults": faults});
+                let told = json!({
+                    "whole": is_whole, "entries": entries, "anchor": head, "dropped": dropped,
+                    "anchor_is_dropped": anchor_is_dropped, "unended": unended, "faults": faults,
+                });
                 report::json(self.terminal, &told)?;
             }
             Format::Text => write_out(&told(self.terminal, &verified))?,
@@ -162,6 +187,31 @@ impl Bench<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
+    async fn prune(
+        &self,
+        ledger: &StoreLedger,
+        matches: &ArgMatches,
+        format: Format,
+    ) -> Result<ExitCode, Stop> {
+        let is_dry = matches.get_flag("dry-run");
+        let pruned = match is_dry {
+            true => ledger.foresee_prune().await?,
+            false => ledger.prune().await?,
+        };
+        match format {
+            Format::Json => report::json(self.terminal, &pruned)?,
+            Format::Text => {
+                let words = if is_dry { "would be dropped" } else { "were dropped" };
+                let Pruned { read_only, changing, bytes, .. } = pruned;
+                let kilobytes = bytes.div_ceil(1024);
+                self.terminal.print(&format!(
+                    "{read_only} calls that changed nothing and {changing} that may have {words}, {kilobytes} KB"
+                ))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
     async fn stats(
         &self,
         ledger: &StoreLedger,
@@ -169,7 +219,13 @@ impl Bench<'_> {
         format: Format,
     ) -> Result<ExitCode, Stop> {
         let mut figures = Figures::default();
-        ledger.each(&filter(matches), |recorded| figures.add(&recorded.entry)).await?;
+        ledger
+            .each(&filter(matches), |recorded| {
+                if !recorded.entry.is_begun() {
+                    figures.add(&recorded.entry);
+                }
+            })
+            .await?;
         match format {
             Format::Json => report::json(self.terminal, &figures.json())?,
             Format::Text => self.terminal.print(&figures.text())?,
@@ -180,11 +236,15 @@ impl Bench<'_> {
 
 /// With colours of our own, so what others wrote is made safe here.
 fn told(terminal: &Terminal, verified: &Verification) -> String {
-    let Verification { entries, head, faults } = verified;
-    let calls = if *entries == 1 { "call" } else { "calls" };
+    let Verification { entries, head, unended, faults, .. } = verified;
+    let calls = if *entries == 1 { "entry" } else { "entries" };
     if faults.is_empty() {
         let whole = terminal.result_toned(Tone::Good, "whole");
-        return format!("{entries} {calls}, the chain is {whole}\nanchor: {head}\n");
+        let unended: String = unended.iter().map(unended_line).collect();
+        let dropped = dropped_lines(verified);
+        return format!(
+            "{entries} {calls}, the chain is {whole}\n{dropped}{unended}anchor: {head}\n"
+        );
     }
     let places = if faults.len() == 1 { "place" } else { "places" };
     let broken = terminal.result_toned(Tone::Bad, &format!("broken at {} {places}", faults.len()));
@@ -192,6 +252,34 @@ fn told(terminal: &Terminal, verified: &Verification) -> String {
     let line = |fault: &Fault| format!("  entry {}: {}", fault.seq, shown_in_line(&fault.what));
     lines.extend(faults.iter().map(line));
     lines.join("\n") + "\n"
+}
+
+/// What retention has dropped, for a person to judge: whoever can write the store can also append an anchor entry.
+fn dropped_lines(Verification { dropped, anchor_is_dropped, .. }: &Verification) -> String {
+    let mut lines = String::new();
+    if dropped.entries > 0 {
+        let DroppedEntries { entries, read_only, changing, last_ms } = dropped;
+        let time = table::time(*last_ms, &TimeZone::system());
+        lines = format!(
+            "  {entries} older entries were dropped by retention, last on {time}: {read_only} calls that changed nothing, \
+             {changing} that may have\n"
+        );
+    }
+    if *anchor_is_dropped {
+        lines.push_str(
+            "  the entry of the given anchor is among them, so its hash was not compared: keep the new anchor\n",
+        );
+    }
+    lines
+}
+
+fn unended_line((seq, ending): (&u64, &Ending)) -> String {
+    match ending {
+        Ending::Interrupted => {
+            format!("  entry {seq}: interrupted, its process ended before the call did\n")
+        }
+        _ => format!("  entry {seq}: no end recorded, the call may still run\n"),
+    }
 }
 
 fn filter(matches: &ArgMatches) -> Filter {
@@ -214,8 +302,11 @@ fn as_line(Recorded { seq, hash, text, .. }: &Recorded) -> String {
     format!(r#"{{"seq":{seq},"hash":"{hash}","entry":{text}}}"#)
 }
 
-fn as_json(Recorded { seq, hash, entry, .. }: &Recorded) -> Value {
-    json!({"seq": seq, "hash": hash, "entry": entry})
+fn as_json(Recorded { seq, hash, entry, ending, .. }: &Recorded) -> Value {
+    match ending {
+        Ending::Recorded => json!({"seq": seq, "hash": hash, "entry": entry}),
+        _ => json!({"seq": seq, "hash": hash, "entry": entry, "ending": ending}),
+    }
 }
 
 /// Milliseconds since 1970 of a time, or of as long ago.

@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, builder::PossibleValuesParser};
+use haft::host::config::Settings;
 use haft_agent::formats::{Definition, Format, Options, definitions};
 use haft_core::{AgentView, Policy, ToolError, ToolSpec};
 
 use super::{Bench, taken};
 use crate::{
-    config::Settings,
     globals::{self, Globals},
     reference, report,
     stop::Stop,
@@ -53,12 +53,12 @@ impl Bench<'_> {
             None if name == "markdown" => {
                 // The page is the same for everybody: no file of this machine has a say in it.
                 let (specs, profile) =
-                    (self.specs(&reference::anywhere()), globals.profile.as_deref());
+                    (self.specs(&reference::anywhere()), globals.choices.profile.as_deref());
                 let shown = visible(specs, &Policy::default(), &globals, profile)?;
                 self.terminal.print(&reference::page(&shown, &taken(&globals::options())))?;
             }
             None => {
-                let settings = Settings::load(&globals, self.environment)?;
+                let settings = Settings::load(&globals.choices, &self.environment.host)?;
                 self.warn(&settings);
                 let (specs, profile) =
                     (self.specs(&settings.surroundings()), settings.profile.as_deref());
@@ -72,7 +72,7 @@ impl Bench<'_> {
     /// `haft tools --format anthropic`: what goes into a request as its tools. What the API is not told stands on
     /// standard error.
     fn tools_for(&self, format: Format, is_strict: bool, globals: &Globals) -> Result<(), Stop> {
-        let settings = Settings::load(globals, self.environment)?;
+        let settings = Settings::load(&globals.choices, &self.environment.host)?;
         self.warn(&settings);
         let specs = self.offered(format, &settings, globals)?;
         let tools: Vec<Definition> = specs.iter().map(Definition::from).collect();
@@ -96,7 +96,7 @@ impl Bench<'_> {
         if let Some(profile) = profile {
             settings.policy.profiles.get(profile)?;
         }
-        let agents: Vec<String> = globals.agent.iter().cloned().collect();
+        let agents: Vec<String> = globals.choices.agent.iter().cloned().collect();
         let view = AgentView { policy: &settings.policy, agents: &agents, profile };
         let surroundings = settings.surroundings();
         let offered = self.registry.tools(format.name(), &view, &surroundings);
@@ -123,7 +123,7 @@ fn visible(
     if let Some(profile) = profile {
         policy.profiles.get(profile)?;
     }
-    let agents: Vec<String> = globals.agent.iter().cloned().collect();
+    let agents: Vec<String> = globals.choices.agent.iter().cloned().collect();
     specs.retain(|spec| policy.shows(&spec.name, &agents, profile));
     Ok(specs)
 }

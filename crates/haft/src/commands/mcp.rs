@@ -8,22 +8,20 @@ use std::{
 };
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use haft_core::{CancellationToken, Gate, Registry, ToolError, files::Disk};
+use haft::host::{Ending, Host, config::Settings, flush};
+use haft_core::{CancellationToken, Gate, Registry, ToolError};
 use haft_exec::Programs;
-use haft_mcp::{Engine, Http, HttpError, Server, Structured};
+use haft_mcp::{Http, HttpError, Server, Structured};
 use tokio::{
     runtime::Builder,
     signal::unix::{SignalKind, signal},
 };
 
-use super::{network, no_threads, open_workspace, programs, reader, redactor, secret};
+use super::no_threads;
 use crate::{
-    config::Settings,
     environment::Environment,
     globals::Globals,
-    memory,
     stop::Stop,
-    store::{self, Ending},
     terminal::{Label, Terminal},
 };
 
@@ -103,13 +101,11 @@ pub(super) fn run(
 ) -> Result<ExitCode, Stop> {
     Programs::take_in_orphans();
     let over_http = matches.get_one::<SocketAddr>("http").copied();
-    // While settings are read and folders are opened.
-    let engine = if over_http.is_none() { Engine::begin() } else { Engine::default() };
     let mut globals = Globals::of(matches);
     let roots: Vec<PathBuf> = matches.get_many("root").into_iter().flatten().cloned().collect();
-    let is_placed = globals.workspace.is_some() || !roots.is_empty();
+    let is_placed = globals.choices.workspace.is_some() || !roots.is_empty();
     if let Some(first) = roots.first() {
-        globals.workspace = Some(first.clone());
+        globals.choices.workspace = Some(first.clone());
     }
     let desk = Desk {
         environment: environment.clone(),
@@ -126,10 +122,8 @@ pub(super) fn run(
         .title("haft")
         .instructions(INSTRUCTIONS)
         .profile(Some(profile))
-        .agent(desk.globals.agent.clone())
+        .agent(desk.globals.choices.agent.clone())
         .structured(structured(matches))
-        .engine(engine)
-        .settled(memory::let_go_of_the_start)
         .workspace_files()
         .orientation();
     if !is_placed {
@@ -144,7 +138,10 @@ pub(super) fn run(
         Some(address) => serve_http(environment, terminal, &server.build(), address, matches),
     };
     Programs::end_everything();
-    store::flush(terminal);
+    if let Err(error) = flush() {
+        let message = format!("the last calls are not in the ledger: {error}");
+        terminal.tell(Label::Warning, &message);
+    }
     served?;
     Ok(ExitCode::SUCCESS)
 }
@@ -215,39 +212,25 @@ impl Desk {
     ) -> Result<(Gate, String), ToolError> {
         let mut globals = self.globals.clone();
         if workspace.is_some() {
-            globals.workspace = workspace.cloned();
+            globals.choices.workspace = workspace.cloned();
         }
-        let mut settings = Settings::load(&globals, &self.environment)?;
+        let mut settings = Settings::load(&globals.choices, &self.environment.host)?;
         if settings.has_rules {
             for warning in settings.policy.warnings(&self.registry.names()) {
                 self.terminal.tell(Label::Warning, &warning);
             }
         }
-        if globals.workspace.is_some() {
+        if globals.choices.workspace.is_some() {
             settings.directory.clone_from(&settings.workspace);
         }
         add_roots(&mut settings, further)?;
         keep_results(&mut settings, self.keeps_results)?;
         let profile = settings.profile.clone().unwrap_or_else(|| PROFILE.to_owned());
-        let workspace = open_workspace(&mut settings, &self.terminal)?;
-        let gate = Gate::builder(self.registry.clone());
-        let vault = secret::dyn_vault(&self.environment);
-        let points_at_repeats = settings.outputs.points_at_repeats;
         // Over HTTP signals are heard already.
         let ending = if self.starts_in_place { Ending::BySignal } else { Ending::Flushed };
-        let mut gate = store::furnish(gate, &self.environment, &settings, ending)
-            .surroundings(settings.surroundings())
-            .paths(workspace.clone())
-            .service::<dyn Disk>(workspace.clone())
-            .service(programs(&self.environment, &settings, workspace, vault.clone()))
-            .service(network(&settings.network, vault.clone()))
-            .redactor(redactor(&self.environment, &settings.network, vault))
-            .policy(settings.policy)
-            .reads_commands(reader(&self.environment))
-            .limits(settings.limits);
-        if points_at_repeats {
-            gate = gate.point_at_repeats();
-        }
+        let host = Host::new(self.environment.host.clone(), settings, self.registry.clone())?;
+        host.warnings().iter().for_each(|text| self.terminal.tell(Label::Warning, text));
+        let mut gate = host.ending(ending).gate();
         if self.starts_in_place {
             gate = gate.start_in_place();
         }

@@ -2,21 +2,21 @@
 
 mod again;
 
-use std::{process::ExitCode, sync::Arc};
+use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use haft_core::{Gate, ToolError};
+use haft::host::config::Settings;
+use haft_core::ToolError;
 use haft_mcp::Server;
 use haft_store::{Place, Recording, RecordingCall, Remains};
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Bench, ledger::table, mcp, no_threads, redactor, secret};
+use super::{Bench, ledger::table, mcp, no_threads};
 use crate::{
-    config::Settings,
     globals::{Format, Globals},
-    memory, report,
+    report,
     safe_text::shown_in_line,
     stop::Stop,
     terminal::Label,
@@ -56,36 +56,29 @@ impl Bench<'_> {
     /// `haft replay SESSION`
     pub(super) fn replay(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);
-        let settings = Settings::load(&globals, self.environment)?;
+        let settings = Settings::load(&globals.choices, &self.environment.host)?;
         let session = matches.get_one::<String>("session").map_or("", String::as_str);
         let place = Place::new(settings.store.address.clone());
         let runtime = runtime()?;
         let recording = runtime.block_on(Recording::of_session(place, session))?;
         if matches.get_flag("list") {
+            self.warn_of_losses(&recording);
             return self.list_recording(&recording, globals.format);
         }
         self.warn_of_gaps(&recording)?;
         if matches.get_flag("check") {
             return self.check_again(settings, &recording, globals.format);
         }
-        let gate = Gate::builder(self.registry.clone())
-            .surroundings(settings.surroundings())
-            .redactor(redactor(
-                self.environment,
-                &settings.network,
-                secret::dyn_vault(self.environment),
-            ))
-            .limits(settings.limits)
-            .answered_by(Arc::new(recording))
-            .start_in_place()
-            .build();
+        let host = self.host(settings)?;
+        let gate = host.replaying(recording).start_in_place().build();
         let server = Server::builder(gate)
             .named("haft", env!("CARGO_PKG_VERSION"))
             .title("haft, replaying")
             .instructions(INSTRUCTIONS)
-            .profile(Some(settings.profile.unwrap_or_else(|| mcp::PROFILE.to_owned())))
-            .structured(mcp::structured(matches))
-            .settled(memory::let_go_of_the_start);
+            .profile(Some(
+                host.settings().profile.clone().unwrap_or_else(|| mcp::PROFILE.to_owned()),
+            ))
+            .structured(mcp::structured(matches));
         server.build().stdio().map_err(no_threads)?;
         Ok(ExitCode::SUCCESS)
     }
@@ -96,6 +89,7 @@ impl Bench<'_> {
             recording.calls().iter().filter(|call| is_meant(call.remains)).count()
         };
         let session = recording.session();
+        self.warn_of_losses(recording);
         if count(|remains| matches!(remains, Remains::Kept(_) | Remains::Changed)) == 0 {
             let dropped = count(|remains| remains == Remains::Dropped);
             let (what, hint) = if dropped > 0 {
@@ -121,6 +115,18 @@ impl Bench<'_> {
             self.terminal.tell(Label::Warning, &message);
         }
         Ok(())
+    }
+
+    /// Calls that retention has dropped from the ledger leave no trace in the list of those that are there.
+    fn warn_of_losses(&self, recording: &Recording) {
+        let (lost, session) = (recording.lost(), recording.session());
+        if lost > 0 {
+            let calls = if lost == 1 { "call was" } else { "calls were" };
+            let message = format!(
+                "session {session} is not whole: {lost} older {calls} dropped from the ledger (`ledger_days`, `ledger_bytes`)"
+            );
+            self.terminal.tell(Label::Warning, &message);
+        }
     }
 
     fn list_recording(&self, recording: &Recording, format: Format) -> Result<ExitCode, Stop> {

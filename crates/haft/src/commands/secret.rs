@@ -1,9 +1,10 @@
 //! `haft secret`: the secrets that requests and commands name as `secret:NAME`. Values come in here and never go out.
 
-use std::{process::ExitCode, sync::Arc};
+use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use haft_core::{ToolError, Vault, is_secret_name};
+use haft::host::{config::Settings, vault};
+use haft_core::{ToolError, is_secret_name};
 use haft_exec::Credential;
 use haft_store::{Existing, KeptSecret, KeyWanted, StoreVault};
 use jiff::{Timestamp, tz::TimeZone};
@@ -11,12 +12,9 @@ use serde_json::{Value, json};
 
 use super::Bench;
 use crate::{
-    config::Settings,
-    environment::{self, Environment},
     globals::{Format, Globals},
     report, stdin,
     stop::Stop,
-    store,
     terminal::{Tty, hidden_line},
 };
 
@@ -68,23 +66,12 @@ pub(super) fn command() -> Command {
         .subcommand(Command::new("remove").about("Forget a secret").arg(name()))
 }
 
-/// Where the person's secrets are kept. Nothing is opened.
-pub(super) fn vault(environment: &Environment) -> Option<Arc<StoreVault>> {
-    let state = store::state(environment)?;
-    Some(StoreVault::new(&state, environment::all))
-}
-
-/// The same for those who only ask.
-pub(super) fn dyn_vault(environment: &Environment) -> Option<Arc<dyn Vault>> {
-    vault(environment).map(|vault| vault as _)
-}
-
 impl Bench<'_> {
     /// `haft secret …`
     pub(super) fn secret(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let Some((word, matches)) = matches.subcommand() else { return Ok(ExitCode::FAILURE) };
         let globals = Globals::of(matches);
-        let vault = vault(self.environment).ok_or_else(homeless)?;
+        let vault = vault(&self.environment.host).ok_or_else(homeless)?;
         let name = matches.try_get_one::<String>("name").ok().flatten();
         let name = name.map_or("", String::as_str);
         match word {
@@ -94,7 +81,7 @@ impl Bench<'_> {
                 self.told(globals.format, json!({"removed": name}), &format!("removed {name}"))
             }
             _ => {
-                let settings = Settings::load(&globals, self.environment)?;
+                let settings = Settings::load(&globals.choices, &self.environment.host)?;
                 self.list_secrets(&vault, &settings.network.credentials, globals.format)
             }
         }
@@ -183,7 +170,7 @@ fn called_off() -> ToolError {
 
 /// Those that variables hold, by the config's names or their own.
 fn in_variables(credentials: &[Credential]) -> Vec<Value> {
-    let variables = environment::all();
+    let variables = haft::host::environment::all();
     let secret = |name: &str, hosts: &[String], variable: &str| json!({"name": name, "hosts": hosts, "place": format!("variable {variable}"), "set": null});
     let is_set =
         |name: &str| variables.iter().any(|(known, value)| known == name && !value.is_empty());

@@ -5,13 +5,13 @@ mod migrate;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
+use haft::host::config::Settings;
 use haft_core::{ErrorKind, ToolError};
 use haft_store::{Address, Answering, Place, Store, StoreLedger, restore};
 use serde_json::json;
 
 use super::Bench;
 use crate::{
-    config::Settings,
     globals::{Format, Globals},
     report,
     safe_text::shown_in_line,
@@ -51,7 +51,7 @@ impl Bench<'_> {
     pub(super) fn store(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let Some((word, matches)) = matches.subcommand() else { return Ok(ExitCode::FAILURE) };
         let globals = Globals::of(matches);
-        let settings = Settings::load(&globals, self.environment)?;
+        let settings = Settings::load(&globals.choices, &self.environment.host)?;
         if word == "migrate" {
             return self.migrate_store(&settings, matches, globals.format);
         }
@@ -88,14 +88,21 @@ impl Bench<'_> {
             Format::Json => report::json(self.terminal, &info)?,
             Format::Text => {
                 let kilobytes = info.bytes.div_ceil(1024);
-                let lines = [
+                let mut lines = vec![
                     format!("store    {}", info.address),
                     format!("engine   {}", info.engine),
                     format!("version  {}", info.version),
                     format!("size     {kilobytes} KB"),
-                    format!("calls    {}", info.entries),
+                    format!("calls    {}", info.calls),
                     format!("rules    {}", info.rules),
+                    String::new(),
+                    format!("{:<18}  {:>9}  {:>9}", "part", "rows", "KB"),
                 ];
+                let used = info.parts.iter().filter(|part| part.rows > 0);
+                lines.extend(used.map(|part| {
+                    let kilobytes = part.bytes.div_ceil(1024);
+                    format!("{:<18}  {:>9}  {kilobytes:>9}", part.name, part.rows)
+                }));
                 self.terminal.print(&lines.join("\n"))?;
             }
         }

@@ -136,7 +136,8 @@ impl Client {
     }
 
     fn of_user(self, environment: &Environment) -> Result<Vec<PathBuf>, ToolError> {
-        let Environment { home, config_home, codex_home, claude_home, .. } = environment;
+        let Environment { host, codex_home, claude_home, .. } = environment;
+        let haft::host::environment::Environment { home, config_home, .. } = host;
         let own = |folder: &Option<PathBuf>, in_home: &str| {
             folder.clone().or_else(|| home.as_ref().map(|home| home.join(in_home)))
         };

@@ -40,17 +40,17 @@ impl Launch {
         // The client stands somewhere else, so what is relative to here is written out.
         let absolute = |path: &PathBuf| text(&from_here(directory, path));
         let mut options = Vec::new();
-        options.extend(globals.profile.clone().map(|name| ("--profile", name)));
-        options.extend(globals.agent.clone().map(|name| ("--agent", name)));
-        options.extend(globals.approve.map(|mode| ("--approve", mode.name().to_owned())));
-        if let Some(file) = &globals.config {
+        options.extend(globals.choices.profile.clone().map(|name| ("--profile", name)));
+        options.extend(globals.choices.agent.clone().map(|name| ("--agent", name)));
+        options.extend(globals.choices.approve.map(|mode| ("--approve", mode.name().to_owned())));
+        if let Some(file) = &globals.choices.config {
             options.push(("--config", absolute(file)?));
         }
         let command = match program.filter(|program| !is_found(program, search_path)) {
             Some(program) => text(program)?,
             None => PROGRAM.to_owned(),
         };
-        let workspace = globals.workspace.as_ref().map(absolute).transpose()?;
+        let workspace = globals.choices.workspace.as_ref().map(absolute).transpose()?;
         Ok(Self { command, options, workspace })
     }
 

@@ -3,10 +3,9 @@
 use haft_core::{Mode, policy::LayerKind};
 
 use super::{put, put_table};
-use crate::{
-    config::keys::{Key, Names, Sort, TABLES, Table},
-    manual::FILES,
-};
+use haft::host::config::keys::{Key, Names, Sort, TABLES, Table};
+
+use crate::manual::FILES;
 
 pub(super) fn page() -> String {
     let mut page = "# Config files\n\nMade from the table that the parser reads by `haft reference config`. \
@@ -60,12 +59,17 @@ fn sort(key: &Key) -> String {
         Sort::Limit | Sort::Number | Sort::Amount(_) => "a whole number, 0 or more".to_owned(),
         Sort::Flag => "`true` or `false`".to_owned(),
         Sort::Texts => "a list of strings".to_owned(),
-        Sort::Word(words) => {
-            let words: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
-            words.join(", ")
+        Sort::Word(words) => quoted(words),
+        Sort::WordOrTable(words, table) => {
+            format!("{}, or a table: `[{}]`", quoted(words), table.header)
         }
         Sort::Table(table) => format!("a table: `[{}]`", table.header),
     }
+}
+
+fn quoted(words: &[&str]) -> String {
+    let words: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
+    words.join(", ")
 }
 
 fn whose(key: &Key) -> String {

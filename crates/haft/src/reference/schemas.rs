@@ -3,7 +3,7 @@
 use haft_core::{Mode, Outcome, Schema, Tool as _};
 use serde_json::{Map, Value, json};
 
-use crate::config::keys::{Key, Names, ROOT, Sort, Table};
+use haft::host::config::keys::{Key, Names, ROOT, Sort, Table};
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
@@ -88,6 +88,9 @@ fn of_key(key: &Key, table: &Table) -> Value {
             json!({ "type": "object", "additionalProperties": of_table(inner) })
         }
         Sort::Table(inner) => of_table(inner),
+        Sort::WordOrTable(words, inner) => {
+            json!({ "anyOf": [{ "type": "string", "enum": words }, of_table(inner)] })
+        }
     };
     if let Value::Object(schema) = &mut schema {
         schema.insert("description".to_owned(), key.meaning.into());

@@ -131,6 +131,35 @@ fn what_a_yes_remembers_is_not_asked_again() {
     assert_eq!(answer["result"]["isError"], false, "{answer}");
 }
 
+/// Every command is of the session `cli`, which never ends: a rule of it would be one for good by another name.
+#[test]
+fn no_yes_of_the_command_line_lasts_for_a_session() {
+    let house = House::new();
+    let screen = Screen::haft(&house, &["--approve", "none", "hello", "Ada"]);
+    let shown = screen.wait_for("[y] yes, once");
+    assert!(!shown.contains("session"), "{shown}");
+    let id = pending(&house);
+    let refused =
+        house.run(&["approvals", "approve", &id, "--remember", "1", "--scope", "session"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains("session"), "{refused:?}");
+    assert_eq!(pending(&house), id, "it was not decided");
+    screen.press(&["y", "Enter"]);
+    assert_eq!(screen.exit_code(), 0);
+    assert!(!house.run(&["policy", "list"]).out.contains("kept by"), "nothing is remembered");
+    // For a client of `haft mcp` a session ends with its process, and its rules with it.
+    let house = House::new().user_config(ELSEWHERE);
+    let (mut client, id) = asking(&house, "a.txt");
+    let ran = house.run(&["approvals", "approve", &id, "--remember", "1", "--scope", "session"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    client.next();
+    client.call(2, "write", json!({"path": "a.txt", "content": "again\n"}));
+    assert_eq!(client.next()["result"]["isError"], false);
+    client.kill();
+    let (_client, next) = asking(&house, "a.txt");
+    assert_ne!(next, id, "another session is asked again");
+}
+
 #[test]
 fn the_call_of_a_killed_server_waits_and_runs_here_exactly_once() {
     let house = house();
@@ -151,8 +180,9 @@ fn the_call_of_a_killed_server_waits_and_runs_here_exactly_once() {
     let entries = house.run(&["ledger", "export"]).out;
     let entries: Vec<Value> =
         entries.lines().map(|line| serde_json::from_str(line).expect("an entry")).collect();
-    assert_eq!(entries.len(), 1, "{entries:?}");
-    let entry = &entries[0]["entry"];
+    assert_eq!(entries.len(), 2, "its beginning and its end: {entries:?}");
+    let entry = &entries[1]["entry"];
+    assert_eq!(entry["begun_seq"], json!(1), "{entry}");
     assert!(entry["session"].as_str().is_some_and(|it| it.starts_with("mcp-")), "{entry}");
     assert_eq!((&entry["agents"], &entry["verdict"]["by"]), (&json!(["mcp"]), &json!("ada")));
 }

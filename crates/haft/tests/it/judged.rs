@@ -1,5 +1,7 @@
 //! Commands as policy judges them: by what is read in them, not by their text.
 
+use std::os::unix::fs::symlink;
+
 use serde_json::Value;
 
 use crate::house::House;
@@ -42,14 +44,39 @@ fn looking_runs_in_mode_safe_and_nothing_else_does() {
 }
 
 #[test]
+fn read_only_git_tools_run_in_mode_safe_as_the_commands_do() {
+    let house = House::new();
+    for (tool, expected) in [
+        ("git_status", "allow"),
+        ("git_diff", "allow"),
+        ("git_log", "allow"),
+        ("git_commit", "ask"),
+    ] {
+        let mut arguments = vec![tool, "--approve", "safe", "--dry-run", "--json"];
+        if tool == "git_commit" {
+            arguments.insert(1, "message");
+        }
+        let told = house.run_without_terminal(&arguments).json();
+        assert_eq!(told["decision"]["action"], expected, "{tool}: {told}");
+    }
+}
+
+#[test]
 fn what_is_dangerous_or_unclear_is_asked_for_even_in_a_sandbox() {
     let house = House::new().user_config(RULES);
     for command in ["make", "touch x", "cat /etc/passwd", "for f in *; do wc -l $f; done"] {
         check(&house, "contained", &[command], "allow");
     }
-    for command in ["rm -rf src", "$(cat x) y", "git reset --hard", "echo 'open", "sudo make"] {
+    for command in ["rm -rf src", "git reset --hard", "sudo make"] {
         check(&house, "contained", &[command], "ask");
         check(&house, "all", &[command], "allow");
+    }
+    // What cannot be read may be what a rule for commands means.
+    let without_rules = House::new();
+    for command in ["$(cat x) y", "echo 'open"] {
+        check(&house, "all", &[command], "ask");
+        check(&without_rules, "contained", &[command], "ask");
+        check(&without_rules, "all", &[command], "allow");
     }
 }
 
@@ -93,4 +120,182 @@ fn a_rule_for_commands_does_not_allow_what_could_not_be_read() {
     }
     check(&house, "contained", &["$(cat x) y"], "allow");
     check(&house, "contained", &["$(cat x) y; $(cat x) z"], "ask");
+}
+
+/// A project without a sandbox, with files that are closed and links that lead away from them.
+fn unsandboxed(rules: &str) -> House {
+    let house = House::new().user_config(&format!("sandbox = \"off\"\n{rules}\n"));
+    let project = house.path("project");
+    for folder in ["closed", "open", "private", "away"] {
+        std::fs::create_dir_all(project.join(folder)).expect("a folder");
+    }
+    for file in ["closed/.env", "closed/a", "open/a", "private/k", "plain"] {
+        std::fs::write(project.join(file), "x\n").expect("written");
+    }
+    symlink("/etc/hostname", project.join("away/out")).expect("a link");
+    house
+}
+
+#[test]
+fn trees_that_are_written_are_looked_through_for_closed_files() {
+    let house = unsandboxed("deny = [\"write(private/**)\"]");
+    for command in [
+        "rm -r closed",
+        "cp -r open closed",
+        "cp -a open/. closed/",
+        "mv closed x",
+        "mv open closed",
+        "chmod -R 600 closed",
+        "rm -r clos*",
+        "find closed -delete",
+        "cp -rt closed open",
+        "rm -r ./open/../closed",
+        "cd closed && rm -r .",
+        "mv p* x",
+    ] {
+        check(&house, "all", &[command], "ask");
+    }
+    for command in ["rm -r private", "mv private/k x", "cp plain private/k"] {
+        let (action, reason) = judged(&house, "all", &[command]);
+        assert_ne!(action, "allow", "{command}: {reason}");
+    }
+    for command in ["rm -r open", "cp -r open x", "mv open x", "chmod -R 600 open", "rm plain"] {
+        check(&house, "all", &[command], "allow");
+    }
+}
+
+#[test]
+fn a_pattern_is_followed_through_links_to_closed_files() {
+    let house = unsandboxed("deny = [\"read(private/**)\"]");
+    let project = house.path("project");
+    symlink("private", project.join("link")).expect("a link");
+    symlink(".", project.join("open/round")).expect("a link");
+    for command in ["cat l*/k", "cat li?k/*", "cat */k", "wc -l [l]ink/k", "cat *"] {
+        let (action, reason) = judged(&house, "safe", &[command]);
+        assert_ne!(action, "allow", "{command}: {reason}");
+    }
+    for command in ["cat open/*", "cat o*/a", "cat open/r*/a"] {
+        check(&house, "safe", &[command], "allow");
+    }
+}
+
+#[test]
+fn a_pattern_that_meets_a_link_out_of_the_workspace_is_asked_about() {
+    let house = unsandboxed("");
+    for command in ["cat away/*", "cat away/o?t", "grep -r x away", "wc -l away/[a-z]*"] {
+        check(&house, "safe", &[command], "ask");
+        check(&house, "all", &[command], "allow");
+    }
+    check(&house, "safe", &["cat open/*"], "allow");
+    check(&unsandboxed("allow = [\"read(/etc/**)\"]"), "safe", &["cat away/*"], "allow");
+}
+
+#[test]
+fn what_git_shows_is_judged_by_its_files() {
+    let house = unsandboxed("deny = [\"read(private/k)\"]");
+    for command in [
+        "git show HEAD:private/k",
+        "cd open && git show HEAD:private/k",
+        "git -C open show HEAD:private/k",
+        "git show :private/k",
+        "git cat-file -p HEAD:private/k",
+        "git diff HEAD:plain HEAD:private/k",
+        "git log -p -- private/k",
+        "git diff private/k",
+        "cd open && git blame ../private/k",
+        "git grep x -- private/k",
+        "git grep x HEAD:private/k",
+        "git log -p -- .env",
+        "git show HEAD:.env",
+    ] {
+        check(&house, "all", &[command], "deny");
+    }
+    for command in [
+        "git grep x",
+        "git grep x -- '*k'",
+        "git diff",
+        "git show",
+        "git log -p",
+        "git stash show -p",
+        "git show HEAD -- ':/private'",
+        "git cat-file --batch < plain",
+    ] {
+        check(&house, "all", &[command], "ask");
+    }
+    for command in ["git log", "git diff --stat", "git status", "git grep x -- open"] {
+        check(&house, "all", &[command], "allow");
+    }
+}
+
+#[test]
+fn git_that_may_run_what_a_repository_names_is_asked_about_without_a_sandbox() {
+    let house = unsandboxed("");
+    for command in [
+        "git status",
+        "git diff -- open",
+        "git log",
+        "git show HEAD:plain",
+        "git blame plain",
+        "git stash list",
+        "git describe --dirty",
+        "git ls-files -m",
+        "env git status",
+        "/usr/bin/git status",
+    ] {
+        check(&house, "safe", &[command], "ask");
+        check(&house, "all", &[command], "allow");
+    }
+    for command in ["git rev-parse HEAD", "git branch", "git ls-files", "git config -l"] {
+        check(&house, "safe", &[command], "allow");
+    }
+    let sandboxed = House::new();
+    for command in ["git status", "git diff -- open", "git log -p -- open", "git blame plain"] {
+        check(&sandboxed, "safe", &[command], "allow");
+    }
+}
+
+#[test]
+fn what_a_pattern_or_a_list_may_mean_is_never_read_unasked() {
+    let house = unsandboxed("deny = [\"read(private/**)\"]");
+    for command in [
+        "cat closed/.e*",
+        "cat closed/.e[n]v",
+        "cat < closed/.e*",
+        "cat closed/{.e,x}*",
+        "cat priv*/k",
+        "shopt -s globstar; cat **/k",
+        "sort closed/.e?v",
+        "diff -r closed open",
+        "grep -rh . --include=.env .",
+        "rg -uu . closed",
+        "find closed -name '.e*' -exec cat {} +",
+        "tar c closed",
+        "zip -r x closed",
+        "xargs -a plain cat",
+        "xargs cat < plain",
+        "cat $(ls -a closed)",
+        "cat <(cat closed/.e*)",
+        "while read f; do cat \"$f\"; done < plain",
+        "mapfile -t l < plain; cat \"${l[@]}\"",
+        "exec 3<closed/.e*; cat <&3",
+        "source closed/.e*",
+        "git diff --no-index closed open",
+        "head -n1 closed/.en[u-w]",
+        "set -- closed/.e*; cat \"$1\"",
+        "for f in closed/.e*; do cat $f; done",
+        "x=closed/.env; cat $x",
+        "cat closed/.e'n'*",
+        "cat closed/.[!a]*",
+        "paste plain closed/.e*",
+        "jq . closed/.e*",
+        "awk 1 closed/.e*",
+        "sed p closed/.e*",
+        "wc -c closed/.*",
+    ] {
+        let (action, reason) = judged(&house, "safe", &[command]);
+        assert_ne!(action, "allow", "{command}: {reason}");
+    }
+    for command in ["cat open/*", "find . -name '.e*'", "ls -R", "grep -r x open"] {
+        check(&house, "safe", &[command], "allow");
+    }
 }

@@ -4,12 +4,18 @@
 mod approvals;
 mod calls;
 mod containers;
+mod descriptors;
+#[path = "containers.rs"]
+#[expect(clippy::duplicate_mod, reason = "the tests are the same for both engines")]
+mod docker;
 mod elsewhere;
 mod equality;
 mod file_commands;
 mod files;
 mod formats;
 mod git;
+mod git_guard;
+mod home;
 mod house;
 mod init;
 mod judged;
@@ -30,5 +36,6 @@ mod shell;
 mod site;
 mod small_disk;
 mod store;
+mod swapped;
 mod web;
 mod web_memory;

@@ -237,9 +237,15 @@ fn the_example_of_the_config_page_is_a_config() {
         "approve = \"most\"",
         "[limits]\ncontent_lines = -1",
         "[roots]\n\"a b\" = \"/\"",
+        "sandbox = \"most\"",
+        "sandbox = 1",
+        "[sandbox]\nhome = \"most\"",
+        "[sandbox]\nread = \"~/x\"",
+        "[sandbox]\nreed = []",
     ] {
         assert!(!check(wrong).is_empty(), "the schema takes {wrong}");
     }
+    assert_eq!(check("sandbox = \"off\""), Vec::<String>::new());
     let ran = house.user_config(example).run(&["hello", "Ada"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "Hello, Ada!"), "{ran:?}");
 }

@@ -267,8 +267,10 @@ fn what_is_for_hosts_or_unknown_or_no_reference_reaches_no_command() {
 fn a_server_that_echoes_a_secret_shows_none() {
     let site =
         Site::start(|request| ("200 OK\r\nContent-Type: text/plain", request.as_bytes().to_vec()));
-    let rules =
-        format!("allow = [\"web_fetch(127.0.0.1)\"]\n[network]\nallow = [\"{}\"]\n", site.address);
+    let rules = format!(
+        "allow = [\"web_fetch(127.0.0.1)\", \"secret(KEY: 127.0.0.1)\"]\n[network]\nallow = [\"{}\"]\n",
+        site.address
+    );
     let house = house(&rules);
     let headers = r#"{"Authorization": "Bearer secret:KEY"}"#;
     let ran = house.run(&["http_request", "--headers", headers, &site.url("/?k=secret:KEY")]);
@@ -283,6 +285,140 @@ fn a_server_that_echoes_a_secret_shows_none() {
     let ran = house.run(&["http_request", &site.url("/?k=secret:HOSTED")]);
     assert_eq!((ran.code, site.heard().len()), (5, 1), "{ran:?}");
     check_files(&house.path("project"));
+}
+
+/// Requests that carry the secret KEY, one for each place where it may stand.
+fn requests_with_key(site: &Site) -> [serde_json::Value; 5] {
+    let url = site.url("/");
+    [
+        json!({"url": url, "headers": {"Authorization": "Bearer secret:KEY"}}),
+        json!({"url": site.url("/?a=1&k=secret:KEY")}),
+        json!({"url": url, "method": "POST", "body": "k=secret:KEY"}),
+        json!({"url": url, "method": "POST", "json_body": {"a": [{"k": "x secret:KEY"}]}}),
+        json!({"url": url, "method": "POST", "json_body": {"secret:KEY": 1}}),
+    ]
+}
+
+fn house_for(site: &Site, rules: &str) -> House {
+    let network = format!("[network]\nallow = [\"{}\"]\n", site.address);
+    house(&format!("{rules}\n{network}"))
+}
+
+#[test]
+fn a_secret_that_is_for_no_host_goes_to_none_unasked() {
+    let site = Site::start(|_| ("200 OK\r\nContent-Type: text/plain", b"ok".to_vec()));
+    for rules in [
+        "allow = [\"web_fetch(127.0.0.1)\"]",
+        "allow = [\"web_fetch(*)\", \"http_request\", \"http_request(*)\", \"*\"]",
+        "allow = [\"web_fetch(127.0.0.1)\", \"secret(KEY: other.example)\", \"secret(OTHER)\"]",
+    ] {
+        let house = house_for(&site, rules);
+        for request in requests_with_key(&site) {
+            let request = request.to_string();
+            let arguments = ["call", "http_request", &request, "--approve", "all"];
+            let ran = house.run_without_terminal(&arguments);
+            check_silent(&ran);
+            assert_eq!(ran.code, 5, "{rules}: {request}: {ran:?}");
+            assert!(ran.err.contains("send the secret KEY to 127.0.0.1"), "{ran:?}");
+            assert!(ran.err.contains("secret(KEY: 127.0.0.1)"), "what would allow it: {ran:?}");
+        }
+    }
+    assert_eq!(site.heard(), [""; 0], "nothing was sent");
+    // Other letters are no reference, and nothing secret is sent for them.
+    let house = house_for(&site, "allow = [\"web_fetch(127.0.0.1)\"]");
+    let input = json!({"url": site.url("/"), "headers": {"X": "Secret:KEY", "Y": "my_secret:KEY"}});
+    let ran = house.run_without_terminal(&["call", "http_request", &input.to_string()]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    check_without_value(&site.heard().concat());
+}
+
+#[test]
+fn what_is_denied_by_name_is_sent_nowhere() {
+    let site = Site::start(|_| ("200 OK\r\nContent-Type: text/plain", b"ok".to_vec()));
+    for deny in ["secret(KEY)", "secret(K*)", "secret(*)", "secret(*: 127.0.0.1)"] {
+        let rules =
+            format!("allow = [\"web_fetch(127.0.0.1)\", \"secret(KEY)\"]\ndeny = [\"{deny}\"]");
+        let house = house_for(&site, &rules);
+        for request in requests_with_key(&site) {
+            let request = request.to_string();
+            let arguments = ["call", "http_request", &request, "--approve", "all"];
+            let ran = house.run_without_terminal(&arguments);
+            assert!(ran.code == 5 && ran.err.contains("denied"), "{deny}: {request}: {ran:?}");
+            assert!(ran.err.contains(deny), "{ran:?}");
+        }
+        // One that is for this host is no exception.
+        set(&house, &["KEY", "--force", "--host", "127.0.0.1"], VALUE);
+        let request = requests_with_key(&site)[0].to_string();
+        let ran =
+            house.run_without_terminal(&["call", "http_request", &request, "--approve", "all"]);
+        assert_eq!(ran.code, 5, "{ran:?}");
+    }
+    assert_eq!(site.heard(), [""; 0], "nothing was sent");
+}
+
+#[test]
+fn a_secret_that_is_for_a_host_goes_there_as_far_as_the_address_is_allowed() {
+    let site = Site::start(|_| ("200 OK\r\nContent-Type: text/plain", b"ok".to_vec()));
+    let house = house_for(&site, "allow = [\"web_fetch(127.0.0.1)\"]");
+    set(&house, &["KEY", "--force", "--host", "127.0.0.1"], VALUE);
+    for request in requests_with_key(&site) {
+        let ran = house.run_without_terminal(&["call", "http_request", &request.to_string()]);
+        assert_eq!(ran.code, 0, "{request}: {ran:?}");
+    }
+    assert_eq!(site.heard().iter().filter(|heard| heard.contains(VALUE)).count(), 5);
+    // A variable of that name goes before the vault, which is not asked for hosts then.
+    let request = requests_with_key(&site)[0].to_string();
+    let mut command = house.haft_without_terminal(&["call", "http_request", &request]);
+    let output = command.env("HAFT_SECRET_KEY", VALUE).output().expect("haft runs");
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    assert_eq!(site.heard().len(), 5);
+}
+
+#[test]
+fn a_person_is_shown_which_secret_goes_where() {
+    let site = Site::start(|_| ("200 OK\r\nContent-Type: text/plain", b"ok".to_vec()));
+    let house =
+        house_for(&site, "allow = [\"web_fetch(127.0.0.1)\"]\n[approvals]\nelsewhere = true");
+    let mut client = Client::introduced(&house, json!({}));
+    client.call(1, "http_request", requests_with_key(&site)[0].clone());
+    let began = Instant::now();
+    let id = loop {
+        let list = house.run(&["approvals", "list", "--json"]).json();
+        if let Some(id) = list[0]["request"]["id"].as_str() {
+            break id.to_owned();
+        }
+        assert!(began.elapsed() < PATIENCE, "nobody asks");
+    };
+    let shown = house.run(&["approvals", "show", &id]);
+    assert!(shown.out.contains("send the secret KEY to 127.0.0.1"), "{shown:?}");
+    assert_eq!(site.heard(), [""; 0]);
+    assert_eq!(house.run(&["approvals", "approve", &id]).code, 0);
+    let answer = client.next();
+    assert_eq!(answer["result"]["isError"], json!(false), "{answer}");
+    assert!(site.heard().concat().contains(VALUE));
+    check_without_value(&answer.to_string());
+}
+
+#[test]
+fn a_redirect_carries_no_secret_to_another_host() {
+    let other = Site::start(|_| ("200 OK\r\nContent-Type: text/plain", b"ok".to_vec()));
+    let place = format!("http://localhost:{}/", other.address.port());
+    let head: &'static str = format!("302 Found\r\nLocation: {place}").leak();
+    let first = Site::start(move |_| (head, Vec::new()));
+    let rules = format!(
+        "allow = [\"web_fetch(127.0.0.1)\", \"web_fetch(localhost)\", \"secret(KEY)\"]\n\
+         [network]\nallow = [\"{}\", \"localhost:{}\"]\n",
+        first.address,
+        other.address.port()
+    );
+    let house = house(&rules);
+    for request in requests_with_key(&first).into_iter().take(2) {
+        let ran = house.run_without_terminal(&["call", "http_request", &request.to_string()]);
+        check_silent(&ran);
+    }
+    assert!(first.heard().iter().all(|heard| heard.contains(VALUE)));
+    check_without_value(&other.heard().concat());
+    assert!(!other.heard().is_empty(), "it was followed");
 }
 
 #[test]

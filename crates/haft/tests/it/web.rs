@@ -227,7 +227,8 @@ async fn a_redirect_to_another_host_is_followed_only_where_it_would_be_allowed()
 async fn a_request_carries_its_secret_and_shows_none() {
     let site =
         Site::start(|request| ("200 OK\r\nContent-Type: text/plain", request.as_bytes().to_vec()));
-    let gate = gate(settings(&[&site]), Mode::All, &[]);
+    let rule = (Action::Allow, "secret(KEY: 127.0.0.1)");
+    let gate = gate(settings(&[&site]), Mode::All, &[rule]);
     let input = json!({
         "url": site.url("/?k=secret:KEY"), "method": "POST",
         "headers": {"Authorization": "Bearer secret:KEY"}, "json_body": {"key": "secret:KEY"},
@@ -237,6 +238,50 @@ async fn a_request_carries_its_secret_and_shows_none() {
     assert_eq!(heard.matches("the-secret-value").count(), 3, "{heard}");
     let seen = serde_json::to_string(&outcome).expect("JSON");
     assert!(!seen.contains("the-secret-value") && seen.contains("[secret:KEY]"), "{seen}");
+}
+
+#[tokio::test]
+async fn no_header_that_opens_something_follows_to_another_origin_or_back_from_it() {
+    for name in [
+        "Cookie",
+        "cookie",
+        "Authorization",
+        "X-Api-Key",
+        "Api-Key",
+        "X-Custom",
+        "X-Auth-Token",
+        "Referer-Token",
+    ] {
+        // Another port is another origin; it leads back to the first one.
+        let first_url = Arc::new(std::sync::OnceLock::<String>::new());
+        let known = first_url.clone();
+        let other = Site::start(move |_| {
+            let back = known.get().expect("it is known");
+            (format!("307 On\r\nLocation: {back}end").leak() as &'static str, Vec::new())
+        });
+        let onwards: &'static str = format!("307 On\r\nLocation: {}", other.url("/")).leak();
+        let first = Site::start(move |request| match path(request) {
+            "/end" => ("200 OK\r\nContent-Type: text/plain", b"end".to_vec()),
+            "/same" => ("307 On\r\nLocation: /end", Vec::new()),
+            _ => (onwards, Vec::new()),
+        });
+        first_url.set(first.url("/")).expect("once");
+        let gate = gate(settings(&[&first, &other]), Mode::All, &[]);
+        let headers = json!({name: "cred-1234567", "Accept": "text/plain"});
+        let input = |path: &str| json!({"url": first.url(path), "headers": headers.clone()});
+        let outcome = call(&gate, "http_request", input("/start")).await;
+        assert!(outcome.content.contains("status 200"), "{name}: {}", outcome.content);
+        let (mine, theirs) = (first.heard(), other.heard());
+        assert_eq!((mine.len(), theirs.len()), (2, 1), "{name}");
+        assert!(mine[0].contains("cred-1234567"), "{name}: {}", mine[0]);
+        for later in [&mine[1], &theirs[0]] {
+            assert!(!later.contains("cred-1234567"), "{name}: {later}");
+            assert!(later.to_ascii_lowercase().contains("accept: text/plain"), "{name}: {later}");
+        }
+        // Within the origin it stays.
+        call(&gate, "http_request", input("/same")).await;
+        assert!(first.heard().last().is_some_and(|last| last.contains("cred-1234567")), "{name}");
+    }
 }
 
 #[tokio::test]

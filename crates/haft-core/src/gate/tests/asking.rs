@@ -254,3 +254,74 @@ async fn a_saved_rule_is_not_asked_for_again_in_its_session() {
         [json!({"path": "src/a"}), json!({"path": "other"}), json!({"path": "src/c"})]
     );
 }
+
+/// A path that leads elsewhere once somebody has put a link there.
+struct Swapped(std::sync::atomic::AtomicBool);
+
+impl crate::ResolvePath for Swapped {
+    fn resolve(&self, path: &std::path::Path) -> std::path::PathBuf {
+        match self.0.load(Ordering::SeqCst) {
+            true => ".git/hooks/pre-commit".into(),
+            false => path.to_owned(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_approved_call_that_would_touch_something_else_is_asked_about_again() {
+    let ran = Arc::default();
+    let paths = Arc::new(Swapped(false.into()));
+    let policy = Policy::new([user_layer(Mode::Safe, &[])]);
+    let gate = builder([writer(&ran)]).policy(policy).paths(paths.clone()).build();
+    let Answer::Pending(first) = gate.submit(call("write", json!({"path": "a"}))).await else {
+        panic!("it must be asked for");
+    };
+    let yes = || Some(Verdict::approve("ada", "console"));
+    let approvals = gate.approvals();
+    approvals.settle(&first.id, ApprovalState::Approved, yes()).await.expect("pending");
+    paths.0.store(true, Ordering::SeqCst);
+    let resumed = gate.resume(&first.id, Context::new("other")).await.expect("known");
+    let Answer::Pending(second) = resumed else { panic!("nobody has seen that: {resumed:?}") };
+    assert_ne!(second.id, first.id);
+    assert_eq!(second.accesses, [Access::Write(".git/hooks/pre-commit".into())]);
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+    approvals.settle(&second.id, ApprovalState::Approved, yes()).await.expect("pending");
+    let Ok(Answer::Done(outcome)) = gate.resume(&second.id, Context::new("other")).await else {
+        panic!("it was shown and approved");
+    };
+    assert!(outcome.is_ok(), "{}", outcome.content);
+    assert_eq!(ran.load(Ordering::SeqCst), 1);
+}
+
+/// A ledger that has no room for what begins.
+struct Full;
+
+impl crate::Ledger for Full {
+    fn begin<'a>(
+        &'a self,
+        _: crate::LedgerEntry,
+        _: Option<&'a str>,
+    ) -> crate::BoxFuture<'a, Result<Option<u64>, ToolError>> {
+        Box::pin(std::future::ready(Err(ToolError::unavailable("the disk is full"))))
+    }
+
+    fn record(&self, _: crate::LedgerEntry) -> crate::BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn newest(&self, _: usize) -> crate::BoxFuture<'_, Result<Vec<crate::LedgerEntry>, ToolError>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+}
+
+#[tokio::test]
+async fn what_changes_something_does_not_run_when_its_beginning_cannot_be_recorded() {
+    let ran = Arc::default();
+    let policy = Policy::new([user_layer(Mode::All, &[])]);
+    let gate = builder([writer(&ran), echo()]).policy(policy).ledger(Arc::new(Full)).build();
+    let outcome = gate.call(call("write", json!({"path": "a"}))).await;
+    assert_eq!(kind(&outcome), ErrorKind::Unavailable);
+    assert!(outcome.content.contains("the disk is full"), "{}", outcome.content);
+    assert!(outcome.content.contains("haft store check"), "{}", outcome.content);
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+}

@@ -135,7 +135,7 @@ fn a_sub_agent_may_do_what_everybody_above_it_may_and_no_more() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_question_tells_what_a_rule_would_have_spared() {
     let (ran, person) = (Arc::default(), Person::who(Some(Verdict::approve("ada", "t"))));
     let gate = builder([writer(&ran)])

@@ -7,7 +7,7 @@ use std::{
     mem::MaybeUninit,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     os::{
-        fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd},
+        fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
         unix::{ffi::OsStringExt, fs::FileExt},
     },
     path::PathBuf,
@@ -132,6 +132,7 @@ struct RawAnswer {
 
 const RECEIVE: u64 = 0xc050_2100;
 const SEND: u64 = 0xc018_2101;
+const IS_VALID: u64 = 0x4008_2102;
 const SET_FLAGS: u64 = 0x4008_2104;
 const SAME_CORE: u64 = 1;
 /// Let the kernel do what was called.
@@ -166,6 +167,95 @@ pub(super) fn answer(listener: &OwnedFd, notice: &Notice, is_refused: bool) {
     unsafe {
         libc::ioctl(listener.as_raw_fd(), SEND, &raw mut raw);
     }
+}
+
+/// Answers a call that was made in its stead.
+pub(super) fn answer_with(listener: &OwnedFd, notice: &Notice, result: Result<(), Errno>) {
+    let error = result.err().map_or(0, |errno| -errno.raw_os_error());
+    let mut raw = RawAnswer { id: notice.id, value: 0, error, flags: 0 };
+    #[expect(unsafe_code, reason = "rustix has no such call")]
+    // SAFETY: as in `answer`.
+    unsafe {
+        libc::ioctl(listener.as_raw_fd(), SEND, &raw mut raw);
+    }
+}
+
+/// Whether a call still waits for its answer.
+pub(super) fn is_waiting(listener: &OwnedFd, notice: &Notice) -> bool {
+    let id = notice.id;
+    #[expect(unsafe_code, reason = "rustix has no such call")]
+    // SAFETY: the kernel reads one number, which lives here.
+    let result = unsafe { libc::ioctl(listener.as_raw_fd(), IS_VALID, &raw const id) };
+    result == 0
+}
+
+/// What another process or thread has open at this number.
+pub(super) fn handle(pid: u32, number: u64) -> Result<OwnedFd, Errno> {
+    // The thread, not the process: since Linux 6.9. Before, threads share their descriptors in all but the strangest programs.
+    let owner = pidfd(pid, THREAD).or_else(|_| pidfd(leader(pid).ok_or(Errno::SRCH)?, 0))?;
+    #[expect(clippy::cast_possible_truncation, reason = "the kernel looks at the lower half")]
+    let number = number as u32;
+    #[expect(unsafe_code, reason = "rustix takes a descriptor of ours here")]
+    // SAFETY: the call takes numbers, and what it returns is a new descriptor of ours.
+    let taken = unsafe { libc::syscall(libc::SYS_pidfd_getfd, owner.as_raw_fd(), number, 0) };
+    owned(taken)
+}
+
+/// `PIDFD_THREAD`.
+const THREAD: u32 = libc::O_EXCL.cast_unsigned();
+
+fn pidfd(pid: u32, flags: u32) -> Result<OwnedFd, Errno> {
+    #[expect(unsafe_code, reason = "rustix does not know the flag")]
+    // SAFETY: the call takes numbers, and what it returns is a new descriptor of ours.
+    let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, flags) };
+    owned(opened)
+}
+
+fn owned(result: libc::c_long) -> Result<OwnedFd, Errno> {
+    match RawFd::try_from(result) {
+        #[expect(unsafe_code, reason = "the kernel has just made it for us")]
+        // SAFETY: a new descriptor that nobody else knows.
+        Ok(handle) if handle >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(handle) }),
+        _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::PERM)),
+    }
+}
+
+/// The process that a thread belongs to.
+fn leader(thread: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+}
+
+/// Connects a socket to an address as the kernel lays it out.
+pub(super) fn connect(socket: &OwnedFd, address: &[u8]) -> Result<(), Errno> {
+    let length = u32::try_from(address.len()).map_err(|_| Errno::INVAL)?;
+    #[expect(unsafe_code, reason = "rustix takes only the addresses that it knows")]
+    // SAFETY: the kernel reads as many bytes as are there.
+    let result = unsafe { libc::connect(socket.as_raw_fd(), address.as_ptr().cast(), length) };
+    match result {
+        0 => Ok(()),
+        _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::PERM)),
+    }
+}
+
+/// The address of a socket with this path.
+pub(super) fn unix_address(path: &str) -> Vec<u8> {
+    let family = u16::try_from(libc::AF_UNIX).expect("small").to_ne_bytes();
+    [&family[..], path.as_bytes(), &[0]].concat()
+}
+
+/// What stands behind the family in an address of a unix socket. None for others.
+pub(super) fn unix_name(address: &[u8]) -> Option<&[u8]> {
+    let family = u16::from_ne_bytes(address.get(..2)?.try_into().ok()?);
+    (i32::from(family) == libc::AF_UNIX).then(|| address.get(2..)).flatten()
+}
+
+/// Bytes in the memory of another, no more than an address has.
+pub(super) fn bytes(pid: u32, at: u64, length: u64) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(length).ok().filter(|length| *length <= 128)?];
+    let memory = fs::File::open(format!("/proc/{pid}/mem")).ok()?;
+    memory.read_exact_at(&mut bytes, at).ok()?;
+    Some(bytes)
 }
 
 /// A text in the memory of another, up to its zero byte.

@@ -58,7 +58,7 @@ fn a_room_that_is_not_whole_any_more_is_built_again() {
         fs::rename(&other, &config).expect("put back");
     });
     check("a secret of the home, replaced", &|| {
-        let history = field.at("home/.bash_history");
+        let history = field.at("home/.config/git/credentials");
         fs::write(field.at("home/new"), "secret words").expect("written");
         fs::rename(field.at("home/new"), history).expect("replaced");
     });

@@ -4,13 +4,8 @@ use std::{
     fs::File,
     io::{BufRead, BufReader, Write},
     os::fd::OwnedFd,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-        mpsc,
-    },
+    sync::{Mutex, mpsc},
     thread::{self, JoinHandle},
-    time::Instant,
 };
 
 use haft_core::{
@@ -183,6 +178,34 @@ fn steps_are_told_in_order_and_before_the_result() {
 }
 
 #[test]
+fn a_command_shows_each_second_that_it_runs_and_what_it_wrote_last() {
+    let (release, released) = tokio::sync::oneshot::channel::<()>();
+    let released = Mutex::new(Some(released));
+    let command = Acting::new("command", move |call| {
+        let released = released.lock().expect("not poisoned").take().expect("called once");
+        async move {
+            let progress = Progress::from_call(&call)?;
+            progress.output("Compiling one\nCompiling two\n\n");
+            let _ = released.await;
+            Ok(Reply::text("built"))
+        }
+    });
+    let mut hand = Hand::at(gate([command, echo()]));
+    let params = json!({"name": "command", "_meta": {"progressToken": 1}});
+    hand.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}));
+    let mut seconds = Vec::new();
+    for _ in 0..2 {
+        let sign = hand.next();
+        assert_eq!(sign["params"]["message"], "Compiling two", "{sign}");
+        seconds.push(sign["params"]["progress"].as_f64().expect("a number"));
+    }
+    assert!(seconds[0] >= 1.0 && seconds[1] > seconds[0], "{seconds:?}");
+    release.send(()).expect("it waits");
+    assert_eq!(hand.next()["result"]["content"][0]["text"], "built");
+    assert_eq!(hand.end(), [] as [Value; 0]);
+}
+
+#[test]
 fn who_does_not_ask_for_steps_is_told_none() {
     let mut hand = Hand::at(gate([steps(), echo()]));
     hand.call(1, "steps");
@@ -284,12 +307,8 @@ fn a_tool_that_panics_takes_nothing_with_it() {
     }
 }
 
-/// Panics where no gate is around it: on the thread of this name, or on any.
-struct Brittle {
-    tool: Acting,
-    place: Option<&'static str>,
-    is_broken: Arc<AtomicBool>,
-}
+/// Panics where no gate is around it.
+struct Brittle(Acting);
 
 impl Tool for Brittle {
     fn name(&self) -> &str {
@@ -297,56 +316,23 @@ impl Tool for Brittle {
     }
 
     fn spec(&self) -> &ToolSpec {
-        let is_here = self.place.is_none_or(|place| thread::current().name() == Some(place));
-        self.is_broken.fetch_or(is_here, Ordering::SeqCst);
-        assert!(!is_here, "a test wants it");
-        &self.tool.spec
+        panic!("a test wants it")
     }
 
     fn access(&self, input: &Value) -> Result<Vec<Access>, ToolError> {
-        self.tool.access(input)
+        self.0.access(input)
     }
 
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, ToolError>> {
-        self.tool.call(call)
+        self.0.call(call)
     }
 }
 
 #[test]
-fn a_thread_that_breaks_while_it_leads_ends_the_conversation() {
+fn a_reader_that_panics_ends_the_conversation() {
     let gate = gate([]);
-    let brittle = Brittle { tool: echo(), place: None, is_broken: Arc::default() };
-    gate.registry().register(brittle).expect("a new name");
+    gate.registry().register(Brittle(echo())).expect("a new name");
     let mut hand = Hand::at(gate);
     hand.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
-    hand.over.recv_timeout(PATIENCE).expect("it ends in time, though nobody closed anything");
-}
-
-#[test]
-fn a_thread_that_breaks_while_it_follows_ends_it_too() {
-    if thread::available_parallelism().is_ok_and(|count| count.get() == 1) {
-        // Then nobody follows.
-        return;
-    }
-    // The leader is with its first call until the follower breaks; then it is soon through with the others, and waits for
-    // more with the pipe in its hands.
-    let is_broken: Arc<AtomicBool> = Arc::default();
-    let seen = is_broken.clone();
-    let wait = Acting::new("brittle", move |_call| {
-        let begin = Instant::now();
-        while !seen.load(Ordering::SeqCst) && begin.elapsed() < PATIENCE {
-            thread::yield_now();
-        }
-        async { Ok(Reply::text("waited")) }
-    });
-    let gate = gate([]);
-    let brittle = Brittle { tool: wait, place: Some("haft-mcp-follow"), is_broken };
-    gate.registry().register(brittle).expect("a new name");
-    let mut hand = Hand::at(gate);
-    let calls = (0..12).map(|id| {
-        let params = json!({"name": "brittle"});
-        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
-    });
-    hand.write(&(calls.collect::<Vec<_>>().join("\n") + "\n"));
     hand.over.recv_timeout(PATIENCE).expect("it ends in time, though nobody closed anything");
 }

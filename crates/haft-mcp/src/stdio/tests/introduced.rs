@@ -1,4 +1,4 @@
-//! How a conversation begins: on the thread that serves, with a runtime that is made in between, and handed on after the list.
+//! How a conversation begins.
 
 use serde_json::{Value, json};
 

@@ -21,7 +21,7 @@ use rmcp::{
 use serde_json::json;
 use tokio::net::unix::pipe;
 
-use super::{super::lead::LAST_WAIT, Acting, PATIENCE, echo, gate, serve};
+use super::{super::session::LAST_ANSWERS_TIMEOUT, Acting, PATIENCE, echo, gate, serve};
 
 /// Says yes or no to every question, and passes on what it is told.
 struct Person {
@@ -195,7 +195,7 @@ fn a_call_is_called_off_by_the_client() {
         // Nothing is waited for at the end: neither an answer to what was called off, nor the work itself.
         let begin = Instant::now();
         sdk.end().await;
-        assert!(begin.elapsed() < LAST_WAIT / 2, "{era:?}: {:?}", begin.elapsed());
+        assert!(begin.elapsed() < LAST_ANSWERS_TIMEOUT / 2, "{era:?}: {:?}", begin.elapsed());
     });
 }
 

@@ -12,7 +12,12 @@ impl Walker<'_> {
     pub(super) fn builtin(&mut self, name: &str, words: &[Word], around: &Around) -> bool {
         let rest = words.get(1..).unwrap_or_default();
         match name {
-            "cd" | "chdir" | "pushd" => self.change_directory(rest),
+            "cd" | "chdir" | "pushd" => {
+                if !around.prefix.is_empty() {
+                    self.doubt(&words::line(words), "a variable changes which directory is meant");
+                }
+                self.change_directory(rest);
+            }
             "popd" => {
                 self.file_doubt("popd", "the directory is not known");
                 self.places.clear();
@@ -86,7 +91,7 @@ impl Walker<'_> {
     pub(super) fn change_directory(&mut self, rest: &[Word]) {
         self.moves = true;
         let mut operands =
-            rest.iter().filter(|word| !matches!(word.known(), Some("--" | "-P" | "-L" | "-e")));
+            rest.iter().filter(|word| !matches!(word.known(), Some("--" | "-L" | "-e")));
         let home = Word { has_tilde: true, ..Word::exact("~") };
         let target = operands.next().unwrap_or(&home);
         let is_known =

@@ -2,7 +2,8 @@
 
 use super::{
     super::{
-        Certainty, Command, Risk, Word, danger, files, hosts, programs, safe, words,
+        Certainty, Command, Risk, Word, danger, environment, files, git, hosts, programs, safe,
+        words,
         wrappers::{self, Inner},
     },
     Walker,
@@ -51,6 +52,10 @@ impl Walker<'_> {
             self.push(words, risk, Vec::new(), around);
             return;
         };
+        // `x[ 0]=1` is one assignment, however it is parted.
+        if name.contains('[') && name != "[" {
+            self.doubt(&first.text, "it may set an element of a list");
+        }
         // Other programs start no builtins, and a path leads to none.
         let is_inside = !around.is_child && !name.contains('/');
         let name = base(name).to_owned();
@@ -78,7 +83,14 @@ impl Walker<'_> {
             }
             Inner::NoWrapper | Inner::Nothing => self.leaf(name, words, around),
             Inner::Words { words: command, is_plain, more } => {
-                if !is_plain {
+                let is_locale = |word: &Word| {
+                    let (variable, _) = word.prefix.split_once('=').unwrap_or_default();
+                    environment::is_locale(variable)
+                };
+                self.sets_locale |= name == "env" && words.iter().any(is_locale);
+                if is_plain {
+                    self.reading.wrappers.push(words.to_vec());
+                } else {
                     self.outer(name, words, around);
                 }
                 within.more |= more;
@@ -98,6 +110,8 @@ impl Walker<'_> {
             Inner::Text { text, is_plain } => {
                 if !is_plain || !around.prefix.is_empty() {
                     self.outer(name, words, around);
+                } else {
+                    self.reading.wrappers.push(words.to_vec());
                 }
                 let outside = self.is_remote;
                 self.is_remote |= name == "ssh";
@@ -113,7 +127,8 @@ impl Walker<'_> {
                 }
             }
             Inner::Unknown { why, is_fetched } => {
-                let usual = danger::of(name, words, &[]).map_or(Risk::Usual, Risk::Dangerous);
+                let usual =
+                    danger::of(name, words, &[], around.more).map_or(Risk::Usual, Risk::Dangerous);
                 let risk = if is_fetched {
                     Risk::Dangerous("it runs what the network brings")
                 } else {
@@ -179,7 +194,7 @@ impl Walker<'_> {
         let named = files::of(name, judged);
         let fetches = hosts::of(name, words);
         let is_fetched = matches!(around.input, Input::Pipe { is_fetched: true });
-        let mut danger = danger::of(name, judged, &named).or(around.redirect_danger);
+        let mut danger = danger::of(name, judged, &named, around.more).or(around.redirect_danger);
         if is_fetched && named.is_empty() && is_interpreter(name) {
             danger = Some("it runs what the network brings");
         }
@@ -189,6 +204,9 @@ impl Walker<'_> {
             && safe::only_looks(name, judged, around.more);
         let risk = match danger {
             Some(why) => Risk::Dangerous(why),
+            None if only_looks && name == "git" && git::may_run_programs(rest_of(judged)) => {
+                Risk::Repository
+            }
             None if only_looks => Risk::Looks,
             None => Risk::Usual,
         };
@@ -224,8 +242,13 @@ impl Walker<'_> {
         }
         text.push_str(&words::line(words));
         let through = around.through.clone();
-        self.reading.commands.push(Command { text, words: words.to_vec(), risk, through, fetches });
+        let (words, more) = (words.to_vec(), around.more);
+        self.reading.commands.push(Command { text, words, risk, through, more, fetches });
     }
+}
+
+fn rest_of(words: &[Word]) -> &[Word] {
+    words.get(1..).unwrap_or_default()
 }
 
 /// `/bin/ls` is `ls`; `./ls` is not.

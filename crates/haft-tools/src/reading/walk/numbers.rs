@@ -58,6 +58,7 @@ impl Walker<'_> {
     }
 
     pub(super) fn arithmetic(&mut self, arithmetic: &Arithmetic, through: &[String]) {
+        self.lists.extend(arithmetic.lists.iter().cloned());
         for name in &arithmetic.assigned {
             self.assigned(name, true);
         }
@@ -79,6 +80,7 @@ impl Walker<'_> {
         if environment::is_risky(name) {
             self.doubt(name, "this variable changes what the rest does");
         }
+        self.sets_locale |= environment::is_locale(name);
         let known = if is_number { &mut self.numbers } else { &mut self.not_numbers };
         if !known.contains(name) {
             known.insert(name.to_owned());

@@ -44,16 +44,35 @@ impl Walker<'_> {
         if self.places.is_empty() && !is_rooted(&path_of(word)) {
             self.file_doubt(&word.text, "the directory is not known");
         }
-        let reach = if word.certainty == Certainty::Pattern { Reach::Pattern } else { file.reach };
+        let reach = match file.reach {
+            Reach::Names => Reach::Names,
+            _ if word.certainty == Certainty::Pattern => Reach::Pattern,
+            reach => reach,
+        };
         let nowhere = [PathBuf::new()];
         let places = if self.places.is_empty() { &nowhere[..] } else { &self.places };
-        for place in places {
-            let path = folded(&place.join(path_of(word)));
+        let folders: Vec<&Path> = match word.is_from_top {
+            true => places.iter().flat_map(|place| tops(place)).collect(),
+            false => places.iter().map(PathBuf::as_path).collect(),
+        };
+        let paths: Vec<PathBuf> = folders
+            .iter()
+            .map(|folder| without_dots(&folder.join(path_of(word)), Parents::Kept))
+            .collect();
+        for path in paths {
             let file = FileUse { path, how: file.how, reach };
             if self.named.insert(file.clone()) {
                 self.reading.files.push(file);
             }
         }
+    }
+}
+
+/// The folders that may be the top of the repository which this one lies in.
+fn tops(place: &Path) -> Vec<&Path> {
+    match is_rooted(place) {
+        true => vec![place, Path::new("")],
+        false => place.ancestors().collect(),
     }
 }
 
@@ -79,13 +98,27 @@ pub(super) fn union(one: &[PathBuf], other: &[PathBuf]) -> Vec<PathBuf> {
     if all.len() > MOST_PLACES { Vec::new() } else { all }
 }
 
-/// Without `.`, and without `..` where that can be told from the text.
+/// The directory after `cd`, which the shell makes out of the text: `cd link/..` stays.
 pub(super) fn folded(path: &Path) -> PathBuf {
+    without_dots(path, Parents::Folded)
+}
+
+/// What becomes of `..`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Parents {
+    /// It takes the name before it away.
+    Folded,
+    /// It stays: after a link it leads elsewhere, and whoever resolves the path knows links.
+    Kept,
+}
+
+/// Without `.`, and with the last `~` in front.
+fn without_dots(path: &Path, parents: Parents) -> PathBuf {
     let mut parts: Vec<Component<'_>> = Vec::new();
     for part in path.components() {
         match part {
             Component::CurDir => {}
-            Component::ParentDir => match parts.last() {
+            Component::ParentDir if parents == Parents::Folded => match parts.last() {
                 Some(Component::Normal(name)) if *name != "~" => {
                     parts.pop();
                 }

@@ -2,19 +2,21 @@
 
 use std::{process::ExitCode, sync::Arc};
 
+use haft::host::{config::Settings, state};
 use haft_core::{
-    Answer, ApprovalState, Approvals, Context, Gate, Outcome, ToolError, Verdict, already_settled,
+    Answer, ApprovalRequest, ApprovalState, Approvals, Context, Gate, Outcome, ToolError, Verdict,
+    already_settled,
 };
 use haft_exec::Programs;
 use haft_store::{Handover, Standing, StoreApprovals};
 
 use super::Desk;
-use crate::{config::Settings, report, stop::Stop, store, terminal::Label};
+use crate::{report, stop::Stop, terminal::Label};
 
 impl Desk<'_> {
     /// As the process that asked would see them: requests are of a workspace.
     pub(super) fn of(&self, standing: &Standing) -> Arc<StoreApprovals> {
-        let state = store::state(self.bench.environment).unwrap_or_default();
+        let state = state(&self.bench.environment.host).unwrap_or_default();
         Arc::new(StoreApprovals::new(self.place.clone(), &standing.workspace, &state))
     }
 
@@ -77,20 +79,30 @@ impl Desk<'_> {
         Programs::end_everything();
         match done? {
             Answer::Done(outcome) => Ok(*outcome),
-            Answer::Pending(request) => {
-                Err(ToolError::internal(format!("request `{}` is pending again", request.id)))
-            }
+            Answer::Pending(request) => Err(asked_again(&id, &request)),
         }
     }
 
     /// A gate for where the call was recorded, with this store.
     fn gate_of(&self, standing: &Standing) -> Result<Gate, ToolError> {
         let mut globals = self.globals.clone();
-        globals.workspace = Some(standing.workspace.clone());
-        let mut settings = Settings::load(&globals, self.bench.environment)?;
+        globals.choices.workspace = Some(standing.workspace.clone());
+        let mut settings = Settings::load(&globals.choices, &self.bench.environment.host)?;
         settings.directory.clone_from(&settings.workspace);
         settings.store.address = self.place.address().clone();
         // What the call itself may ask for while it runs is asked here.
         self.bench.gate(settings, Arc::new(self.bench.prompt()))
     }
+}
+
+/// The person has approved something else than what the call would touch now.
+fn asked_again(id: &str, request: &ApprovalRequest) -> ToolError {
+    let message = format!(
+        "the call of request `{id}` did not run: it would touch something else than was approved ({})",
+        request.confirmation.message
+    );
+    let next = &request.id;
+    ToolError::conflict(message).hint(format!(
+        "it is asked about again as `{next}`: see it with `haft approvals show {next}`, then approve or deny it"
+    ))
 }

@@ -18,34 +18,45 @@ pub(super) struct Figures {
 /// How long calls took. A few bytes each, so that the percentiles are exact.
 #[derive(Default)]
 struct Times {
-    ms: Vec<u64>,
+    /// Times, each with how many calls took so long.
+    ms: Vec<(u64, u64)>,
     errors: u64,
 }
 
 impl Times {
     fn add(&mut self, entry: &LedgerEntry) {
-        self.ms.push(entry.ms);
-        self.errors += u64::from(entry.error.is_some());
+        self.ms.push((entry.ms, entry.calls()));
+        self.errors += if entry.error.is_some() { entry.calls() } else { 0 };
+    }
+
+    fn calls(&self) -> u64 {
+        self.ms.iter().map(|(_, calls)| calls).sum()
     }
 
     /// The smallest time that so many of a hundred calls did not exceed.
-    fn percentile(&self, percent: usize) -> u64 {
+    fn percentile(&self, percent: u64) -> u64 {
         let mut sorted = self.ms.clone();
         sorted.sort_unstable();
-        let rank = (sorted.len() * percent).div_ceil(100).max(1);
-        sorted.get(rank - 1).copied().unwrap_or_default()
+        let mut rank = (self.calls() * percent).div_ceil(100).max(1);
+        for (ms, calls) in sorted {
+            if rank <= calls {
+                return ms;
+            }
+            rank -= calls;
+        }
+        0
     }
 
     fn json(&self) -> Value {
         json!({
-            "calls": self.ms.len(), "errors": self.errors,
+            "calls": self.calls(), "errors": self.errors,
             "p50_ms": self.percentile(50), "p95_ms": self.percentile(95),
         })
     }
 
     fn line(&self, name: &str, width: usize) -> String {
         let gap = " ".repeat(width.saturating_sub(name.chars().count()));
-        let (calls, p50, p95) = (self.ms.len(), self.percentile(50), self.percentile(95));
+        let (calls, p50, p95) = (self.calls(), self.percentile(50), self.percentile(95));
         format!("{name}{gap}  {calls:>8}  {p50:>8}  {p95:>8}  {:>8}", self.errors)
     }
 }
@@ -55,9 +66,9 @@ impl Figures {
         self.all.add(entry);
         self.tools.entry(shown_in_line(&entry.tool).into()).or_default().add(entry);
         let action = entry.decision.as_ref().map_or("none", |decision| decision.action.name());
-        *self.decisions.entry(action).or_default() += 1;
+        *self.decisions.entry(action).or_default() += entry.calls();
         if let Some(error) = entry.error {
-            *self.errors.entry(error.name()).or_default() += 1;
+            *self.errors.entry(error.name()).or_default() += entry.calls();
         }
     }
 
@@ -83,7 +94,7 @@ impl Figures {
         );
         let mut lines = vec![head, self.all.line("all calls", width)];
         let mut tools: Vec<_> = self.tools.iter().collect();
-        tools.sort_by_key(|(_, times)| std::cmp::Reverse(times.ms.len()));
+        tools.sort_by_key(|(_, times)| std::cmp::Reverse(times.calls()));
         lines.extend(tools.into_iter().map(|(name, times)| times.line(name, width)));
         for (title, counts) in [("decisions", &self.decisions), ("errors", &self.errors)] {
             if !counts.is_empty() {
@@ -101,7 +112,7 @@ mod tests {
 
     #[track_caller]
     fn check(ms: &[u64], p50: u64, p95: u64) {
-        let times = Times { ms: ms.to_vec(), errors: 0 };
+        let times = Times { ms: ms.iter().map(|ms| (*ms, 1)).collect(), errors: 0 };
         assert_eq!((times.percentile(50), times.percentile(95)), (p50, p95), "{ms:?}");
     }
 
@@ -112,5 +123,7 @@ mod tests {
         check(&[3, 1, 2], 2, 3);
         check(&(1..=100).collect::<Vec<_>>(), 50, 95);
         check(&[1, 1, 1, 1000], 1, 1000);
+        let times = Times { ms: vec![(5, 1), (1, 3)], errors: 0 };
+        assert_eq!((times.calls(), times.percentile(50), times.percentile(95)), (4, 1, 5));
     }
 }

@@ -1,7 +1,7 @@
 //! Calls as a table for eyes.
 
 use haft_core::{LedgerEntry, policy::Reason};
-use haft_store::Recorded;
+use haft_store::{Ending, Recorded};
 use jiff::{Timestamp, tz::TimeZone};
 
 use crate::safe_text::shown_in_line;
@@ -30,16 +30,24 @@ fn line(row: &[String; 7], widths: &[usize; 7]) -> String {
     row.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ")
 }
 
-fn row(Recorded { seq, entry, .. }: &Recorded, zone: &TimeZone) -> [String; 7] {
+fn row(Recorded { seq, entry, ending, .. }: &Recorded, zone: &TimeZone) -> [String; 7] {
     [
         seq.to_string(),
         time(entry.began_ms, zone),
         short(&entry.session),
-        short(&entry.tool),
-        short(&decision(entry)),
+        tool(entry),
+        short(&(decision(entry) + without_end(*ending))),
         short(&rule(entry)),
         entry.ms.to_string(),
     ]
+}
+
+/// The tool, with how many equal calls the entry stands for.
+fn tool(entry: &LedgerEntry) -> String {
+    match entry.repeated {
+        Some(repeated) => format!("{} x{}", short(&entry.tool), repeated.calls),
+        None => short(&entry.tool),
+    }
 }
 
 pub(in crate::commands) fn time(began_ms: u64, zone: &TimeZone) -> String {
@@ -51,6 +59,9 @@ pub(in crate::commands) fn time(began_ms: u64, zone: &TimeZone) -> String {
 
 /// What policy said, what somebody said to it, and how it failed.
 fn decision(entry: &LedgerEntry) -> String {
+    if let Some(dropped) = &entry.dropped {
+        return format!("{} older entries dropped", dropped.entries);
+    }
     let action = entry.decision.as_ref().map_or("none", |decision| decision.action.name());
     let verdict = entry.verdict.as_ref().map(|verdict| {
         let word = if verdict.approved { "yes" } else { "no" };
@@ -58,6 +69,14 @@ fn decision(entry: &LedgerEntry) -> String {
     });
     let error = entry.error.map(|error| format!(" ({error})"));
     format!("{action}{}{}", verdict.unwrap_or_default(), error.unwrap_or_default())
+}
+
+fn without_end(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Recorded => "",
+        Ending::Interrupted => ", interrupted",
+        Ending::NotRecorded => ", no end recorded",
+    }
 }
 
 fn rule(entry: &LedgerEntry) -> String {

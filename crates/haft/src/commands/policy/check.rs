@@ -3,6 +3,7 @@
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
+use haft::host::config::{Checked, Settings};
 use haft_core::{
     SavedRule, ToolError, ToolSpec,
     policy::{Finding, FindingKind, Known, Source},
@@ -11,7 +12,6 @@ use serde_json::json;
 
 use super::{super::Bench, safe};
 use crate::{
-    config::{Checked, Settings},
     globals::{Format, Globals},
     reference, report,
     stop::Stop,
@@ -46,10 +46,13 @@ impl Bench<'_> {
         let named: Vec<&PathBuf> = matches.get_many("file").into_iter().flatten().collect();
         let mut all = Vec::new();
         for file in &named {
-            all.push((Settings::check_file(file, &globals, self.environment)?, Vec::new()));
+            all.push((
+                Settings::check_file(file, &globals.choices, &self.environment.host)?,
+                Vec::new(),
+            ));
         }
         if named.is_empty() {
-            let checked = Settings::check(&globals, self.environment)?;
+            let checked = Settings::check(&globals.choices, &self.environment.host)?;
             let saved = self.saved_rules(&globals, &checked)?;
             all.push((checked, saved));
         }
@@ -71,7 +74,7 @@ impl Bench<'_> {
         if !checked.faults.is_empty() {
             return Ok(Vec::new());
         }
-        let settings = Settings::load(globals, self.environment)?;
+        let settings = Settings::load(&globals.choices, &self.environment.host)?;
         let gate = self.gate(settings, Arc::new(self.prompt()))?;
         Ok(self.runtime.block_on(gate.saved_rules().list())?)
     }

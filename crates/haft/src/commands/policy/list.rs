@@ -3,6 +3,7 @@
 use std::{process::ExitCode, sync::Arc};
 
 use clap::{ArgMatches, Command};
+use haft::host::config::Settings;
 use haft_core::{
     Policy, SavedRule,
     policy::{AgentRules, Layer, LayerKind, Rule},
@@ -11,7 +12,6 @@ use serde_json::{Map, Value, json};
 
 use super::{super::Bench, coloured, safe, told};
 use crate::{
-    config::Settings,
     globals::{Format, Globals},
     report,
     stop::Stop,
@@ -27,14 +27,14 @@ impl Bench<'_> {
     /// `haft policy list`
     pub(super) fn policy_list(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);
-        let settings = Settings::load(&globals, self.environment)?;
+        let settings = Settings::load(&globals.choices, &self.environment.host)?;
         let profile = settings.profile.clone();
         let gate = self.gate(settings, Arc::new(self.prompt()))?;
         let saved = self.runtime.block_on(gate.saved_rules().list())?;
         let all = Listing {
             policy: gate.policy(),
             saved: &saved,
-            agent: globals.agent.as_deref(),
+            agent: globals.choices.agent.as_deref(),
             profile: profile.as_deref(),
         };
         match globals.format {

@@ -3,11 +3,11 @@
 use std::{process::ExitCode, sync::Arc};
 
 use clap::{Arg, ArgMatches, Command};
+use haft::host::config::Settings;
 use haft_core::{SavedRule, ToolError, no_such_rule};
 
 use super::{super::Bench, told};
 use crate::{
-    config::Settings,
     globals::{Format, Globals},
     report,
     stop::Stop,
@@ -29,7 +29,7 @@ impl Bench<'_> {
     /// `haft policy revoke ID…`
     pub(super) fn policy_revoke(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);
-        let settings = Settings::load(&globals, self.environment)?;
+        let settings = Settings::load(&globals.choices, &self.environment.host)?;
         let gate = self.gate(settings, Arc::new(self.prompt()))?;
         let saved = self.runtime.block_on(gate.saved_rules().list())?;
         let wanted = matches.get_many::<String>("id").into_iter().flatten();

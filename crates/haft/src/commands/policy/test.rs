@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, process::ExitCode, sync::Arc};
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
+use haft::host::config::Settings;
 use haft_core::{
     Gate, LedgerEntry, Policy, ToolError,
     policy::{Action, Rule, Source},
@@ -15,7 +16,6 @@ use super::{
     coloured, moment, safe,
 };
 use crate::{
-    config::Settings,
     globals::{Format, Globals},
     report,
     stop::Stop,
@@ -98,7 +98,7 @@ impl Bench<'_> {
     pub(super) fn policy_test(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);
         let rule = rule(matches)?;
-        let settings = Settings::load(&globals, self.environment)?;
+        let settings = Settings::load(&globals.choices, &self.environment.host)?;
         let gate = self.gate(settings, Arc::new(self.prompt()))?;
         let alone = Policy::default().with_rule(rule.clone());
         for warning in alone.warnings(&self.registry.names()) {

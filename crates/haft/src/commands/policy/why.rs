@@ -3,6 +3,7 @@
 use std::{ffi::OsString, process::ExitCode, sync::Arc};
 
 use clap::{Arg, Command};
+use haft::host::config::Settings;
 use haft_core::{
     Explanation, Gate, Input, Schema, Tool,
     policy::{AccessVerdict, Action, ModeInForce, Reason},
@@ -15,7 +16,6 @@ use super::{
     coloured, safe,
 };
 use crate::{
-    config::Settings,
     globals::{Format, Globals, plain_words},
     report, stdin,
     stop::Stop,
@@ -90,7 +90,7 @@ impl Bench<'_> {
         let why = bare().subcommand(tool_command(spec, &form));
         let matches = innermost(options, why, arguments)?;
         let globals = Globals::of(&matches);
-        let settings = Settings::load(&globals, self.environment)?;
+        let settings = Settings::load(&globals.choices, &self.environment.host)?;
         let most = settings.limits.input_bytes;
         let typed = form.input(&matches, || stdin::read_text(most))?;
         let input = whole_input(&typed, &spec.input).map_or(typed, Value::Object);
@@ -116,20 +116,20 @@ impl Bench<'_> {
         let named = Command::new(typed.unwrap_or_default());
         let matches = innermost(options, bare().subcommand(named), &left)?;
         let globals = Globals::of(&matches);
-        let settings = Settings::load(&globals, self.environment)?;
+        let settings = Settings::load(&globals.choices, &self.environment.host)?;
         Ok((globals, settings, tool.name().to_owned(), Input::Value(Value::Object(input))))
     }
 
     fn why_named(&self, options: [Arg; 10], arguments: &[OsString]) -> Asked {
         let matches = innermost(options, bare().subcommand(call_command()), arguments)?;
         let globals = Globals::of(&matches);
-        let settings = Settings::load(&globals, self.environment)?;
+        let settings = Settings::load(&globals.choices, &self.environment.host)?;
         let (name, input) = named_call(&matches, &settings)?;
         Ok((globals, settings, name.to_owned(), input))
     }
 
     fn answer(&self, gate: &Gate, globals: &Globals, explained: &Explanation) -> Result<(), Stop> {
-        let agent = explained.decision.agent.as_deref().or(globals.agent.as_deref());
+        let agent = explained.decision.agent.as_deref().or(globals.choices.agent.as_deref());
         let mode = gate.policy().mode_in_force(agent);
         match globals.format {
             Format::Json => {

@@ -3,15 +3,13 @@
 
 use std::{process::ExitCode, sync::Arc};
 
+use haft::host::config::Settings;
 use haft_core::{CallRequest, Context, Gate, MemoryLedger, Outcome, policy::Action};
 use haft_store::{Recording, RecordingCall};
 use serde_json::{Value, json};
 
 use super::short;
-use crate::{
-    commands::Bench, config::Settings, globals::Format, report, safe_text::shown_in_line,
-    stop::Stop,
-};
+use crate::{commands::Bench, globals::Format, report, safe_text::shown_in_line, stop::Stop};
 
 /// More of a difference is not shown.
 const MOST_LINES: usize = 60;
@@ -33,7 +31,7 @@ impl Bench<'_> {
         format: Format,
     ) -> Result<ExitCode, Stop> {
         let ledger = Arc::new(MemoryLedger::default());
-        let gate = self.gate_without_prompt(settings)?.ledger(ledger).build();
+        let gate = self.host(settings)?.gate().ledger(ledger).build();
         let direct = recording.calls().iter().filter(|call| call.entry.parent.is_none());
         let mut ends = Vec::new();
         for call in direct {

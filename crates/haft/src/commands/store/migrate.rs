@@ -6,18 +6,13 @@ use std::{
 };
 
 use clap::{Arg, ArgMatches, Command};
+use haft::host::config::{Settings, usual_store};
 use haft_core::ToolError;
 use haft_store::{Address, Copied, CopyStep, copy_store};
 use serde_json::json;
 
 use super::Bench;
-use crate::{
-    config::{Settings, usual_store},
-    globals::Format,
-    report,
-    stop::Stop,
-    terminal::Label,
-};
+use crate::{globals::Format, report, stop::Stop, terminal::Label};
 
 /// A line that changes more often is not read.
 const SHOWN_EVERY: Duration = Duration::from_millis(100);
@@ -86,7 +81,7 @@ impl Bench<'_> {
                 let Copied { rows, calls, tables, .. } = &copied;
                 let count = tables.len();
                 let told = format!(
-                    "copied {rows} rows of {count} tables, {calls} calls among them, from {from} to {to}"
+                    "copied {rows} rows of {count} tables, {calls} ledger entries among them, from {from} to {to}"
                 );
                 self.terminal.print(&format!("{told}\nnext: {next}"))?;
             }

@@ -523,7 +523,8 @@ fn versions() -> Vec<Call> {
         there("git_branch", json!({"action": "list"})),
         there("git_worktree", json!({"action": "list"})),
         there("git_push", json!({"remote": "origin", "branch": "topic"})),
-        fails("git_status", ErrorKind::ApprovalUnavailable, json!({})),
+        fails("git_commit", ErrorKind::ApprovalUnavailable, json!({"message": "x", "all": true})),
+        nowhere("git_status", json!({"directory": "missing"})),
         nowhere("git_diff", json!({"directory": "missing"})),
         nowhere("git_log", json!({"directory": "missing"})),
         nowhere("git_show", json!({"revision": "no-such", "directory": "repo"})),
@@ -576,7 +577,11 @@ fn web() -> Vec<Call> {
         works("http_request", json!({"url": at("/json"), "method": "PUT", "json_body": {"a": 1}}))
             .unasked(),
         fails("http_request", ErrorKind::ApprovalUnavailable, json!({"url": at("/json")})),
-        fails("http_request", ErrorKind::NotFound, json!({"url": at("/?k=secret:NONE")})).unasked(),
+        fails(
+            "http_request",
+            ErrorKind::ApprovalUnavailable,
+            json!({"url": at("/?k=secret:NONE")}),
+        ),
         fails("http_request", ErrorKind::Input, json!({"url": at("/"), "headers": {"Host": "x"}}))
             .unasked(),
         works("web_search", json!({"query": "a hit"})).unasked(),

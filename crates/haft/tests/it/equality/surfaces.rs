@@ -71,8 +71,10 @@ fn gate(house: &House, call: &Call) -> Gate {
     let own_file = house.path("home/.config/haft/config.toml").display().to_string();
     let mut session = Layer::new(LayerKind::Session, "the command line");
     session.mode = Some(call.mode);
+    let mut policy = Policy::new([Layer::new(LayerKind::User, &own_file), session]);
+    policy.sandbox = haft::policy::SandboxCheck::switched_off();
     Gate::builder(registry)
-        .policy(Policy::new([Layer::new(LayerKind::User, &own_file), session]))
+        .policy(policy)
         .surroundings(surroundings)
         .reads_commands(Arc::new(|text| haft::catalogue::reading::accesses(text, None)))
         .paths(workspace.clone())

@@ -129,10 +129,10 @@ fn a_repository_without_files_says_what_it_lacks() {
     let desk = Desk::bare();
     desk.git(&["init", "--quiet", "--bare"]);
     desk.refused("git_status", json!({}), ErrorKind::Unsupported);
-    assert_eq!(desk.text("git_log", json!({})), "No commits.");
-    desk.refused("git_commit", json!({"message": "m", "amend": true}), ErrorKind::NotFound);
-    let trees = desk.data("git_worktree", json!({}));
-    assert_eq!(trees["worktrees"][0]["is_bare"], true);
+    // Its settings are not taken, since a folder of any project may look like one.
+    for tool in ["git_log", "git_worktree"] {
+        desk.refused(tool, json!({}), ErrorKind::Unsupported);
+    }
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub(super) fn tamper(house: &House, sql: &str) {
 fn a_terminal_shows_colours_and_not_their_signs() {
     let house = busy_house();
     for (arguments, told) in [
-        (["ledger", "verify"], "4 calls, the chain is whole"),
+        (["ledger", "verify"], "5 entries, the chain is whole"),
         (["store", "check"], "haft.db is whole"),
     ] {
         let screen = Screen::haft(&house, &arguments);
@@ -47,11 +47,12 @@ fn the_newest_calls_are_shown_with_what_was_decided() {
     assert_eq!(lines.len(), 5, "{shown:?}");
     for (line, parts) in lines.iter().zip([
         ["#", "session", "decision", "rule"],
-        ["4", "hello", "ask (approval_unavailable)", "mode none"],
-        ["3", "write", "allow", "mode contained"],
+        ["5", "hello", "ask (approval_unavailable)", "mode none"],
+        ["4", "write", "allow", "mode contained"],
         ["2", "read", "allow (not_found)", "mode contained"],
         ["1", "hello", "allow", "mode contained"],
     ]) {
+        assert_eq!(line.split_whitespace().next(), Some(parts[0]), "{line}");
         assert!(parts.iter().all(|part| line.contains(part)), "{line}: {parts:?}");
     }
     let count = |arguments: &[&str]| {
@@ -72,7 +73,7 @@ fn a_whole_chain_gives_an_anchor_and_a_broken_one_says_where() {
     let verified = house.run(&["ledger", "verify", "--json"]);
     assert_eq!(verified.code, 0, "{verified:?}");
     let verified = verified.json();
-    assert_eq!((&verified["whole"], &verified["entries"]), (&Value::Bool(true), &Value::from(4)));
+    assert_eq!((&verified["whole"], &verified["entries"]), (&Value::Bool(true), &Value::from(5)));
     let anchor = verified["anchor"].as_str().expect("an anchor").to_owned();
     assert_eq!(house.run(&["ledger", "verify", "--anchor", &anchor]).code, 0);
     tamper(
@@ -90,7 +91,7 @@ fn a_whole_chain_gives_an_anchor_and_a_broken_one_says_where() {
     );
     assert_eq!(house.run(&["ledger", "verify"]).code, 0, "the store alone cannot know");
     let cut = house.run(&["ledger", "verify", "--anchor", &anchor]);
-    assert!(cut.code == 4 && cut.out.contains("entries 2 to 4, the last, are missing"), "{cut:?}");
+    assert!(cut.code == 4 && cut.out.contains("entries 2 to 5, the last, are missing"), "{cut:?}");
 }
 
 #[test]
@@ -101,7 +102,7 @@ fn an_export_is_lines_of_json_that_anybody_can_verify() {
     let exported = String::from_utf8(exported).expect("it is UTF-8");
     let lines: Vec<Value> =
         exported.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    assert_eq!(lines.iter().map(|line| line["seq"].clone()).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert_eq!(lines.iter().map(|line| line["seq"].clone()).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
     assert_eq!(lines[2]["entry"]["tool"], "write");
     // By hand: the hash before and the bytes of the entry.
     let script = r#"
@@ -120,7 +121,7 @@ print('whole')
     python.arg("-c").arg(script).stdin(fs::File::open(file).expect("there"));
     let output = python.output().expect("python runs");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "whole\n", "{output:?}");
-    assert_eq!(house.run(&["ledger", "export", "--tool", "write"]).out.lines().count(), 1);
+    assert_eq!(house.run(&["ledger", "export", "--tool", "write"]).out.lines().count(), 2);
 }
 
 #[test]
@@ -156,6 +157,7 @@ fn wrong_words_are_refused_with_what_was_expected() {
         (&["ledger", "show", "--since", "tomorrow"][..], "expected how long ago"),
         (&["ledger", "show", "--limit", "0"], "0 is not in 1.."),
         (&["ledger", "verify", "--anchor", "4"], "expected NUMBER:HASH"),
+        (&["ledger", "prune", "all"], "unexpected argument 'all'"),
         (&["ledger", "forget"], "unrecognized subcommand 'forget'"),
         (&["store", "backup"], "<FILE>"),
     ] {
@@ -178,5 +180,10 @@ fn info_tells_where_the_store_is_and_what_is_in_it() {
         info.out.starts_with("store    <house>/project/.haft/haft.db\nengine   sqlite 3."),
         "{info:?}"
     );
-    assert!(info.out.ends_with("calls    4\nrules    0"), "{info:?}");
+    assert!(info.out.contains("\ncalls    4\nrules    0\n"), "{info:?}");
+    let line = |part: &str| info.out.lines().find(|line| line.starts_with(part)).map(str::to_owned);
+    let rows = |part: &str| line(part)?.split_whitespace().rev().nth(1)?.parse::<u64>().ok();
+    // Two looks and a call that was refused.
+    assert_eq!(rows("ledger, read-only"), Some(3), "{info:?}");
+    assert_eq!((rows("ledger, begun"), rows("ledger, changing")), (Some(1), Some(1)), "{info:?}");
 }

@@ -43,9 +43,11 @@ fn servers_that_write_at_once_lose_no_call_and_are_never_told_of_locks() {
         assert!(answers.iter().all(is_recorded), "{answers:?}");
         assert!(client.exit().success());
     }
-    let ids: BTreeSet<String> =
-        recorded(&usual(&house)).into_iter().map(|entry| entry.call_id).collect();
-    assert_eq!(ids.len() as u64, 3 * CALLS);
+    let entries = recorded(&usual(&house));
+    let ids: BTreeSet<&str> = entries.iter().map(|entry| &*entry.call_id).collect();
+    assert_eq!(ids.len(), entries.len(), "no call twice");
+    let calls: u64 = entries.iter().map(haft::LedgerEntry::calls).sum();
+    assert_eq!(calls, 3 * CALLS);
 }
 
 #[test]
@@ -143,6 +145,37 @@ fn a_store_that_cannot_be_written_is_told_and_nothing_is_changed() {
 }
 
 #[test]
+fn without_a_journal_too_nothing_is_changed_that_cannot_be_recorded() {
+    let house = House::new()
+        .user_config("sandbox = \"off\"\napprove = \"all\"\n[journal]\nrecord = false\n");
+    fs::write(house.path("project/a.txt"), "as it was\n").expect("written");
+    house.run(&["hello", "Ada"]);
+    let folder = usual(&house).parent().expect("a folder").to_owned();
+    if close(&folder) {
+        let calls = [
+            json!({"path": "a.txt", "content": "x"}).to_string(),
+            json!({"command": "echo x > a.txt"}).to_string(),
+        ];
+        let refused = ["write", "bash"].iter().zip(&calls);
+        let refused: Vec<_> =
+            refused.map(|(tool, input)| house.run(&["call", tool, input])).collect();
+        let read = house.run(&["read", "a.txt"]);
+        open(&folder);
+        for (tool, ran) in ["write", "bash"].iter().zip(&refused) {
+            assert_eq!(ran.code, 10, "{ran:?}");
+            assert!(
+                ran.err
+                    .contains(&format!("`{tool}` did not run: its beginning cannot be recorded")),
+                "{ran:?}"
+            );
+            assert!(ran.err.contains("next: ") && ran.err.contains("haft store check"), "{ran:?}");
+        }
+        assert!(read.code == 0 && read.out.contains("as it was"), "{read:?}");
+    }
+    assert_eq!(fs::read_to_string(house.path("project/a.txt")).expect("there"), "as it was\n");
+}
+
+#[test]
 fn with_a_store_of_a_newer_haft_calls_work_edits_do_not_and_nothing_is_written_to_it() {
     let house = House::new();
     house.run(&["write", "a.txt", "one"]);
@@ -155,7 +188,7 @@ fn with_a_store_of_a_newer_haft_calls_work_edits_do_not_and_nothing_is_written_t
     let edit = house.run(&["write", "a.txt", "two"]);
     assert_ne!(edit.code, 0);
     assert!(
-        edit.err.contains("`a.txt` was not changed") && edit.err.contains("newer haft"),
+        edit.err.contains("`write` did not run") && edit.err.contains("newer haft"),
         "{edit:?}"
     );
     assert!(edit.err.contains("update haft, or use another store with --store"), "{edit:?}");
@@ -266,4 +299,26 @@ fn a_damaged_store_is_reported_with_the_way_out_of_it() {
         assert_eq!(recorded(&store).len(), 30, "{damage}");
         assert_eq!(fs::read(backup).expect("there"), whole, "the backup is as it was");
     }
+}
+
+#[test]
+fn a_folder_of_haft_that_is_a_link_is_not_followed_for_the_store() {
+    let house = House::new();
+    let own = house.path("project/.haft");
+    let elsewhere = house.path("elsewhere");
+    fs::remove_dir(&own).expect("empty");
+    fs::create_dir(&elsewhere).expect("a folder");
+    std::os::unix::fs::symlink(&elsewhere, &own).expect("a link");
+    let is_empty = || fs::read_dir(&elsewhere).expect("readable").next().is_none();
+    let ran = house.run(&["call", "write", r#"{"path": "a.txt", "content": "x"}"#]);
+    assert!(ran.code != 0 && ran.err.contains("is a symbolic link"), "{ran:?}");
+    assert!(is_empty(), "nothing is written where the link leads");
+    house.run(&["hello", "Ada"]);
+    house.run(&["ledger", "show"]);
+    house.run(&["bash", "echo x"]);
+    assert!(is_empty(), "nothing is written where the link leads");
+    // A link that leads nowhere is no folder to be made.
+    fs::remove_dir(&elsewhere).expect("empty");
+    let ran = house.run(&["call", "write", r#"{"path": "a.txt", "content": "x"}"#]);
+    assert!(ran.code != 0 && !elsewhere.exists(), "{ran:?}");
 }

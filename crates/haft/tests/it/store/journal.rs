@@ -50,17 +50,17 @@ fn texts(house: &House) -> BTreeMap<String, String> {
 }
 
 /// Numbers that look random and are the same every time.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+    pub(super) fn roll(&mut self, sides: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
 
     /// Some part of a few milliseconds passes, so that what comes next is at no particular point of another process.
-    fn dawdle(&mut self) {
+    pub(super) fn dawdle(&mut self) {
         let until = Instant::now() + Duration::from_micros(self.roll(4_000));
         while Instant::now() < until {
             std::hint::spin_loop();
@@ -112,7 +112,9 @@ fn check_files(house: &House, changes: &[JournalChange], round: u64) {
 /// Every change that a call made is in the journal under that call, and what was answered is in both.
 fn check_ledger(house: &House, changes: &[JournalChange], answered: &[Value], round: u64) {
     // The chain is found whole on the way.
-    let entries = recorded(&usual(house));
+    let mut entries = recorded(&usual(house));
+    // Beginnings: the call may have been killed before it changed anything.
+    entries.retain(|entry| entry.process.is_none());
     let journaled: BTreeSet<&str> = changes.iter().map(|change| &*change.call_id).collect();
     let ids: BTreeSet<&str> = entries.iter().map(|entry| &*entry.call_id).collect();
     assert_eq!(ids.len(), entries.len(), "round {round}: no call twice");
@@ -337,7 +339,7 @@ fn on_a_full_disk_nothing_is_changed_that_could_not_be_taken_back() {
 }
 
 #[test]
-fn with_a_store_that_cannot_be_written_edits_fail_clearly_and_a_person_can_do_without() {
+fn with_a_store_that_cannot_be_written_edits_fail_clearly() {
     let house = House::new();
     house.run(&["write", "a.txt", "one"]);
     let folder = usual(&house).parent().expect("a folder").to_owned();
@@ -359,10 +361,11 @@ fn with_a_store_that_cannot_be_written_edits_fail_clearly_and_a_person_can_do_wi
     let undone = without.run(&["undo", "--store", &store]);
     open(&apart);
     assert_ne!(refused.code, 0);
-    assert!(refused.err.contains("`a.txt` was not changed"), "{refused:?}");
-    assert!(refused.err.contains("record = false"), "{refused:?}");
-    assert_eq!(written.code, 0, "{written:?}");
-    assert!(undone.err.contains("no journal"), "{undone:?}");
+    assert!(refused.err.contains("`write` did not run"), "{refused:?}");
+    assert!(refused.err.contains("--store"), "{refused:?}");
+    // Without a journal as well: what is not recorded does not happen.
+    assert_eq!(written.code, refused.code, "{written:?}");
+    assert_ne!(undone.code, 0, "{undone:?}");
 }
 
 #[test]

@@ -51,27 +51,29 @@ fn a_person_moves_to_a_database_and_back() {
     let moved = house.run(&["store", "migrate", "--to", &url]);
     assert_eq!(moved.code, 0, "{moved:?}");
     assert!(
-        moved.out.contains("2 calls among them, from <house>/project/.haft/haft.db to postgres://"),
+        moved.out.contains(
+            "3 ledger entries among them, from <house>/project/.haft/haft.db to postgres://"
+        ),
         "{moved:?}"
     );
     assert!(moved.out.ends_with(&format!("[store]\nurl = \"{url}\"")), "{moved:?}");
     let again = house.run(&["store", "migrate", "--to", &url]);
     assert_eq!(again.code, 4, "{again:?}");
-    assert!(again.err.contains("is in use: its table `ledger` holds 2 rows"), "{again:?}");
+    assert!(again.err.contains("is in use: its table `ledger` holds 3 rows"), "{again:?}");
     // As it was told to be written; the first store is not needed any more.
     let config = moved.out.split_once("[store]").expect("told").1;
     let house = house.user_config(&format!("[store]{config}\n"));
     fs::remove_dir_all(house.path("project/.haft")).expect("there");
     house.run(&["hello", "Ada"]);
     let whole = house.run(&["ledger", "verify"]);
-    assert!(whole.out.starts_with("3 calls, the chain is whole"), "{whole:?}");
+    assert!(whole.out.starts_with("4 entries, the chain is whole"), "{whole:?}");
     let undone = house.run(&["undo"]);
     assert_eq!((undone.code, house.path("project/a.txt").exists()), (0, false), "{undone:?}");
     let back = house.run(&["store", "migrate", "--to", ".haft/haft.db", "--json"]);
     let told = back.json();
-    assert_eq!((&told["calls"], &told["tables"]["ledger"]), (&json!(4), &json!(4)), "{told}");
+    assert_eq!((&told["calls"], &told["tables"]["ledger"]), (&json!(6), &json!(6)), "{told}");
     assert!(told["next"].as_str().is_some_and(|next| next.contains("take `url`")), "{told}");
-    assert_eq!(calls(&house, ".haft/haft.db"), 4);
+    assert_eq!(calls(&house, ".haft/haft.db"), 6);
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! What the live list shows and what keys mean, without a terminal. What is decided is always the request that is
 //! marked, by its id: one that comes or goes meanwhile moves nothing under somebody's fingers.
 
-use haft_core::{ApprovalState, Scope, Verdict};
+use haft_core::{ApprovalState, Verdict};
 use haft_store::{Standing, Standings};
 use jiff::Timestamp;
 
 use super::{
-    super::{is_open, table},
+    super::{is_open, scopes_of, table},
     is_left,
 };
 use crate::{
@@ -16,7 +16,6 @@ use crate::{
     terminal::{Key, Tone, in_tone},
 };
 
-const SCOPES: [Scope; 3] = [Scope::Session, Scope::Project, Scope::User];
 /// So long nothing is marked after what was marked has gone: whoever is about to press a key means that one.
 const PAUSE_MS: i64 = 1_000;
 const KEYS: &str =
@@ -247,7 +246,7 @@ impl View {
     /// Heard as at the prompt: `p`, `u 1d`.
     fn remembered(&self, number: usize, text: &str) -> Option<Verdict> {
         let request = &self.marked()?.record.request;
-        let mut talk = Conversation::new(request, &SCOPES, &self.person, self.colours);
+        let mut talk = Conversation::new(request, scopes_of(request), &self.person, self.colours);
         match talk.hear(&format!("{number} {}", text.trim())) {
             Reaction::Decide(verdict) if verdict.remember.is_some() => {
                 Some(Verdict { via: "approvals".to_owned(), ..verdict })
@@ -312,7 +311,7 @@ impl View {
     fn body(&self, now: Timestamp) -> Vec<String> {
         let Some(standing) = self.marked() else { return Vec::new() };
         let request = &standing.record.request;
-        let talk = Conversation::new(request, &SCOPES, &self.person, self.colours);
+        let talk = Conversation::new(request, scopes_of(request), &self.person, self.colours);
         let text = match self.page {
             Page::Details(_) => format!("{}{}", table::about(standing, now), talk.details()),
             _ => talk.glance(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_core::ApprovalRecord;
+use haft_core::{ApprovalRecord, Scope};
 use haft_store::{Asker, Fate};
 use serde_json::json;
 
@@ -18,7 +18,7 @@ fn standing(id: &str, state: ApprovalState, asker: Asker) -> Standing {
     });
     let request = Arc::new(serde_json::from_value(request).expect("a request"));
     Standing {
-        record: ApprovalRecord { request, state, verdict: None, taken_up: false },
+        record: ApprovalRecord { request, state, verdict: None, taken_up: false, claim: None },
         workspace: "/w".into(),
         asker,
         taken_ms: None,

@@ -1,0 +1,137 @@
+//! Sockets that are files: those of other programs are out of reach wherever they lie, and those that a command makes itself
+//! are not.
+
+use std::{fs, os::unix::net::UnixListener, path::Path};
+
+use super::{CONNECTED, Field, WRITES, WRITING, confinements, perl};
+
+fn listener(path: &Path) -> UnixListener {
+    let listener = UnixListener::bind(path).expect("bound");
+    listener.set_nonblocking(true).expect("set");
+    listener
+}
+
+/// Connects to `$path`.
+const CONNECT: &str = "use Socket; socket(my $s, AF_UNIX, SOCK_STREAM, 0) or exit 1; \
+                       connect($s, pack_sockaddr_un($path)) or exit 2; exit 0";
+
+#[test]
+fn sockets_in_the_workspace_and_the_home_are_out_of_reach() {
+    let field = Field::new();
+    fs::create_dir_all(field.at("home/.cache")).expect("made");
+    let there = ["workspace/db.sock", "workspace/src/deep.sock", "home/.cache/agent"];
+    let listeners = there.map(|at| listener(&field.at(at)));
+    for find in [
+        "$path = 'db.sock'",
+        "$path = './src/../db.sock'",
+        "$path = \"$ENV{PWD}/src/deep.sock\"",
+        "$path = \"$ENV{HOME}/.cache/agent\"",
+        "chdir 'src'; $path = 'deep.sock'",
+        "symlink 'db.sock', 'l'; $path = 'l'",
+        "symlink \"$ENV{HOME}/.cache/agent\", 'm'; $path = 'm'",
+        "link 'db.sock', 'hard'; $path = 'hard'",
+        "rename 'db.sock', 'moved'; $path = 'moved'",
+        "chmod 0777, 'moved'; utime 2e9, 2e9, 'moved'; $path = 'moved'",
+        "rename 'moved', 'db.sock'; $path = \"/proc/self/cwd/db.sock\"",
+        "$path = \"/proc/self/root$ENV{HOME}/.cache/agent\"",
+    ] {
+        for which in WRITING {
+            for confinement in confinements(*which) {
+                let outcome = field.run(*which, *confinement, perl(&format!("{find}; {CONNECT}")));
+                assert_eq!(outcome.code, Some(2), "{which:?} {confinement:?} {find}: {outcome:?}");
+            }
+        }
+    }
+    assert!(listeners.iter().all(|listener| listener.accept().is_err()));
+}
+
+#[test]
+fn nothing_is_sent_to_a_socket_without_connecting() {
+    let field = Field::new();
+    let path = field.at("workspace/log.sock");
+    let log = std::os::unix::net::UnixDatagram::bind(&path).expect("bound");
+    log.set_nonblocking(true).expect("set");
+    for made in ["socket(my $s, AF_UNIX, KIND, 0)", "socketpair(my $s, my $t, AF_UNIX, KIND, 0)"] {
+        for kind in ["SOCK_DGRAM", "SOCK_RAW"] {
+            let made = made.replace("KIND", kind);
+            let code = format!(
+                "use Socket; {made} or exit 1; send($s, 'x', 0, pack_sockaddr_un('log.sock')) or exit 2; exit 0"
+            );
+            for which in WRITING {
+                for confinement in confinements(*which) {
+                    let outcome = field.run(*which, *confinement, perl(&code));
+                    assert!(matches!(outcome.code, Some(1 | 2)), "{which:?} {made}: {outcome:?}");
+                }
+            }
+        }
+    }
+    assert!(log.recv(&mut [0; 8]).is_err());
+}
+
+/// A server in a child, a client that waits for its answer.
+const OWN: &str = "use Socket; socket(my $l, AF_UNIX, SOCK_STREAM, 0); bind($l, pack_sockaddr_un($path)) or exit 1; \
+                   listen($l, 1) or exit 2; if (!fork) { accept(my $c, $l); syswrite $c, 'hello'; exit } \
+                   socket(my $s, AF_UNIX, SOCK_STREAM, 0); connect($s, pack_sockaddr_un($path)) or exit 3; \
+                   sysread $s, my $x, 9; wait; unlink $path; print $x; exit 0";
+
+#[test]
+fn a_command_reaches_the_sockets_that_it_makes_itself() {
+    let field = Field::new();
+    for path in ["'own.sock'", "\"$ENV{PWD}/src/own.sock\"", "\"$ENV{TMPDIR}/own.sock\""] {
+        for which in WRITING {
+            for confinement in [WRITES, CONNECTED] {
+                let outcome =
+                    field.run(*which, confinement, perl(&format!("$path = {path}; {OWN}")));
+                let found = (outcome.code, outcome.output.as_str());
+                assert_eq!(found, (Some(0), "hello"), "{which:?} {path}: {outcome:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn connections_of_the_network_wait_and_fail_as_without_a_sandbox() {
+    let field = Field::new();
+    let code = "use Socket; socket(my $l, AF_INET, SOCK_STREAM, 0); bind($l, sockaddr_in(0, INADDR_LOOPBACK)) or exit 1; \
+                listen($l, 1); my $to = getsockname $l; if (!fork) { accept(my $c, $l); syswrite $c, 'hello'; exit } \
+                socket(my $s, AF_INET, SOCK_STREAM, 0); connect($s, $to) or exit 2; sysread $s, my $x, 9; wait; close $l; \
+                socket(my $t, AF_INET, SOCK_STREAM, 0); connect($t, $to) and exit 3; print \"$x $!\"; exit 0";
+    for which in WRITING {
+        let outcome = field.run(*which, WRITES, perl(code));
+        let found = (outcome.code, outcome.output.as_str());
+        assert_eq!(found, (Some(0), "hello Connection refused"), "{which:?}: {outcome:?}");
+    }
+}
+
+/// One process changes what a name leads to as fast as it can, another connects to it.
+#[test]
+fn what_is_connected_to_is_what_was_judged() {
+    let field = Field::new();
+    let other = listener(&field.at("workspace/other.sock"));
+    let code = "use Socket; socket(my $l, AF_UNIX, SOCK_STREAM, 0); bind($l, pack_sockaddr_un('own.sock')) or exit 1; \
+                listen($l, 1000); symlink 'own.sock', 'a'; symlink 'other.sock', 'b'; symlink 'a', 'name'; \
+                my $child = fork; if (!$child) { while (1) { for my $to ('a', 'b') { symlink $to, 'next'; rename 'next', 'name' } } } \
+                my $reached = 0; for (1..400) { socket(my $s, AF_UNIX, SOCK_STREAM, 0); \
+                connect($s, pack_sockaddr_un('name')) and $reached++ } kill 9, $child; exit($reached ? 0 : 5)";
+    for which in WRITING {
+        let outcome = field.run(*which, WRITES, perl(code));
+        assert_eq!(outcome.code, Some(0), "{which:?}: {outcome:?}");
+        assert!(other.accept().is_err(), "{which:?}");
+        for made in ["own.sock", "a", "b", "name", "next"] {
+            let _ = fs::remove_file(field.at("workspace").join(made));
+        }
+    }
+}
+
+#[test]
+fn a_socket_that_was_refused_is_told_with_what_helps() {
+    let field = Field::new();
+    let path = field.at("workspace").canonicalize().expect("there").join("db.sock");
+    let _listener = listener(&path);
+    for which in WRITING {
+        let outcome = field.run(*which, WRITES, perl(&format!("$path = 'db.sock'; {CONNECT}")));
+        let [refusal] = &outcome.refused[..] else { panic!("{which:?}: {outcome:?}") };
+        assert_eq!(refusal.what, format!("connect to {}", path.display()), "{which:?}");
+        assert!(refusal.remedy.contains("$TMPDIR"), "{which:?}: {refusal:?}");
+    }
+}

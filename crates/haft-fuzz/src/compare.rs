@@ -1,0 +1,498 @@
+//! Compares what a text did with what the reader said of it.
+//!
+//! Each process is judged by what it is to the reader: a shell or wrapper, whose every command and file must be named; a
+//! command that was said to be read-only, which must be just that; a command that is known to write, whose files must be
+//! named; or any other named command, which asks, and may do what it likes.
+
+use std::collections::HashMap;
+
+use haft_tools::reading::{About, Certainty, Command, FileUse, How, Reach, Reading, Risk};
+
+use crate::{
+    sandbox::{self, HOME, LINKS, WORKSPACE, ZONE},
+    trace::{Action, Event},
+};
+
+/// Something that happened and that the reader did not name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// Executed, read or written.
+    pub(crate) kind: &'static str,
+    /// The program that did it.
+    pub(crate) program: String,
+    /// The command line or the path.
+    pub(crate) what: String,
+}
+
+/// What a process is to the reader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Role {
+    /// The driver, before it starts the text.
+    Driver,
+    /// A shell or wrapper.
+    Wrapper(String),
+    /// A command that was said to be read-only.
+    ReadOnly(String),
+    /// A command that asks, and whose files the reader knows.
+    Writer(String),
+    /// Any other command that asks.
+    Asked,
+}
+
+/// Commands that ask, but whose files the reader claims to know.
+const WRITERS: &str = "rm rmdir unlink touch mkdir tee cp mv ln chmod truncate install dd";
+
+/// Programs that are scripts around others, and the programs that they start.
+const HELPERS: &[(&str, &str)] = &[
+    ("egrep fgrep", "grep"),
+    ("zcat", "gzip"),
+    ("diff", "pr"),
+    ("bzcat", "bzip2"),
+    ("xzcat", "xz"),
+    ("zgrep", "grep gzip sed bzip2 xz zstd expr cat"),
+    ("git", "git less pager cat"),
+    (
+        "man whatis apropos",
+        "man preconv tbl nroff groff grotty troff less pager zsoelim locale cat sh",
+    ),
+    ("which", "which"),
+    ("lsblk ps", ""),
+];
+
+/// What happened unnamed. Nothing when the reader said that it does not know the commands.
+pub(crate) fn problems(reading: &Reading, events: &[Event]) -> Vec<Problem> {
+    let mut judge = Judge { reading, roles: HashMap::new(), problems: Vec::new() };
+    // Whoever is seen first before its parent's fork returned is its child.
+    let parents: HashMap<u32, u32> = events
+        .iter()
+        .filter_map(|event| match event.action {
+            Action::Forked(child) => Some((child, event.pid)),
+            _ => None,
+        })
+        .collect();
+    let makes_links = events.iter().any(|event| event.action == Action::Linked);
+    for event in events {
+        judge.event(event, &parents, makes_links);
+    }
+    judge.problems
+}
+
+struct Judge<'a> {
+    reading: &'a Reading,
+    roles: HashMap<u32, Role>,
+    problems: Vec<Problem>,
+}
+
+impl Judge<'_> {
+    fn role(&self, pid: u32, parents: &HashMap<u32, u32>) -> Role {
+        let mut pid = pid;
+        for _ in 0..100 {
+            if let Some(role) = self.roles.get(&pid) {
+                return role.clone();
+            }
+            match parents.get(&pid) {
+                Some(parent) => pid = *parent,
+                None => break,
+            }
+        }
+        Role::Driver
+    }
+
+    fn event(&mut self, event: &Event, parents: &HashMap<u32, u32>, makes_links: bool) {
+        let role = self.role(event.pid, parents);
+        self.roles.insert(event.pid, role.clone());
+        match &event.action {
+            Action::Forked(child) => {
+                self.roles.entry(*child).or_insert(role);
+            }
+            Action::Executed { path, argv } => {
+                let role = self.executed(&role, path, argv);
+                self.roles.insert(event.pid, role);
+            }
+            Action::Read(path) if !makes_links => self.file(&role, resolved(path), How::Read),
+            Action::Wrote(path) if !makes_links => self.file(&role, resolved(path), How::Write),
+            Action::Unlinked(path) if !makes_links => {
+                // The reader may name the link or what it leads to.
+                let target = resolved(path);
+                let files = &self.reading.files;
+                if !files.iter().any(|file| covers(file, &target, How::Write)) {
+                    self.file(&role, resolved_name(path), How::Write);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn executed(&mut self, role: &Role, path: &str, argv: &[String]) -> Role {
+        match role {
+            Role::Driver if argv.first().is_some_and(|name| name == "bash") => {
+                return Role::Wrapper("bash".to_owned());
+            }
+            Role::Driver | Role::Asked | Role::Writer(_) => return role.clone(),
+            // The system's profile asks for it in every login shell.
+            Role::Wrapper(_) if argv == ["id", "-u"] => return Role::Asked,
+            Role::ReadOnly(name) if is_helper(name, base(path)) => return role.clone(),
+            // They hand their text to a shell.
+            Role::Wrapper(outer) if hands_on(outer) && is_shell(base(path)) => {
+                return Role::Wrapper(base(path).to_owned());
+            }
+            _ => {}
+        }
+        let named: Vec<&Command> = self
+            .reading
+            .commands
+            .iter()
+            .filter(|command| is_call_of(command, path, argv, self.may_rename(role)))
+            .collect();
+        let may_rename = self.may_rename(role);
+        let given = argv.first().map_or("", String::as_str);
+        let name = if may_rename { base(given) } else { base(path) };
+        let is_wrapper = |command: &&Command| command.through.iter().any(|through| through == name);
+        let wraps = self.reading.commands.iter().any(|command| is_wrapper(&command));
+        let is_doubted = self.reading.doubts.iter().any(|doubt| doubt.about == About::Commands);
+        if is_doubted {
+            return Role::Asked;
+        }
+        let asks = named.iter().any(|command| !command.risk.is_looking());
+        // What is asked about with an assignment or a path before it may be any program, and what has a terminal may
+        // start a pager.
+        let is_elsewhere = may_rename && path.starts_with(|c: char| c != '/');
+        let has_assignment = |command: &&Command| {
+            command.words.first().is_some_and(|word| !command.text.starts_with(&word.text))
+        };
+        let in_terminal = |command: &&Command| command.through.iter().any(|it| it == "script");
+        let is_changed = asks && named.iter().any(has_assignment);
+        if !named.is_empty() && (is_elsewhere || is_changed || named.iter().all(in_terminal)) {
+            return Role::Asked;
+        }
+        // The text of a script is not the reader's to know.
+        let is_script = is_shell(name) && !argv.iter().any(|word| is_text_option(word));
+        if wraps && !(asks && is_script) {
+            return Role::Wrapper(name.to_owned());
+        }
+        let is_writer = WRITERS.split(' ').any(|writer| writer == name);
+        match () {
+            () if named.is_empty() && is_shell_role(role) && self.sources() => Role::Asked,
+            () if named.is_empty() => {
+                self.problem("executed", role, &argv.join(" "));
+                Role::Asked
+            }
+            () if asks && is_writer => Role::Writer(name.to_owned()),
+            // The repository says what git runs; only looking texts are kept from that.
+            () if name == "git" && !self.is_quiet(&named) => Role::Asked,
+            () if asks => Role::Asked,
+            () => Role::ReadOnly(name.to_owned()),
+        }
+    }
+
+    fn file(&mut self, role: &Role, path: String, how: How) {
+        if !path.starts_with(ZONE) || !self.reading.doubts.is_empty() {
+            return;
+        }
+        let name = match role {
+            Role::Driver | Role::Asked => return,
+            // What a script does that the shell itself reads is not the reader's to know.
+            Role::Wrapper(name) if is_shell(name) && self.sources() => return,
+            Role::Wrapper(name) | Role::ReadOnly(name) | Role::Writer(name) => name,
+        };
+        // git reads what it tracks and keeps its own files.
+        let is_gits = match how {
+            How::Read => path.starts_with(WORKSPACE),
+            How::Write => path.contains("/.git/"),
+        };
+        // `mkdir -p m/n` makes `m` too.
+        let is_parent = matches!(name.as_str(), "mkdir" | "install")
+            && self.reading.files.iter().any(|file| covers_below(file, &path));
+        let is_listing = how == How::Read && sandbox::is_directory(&path);
+        if name == "git" && is_gits || is_listing || is_parent {
+            return;
+        }
+        if !self.reading.files.iter().any(|file| covers(file, &path, how)) {
+            let kind = if how == How::Read { "read" } else { "written" };
+            self.problem(kind, role, &path);
+        }
+    }
+
+    /// Whether nothing that a repository names may run.
+    fn is_quiet(&self, named: &[&Command]) -> bool {
+        let may_run = |command: &&Command| command.risk == Risk::Repository;
+        self.reading.is_only_looking() && !named.iter().any(may_run)
+    }
+
+    /// Whether a wrapper starts programs from other places than the search path of the text says, and asks.
+    fn may_rename(&self, role: &Role) -> bool {
+        let Role::Wrapper(name) = role else { return false };
+        let asks = |command: &Command| {
+            !command.risk.is_looking()
+                && command.words.first().is_some_and(|word| base(&word.text) == name)
+        };
+        matches!(name.as_str(), "env" | "busybox") && self.reading.commands.iter().any(asks)
+    }
+
+    /// Whether the text asks to read a script into its shell.
+    fn sources(&self) -> bool {
+        self.reading.commands.iter().any(|command| {
+            let name = command.words.first().map_or("", |word| word.text.as_str());
+            matches!(name, "." | "source") && !command.risk.is_looking()
+        })
+    }
+
+    fn problem(&mut self, kind: &'static str, role: &Role, what: &str) {
+        let program = match role {
+            Role::Wrapper(name) | Role::ReadOnly(name) | Role::Writer(name) => name.clone(),
+            Role::Driver | Role::Asked => String::new(),
+        };
+        let problem = Problem { kind, program, what: what.to_owned() };
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+}
+
+fn is_helper(name: &str, program: &str) -> bool {
+    let has = |list: &str, name: &str| list.split(' ').any(|known| known == name);
+    program == "sh" && name != "awk" && has("egrep fgrep zcat bzcat zgrep which man", name)
+        || HELPERS.iter().any(|(names, programs)| has(names, name) && has(programs, program))
+}
+
+fn hands_on(wrapper: &str) -> bool {
+    matches!(wrapper, "script" | "flock" | "watch" | "su" | "runuser")
+}
+
+fn is_shell_role(role: &Role) -> bool {
+    matches!(role, Role::Wrapper(name) if is_shell(name))
+}
+
+fn is_shell(name: &str) -> bool {
+    matches!(name, "bash" | "sh" | "dash" | "rbash")
+}
+
+/// `-c`, `-lc`.
+fn is_text_option(word: &str) -> bool {
+    word.starts_with('-') && !word.starts_with("--") && word.contains('c')
+}
+
+/// `/usr/bin/ls` is `ls`; `./ls` is not.
+fn base(path: &str) -> &str {
+    let system = ["/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/", "/usr/local/bin/"];
+    let found = system.iter().find_map(|folder| path.strip_prefix(folder));
+    found.filter(|rest| !rest.contains('/')).unwrap_or(path)
+}
+
+/// Whether a command may have made this call.
+fn is_call_of(command: &Command, path: &str, argv: &[String], may_rename: bool) -> bool {
+    let Some((first, rest)) = command.words.split_first() else { return false };
+    let name = base(&first.text);
+    let given = argv.first().map_or("", String::as_str);
+    // With assignments before it the search path may be another.
+    let is_renamed = (may_rename || !command.text.starts_with(&first.text)) && base(given) == name;
+    // `exec ./a` makes the whole path of it.
+    let whole = format!("{WORKSPACE}/{name}");
+    let is_same = name.starts_with('.') && resolved(&whole) == resolved(path);
+    if first.certainty == Certainty::Exact && name != base(path) && !is_renamed && !is_same {
+        return false;
+    }
+    let takes_more = |name: &String| matches!(name.as_str(), "xargs" | "find" | "fd");
+    let more = command.through.iter().any(takes_more);
+    let words: Vec<Option<&str>> = rest
+        .iter()
+        .map(|word| {
+            let is_certain = word.certainty == Certainty::Exact
+                && !word.text.starts_with('~')
+                && !word.text.contains("{}");
+            is_certain.then_some(word.text.as_str())
+        })
+        .chain(more.then_some(None))
+        .collect();
+    fits(&words, argv.get(1..).unwrap_or_default())
+}
+
+/// Whether the words may be these; one that is not known stands for any number of them.
+fn fits(words: &[Option<&str>], argv: &[String]) -> bool {
+    match words {
+        [] => argv.is_empty(),
+        [Some(word), words @ ..] => {
+            argv.split_first().is_some_and(|(first, argv)| first == word && fits(words, argv))
+        }
+        [None, words @ ..] => (0..=argv.len()).any(|taken| fits(words, &argv[taken..])),
+    }
+}
+
+/// Whether the reader has named this path.
+fn covers(file: &FileUse, path: &str, how: How) -> bool {
+    // What is written may also be read.
+    if how == How::Write && file.how == How::Read {
+        return false;
+    }
+    let text = file.path.to_string_lossy();
+    let rooted =
+        match text.strip_prefix('~').filter(|rest| rest.is_empty() || rest.starts_with('/')) {
+            Some(rest) => format!("{HOME}{rest}"),
+            None if text.starts_with('/') => text.into_owned(),
+            None => format!("{WORKSPACE}/{text}"),
+        };
+    // Policy looks where the links in a folder lead.
+    let leads_there = |folder: &str| {
+        let is_link = |(link, target): &&(&str, &str)| {
+            link.starts_with(folder) && (path == *target || path.starts_with(&format!("{target}/")))
+        };
+        how == How::Read && LINKS.iter().any(|link| is_link(&link))
+    };
+    if file.reach == Reach::Pattern {
+        let fixed = rooted.split(['*', '?', '[', '\\', '(', '{', '+', '@', '!']).next();
+        let fixed = resolved(fixed.unwrap_or_default());
+        return path.starts_with(&fixed) || leads_there(&fixed);
+    }
+    let named = resolved(&rooted);
+    let below = path.strip_prefix(&format!("{}/", named.trim_end_matches('/')));
+    // What is copied to a directory lies in it.
+    let is_put_into = how == How::Write && below.is_some() && sandbox::is_directory(&named);
+    let is_in_tree = file.reach == Reach::Tree && (below.is_some() || leads_there(&named));
+    path == named || is_in_tree || is_put_into
+}
+
+/// Whether the reader has named something to be written below this path of the workspace.
+fn covers_below(file: &FileUse, path: &str) -> bool {
+    let named = resolved(&format!("{WORKSPACE}/{}", file.path.display()));
+    file.how == How::Write && named.starts_with(&format!("{path}/"))
+}
+
+/// Without `.` and `..`, and with the links of the fixture followed.
+pub(crate) fn resolved(path: &str) -> String {
+    let mut whole = String::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => whole.truncate(whole.rfind('/').unwrap_or(0)),
+            name => {
+                whole = format!("{whole}/{name}");
+                if let Some((_, target)) = LINKS.iter().find(|(link, _)| *link == whole) {
+                    whole = (*target).to_owned();
+                }
+            }
+        }
+    }
+    if whole.is_empty() { "/".to_owned() } else { whole }
+}
+
+/// The same, but of a link the link itself.
+fn resolved_name(path: &str) -> String {
+    match path.trim_end_matches('/').rsplit_once('/') {
+        Some((folder, name)) if !matches!(name, "." | "..") => {
+            format!("{}/{name}", resolved(folder).trim_end_matches('/'))
+        }
+        _ => resolved(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_tools::reading::read;
+
+    use super::*;
+
+    fn executed(pid: u32, path: &str, argv: &[&str]) -> Event {
+        let argv = argv.iter().map(|word| (*word).to_owned()).collect();
+        Event { pid, action: Action::Executed { path: path.to_owned(), argv } }
+    }
+
+    fn forked(pid: u32, child: u32) -> Event {
+        Event { pid, action: Action::Forked(child) }
+    }
+
+    fn wrote(pid: u32, path: &str) -> Event {
+        Event { pid, action: Action::Wrote(path.to_owned()) }
+    }
+
+    fn unlinked(pid: u32, path: &str) -> Event {
+        Event { pid, action: Action::Unlinked(path.to_owned()) }
+    }
+
+    fn read_(pid: u32, path: &str) -> Event {
+        Event { pid, action: Action::Read(path.to_owned()) }
+    }
+
+    /// The text's shell is process 1.
+    #[track_caller]
+    fn check(text: &str, events: &[Event], expected: &[(&str, &str)]) {
+        let mut all = vec![executed(1, "/usr/bin/bash", &["bash", "-c", text])];
+        all.extend(events.iter().cloned());
+        let problems = problems(&read(text), &all);
+        let found: Vec<(&str, &str)> =
+            problems.iter().map(|problem| (problem.kind, problem.what.as_str())).collect();
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn a_link_that_is_removed_is_the_link_and_not_what_it_leads_to() {
+        let find = executed(1, "/usr/bin/find", &["find", ".", "-delete"]);
+        check("find . -delete -exec cut {} +", &[find, unlinked(1, "/o/w/lf")], &[]);
+    }
+
+    #[test]
+    fn what_was_named_is_no_problem() {
+        let cat = executed(2, "/usr/bin/cat", &["cat", "a.txt"]);
+        check("cat a.txt", &[forked(1, 2), cat, read_(2, "/o/w/a.txt")], &[]);
+        check("echo x > m", &[wrote(1, "/o/w/m")], &[]);
+        check(
+            "touch m",
+            &[executed(1, "/usr/bin/touch", &["touch", "m"]), wrote(1, "/o/w/m")],
+            &[],
+        );
+    }
+
+    #[test]
+    fn what_was_not_named_is_a_problem() {
+        let cat = executed(2, "/usr/bin/cat", &["cat", "a.txt"]);
+        check(
+            "cat a.txt",
+            &[forked(1, 2), cat.clone(), read_(2, "/o/w/.env"), wrote(2, "/o/w/m")],
+            &[("read", "/o/w/.env"), ("written", "/o/w/m")],
+        );
+        let touch = executed(3, "/usr/bin/touch", &["touch", "m"]);
+        let events = [forked(1, 2), cat, forked(2, 3), touch.clone()];
+        check("cat a.txt", &events, &[("executed", "touch m")]);
+        check("echo x", &[forked(1, 3), touch], &[("executed", "touch m")]);
+    }
+
+    #[test]
+    fn a_child_that_is_seen_before_its_parent_knows_of_it_has_its_parents_role() {
+        let touch = executed(3, "/usr/bin/touch", &["touch", "m"]);
+        let make = executed(2, "/usr/bin/make", &["make"]);
+        check("make", &[forked(1, 2), make, touch.clone(), forked(2, 3)], &[]);
+        check("echo x", &[touch, forked(2, 3), forked(1, 2)], &[("executed", "touch m")]);
+    }
+
+    #[test]
+    fn scripts_and_commands_that_ask_may_do_what_they_like() {
+        let script = executed(1, "/usr/bin/bash", &["bash", "evil.sh"]);
+        check("bash evil.sh", &[script, wrote(1, "/o/w/marker")], &[]);
+        let touch = executed(2, "/usr/bin/touch", &["touch", "marker"]);
+        check(". ./evil.sh", &[wrote(1, "/o/w/marker"), forked(1, 2), touch], &[]);
+        let script = executed(2, "/usr/bin/script", &["script", "-qc", "touch m", "/dev/null"]);
+        let shell = executed(3, "/usr/bin/sh", &["sh", "-c", "touch m"]);
+        let touch = executed(3, "/usr/bin/touch", &["touch", "m"]);
+        let events = [forked(1, 2), script, forked(2, 3), shell, touch];
+        check("script -qc 'touch m' /dev/null", &events, &[]);
+        let env = executed(2, "/usr/bin/env", &["env", "PATH=sub", "ls"]);
+        let ls = executed(2, "sub/ls", &["ls"]);
+        check("env PATH=sub ls", &[forked(1, 2), env, ls], &[]);
+        let busybox = executed(2, "/usr/bin/busybox", &["busybox", "sh", "-c", "ls"]);
+        let ls = executed(3, "/proc/self/exe", &["ls"]);
+        check("busybox sh -c ls", &[forked(1, 2), busybox, forked(2, 3), ls], &[]);
+        check(
+            "cat *",
+            &[executed(1, "/usr/bin/cat", &["cat", "lf"]), read_(1, "/o/outside/secret")],
+            &[],
+        );
+        check("cat $X", &[executed(1, "/usr/bin/cat", &["cat", "k"]), read_(1, "/o/w/k")], &[]);
+    }
+
+    #[test]
+    fn links_of_the_fixture_are_followed_on_both_sides() {
+        assert_eq!(resolved("/o/w/l/../a.txt"), "/o/outside/a.txt");
+        assert_eq!(resolved("/o/w/./sub/../a.txt"), "/o/w/a.txt");
+        let cat = executed(1, "/usr/bin/cat", &["cat", "l/file"]);
+        check("cat l/file", &[cat, read_(1, "/o/outside/deep/file")], &[]);
+    }
+}

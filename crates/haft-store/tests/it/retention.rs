@@ -1,0 +1,177 @@
+//! The ledger's retention on both engines, with several writers at once.
+
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use haft_core::{Ledger, LedgerEntry};
+use haft_store::{Answering, Filter, LedgerRetention, Place, Recording, Store, StoreLedger};
+
+use serde_json::json;
+
+use crate::stores::{Fresh, each, entry};
+
+/// A call of now that policy allowed.
+fn allowed(number: u64, effect: &str) -> LedgerEntry {
+    // One of the others ended badly.
+    let mut made = entry(number + 10, effect);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    made.began_ms = u64::try_from(since.as_millis()).expect("soon enough");
+    made.decision = serde_json::from_value(json!({
+        "action": "allow", "reason": {"mode": {"mode": "contained", "access": null}}, "change": "", "agent": null
+    }))
+    .expect("a decision");
+    made
+}
+
+fn look(number: u64) -> LedgerEntry {
+    allowed(number, "read")
+}
+
+fn change(number: u64) -> LedgerEntry {
+    allowed(number, "write")
+}
+
+/// As another process would have it.
+fn ledger(store: &Fresh, bytes: u64) -> Arc<StoreLedger> {
+    let place = Place::new(store.address.clone());
+    let retention = LedgerRetention { bytes, ..LedgerRetention::default() };
+    let ledger = StoreLedger::new(place, Answering::AfterCommit);
+    Arc::new(ledger.retaining(retention))
+}
+
+async fn all(ledger: &StoreLedger) -> Vec<LedgerEntry> {
+    let found = ledger.find(&Filter::default()).await.expect("it is read");
+    found.into_iter().map(|it| it.entry).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn writers_and_prunes_at_once_lose_nothing_that_was_to_stay() {
+    for store in each().await {
+        let (small, large) = (ledger(&store, 100_000), ledger(&store, u64::MAX / 2));
+        let mut tasks = tokio::task::JoinSet::new();
+        for task in 0..4_u64 {
+            let ledger = if task % 2 == 0 { small.clone() } else { large.clone() };
+            tasks.spawn(async move {
+                for number in 0..100 {
+                    let made = if number % 10 == 0 { change } else { look };
+                    ledger.record(made(task * 1_000 + number)).await.expect("recorded");
+                }
+            });
+        }
+        for _ in 0..2 {
+            let ledger = small.clone();
+            tasks.spawn(async move {
+                for _ in 0..10 {
+                    ledger.prune().await.expect("pruned");
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        while let Some(task) = tasks.join_next().await {
+            task.expect("no panic");
+        }
+        let verified = large.verify(None).await.expect("read");
+        assert_eq!(verified.faults, []);
+        let left = all(&large).await;
+        assert_eq!(left.iter().filter(|it| it.tool == "write").count(), 40);
+        let calls: u64 = left.iter().map(LedgerEntry::calls).sum();
+        assert_eq!(calls + verified.dropped.read_only, 400, "{:?}", verified.dropped);
+        assert!(verified.dropped.read_only > 0);
+    }
+}
+
+#[tokio::test]
+async fn the_oldest_goes_by_size_on_both_engines_and_the_store_tells_what_it_takes() {
+    for store in each().await {
+        let ledger = ledger(&store, 150_000);
+        for number in 0..400 {
+            ledger.record(change(number)).await.expect("recorded");
+        }
+        let verified = ledger.verify(None).await.expect("read");
+        assert_eq!(verified.faults, []);
+        assert!(verified.dropped.changing > 50, "{:?}", verified.dropped);
+        let opened = Store::existing(&store.address).await.expect("opens").expect("there");
+        let info = opened.info().await.expect("read");
+        assert_eq!(info.calls + verified.dropped.changing, 400);
+        let part = |name| info.parts.iter().find(|part| part.name == name).map(|part| part.bytes);
+        assert!(part("ledger, changing").is_some_and(|bytes| bytes < 200_000), "{info:?}");
+        assert!(part("ledger, anchors").is_some_and(|bytes| bytes < 20_000), "{info:?}");
+    }
+}
+
+#[tokio::test]
+async fn equal_calls_that_only_read_become_one_entry_that_counts_them() {
+    for store in each().await {
+        let ledger = store.ledger();
+        let task = |number: u64| {
+            let ledger = ledger.clone();
+            async move { ledger.record(look(number)).await.expect("recorded") }
+        };
+        // At once, so that they are in few batches whatever the engine.
+        let mut tasks = tokio::task::JoinSet::new();
+        (0..300).for_each(|number| drop(tasks.spawn(task(number % 3))));
+        while let Some(task) = tasks.join_next().await {
+            task.expect("no panic");
+        }
+        ledger.flush().await.expect("written");
+        let left = all(&ledger).await;
+        assert_eq!(left.iter().map(LedgerEntry::calls).sum::<u64>(), 300);
+        assert!(left.len() < 150, "{} entries for 300 calls", left.len());
+        let verified = ledger.verify(None).await.expect("read");
+        assert_eq!(verified.faults, []);
+        // Replayed, each of them is there.
+        let recording = Recording::of_session(Place::new(store.address.clone()), "s\u{0}1").await;
+        let calls: u64 = recording.expect("there").calls().iter().map(|it| it.entry.calls()).sum();
+        assert_eq!(calls, 100);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_changes_something_is_never_joined_and_stays_in_its_place() {
+    for store in each().await {
+        let ledger = store.ledger();
+        for number in [1, 1, 2, 2] {
+            ledger.record(look(number)).await.expect("recorded");
+        }
+        for _ in 0..2 {
+            ledger.record(change(9)).await.expect("recorded");
+        }
+        ledger.record(look(1)).await.expect("recorded");
+        ledger.flush().await.expect("written");
+        let left = all(&ledger).await;
+        let told: Vec<_> = left.iter().rev().map(|it| (it.tool.clone(), it.calls())).collect();
+        let changes: Vec<usize> = told
+            .iter()
+            .enumerate()
+            .filter(|(_, (tool, _))| tool == "write")
+            .map(|(at, _)| at)
+            .collect();
+        assert_eq!(changes.len(), 2, "{told:?}");
+        assert_eq!(told.last(), Some(&("read".to_owned(), 1)), "{told:?}");
+        assert_eq!(told.iter().map(|(_, calls)| calls).sum::<u64>(), 7);
+    }
+}
+
+#[tokio::test]
+async fn a_recording_says_how_many_of_its_calls_are_gone() {
+    for store in each().await {
+        let large = ledger(&store, u64::MAX / 2);
+        for number in 0..40 {
+            large.record(look(number)).await.expect("recorded");
+        }
+        let place = || Place::new(store.address.clone());
+        assert_eq!(Recording::of_session(place(), "s\u{0}1").await.expect("there").lost(), 0);
+        let opened = ledger(&store, 8_000);
+        opened.prune().await.expect("pruned");
+        let recording = Recording::of_session(place(), "s\u{0}1").await.expect("there");
+        let left = recording.calls().len() as u64;
+        assert_eq!(recording.lost() + left, 20);
+        assert!(recording.lost() > 0);
+        // What is behind the gap still follows from what was before it.
+        let is_changed =
+            |it: &haft_store::RecordingCall| it.remains == haft_store::Remains::Changed;
+        assert!(!recording.calls().iter().any(is_changed));
+    }
+}

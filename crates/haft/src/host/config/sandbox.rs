@@ -1,0 +1,62 @@
+//! `[sandbox]`: which folders outside the workspace sandboxed commands see. `sandbox = "auto"` is the short form of
+//! `[sandbox] backend = "auto"`.
+
+use std::path::PathBuf;
+
+use haft_core::ToolError;
+use haft_exec::ShownFolders;
+
+use super::{
+    file::{File, Section},
+    keys,
+};
+
+/// What one file says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ShownWords {
+    whole_home: Option<bool>,
+    read: Vec<PathBuf>,
+    write: Vec<PathBuf>,
+}
+
+/// What all of them say, an admin's first: the first word about the home holds, folders add up.
+pub(super) fn settled<'f>(files: impl Iterator<Item = &'f File> + Clone) -> ShownFolders {
+    let words = || files.clone().map(|file| &file.shown);
+    ShownFolders {
+        whole_home: words().find_map(|words| words.whole_home).unwrap_or(false),
+        read: words().flat_map(|words| words.read.clone()).collect(),
+        write: words().flat_map(|words| words.write.clone()).collect(),
+    }
+}
+
+impl<'a> Section<'a> {
+    /// The section, where it is not the short form.
+    pub(super) fn sandbox_table(&self) -> Result<Option<Self>, ToolError> {
+        let written = self.table.get("sandbox").and_then(|value| value.get_ref().as_table());
+        let Some(table) = written else { return Ok(None) };
+        let section = Self { path: "sandbox.", table, ..*self };
+        section.check_keys(&keys::SANDBOX)?;
+        Ok(Some(section))
+    }
+
+    pub(super) fn shown(&self) -> Result<ShownWords, ToolError> {
+        let Some(section) = self.sandbox_table()? else { return Ok(ShownWords::default()) };
+        Ok(ShownWords {
+            whole_home: section.word("home", &[("tools", false), ("all", true)])?,
+            read: section.shown_folders("read")?,
+            write: section.shown_folders("write")?,
+        })
+    }
+
+    fn shown_folders(&self, key: &str) -> Result<Vec<PathBuf>, ToolError> {
+        let folder = |(at, folder): (usize, &str)| {
+            let path = PathBuf::from(self.reader.path(at, folder)?);
+            if path.is_absolute() && path.parent().is_some() {
+                return Ok(path);
+            }
+            let problem = format!("`sandbox.{key}`: expected a whole path, found `{folder}`");
+            Err(self.reader.fault(at, &problem, "write the whole path, or begin it with `~/`"))
+        };
+        self.texts(key)?.into_iter().map(folder).collect()
+    }
+}

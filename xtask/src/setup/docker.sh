@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Makes target/tools/containers/docker for the tests of containers: Docker's own command line, which talks to podman's
+# service by a socket in a temporary folder. The service is started when it is needed and ends when nobody has used it for
+# half a minute. Run after containers.sh.
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+tools=$(readlink -f target/tools/containers)
+
+if ! command -v docker > /dev/null; then
+    as_root=
+    [ "$(id -u)" = 0 ] || as_root=sudo
+    # Debian 13 has the command line in a package of its own; before, it comes with the daemon, which is not started.
+    for package in docker-cli docker.io; do
+        $as_root apt-get install -y --no-install-recommends "$package" && break
+    done
+fi
+docker=$(command -v docker)
+
+cat > "$tools/docker.new" <<DOCKER
+#!/bin/sh
+folder=/tmp/haft-docker-\$(id -u)
+[ "\$1" != --version ] || exec $docker --version
+umask 077
+mkdir -p "\$folder"
+export DOCKER_HOST=unix://\$folder/podman.sock DOCKER_CONFIG=\$folder
+# Who starts the service holds the first lock meanwhile, the service the second one as long as it lives.
+exec 9> "\$folder/starting"
+flock 9
+if flock --nonblock "\$folder/running" true; then
+    rm -f "\$folder/podman.sock"
+    setsid flock "\$folder/running" $tools/podman system service --time 30 "\$DOCKER_HOST" 9>&- > "\$folder/log" 2>&1 < /dev/null &
+    tries=0
+    until $docker version > /dev/null 2>&1 9>&- || [ "\$tries" = 100 ]; do
+        tries=\$((tries + 1))
+        sleep 0.1
+    done
+fi
+exec 9>&-
+exec $docker "\$@"
+DOCKER
+chmod +x "$tools/docker.new"
+mv "$tools/docker.new" "$tools/docker"
