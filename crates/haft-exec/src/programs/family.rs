@@ -60,15 +60,17 @@ impl Family {
     pub(crate) fn left(&self) -> usize {
         // A process that forks and ends, again and again, may be another one each time somebody looks.
         for _ in 0..MOST_LOOKS {
-            match orphans::taken_in() {
-                // All that is left is below orphans, and they are ours.
-                Some(ours) if ours.alive.iter().any(|pid| self.has(*pid)) => {
-                    return self.members().len().max(1);
-                }
-                Some(ours) if ours.has_buried => {}
-                Some(_) => return 0,
+            let ended = orphans::ended();
+            let Some(alive) = orphans::alive() else {
                 // Numbers go round one day, so this is for counting and not for ending.
-                None => return self.members_in(&table(self.leader.as_raw_nonzero().get())).len(),
+                return self.members_in(&table(self.leader.as_raw_nonzero().get())).len();
+            };
+            // All that is left is below orphans, and they are ours.
+            if alive.iter().any(|pid| self.has(*pid)) {
+                return self.members().len().max(1);
+            }
+            if !has_ended_since(ended) {
+                return 0;
             }
         }
         1
@@ -132,9 +134,10 @@ impl Family {
         let begun = Instant::now();
         let mut quiet = 0;
         while quiet < QUIET_ROUNDS && begun.elapsed() < LONGEST {
-            let has_buried = self.stop_at_sight();
+            let ended = orphans::ended();
+            self.stop_at_sight();
             let members = self.members();
-            quiet = if members.is_empty() && !has_buried { quiet + 1 } else { 0 };
+            quiet = if members.is_empty() && !has_ended_since(ended) { quiet + 1 } else { 0 };
             // All stand still before the first one dies, or its fellows would take its place.
             for signal in [Signal::STOP, Signal::KILL] {
                 for member in &members {
@@ -150,8 +153,7 @@ impl Family {
 
     /// Stops each that bears the mark when it is seen, not after the whole table was read: a process that forks and ends, again
     /// and again, has another number by then.
-    /// Whether orphans of ours have ended meanwhile.
-    fn stop_at_sight(&self) -> bool {
+    fn stop_at_sight(&self) {
         let own = std::process::id().cast_signed();
         let stop = |pid: i32| {
             if let Some(it) = Pid::from_raw(pid).filter(|_| pid != own && self.number.is_on(pid)) {
@@ -159,13 +161,9 @@ impl Family {
             }
         };
         // What loses its parent is in a short list; the whole table takes long to read.
-        let taken_in = orphans::taken_in();
-        if let Some(ours) = &taken_in {
-            ours.alive.iter().copied().for_each(stop);
-        }
+        orphans::alive().into_iter().flatten().for_each(stop);
         let listing = fs::read_dir("/proc").into_iter().flatten().flatten();
         listing.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).for_each(stop);
-        taken_in.is_some_and(|ours| ours.has_buried)
     }
 
     /// Those that could not be ended, each with its number and command line.
@@ -185,11 +183,17 @@ impl Family {
     }
 }
 
+/// Whether an orphan has ended since this count, also one that lived when it was listed and ended before it was judged.
+fn has_ended_since(count: usize) -> bool {
+    let _ = orphans::alive();
+    orphans::ended() != count
+}
+
 /// Whether an orphan that we have taken in has changed its mark. Then nobody can tell which launch it is of, so it ends with
 /// the first that does.
 fn has_changed_its_mark(pid: i32, entry: &Entry) -> bool {
     entry.parent == std::process::id().cast_signed()
-        && orphans::taken_in().is_some_and(|ours| ours.alive.contains(&pid))
+        && orphans::alive().is_some_and(|alive| alive.contains(&pid))
         && LaunchMark::is_changed_on(pid, &noted().iter().map(|it| it.number).collect::<Vec<_>>())
 }
 

@@ -3,12 +3,13 @@
 
 use std::{
     fs,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, waitpid};
 
 static TAKES_IN: AtomicBool = AtomicBool::new(false);
+static ENDED: AtomicUsize = AtomicUsize::new(0);
 
 /// From here on orphans below this process become its children. Only for a program whose main thread starts no processes
 /// beside the ones that are started here: what has ended among that thread's children is waited for here.
@@ -18,15 +19,8 @@ pub(crate) fn take_in() {
     }
 }
 
-/// What one look has found.
-pub(crate) struct TakenIn {
-    pub(crate) alive: Vec<i32>,
-    /// Some had ended. Where processes end others may have begun that this look has not seen.
-    pub(crate) has_buried: bool,
-}
-
-/// Those that were taken in; none when they are not.
-pub(crate) fn taken_in() -> Option<TakenIn> {
+/// Those that were taken in and live; none when they are not taken in. Those that have ended are waited for and counted.
+pub(crate) fn alive() -> Option<Vec<i32>> {
     if !TAKES_IN.load(Ordering::Acquire) {
         return None;
     }
@@ -34,8 +28,15 @@ pub(crate) fn taken_in() -> Option<TakenIn> {
     let own = getpid().as_raw_nonzero();
     let listed = fs::read_to_string(format!("/proc/self/task/{own}/children")).ok()?;
     let all = listed.split_ascii_whitespace().filter_map(|pid| pid.parse().ok());
-    let (buried, alive): (Vec<i32>, Vec<i32>) = all.partition(|pid| is_over(*pid));
-    Some(TakenIn { alive, has_buried: !buried.is_empty() })
+    let (ended, alive): (Vec<i32>, Vec<i32>) = all.partition(|pid| is_over(*pid));
+    ENDED.fetch_add(ended.len(), Ordering::AcqRel);
+    Some(alive)
+}
+
+/// How many have ended and were waited for. Each may have left a child that no look has shown yet, so nothing is known of a
+/// launch's processes while this number changes.
+pub(crate) fn ended() -> usize {
+    ENDED.load(Ordering::Acquire)
 }
 
 /// Whether it has ended; then it is waited for.
