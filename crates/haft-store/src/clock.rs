@@ -7,7 +7,7 @@ pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
     #[cfg(test)]
-    let now = now.saturating_add_signed(tests::shift_ms());
+    let now = tests::shifted(now);
     now
 }
 

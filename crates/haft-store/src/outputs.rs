@@ -28,9 +28,11 @@ const AT_ONCE: usize = 4 << 20;
 const LONG: usize = 1 << 20;
 
 const SAME: &str = "SELECT id FROM output_texts WHERE workspace = $1 AND hash = $2 AND whole = 1";
-/// What a clock that was set back since calls later than now is before now all the same, in whatever order.
-const SET_BACK: &str =
-    "UPDATE output_texts SET kept_ms = $1 WHERE workspace = $2 AND kept_ms >= $3";
+/// Rows dated later than now come from a clock that was set back; they count as kept just before now, in any order.
+const SET_BACK: &str = "UPDATE output_texts SET kept_ms = $1 WHERE workspace = $2 AND kept_ms > $3";
+const NEWEST: &str = "SELECT max(kept_ms) FROM output_texts WHERE workspace = $1";
+/// Rows at most this far ahead of the clock were kept within the same few milliseconds: their order stays.
+const AHEAD_MS: u64 = 1_000;
 const USE_AGAIN: &str = "UPDATE output_texts SET kept_ms = $1 WHERE id = $2";
 const BEGIN: &str = "INSERT INTO output_texts (id, workspace, hash, bytes, lines, packed, whole, kept_ms) \
     VALUES ($1, $2, $3, $4, $5, 0, 0, $6)";
@@ -205,13 +207,17 @@ impl StoreOutputs {
         transaction.execute(BEGIN, &row).await.map(|_| ())
     }
 
-    /// Now, and after everything that was kept before: the newest must not be the oldest because of a clock.
+    /// Returns a moment later than that of every kept text, so that the newest is never taken for the oldest: neither
+    /// after the clock was set back nor within one millisecond.
     async fn moment(&self, transaction: &mut Transaction) -> Result<u64, ToolError> {
         let now = now_ms();
-        let before = Value::number(now.saturating_sub(1));
-        let set_back = [before, Value::Text(&self.workspace), Value::number(now)];
+        let workspace = Value::Text(&self.workspace);
+        let set_back =
+            [Value::number(now.saturating_sub(1)), workspace, Value::number(now + AHEAD_MS)];
         transaction.execute(SET_BACK, &set_back).await?;
-        Ok(now)
+        let newest = transaction.query(NEWEST, &[workspace]).await?;
+        let newest = newest.first().map(|row| row.maybe_number(0)).transpose()?.flatten();
+        Ok(newest.map_or(now, |newest| now.max(newest + 1)))
     }
 
     async fn name(

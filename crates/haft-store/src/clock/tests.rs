@@ -16,10 +16,15 @@ const DAY_MS: i64 = 86_400_000;
 
 thread_local! {
     static SHIFT_MS: Cell<i64> = const { Cell::new(0) };
+    static STOPPED_MS: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-pub(super) fn shift_ms() -> i64 {
-    SHIFT_MS.get()
+pub(super) fn shifted(now: u64) -> u64 {
+    STOPPED_MS.get().unwrap_or(now).saturating_add_signed(SHIFT_MS.get())
+}
+
+fn stop_clock() {
+    STOPPED_MS.set(Some(super::now_ms()));
 }
 
 fn set_clock(days: i64) {
@@ -72,6 +77,23 @@ async fn what_is_used_again_is_young_by_the_clock_of_now() {
     set_clock(40);
     let (used, other) = (keep(0).await, keep(1).await);
     set_clock(0);
+    keep(0).await;
+    keep(2).await;
+    assert!(outputs.read(&used).await.is_ok(), "used after the other one");
+    assert!(outputs.read(&other).await.is_err());
+}
+
+#[tokio::test]
+async fn what_is_used_again_within_the_same_millisecond_is_young_too() {
+    let (_folder, place) = place();
+    let retention = OutputRetention { bytes: 25_000, ..OutputRetention::default() };
+    let outputs = StoreOutputs::new(place, Path::new("/w"), retention).nowhere_else();
+    let keep = async |seed| {
+        let text = noise(seed, 20_000);
+        outputs.keep(text, MadeBy::default()).await.expect("kept").id
+    };
+    stop_clock();
+    let (used, other) = (keep(0).await, keep(1).await);
     keep(0).await;
     keep(2).await;
     assert!(outputs.read(&used).await.is_ok(), "used after the other one");
