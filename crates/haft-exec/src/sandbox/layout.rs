@@ -15,7 +15,7 @@ use super::{
     machine::{Machine, Secret},
     scratch::Scratch,
 };
-use crate::programs::{closed::Closed, fence::Site};
+use crate::processes::{closed::Closed, fence::Site};
 
 /// Later parts lie on top of earlier ones.
 #[derive(Debug)]
