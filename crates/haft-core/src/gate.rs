@@ -34,7 +34,7 @@ use crate::{
     Confirmation, Context, Decision, Events, Ledger, Outcome, Outputs, Policy, Power, Redactor,
     Registry, Reply, ResolvePath, SavedRules, Surroundings, Tool, ToolError, Verdict,
     access::ReadsCommands,
-    approval::{already_settled, no_such_request},
+    areas::approvals::{already_settled, no_such_request},
     call::{CancelSignal, SeenFile, Services},
     clock::now_ms,
     ids::new_call_id,

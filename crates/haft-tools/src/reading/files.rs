@@ -108,8 +108,9 @@ fn by_table(name: &str, program: &Program, rest: &[Word]) -> Vec<Named> {
             files = operands.iter().map(|word| named(word, How::Write, is_deep)).collect();
         }
         Operands::WordThenWrite => {
-            let written = operands.iter().skip(usize::from(!says_by_option(name, &options)));
-            files = written.map(|word| named(word, How::Write, is_deep)).collect();
+            let is_said = says_by_option(name, &options);
+            let written = if is_said { operands } else { options.after_one_word() };
+            files = written.iter().map(|word| named(word, How::Write, is_deep)).collect();
         }
         // `install -d a b` makes both.
         Operands::CopyToLast if name == "install" && makes_folders(&options) => {
@@ -199,14 +200,15 @@ fn searched(name: &str, program: &Program, options: &Options<'_>) -> Vec<Named> 
     let is_given = options.has(&["-e", "-f", "--files", "--type-list"])
         || options.has_beginning_of(&["--regexp", "--file", "--from-file"]);
     let is_deep = program.operands == Operands::PatternThenTree || goes_deep(name, options);
-    let places: Vec<&&Word> = options.operands.iter().skip(usize::from(!is_given)).collect();
+    let places = if is_given { options.operands.as_slice() } else { options.after_one_word() };
     let mut files: Vec<Named> = places
         .iter()
         .filter(|word| !word.is("-"))
         .map(|word| named(word, How::Read, is_deep))
         .collect();
     // Without a place they search here. What comes by a pipe is told apart by the caller, who sees the pipe.
-    if places.is_empty() && is_deep {
+    let has_no_place = options.operands.len() <= usize::from(!is_given);
+    if has_no_place && is_deep {
         files.push(here(How::Read));
     }
     let is_patterns = |name: &str| matches!(name, "-f" | "--file");
@@ -220,10 +222,13 @@ fn searched(name: &str, program: &Program, options: &Options<'_>) -> Vec<Named> 
 
 /// Whether what is to become of the files is said by an option: `chmod -x a`, `chown --reference=b a`.
 fn says_by_option(name: &str, options: &Options<'_>) -> bool {
-    let modes = ["-r", "-w", "-x", "-X", "-s", "-t", "-u", "-g", "-o", "-a", "-0"];
+    let is_mode = |given: &Given<'_>| {
+        let letter = given.name.chars().nth(1);
+        letter.is_some_and(|letter| "rwxXstugoa,+=01234567".contains(letter))
+    };
     let has_long = options.has_beginning_of(&["--reference"]);
     match name {
-        "chmod" => has_long || options.has(&modes),
+        "chmod" => has_long || options.given.iter().any(is_mode),
         "setfacl" => !options.has(&["-m", "-x", "-M", "-X", "-s"]),
         _ => has_long,
     }
@@ -248,7 +253,9 @@ fn copied(name: &str, program: &Program, options: &Options<'_>, is_deep: bool) -
         let first = word.prefix.split('/').next().unwrap_or_default();
         !matches!(name, "rsync" | "scp") || !first.contains(':')
     };
-    let sources = operands.into_iter().filter(|word| is_here(word));
+    // A last word that becomes several is the sources as well.
+    let sources = operands.into_iter().chain(target.as_ref().filter(|word| word.is_open));
+    let sources = sources.filter(|word| is_here(word));
     let mut files: Vec<Named> = sources.map(|word| named(word, source, is_deep)).collect();
     files.extend(target.filter(is_here).map(|word| named(&word, How::Write, is_deep)));
     files

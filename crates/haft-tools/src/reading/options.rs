@@ -100,6 +100,13 @@ impl<'a> Options<'a> {
         self.given.iter().any(|given| given.is_beginning_of(names))
     }
 
+    /// The operands after a first one that is not a file, such as the pattern of grep. A pattern without quotes may become
+    /// several words, and all but the first of them are files.
+    pub(super) fn after_one_word(&self) -> &[&'a Word] {
+        let is_one = self.operands.first().is_some_and(|word| !word.is_open);
+        self.operands.get(usize::from(is_one)..).unwrap_or_default()
+    }
+
     pub(super) fn has(&self, names: &[&str]) -> bool {
         self.given.iter().any(|given| names.contains(&given.name.as_str()))
     }

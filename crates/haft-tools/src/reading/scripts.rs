@@ -27,7 +27,9 @@ pub(super) fn file_operands<'a>(name: &str, rest: &'a [Word]) -> Vec<&'a Word> {
     let options = Options::scan(rest, valued);
     let is_given = options.has(&["-e", "-f"])
         || options.has_beginning_of(&["--expression", "--file", "--source"]);
-    let operands = options.operands.into_iter().skip(usize::from(!is_given));
+    let operands =
+        if is_given { options.operands.as_slice() } else { options.after_one_word() }.to_vec();
+    let operands = operands.into_iter();
     // awk takes `name=value` for an assignment, and `a/b=c` for a file.
     let is_assignment =
         |word: &Word| word.prefix.split_once('=').is_some_and(|(name, _)| is_name(name));

@@ -291,6 +291,31 @@ fn operands_that_look_like_something_else_are_files() {
         ("script -c ls", &["typescript"]),
         ("script -c ls m", &["m"]),
         ("cat -", &[]),
+        ("chmod -7 a", &["a"]),
+        ("chmod -+x a", &["a"]),
+        ("chmod -R 600 a", &["a/**"]),
+    ] {
+        assert_eq!(files_of(text), expected, "{text}");
+    }
+}
+
+/// What comes first is a pattern, a mode or a script only as long as it is one word.
+#[test]
+fn a_first_operand_that_may_become_several_is_files_too() {
+    for (text, expected) in [
+        ("chmod *", &["*"][..]),
+        ("chmod a* b", &["a*", "b"]),
+        ("chmod 600 b", &["b"]),
+        ("grep *", &["*"]),
+        ("grep x* a", &["a", "x*"]),
+        ("grep 'x*' a", &["a"]),
+        ("grep -e x b* a", &["a", "b*"]),
+        ("rg [ab]*", &["./**", "[ab]*"]),
+        ("sed *", &["*"]),
+        ("awk x*", &["x*"]),
+        ("awk '/x*/' a", &["a"]),
+        ("cp *", &["*", "*"]),
+        ("cp a b", &["a", "b"]),
     ] {
         assert_eq!(files_of(text), expected, "{text}");
     }
