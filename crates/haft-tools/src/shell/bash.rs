@@ -14,15 +14,13 @@ use haft_core::{
     referred_secret,
 };
 use haft_macros::tool;
+use haft_shell::How;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::report::{self, Standing};
-use crate::{
-    reading::{self, How},
-    text::terminal,
-};
+use crate::text::terminal;
 
 const USUAL_TIMEOUT: u64 = 120_000;
 const LONGEST_TIMEOUT: u64 = 600_000;
@@ -180,7 +178,7 @@ pub async fn bash(
 ) -> Result<Ran, ToolError> {
     let mut launch = shell.launch(Program::Shell(input.command.clone()), &input.workdir);
     launch.secrets = input.env.iter().map(|text| secret(text)).collect::<Result<_, _>>()?;
-    if reading::read(&input.command).is_only_looking() {
+    if haft_shell::read(&input.command).is_only_looking() {
         launch.environment.extend(quiet_git());
     }
     launch.input = match (input.terminal, input.background || input.yield_ms.is_some()) {
@@ -240,7 +238,7 @@ fn survey(files: Option<&WriteFiles>) -> Option<Survey> {
 /// A command that only looks is run without the power to change files, so nobody has to be asked about that.
 fn accesses(input: &Bash) -> Vec<Access> {
     let script = script(&input.workdir, &input.command);
-    let reading = reading::read(&script);
+    let reading = haft_shell::read(&script);
     // In a terminal these take commands from whoever writes to them.
     let is_interactive = input.terminal && reading.commands.iter().any(is_pager);
     let interactive = is_interactive.then(|| {
@@ -278,7 +276,7 @@ pub fn quiet_git() -> Vec<(String, String)> {
     numbered.chain([count]).chain(variables).collect()
 }
 
-fn is_pager(command: &reading::Command) -> bool {
+fn is_pager(command: &haft_shell::Command) -> bool {
     let name = command.words.first().map_or("", |word| word.text.as_str());
     let name = name.rsplit('/').next().unwrap_or_default();
     matches!(name, "less" | "more" | "man" | "git" | "whatis" | "apropos" | "jq" | "yq")
@@ -389,7 +387,7 @@ fn stopped_error(input: &Bash, why: Killed) -> ToolError {
 
 /// Files that the command line names and that are kept from it.
 fn unread(input: &Bash, process: &dyn Process) -> Vec<Refusal> {
-    let files = reading::read(&script(&input.workdir, &input.command)).files;
+    let files = haft_shell::read(&script(&input.workdir, &input.command)).files;
     let is_outside = |path: &Path| path.is_absolute() || path.starts_with("~");
     let named = files.iter().filter(|file| file.how == How::Read && is_outside(&file.path));
     named.filter_map(|file| process.keeps_from(&file.path)).collect()
