@@ -40,8 +40,8 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use self::{
     access::{
-        Access, CommandRisk, Effect, LexicalPaths, Need, Power, ReadCommand, ReadsCommands,
-        ResolvePath, SearchStep,
+        Access, CommandRisk, Effect, LexicalPaths, Need, Power, ReadCommand, ReadText,
+        ReadsCommands, ResolvePath, SearchStep,
     },
     areas::approvals::{
         ApprovalHandler, ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Confirmation,

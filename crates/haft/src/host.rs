@@ -162,7 +162,7 @@ impl Host {
     /// What policy judges in a command line.
     fn reader(&self) -> ReadsCommands {
         let home = self.environment.home.clone();
-        Arc::new(move |text| haft_tools::reading::accesses(text, home.as_deref()))
+        Arc::new(move |text| haft_shell::accesses(text, home.as_deref()))
     }
 
     /// What runs commands.

@@ -81,7 +81,7 @@ impl Bench<'_> {
 }
 
 fn findings(checked: &Checked, saved: &[SavedRule], tools: &[ToolSpec]) -> Vec<Finding> {
-    let is_wide: &dyn Fn(&str) -> bool = &haft_tools::reading::is_too_wide;
+    let is_wide: &dyn Fn(&str) -> bool = &haft_shell::is_too_wide;
     let known = Known { tools, saved, is_wide };
     let faults = checked.faults.iter().map(unreadable);
     let rules = checked.settings.iter().flat_map(|settings| settings.policy.findings(&known));
