@@ -198,6 +198,7 @@ impl ToolSpec {
 
 /// What `#[tool]` knows at compile time: constants and function pointers, so that a catalogue of a hundred tools costs
 /// nothing until one is used.
+#[derive(Clone, Copy)]
 pub struct Parts {
     /// The tool's name: the function's, or `name = "…"`.
     pub name: &'static str,
@@ -244,42 +245,32 @@ pub struct Parts {
 /// A tool written as a function. `#[tool]` puts one beside the function as `pub static TOOL`.
 pub struct StaticTool {
     parts: Parts,
-    written: OnceLock<Written>,
+    /// The texts of its input and output schema, if they are known.
+    texts: Option<(&'static str, Option<&'static str>)>,
     spec: OnceLock<ToolSpec>,
-}
-
-/// The schemas of a tool as they are announced, written down beforehand.
-#[derive(Clone, Copy)]
-struct Written {
-    input: &'static str,
-    output: Option<&'static str>,
 }
 
 impl StaticTool {
     /// Wraps the parts; builds nothing.
     pub const fn new(parts: Parts) -> Self {
-        Self { parts, written: OnceLock::new(), spec: OnceLock::new() }
+        Self { parts, texts: None, spec: OnceLock::new() }
     }
 
-    /// Says beforehand what its schemas look like when they are announced (input as `announced_text`, output as
-    /// `beside_content_text`), so that who only lists tools need not make them. It is yours to hold these true by a test.
-    pub fn write_down(&self, input: &'static str, output: Option<&'static str>) {
-        // Whoever looked at it before has the same text, made by itself.
-        let _ = self.written.set(Written { input, output });
+    /// The same tool with the texts of its schemas, input as `announced_text` and output as `beside_content_text`, so that
+    /// a surface that only lists tools makes no schema. A test has to compare them with the types.
+    #[must_use]
+    pub fn with_schema_texts(&self, texts: Option<(&'static str, Option<&'static str>)>) -> Self {
+        Self { texts, ..Self::new(self.parts) }
     }
 
     fn schemas(&self) -> (Schema, Option<Schema>) {
         let (input, output) = (self.parts.schemas)();
-        match self.written.get() {
-            None => (input, output),
-            Some(written) => (
-                input.written(written.input),
-                output.map(|output| match written.output {
-                    Some(text) => output.written(text),
-                    None => output,
-                }),
-            ),
-        }
+        let Some((input_text, output_text)) = self.texts else { return (input, output) };
+        let with_text = |output: Schema| match output_text {
+            Some(text) => output.with_text(text),
+            None => output,
+        };
+        (input.with_text(input_text), output.map(with_text))
     }
 
     fn build_spec(&self) -> ToolSpec {
