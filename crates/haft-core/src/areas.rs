@@ -2,7 +2,10 @@
 //! a program may do without a store, a version in memory.
 
 pub(crate) mod approvals;
+pub mod feed;
+pub(crate) mod inbox;
 pub(crate) mod journal;
+pub(crate) mod leases;
 pub(crate) mod ledger;
 pub(crate) mod outputs;
 pub(crate) mod rules;

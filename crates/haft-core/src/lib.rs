@@ -47,10 +47,13 @@ pub use self::{
         ApprovalHandler, ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Confirmation,
         MemoryApprovals, Past, Preview, Suggestion, Verdict, already_settled, no_such_request,
     },
+    areas::feed,
+    areas::inbox::{Asker, Fate, Handover, Inbox, Standing, Standings},
     areas::journal::{
         BegunChange, Changes, Content, ContentHash, Image, Journal, JournalChange, JournalEntry,
         Keeping, NewChange, NewEntry, ReadJournal, Scribe,
     },
+    areas::leases::{Lease, Leases},
     areas::ledger::{
         Dropped, DroppedRange, Ledger, LedgerEntry, MemoryLedger, Repeated, sha256_hex,
     },

@@ -231,14 +231,11 @@ impl<'a> Rewrite<'a> {
 
 #[cfg(test)]
 mod tests {
+    use base64::{Engine, prelude::BASE64_STANDARD};
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::{
-        known::{base64, forms},
-        shapes::SHAPES,
-        *,
-    };
+    use super::{known::forms, shapes::SHAPES, *};
 
     const HEX: &str = "a8f5f167f44f4964e6c998dee827110c";
     const KEY_LINE: &str = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
@@ -277,7 +274,7 @@ mod tests {
     fn known_values_are_found_as_programs_write_them() {
         let value = "tok-0123456789abcdefghij+/x";
         let redactor = knowing(&[("KEY", value)]);
-        let encode = |text: &str| base64(text.as_bytes());
+        let encode = |text: &str| BASE64_STANDARD.encode(text);
         for name in ["", "x", "me", "you"] {
             let basic = encode(&format!("{name}:{value}"));
             let redacted = redactor.text(&basic);
@@ -371,7 +368,6 @@ mod tests {
     #[test]
     fn keys_are_known_by_their_shape() {
         for shape in SHAPES {
-            assert!(shape.prefix.len() + shape.least >= 20, "{} is passed over", shape.prefix);
             let body = "A1B2".repeat(20);
             let (body, _) = body.split_at(shape.least);
             let marker = marker(shape.kind);

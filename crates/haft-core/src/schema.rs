@@ -38,10 +38,6 @@ struct Inner {
     /// As it is announced, where that is known without making it.
     text: Option<&'static str>,
     published: OnceLock<Value>,
-    announced: OnceLock<Arc<Map<String, Value>>>,
-    beside: OnceLock<Arc<Map<String, Value>>>,
-    /// The properties that only repeat the content.
-    repeated: OnceLock<Vec<String>>,
     validator: OnceLock<Result<Validator, String>>,
 }
 
@@ -56,10 +52,10 @@ impl Schema {
         Self::made_by(generated_output::<T>)
     }
 
-    /// The same schema, whose announced text somebody has written down: [`Schema::announced`] for an input,
-    /// [`Schema::beside_content`] for an output. A server that only lists its tools then makes none of them.
+    /// The same schema, whose text is known: [`Schema::announced_text`] of an input, [`Schema::beside_content_text`] of an
+    /// output. A server that only lists its tools then makes none of them.
     #[must_use]
-    pub(crate) fn written(self, text: &'static str) -> Self {
+    pub(crate) fn with_text(self, text: &'static str) -> Self {
         Self(Arc::new(Inner {
             raw: self.0.raw.clone(),
             text: Some(text),
@@ -102,49 +98,32 @@ impl Schema {
         self.0.published.get_or_init(|| published(self.raw()))
     }
 
-    /// The same to be shared with whoever announces it, which a server does before anything else.
-    pub fn announced(&self) -> &Arc<Map<String, Value>> {
-        self.0.announced.get_or_init(|| match published(self.raw()) {
-            Value::Object(schema) => Arc::new(schema),
-            _ => Arc::default(),
-        })
-    }
-
     /// The schema of what is sent beside the content, without what [`Schema::without_content`] takes away.
-    pub fn beside_content(&self) -> &Arc<Map<String, Value>> {
-        self.0.beside.get_or_init(|| {
-            let Value::Object(mut schema) = published(self.raw()) else { return Arc::default() };
-            if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-                for repeated in self.repeated() {
-                    properties.shift_remove(repeated);
-                }
-            }
-            Arc::new(schema)
-        })
+    pub fn beside_content(&self) -> Value {
+        let mut schema = published(self.raw());
+        if let Some(properties) = schema.get_mut("properties") {
+            self.without_content(properties);
+        }
+        schema
     }
 
-    /// [`Schema::announced`] as JSON.
+    /// [`Schema::as_value`] as JSON.
     pub fn announced_text(&self) -> Cow<'static, str> {
-        self.0.text.map_or_else(|| as_text(self.announced()), Cow::Borrowed)
+        self.0.text.map_or_else(|| self.as_value().to_string().into(), Cow::Borrowed)
     }
 
     /// [`Schema::beside_content`] as JSON.
     pub fn beside_content_text(&self) -> Cow<'static, str> {
-        self.0.text.map_or_else(|| as_text(self.beside_content()), Cow::Borrowed)
+        self.0.text.map_or_else(|| self.beside_content().to_string().into(), Cow::Borrowed)
     }
 
     /// Takes away the properties of a value that only repeat what the content says.
     pub fn without_content(&self, value: &mut Value) {
         if let Some(object) = value.as_object_mut() {
-            for repeated in self.repeated() {
+            for repeated in repeated(self.raw()) {
                 object.shift_remove(repeated);
             }
         }
-    }
-
-    /// Looked for once: every result is asked about.
-    fn repeated(&self) -> &[String] {
-        self.0.repeated.get_or_init(|| repeated(self.raw()).map(str::to_owned).collect())
     }
 
     /// The schema with the names that only the repair stage reads.
@@ -220,17 +199,9 @@ impl Inner {
             raw: OnceLock::new(),
             text: None,
             published: OnceLock::new(),
-            announced: OnceLock::new(),
-            beside: OnceLock::new(),
-            repeated: OnceLock::new(),
             validator: OnceLock::new(),
         }
     }
-}
-
-fn as_text(schema: &Map<String, Value>) -> Cow<'static, str> {
-    // Keys that are no text are all that cannot be written.
-    serde_json::to_string(schema).unwrap_or_default().into()
 }
 
 fn generated<T: JsonSchema>(settings: SchemaSettings) -> Value {
@@ -489,7 +460,6 @@ mod tests {
         }
         let names: Vec<&str> = schema.properties().map(|(name, _)| name).collect();
         assert_eq!(names, ["path", "limit", "patches"], "in the order they were written");
-        assert_eq!(Value::Object((**schema.announced()).clone()), *schema.as_value());
         assert!(schema.has_property("limit") && !schema.has_property("file"));
     }
 

@@ -37,6 +37,11 @@ pub trait Tool: Send + Sync {
     /// What the tool is.
     fn spec(&self) -> &ToolSpec;
 
+    /// The built-in profiles that have this tool, besides `developer`, which has every tool.
+    fn profiles(&self) -> &[&'static str] {
+        &[]
+    }
+
     /// What this call would touch, judged from its input alone. Pure; runs before policy and approval.
     ///
     /// # Errors
@@ -67,6 +72,10 @@ impl<T: Tool + ?Sized> Tool for &'static T {
 
     fn spec(&self) -> &ToolSpec {
         (**self).spec()
+    }
+
+    fn profiles(&self) -> &[&'static str] {
+        (**self).profiles()
     }
 
     fn access(&self, input: &Value) -> Result<Vec<Access>, ToolError> {
@@ -189,6 +198,7 @@ impl ToolSpec {
 
 /// What `#[tool]` knows at compile time: constants and function pointers, so that a catalogue of a hundred tools costs
 /// nothing until one is used.
+#[derive(Clone, Copy)]
 pub struct Parts {
     /// The tool's name: the function's, or `name = "…"`.
     pub name: &'static str,
@@ -216,6 +226,8 @@ pub struct Parts {
     pub deadline: Option<Duration>,
     /// `providers("openai*")`.
     pub providers: &'static [&'static str],
+    /// `profiles(mcp, reviewer)`.
+    pub profiles: &'static [&'static str],
     /// `variables(limit = LIMIT)`.
     pub variables: fn() -> Vec<(&'static str, String)>,
     /// Input and output schema.
@@ -233,42 +245,32 @@ pub struct Parts {
 /// A tool written as a function. `#[tool]` puts one beside the function as `pub static TOOL`.
 pub struct StaticTool {
     parts: Parts,
-    written: OnceLock<Written>,
+    /// The texts of its input and output schema, if they are known.
+    texts: Option<(&'static str, Option<&'static str>)>,
     spec: OnceLock<ToolSpec>,
-}
-
-/// The schemas of a tool as they are announced, written down beforehand.
-#[derive(Clone, Copy)]
-struct Written {
-    input: &'static str,
-    output: Option<&'static str>,
 }
 
 impl StaticTool {
     /// Wraps the parts; builds nothing.
     pub const fn new(parts: Parts) -> Self {
-        Self { parts, written: OnceLock::new(), spec: OnceLock::new() }
+        Self { parts, texts: None, spec: OnceLock::new() }
     }
 
-    /// Says beforehand what its schemas look like when they are announced (input as `announced_text`, output as
-    /// `beside_content_text`), so that who only lists tools need not make them. It is yours to hold these true by a test.
-    pub fn write_down(&self, input: &'static str, output: Option<&'static str>) {
-        // Whoever looked at it before has the same text, made by itself.
-        let _ = self.written.set(Written { input, output });
+    /// The same tool with the texts of its schemas, input as `announced_text` and output as `beside_content_text`, so that
+    /// a surface that only lists tools makes no schema. A test has to compare them with the types.
+    #[must_use]
+    pub fn with_schema_texts(&self, texts: Option<(&'static str, Option<&'static str>)>) -> Self {
+        Self { texts, ..Self::new(self.parts) }
     }
 
     fn schemas(&self) -> (Schema, Option<Schema>) {
         let (input, output) = (self.parts.schemas)();
-        match self.written.get() {
-            None => (input, output),
-            Some(written) => (
-                input.written(written.input),
-                output.map(|output| match written.output {
-                    Some(text) => output.written(text),
-                    None => output,
-                }),
-            ),
-        }
+        let Some((input_text, output_text)) = self.texts else { return (input, output) };
+        let with_text = |output: Schema| match output_text {
+            Some(text) => output.with_text(text),
+            None => output,
+        };
+        (input.with_text(input_text), output.map(with_text))
     }
 
     fn build_spec(&self) -> ToolSpec {
@@ -304,6 +306,10 @@ impl Tool for StaticTool {
 
     fn spec(&self) -> &ToolSpec {
         self.spec.get_or_init(|| self.build_spec())
+    }
+
+    fn profiles(&self) -> &[&'static str] {
+        self.parts.profiles
     }
 
     fn access(&self, input: &Value) -> Result<Vec<Access>, ToolError> {

@@ -88,7 +88,7 @@ mod tests {
         spec.output = Some(schema("out"));
         for structured in [true, false] {
             let written = serde_json::to_value(definition(&spec, structured)).expect("JSON");
-            assert_eq!(written["inputSchema"], json!(spec.input.announced()));
+            assert_eq!(written["inputSchema"], *spec.input.as_value());
             assert_eq!(written.get("outputSchema").is_some(), structured);
             assert_eq!(written["annotations"]["destructiveHint"], true);
             let rmcps = serde_json::to_value(tool(&spec, structured)).expect("JSON");

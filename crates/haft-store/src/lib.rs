@@ -10,10 +10,10 @@ mod seal;
 mod vault;
 
 pub use self::{
-    areas::approvals::{Asker, Fate, Handover, Standing, Standings, StoreApprovals},
-    areas::feed::{Announcement, Event, Events, Gap, News, Retention, Subscription},
+    areas::approvals::StoreApprovals,
+    areas::feed::{Announcement, Retention, StoreFeed},
     areas::journal::{Keep, StoreJournal},
-    areas::leases::{Lease, Leases},
+    areas::leases::StoreLeases,
     areas::ledger::{
         Anchor, Answering, DroppedEntries, Ending, Fault, Filter, LedgerRetention, Pruned,
         Recorded, StoreLedger, Verification, flush_everything,

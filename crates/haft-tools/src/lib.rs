@@ -13,7 +13,7 @@
 //!
 //! To add a tool see CONTRIBUTING.md, "Add a tool in five steps".
 
-use std::sync::Once;
+use std::{collections::HashMap, sync::LazyLock};
 
 use haft_core::{StaticTool, Tool as _};
 
@@ -41,43 +41,27 @@ static GROUPS: &[&[&StaticTool]] = &[
 /// them from their types takes most of a millisecond, and a client waits for them at every start.
 const SCHEMAS: &str = include_str!("schemas.txt");
 
+/// The tools of all groups, with the texts of their schemas.
+static TOOLS: LazyLock<Vec<StaticTool>> = LazyLock::new(|| {
+    let texts: HashMap<&str, &str> =
+        SCHEMAS.lines().filter_map(|line| line.split_once('\t')).collect();
+    // A new tool has no line yet.
+    let texts_of = |tool: &StaticTool| {
+        texts.get(tool.name()).map(|line| match line.split_once('\t') {
+            Some((input, output)) => (input, Some(output)),
+            None => (*line, None),
+        })
+    };
+    let tools = GROUPS.iter().copied().flatten();
+    tools.map(|tool| tool.with_schema_texts(texts_of(tool))).collect()
+});
+
 /// Every tool, in order. Builds nothing: schemas are made when a tool is first called.
 pub fn all() -> impl Iterator<Item = &'static StaticTool> {
-    static WRITTEN_DOWN: Once = Once::new();
-    WRITTEN_DOWN.call_once(write_down);
-    tools()
+    TOOLS.iter()
 }
 
 /// The difference between two texts as `diff -u` tells it, shortened to about so many lines. Empty when there is none.
 pub fn difference(name: &str, old: &str, new: &str, most_lines: usize) -> String {
     text::diff::shortened(&text::diff::unified(name, old, new).diff, most_lines)
-}
-
-fn tools() -> impl Iterator<Item = &'static StaticTool> {
-    GROUPS.iter().copied().flatten().copied()
-}
-
-/// The lines are in the order of the tools. One that is new and has no line yet does without.
-fn write_down() {
-    let mut rest = SCHEMAS;
-    for tool in tools() {
-        let Some((name, after)) = until(b'\t', rest) else { return };
-        if name == tool.name()
-            && let Some((line, next)) = until(b'\n', after)
-        {
-            match until(b'\t', line) {
-                Some((input, output)) => tool.write_down(input, Some(output)),
-                None => tool.write_down(line, None),
-            }
-            rest = next;
-        }
-    }
-}
-
-/// What is before this sign, and what after it. Not `split_once`, which takes ten times as long, at every start.
-fn until(sign: u8, text: &'static str) -> Option<(&'static str, &'static str)> {
-    // Not `memchr::memchr`, which asks the processor first what it can do: forty microseconds in a virtual machine.
-    let at = memchr::arch::all::memchr::One::new(sign).find(text.as_bytes())?;
-    let (before, after) = text.split_at(at);
-    Some((before, after.get(1..)?))
 }

@@ -66,16 +66,16 @@ fn output_schemas_are_objects_of_2020_12() {
 fn what_is_written_down_is_what_the_types_say() {
     for tool in tools() {
         let spec = tool.spec();
-        check_written(&spec.name, spec.input.announced_text(), spec.input.announced());
+        check_written(&spec.name, spec.input.announced_text(), spec.input.as_value());
         if let Some(output) = &spec.output {
-            check_written(&spec.name, output.beside_content_text(), output.beside_content());
+            check_written(&spec.name, output.beside_content_text(), &output.beside_content());
         }
     }
 }
 
 #[track_caller]
-fn check_written(tool: &str, text: Cow<'static, str>, made: &Map<String, Value>) {
-    let made = serde_json::to_string(made).expect("it can be written");
+fn check_written(tool: &str, text: Cow<'static, str>, made: &Value) {
+    let made = made.to_string();
     assert_eq!(text, made, "`{tool}` has changed: run `cargo xtask docs`");
     let is_written = matches!(text, Cow::Borrowed(_));
     assert!(is_written, "`{tool}` is missing in src/schemas.txt: run `cargo xtask docs`");
@@ -206,7 +206,11 @@ fn permissions_are_as_reviewed() {
             .map(|need| format!("{}{}", need.power, if need.optional { "?" } else { "" }))
             .collect();
         needs.dedup();
-        writeln!(actual, "{}: {} ({})", spec.name, needs.join(", "), spec.effect)
+        let profiles = match tool.profiles() {
+            [] => String::new(),
+            profiles => format!(", in {}", profiles.join(" ")),
+        };
+        writeln!(actual, "{}: {} ({}){profiles}", spec.name, needs.join(", "), spec.effect)
             .expect("writing to a string does not fail");
     }
     assert_eq!(actual, include_str!("permissions.txt"), "the actual text is:\n{actual}");

@@ -29,7 +29,7 @@ use tokio::runtime::Runtime;
 use crate::{
     calls::{self, Attendant, Watching},
     environment::Environment,
-    globals::{self, Format, Globals, Run, command_word},
+    globals::{self, Format, Globals, command_word},
     manual,
     prompt::TerminalPrompt,
     reference, report, stdin,
@@ -39,62 +39,89 @@ use crate::{
 };
 
 const ABOUT: &str = "The tool layer for AI agents: every action through one gate";
+
+/// A command that is no tool.
+struct OwnCommand {
+    name: &'static str,
+    command: fn() -> Command,
+    run: Run,
+}
+
+enum Run {
+    /// With its arguments parsed by its own command.
+    Parsed(fn(&Bench<'_>, &ArgMatches) -> Ended),
+    /// Parses the arguments itself, since they may be those of a tool.
+    Unparsed(fn(&Bench<'_>) -> Ended),
+}
+
+type Ended = Result<ExitCode, Stop>;
+
+const fn parsed(
+    name: &'static str,
+    command: fn() -> Command,
+    run: fn(&Bench<'_>, &ArgMatches) -> Ended,
+) -> OwnCommand {
+    OwnCommand { name, command, run: Run::Parsed(run) }
+}
+
+const fn unparsed(
+    name: &'static str,
+    command: fn() -> Command,
+    run: fn(&Bench<'_>) -> Ended,
+) -> OwnCommand {
+    OwnCommand { name, command, run: Run::Unparsed(run) }
+}
+
+/// The commands that are no tools, in the order of `haft --help`.
+const COMMANDS: &[OwnCommand] = &[
+    parsed("call", call_command, |bench, matches| bench.call(matches)),
+    parsed("tools", listing::command, |bench, matches| bench.tools(matches)),
+    unparsed("policy", policy::command, |bench| bench.policy()),
+    parsed("approvals", approvals::command, |bench, matches| bench.approvals(matches)),
+    parsed("mcp", mcp::command, |bench, matches| {
+        mcp::run(bench.environment, bench.terminal, bench.registry.clone(), matches)
+    }),
+    parsed("init", init::command, |bench, matches| bench.init(matches)),
+    parsed("ledger", ledger::command, |bench, matches| bench.ledger(matches)),
+    parsed("replay", replay::command, |bench, matches| bench.replay(matches)),
+    parsed("store", store::command, |bench, matches| bench.store(matches)),
+    parsed("secret", secret::command, |bench, matches| bench.secret(matches)),
+    parsed("doctor", doctor::command, |bench, matches| bench.doctor(matches)),
+    parsed("bench", bench::command, |bench, matches| bench.bench(matches)),
+    unparsed("completions", completions_command, |bench| bench.about_all()),
+    unparsed("man", man_command, |bench| bench.about_all()),
+    parsed("reference", pages::command, |bench, matches| bench.reference(matches)),
+];
+
 /// Runs what the arguments ask for.
 pub(crate) fn run(
     arguments: &[OsString],
     environment: &Environment,
     terminal: &Arc<Terminal>,
-) -> Result<ExitCode, Stop> {
+) -> Ended {
     let options = globals::options();
-    let word = command_word(arguments, &options);
-    if word == Some("mcp") {
-        // Apart from the others: a server has a runtime of its own.
-        let registry = catalogue()?;
-        let matches = parse(root(options).subcommand(mcp::command()), arguments)?;
-        return mcp::run(environment, terminal, registry, &matches);
+    let bench = Bench::new(arguments, environment, terminal)?;
+    let word = match command_word(arguments, &options) {
+        None | Some("help") => return bench.about_all(),
+        Some(word) => word,
+    };
+    if let Some(own) = COMMANDS.iter().find(|own| own.name == word) {
+        return match own.run {
+            Run::Parsed(run) => {
+                run(&bench, &parse(root(options).subcommand((own.command)()), arguments)?)
+            }
+            Run::Unparsed(run) => run(&bench),
+        };
     }
-    let bench = Bench::new(environment, terminal)?;
-    match word {
-        Some("call") => bench.call(&parse(root(options).subcommand(call_command()), arguments)?),
-        Some("tools") => {
-            bench.tools(&parse(root(options).subcommand(listing::command()), arguments)?)
-        }
-        Some("init") => bench.init(&parse(root(options).subcommand(init::command()), arguments)?),
-        Some("reference") => {
-            bench.reference(&parse(root(options).subcommand(pages::command()), arguments)?)
-        }
-        Some("approvals") => {
-            bench.approvals(&parse(root(options).subcommand(approvals::command()), arguments)?)
-        }
-        Some("ledger") => {
-            bench.ledger(&parse(root(options).subcommand(ledger::command()), arguments)?)
-        }
-        Some("replay") => {
-            bench.replay(&parse(root(options).subcommand(replay::command()), arguments)?)
-        }
-        Some("store") => {
-            bench.store(&parse(root(options).subcommand(store::command()), arguments)?)
-        }
-        Some("secret") => {
-            bench.secret(&parse(root(options).subcommand(secret::command()), arguments)?)
-        }
-        Some("doctor") => {
-            bench.doctor(&parse(root(options).subcommand(doctor::command()), arguments)?)
-        }
-        Some("policy") => bench.policy(options, arguments),
-        Some("bench") => {
-            bench.bench(&parse(root(options).subcommand(bench::command()), arguments)?)
-        }
-        None | Some("completions" | "man" | "help") => bench.about_all(arguments),
-        Some(word) => match bench.find(word) {
-            Some(tool) => bench.tool(&*tool, options, arguments),
-            None => Err(bench.unknown(word).into()),
-        },
+    match bench.find(word) {
+        Some(tool) => bench.tool(&*tool, options),
+        None => Err(bench.unknown(word).into()),
     }
 }
 
 /// What every command works with.
 struct Bench<'a> {
+    arguments: &'a [OsString],
     environment: &'a Environment,
     terminal: &'a Arc<Terminal>,
     registry: Registry,
@@ -102,10 +129,21 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn new(environment: &'a Environment, terminal: &'a Arc<Terminal>) -> Result<Self, ToolError> {
+    /// The settings in force, with the tools in the profiles that they name.
+    fn settings(&self, globals: &Globals) -> Result<Settings, ToolError> {
+        let mut settings = Settings::load(&globals.choices, &self.environment.host)?;
+        self.registry.place_in(&mut settings.policy.profiles);
+        Ok(settings)
+    }
+
+    fn new(
+        arguments: &'a [OsString],
+        environment: &'a Environment,
+        terminal: &'a Arc<Terminal>,
+    ) -> Result<Self, ToolError> {
         let registry = catalogue()?;
         let runtime = calls::runtime().map_err(no_threads)?;
-        Ok(Self { environment, terminal, registry, runtime })
+        Ok(Self { arguments, environment, terminal, registry, runtime })
     }
 
     /// The tool of this name, in snake case or kebab case.
@@ -116,8 +154,7 @@ impl<'a> Bench<'a> {
 
     fn unknown(&self, word: &str) -> ToolError {
         let tools = self.registry.names();
-        let own = own_commands();
-        let known = tools.iter().map(String::as_str).chain(own.iter().map(Command::get_name));
+        let known = tools.iter().map(String::as_str).chain(COMMANDS.iter().map(|own| own.name));
         let hint = match did_you_mean(&nearest(word, known)) {
             near if near.is_empty() => "see `haft --help` for the commands there are".to_owned(),
             near => near,
@@ -127,15 +164,10 @@ impl<'a> Bench<'a> {
     }
 
     /// `haft TOOL …`
-    fn tool(
-        &self,
-        tool: &dyn Tool,
-        options: [Arg; 10],
-        arguments: &[OsString],
-    ) -> Result<ExitCode, Stop> {
+    fn tool(&self, tool: &dyn Tool, options: [Arg; 10]) -> Ended {
         let spec = tool.spec();
         let form = ToolCommand::of(&spec.input, &taken(&options));
-        let matches = parse(root(options).subcommand(tool_command(spec, &form)), arguments)?;
+        let matches = parse(root(options).subcommand(tool_command(spec, &form)), self.arguments)?;
         let globals = Globals::of(&matches);
         let settings = Settings::load(&globals.choices, &self.environment.host)?;
         let most = settings.limits.input_bytes;
@@ -144,20 +176,14 @@ impl<'a> Bench<'a> {
     }
 
     /// `haft call NAME [JSON|-]`
-    fn call(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+    fn call(&self, matches: &ArgMatches) -> Ended {
         let globals = Globals::of(matches);
         let settings = Settings::load(&globals.choices, &self.environment.host)?;
         let (name, input) = named_call(matches, &settings)?;
         self.make(&globals, settings, name, input)
     }
 
-    fn make(
-        &self,
-        globals: &Globals,
-        settings: Settings,
-        tool: &str,
-        input: Input,
-    ) -> Result<ExitCode, Stop> {
+    fn make(&self, globals: &Globals, settings: Settings, tool: &str, input: Input) -> Ended {
         self.warn(&settings);
         let request = request(globals, &settings, tool, input);
         let mut prompt = self.prompt();
@@ -166,7 +192,7 @@ impl<'a> Bench<'a> {
         }
         let prompt = Arc::new(prompt);
         let gate = self.gate(settings, prompt.clone())?;
-        if globals.run == Run::Dry {
+        if globals.run == globals::Run::Dry {
             let explained = self.runtime.block_on(gate.explain(request))?;
             report::explanation(self.terminal, globals.format, &explained)?;
             return Ok(ExitCode::SUCCESS);
@@ -217,7 +243,7 @@ impl<'a> Bench<'a> {
     }
 
     /// `haft doctor`
-    fn doctor(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
+    fn doctor(&self, matches: &ArgMatches) -> Ended {
         let globals = Globals::of(matches);
         let host = self.host(Settings::load(&globals.choices, &self.environment.host)?)?;
         let known = (host.settings(), self.environment);
@@ -225,9 +251,9 @@ impl<'a> Bench<'a> {
     }
 
     /// What needs the parser of every tool.
-    fn about_all(&self, arguments: &[OsString]) -> Result<ExitCode, Stop> {
+    fn about_all(&self) -> Ended {
         let commands = self.all_commands().after_long_help(after_help());
-        let matches = commands.try_get_matches_from(with_program(arguments))?;
+        let matches = commands.try_get_matches_from(with_program(self.arguments))?;
         match matches.subcommand() {
             Some(("completions", matches)) => {
                 let Some(shell) = matches.get_one::<Shell>("shell") else {
@@ -340,27 +366,20 @@ fn tool_command(spec: &ToolSpec, form: &ToolCommand) -> Command {
     if kebab == spec.name { command } else { command.alias(kebab) }
 }
 
-/// The commands that are no tools.
-fn own_commands() -> [Command; 15] {
-    [
-        call_command(),
-        listing::command(),
-        policy::command(),
-        approvals::command(),
-        mcp::command(),
-        init::command(),
-        ledger::command(),
-        replay::command(),
-        store::command(),
-        secret::command(),
-        doctor::command(),
-        bench::command(),
-        Command::new("completions").about("Print a completion script for your shell").arg(
-            Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell)),
-        ),
-        Command::new("man").about("Print the manual page"),
-        pages::command(),
-    ]
+/// The parsers of all commands that are no tools.
+fn own_commands() -> impl Iterator<Item = Command> {
+    COMMANDS.iter().map(|own| (own.command)())
+}
+
+fn completions_command() -> Command {
+    let shell = Arg::new("shell").value_name("SHELL").required(true);
+    Command::new("completions")
+        .about("Print a completion script for your shell")
+        .arg(shell.value_parser(value_parser!(Shell)))
+}
+
+fn man_command() -> Command {
+    Command::new("man").about("Print the manual page")
 }
 
 fn call_command() -> Command {
@@ -372,4 +391,18 @@ fn call_command() -> Command {
                 .value_name("JSON")
                 .help("The input, or - to read it from standard input, as it is when piped"),
         )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_found_by_the_names_of_their_parsers() {
+        assert!(
+            own_commands()
+                .map(|it| it.get_name().to_owned())
+                .eq(COMMANDS.iter().map(|own| own.name))
+        );
+    }
 }

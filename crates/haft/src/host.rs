@@ -29,7 +29,7 @@ use haft_core::{
 use haft_exec::{Network, Programs, Workspace};
 use haft_store::{Recording, StoreVault};
 
-pub use self::keeping::{Ending, flush, place, state};
+pub use self::keeping::{Ending, feed, flush, inbox, leases, place, state};
 use self::{bindings::Bindings, config::Settings, environment::Environment};
 
 /// What a person or a program chooses over what the files say.

@@ -79,10 +79,7 @@ impl From<&ToolSpec> for Definition {
             title: Some(spec.title.to_string()),
             description: spec.description.to_string(),
             input: spec.input.as_value().clone(),
-            output: spec
-                .output
-                .as_ref()
-                .map(|output| Value::Object((**output.beside_content()).clone())),
+            output: spec.output.as_ref().map(Schema::beside_content),
             annotations: Annotations {
                 read_only: Some(spec.effect == Effect::Read),
                 destructive: Some(is_destructive),

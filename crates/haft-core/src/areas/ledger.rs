@@ -126,6 +126,11 @@ impl LedgerEntry {
         }
     }
 
+    /// About how much memory its input takes.
+    pub fn input_bytes(&self) -> usize {
+        weight(&self.input)
+    }
+
     /// Whether this entry is no call but says what retention has dropped.
     pub fn is_anchor(&self) -> bool {
         self.dropped.is_some()
@@ -161,15 +166,8 @@ impl LedgerEntry {
 
 /// The SHA-256 of some texts, one behind the other, in hex.
 pub fn sha256_hex<const N: usize>(texts: [&[u8]; N]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let hash = texts.iter().fold(Sha256::new(), |hash, text| hash.chain_update(text)).finalize();
-    // By hand instead of formatted: everybody who waits for a commit waits for this.
-    let mut text = [0; 64];
-    for (places, byte) in text.chunks_exact_mut(2).zip(hash) {
-        places[0] = DIGITS[usize::from(byte >> 4)];
-        places[1] = DIGITS[usize::from(byte & 15)];
-    }
-    str::from_utf8(&text).expect("digits").to_owned()
+    hash.iter().fold(String::with_capacity(64), |hex, byte| hex + &format!("{byte:02x}"))
 }
 
 /// Where entries go. Append only.
@@ -266,11 +264,11 @@ impl MemoryLedger {
 impl Ledger for MemoryLedger {
     fn record(&self, entry: LedgerEntry) -> BoxFuture<'_, Result<(), ToolError>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.bytes += weight(&entry.input);
+        entries.bytes += entry.input_bytes();
         entries.newest.push_back(entry);
         while entries.newest.len() > self.most || entries.bytes > self.most_bytes {
             let Some(oldest) = entries.newest.pop_front() else { break };
-            entries.bytes -= weight(&oldest.input);
+            entries.bytes -= oldest.input_bytes();
         }
         Box::pin(std::future::ready(Ok(())))
     }

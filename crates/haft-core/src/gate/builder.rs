@@ -232,6 +232,7 @@ impl GateBuilder {
         });
         let mut policy = self.policy.unwrap_or_default();
         policy.places.workspace.clone_from(&self.surroundings.workspace);
+        self.registry.place_in(&mut policy.profiles);
         // What the gate keeps, tools may read.
         let mut services = self.services;
         services.insert::<dyn Outputs>(self.outputs.clone());

@@ -3,6 +3,7 @@
 use std::{borrow::Cow, sync::OnceLock};
 
 use aho_corasick::{AhoCorasick, Input, MatchKind};
+use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 
 use super::{Rewrite, marker, shapes::kinds};
@@ -114,14 +115,14 @@ impl Known {
 pub(super) fn forms(value: &str) -> Vec<String> {
     let quoted = Value::from(value).to_string();
     let escaped = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-    let padded = base64(value.as_bytes());
+    let padded = BASE64_STANDARD.encode(value);
     let mut forms = vec![
         value.to_owned(),
         escaped.unwrap_or(value).to_owned(),
         padded.trim_end_matches('=').to_owned(),
         padded,
-        percent_encoded(value, b"0123456789ABCDEF"),
-        percent_encoded(value, b"0123456789abcdef"),
+        percent_encoded(value, |byte| format!("%{byte:02X}")),
+        percent_encoded(value, |byte| format!("%{byte:02x}")),
     ];
     forms.extend(further_forms(value));
     let mut known = std::collections::HashSet::new();
@@ -132,12 +133,13 @@ pub(super) fn forms(value: &str) -> Vec<String> {
 /// As programs write it: for addresses, in lines, in hexadecimal digits, and behind a name as in `Basic` authorization, where
 /// only the letters that come of the value alone can be known.
 fn further_forms(value: &str) -> Vec<String> {
-    let padded = base64(value.as_bytes());
-    let mut forms = vec![hex(value, b"0123456789abcdef"), hex(value, b"0123456789ABCDEF")];
+    let padded = BASE64_STANDARD.encode(value);
+    let hex: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let mut forms = vec![hex.to_ascii_uppercase(), hex];
     for skipped in [1, 2] {
         let inner = value.as_bytes().get(skipped..).unwrap_or_default();
         let inner = inner.get(..inner.len() / 3 * 3).unwrap_or_default();
-        let inner = base64(inner);
+        let inner = BASE64_STANDARD.encode(inner);
         if inner.len() >= LEAST_INNER {
             forms.push(inner);
         }
@@ -160,34 +162,8 @@ const LEAST_INNER: usize = 12;
 /// What `base64` writes in a line.
 const BASE64_LINE: usize = 76;
 
-fn hex(value: &str, digits: &[u8; 16]) -> String {
-    let digit = |nibble: u8| char::from(digits[usize::from(nibble)]);
-    value.bytes().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
-
-pub(super) fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut encoded = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |idx: usize| usize::from(chunk.get(idx).copied().unwrap_or(0));
-        let group = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for (idx, shift) in [18, 12, 6, 0].into_iter().enumerate() {
-            let padding = idx > chunk.len();
-            encoded.push(if padding { '=' } else { char::from(DIGITS[group >> shift & 63]) });
-        }
-    }
-    encoded
-}
-
-fn percent_encoded(value: &str, hex: &[u8; 16]) -> String {
-    let mut encoded = String::new();
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            let digit = |nibble: u8| char::from(hex[usize::from(nibble)]);
-            encoded.extend(['%', digit(byte >> 4), digit(byte & 15)]);
-        }
-    }
-    encoded
+fn percent_encoded(value: &str, escape: impl Fn(u8) -> String) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    let encode = |byte| if is_plain(byte) { char::from(byte).to_string() } else { escape(byte) };
+    value.bytes().map(encode).collect()
 }

@@ -133,34 +133,11 @@ fn build_search() -> (AhoCorasick, Vec<Clue>) {
     (automaton, clues)
 }
 
-/// Keys are longer than this, and everything else that is found has a sign between its parts. Answers full of file
-/// names, of which every one is asked about, are spared the search.
-fn is_short_and_plain(text: &str) -> bool {
-    const SHORTEST_KEY: usize = 20;
-    text.len() < SHORTEST_KEY && !text.bytes().any(|byte| IS_SIGN[usize::from(byte)])
-}
-
-static IS_SIGN: [bool; 256] = {
-    let mut signs = [true; 256];
-    let mut byte: u8 = 0;
-    while byte < 128 {
-        signs[byte as usize] =
-            !byte.is_ascii_alphanumeric() && !matches!(byte, b'.' | b'_' | b'-' | b'/');
-        byte += 1;
-    }
-    signs
-};
-
 /// The text without what has the shape of a secret.
 pub(super) fn replace(text: &str) -> Cow<'_, str> {
-    if is_short_and_plain(text) || !clues::are_in(text) {
+    if !clues::are_in(text) {
         return Cow::Borrowed(text);
     }
-    replace_found(text)
-}
-
-/// The same by the automaton alone.
-fn replace_found(text: &str) -> Cow<'_, str> {
     let (automaton, clues) = &*SEARCH;
     let mut scan = Scan { bytes: text.as_bytes(), last_runs: Default::default(), replaced_to: 0 };
     let mut rewrite = Rewrite::new(text);

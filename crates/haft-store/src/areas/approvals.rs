@@ -25,17 +25,18 @@ use std::{
 };
 
 use haft_core::{
-    ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, BoxFuture, ErrorKind,
-    MemoryApprovals, ToolError, Verdict, already_settled, no_such_request,
+    ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Asker, BoxFuture, ErrorKind, Inbox,
+    MemoryApprovals, ToolError, Verdict, already_settled,
+    feed::{Feed, News, Subscription},
+    no_such_request,
 };
 use serde_json::{Value as Json, json};
 use tokio::time::Instant;
 
 pub(crate) use self::rows::{BEGIN, END};
 use self::rows::{Decision, Kept};
-pub use self::standing::{Asker, Fate, Handover, Standing, Standings};
 use crate::{
-    Address, Announcement, Events, News, Place, Store,
+    Address, Announcement, Place, Store, StoreFeed,
     engine::{clock, value::Value},
     seal::{Envelope, Key},
 };
@@ -114,8 +115,8 @@ impl StoreApprovals {
         matches!(self.here.get(id).await, Ok(Some(_)))
     }
 
-    fn events(&self) -> Events {
-        Events::new(self.place.clone())
+    fn feed(&self) -> StoreFeed {
+        StoreFeed::new(self.place.clone())
     }
 
     async fn keep(&self, request: Arc<ApprovalRequest>) -> Result<(), ToolError> {
@@ -233,11 +234,16 @@ impl StoreApprovals {
 
     /// The store and a request in it. `not_found` for one of another workspace.
     async fn kept(&self, id: &str) -> Result<(Store, Kept), ToolError> {
+        let (store, kept) = self.opened(id).await?;
+        if kept.workspace == self.workspace { Ok((store, kept)) } else { Err(no_such_request(id)) }
+    }
+
+    /// The store and a request in it, of any workspace.
+    async fn opened(&self, id: &str) -> Result<(Store, Kept), ToolError> {
         let store = self.place.existing().await?.ok_or_else(|| no_such_request(id))?;
         let row = rows::one(&store, id).await?.ok_or_else(|| no_such_request(id))?;
         let envelope = self.envelope()?.ok_or_else(|| rows::foreign(id))?;
-        let kept = self.seen_now(row.open(&envelope)?);
-        if kept.workspace == self.workspace { Ok((store, kept)) } else { Err(no_such_request(id)) }
+        Ok((store, self.seen_now(row.open(&envelope)?)))
     }
 
     /// A call that was taken up and has not begun when its lease ends is free again: whoever took it up is gone, or finds the
@@ -310,9 +316,9 @@ impl StoreApprovals {
 
     /// Waits, and says meanwhile that we do.
     async fn wait(&self, id: &str) -> Result<ApprovalRecord, ToolError> {
-        let events = self.events();
-        let newest = self.persistently(|| events.newest()).await?;
-        let mut news = events.subscribe(newest);
+        let feed = self.feed();
+        let newest = self.persistently(|| feed.newest()).await?;
+        let mut news = feed.subscribe(newest);
         loop {
             let (_, kept) = self.persistently(|| self.kept(id)).await?;
             if kept.record.state != ApprovalState::Pending {
@@ -489,7 +495,7 @@ impl Approvals for StoreApprovals {
 }
 
 /// Until something happens to a request, or may have.
-async fn heard_of(news: &mut crate::Subscription, id: &str) {
+async fn heard_of(news: &mut Box<dyn Subscription>, id: &str) {
     loop {
         match news.next().await {
             Ok(News::Event(event)) if event.subject.as_deref() != Some(id) => {}

@@ -9,8 +9,10 @@ mod hub;
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use haft_core::{ErrorKind, ToolError};
-use serde::Serialize;
+use haft_core::{
+    BoxFuture, ErrorKind, ToolError,
+    feed::{Event, Feed, Gap, News, Subscription},
+};
 use serde_json::Value as Json;
 use tokio::time::Instant;
 
@@ -84,48 +86,11 @@ impl<'a> Announcement<'a> {
     }
 }
 
-/// Something that happened.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Event {
-    /// Its number: from 1, without gaps, in the order of the commits.
-    pub seq: u64,
-    /// When, in milliseconds since 1970, by the clock of who told it.
-    pub at_ms: u64,
-    /// What sort of thing.
-    pub kind: String,
-    /// The session.
-    pub session: Option<String>,
-    /// The call.
-    pub call: Option<String>,
-    /// What it happened to.
-    pub subject: Option<String>,
-    /// Whatever else there is to say.
-    pub body: Json,
-}
-
-/// What a subscriber is told.
-#[derive(Clone, Debug, PartialEq)]
-pub enum News {
-    /// The next thing that happened.
-    Event(Event),
-    /// Something is missing here: look at the present state anew.
-    Gap(Gap),
-}
-
-/// Events that cannot be had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Gap {
-    /// The newest that was seen before.
-    pub after: u64,
-    /// The next that will be seen is behind this one. Smaller than `after` when another store has taken the place.
-    pub resumes_after: u64,
-}
-
 /// The events of a place. Cheap to clone.
 #[derive(Clone)]
-pub struct Events(Arc<Place>);
+pub struct StoreFeed(Arc<Place>);
 
-impl Events {
+impl StoreFeed {
     /// Opens nothing.
     pub fn new(place: Arc<Place>) -> Self {
         Self(place)
@@ -141,39 +106,35 @@ impl Events {
         transaction.commit().await?;
         Ok(seq)
     }
+}
 
-    /// The number of the newest; 0 when there is none, or no store.
-    ///
-    /// # Errors
-    /// `unavailable` when the store cannot be read.
-    pub async fn newest(&self) -> Result<u64, ToolError> {
-        match self.0.existing().await? {
-            Some(store) => head(&store).await,
-            None => Ok(0),
-        }
+impl Feed for StoreFeed {
+    fn newest(&self) -> BoxFuture<'_, Result<u64, ToolError>> {
+        Box::pin(async move {
+            match self.0.existing().await? {
+                Some(store) => head(&store).await,
+                None => Ok(0),
+            }
+        })
     }
 
-    /// What came after a number, oldest first. The first one is not the next number when something is gone.
-    ///
-    /// # Errors
-    /// `unavailable` when the store cannot be read.
-    pub async fn since(&self, seq: u64, most: usize) -> Result<Vec<Event>, ToolError> {
-        match self.0.existing().await? {
-            Some(store) => page(&store, seq, most).await,
-            None => Ok(Vec::new()),
-        }
+    fn since(&self, seq: u64, most: usize) -> BoxFuture<'_, Result<Vec<Event>, ToolError>> {
+        Box::pin(async move {
+            match self.0.existing().await? {
+                Some(store) => page(&store, seq, most).await,
+                None => Ok(Vec::new()),
+            }
+        })
     }
 
-    /// Everything after a number, as it comes.
-    pub fn subscribe(&self, after: u64) -> Subscription {
+    fn subscribe(&self, after: u64) -> Box<dyn Subscription> {
         let place = self.0.clone();
-        Subscription { place, after, page: VecDeque::new(), ears: None }
+        Box::new(StoreSubscription { place, after, page: VecDeque::new(), ears: None })
     }
 }
 
-/// What one subscriber still has to see. It holds a page of the store at most, and may be dropped and begun again at
-/// [`Subscription::position`].
-pub struct Subscription {
+/// Holds a page of the store at most.
+struct StoreSubscription {
     place: Arc<Place>,
     after: u64,
     page: VecDeque<Event>,
@@ -185,42 +146,40 @@ struct Ears {
     listening: Listening,
 }
 
-impl Subscription {
-    /// The number of the newest event that was handed out.
-    pub fn position(&self) -> u64 {
+impl Subscription for StoreSubscription {
+    fn position(&self) -> u64 {
         self.after
     }
 
-    /// The next thing that happened. May be dropped at any time without losing anything. A store that cannot be read is
-    /// tried again for half a minute before that is told, and may be asked again after it.
-    ///
-    /// # Errors
-    /// `unavailable` when the store has not been readable for so long.
-    pub async fn next(&mut self) -> Result<News, ToolError> {
-        let mut failing: Option<Instant> = None;
-        loop {
-            if let Some(event) = self.page.pop_front() {
-                self.after = event.seq;
-                return Ok(News::Event(event));
-            }
-            match self.look().await {
-                Ok(Some(gap)) => return Ok(News::Gap(gap)),
-                Ok(None) if self.page.is_empty() => {
-                    failing = None;
-                    self.wait().await;
+    fn next(&mut self) -> BoxFuture<'_, Result<News, ToolError>> {
+        Box::pin(async move {
+            let mut failing: Option<Instant> = None;
+            loop {
+                if let Some(event) = self.page.pop_front() {
+                    self.after = event.seq;
+                    return Ok(News::Event(event));
                 }
-                Ok(None) => {}
-                Err(error) => {
-                    let since = *failing.get_or_insert_with(Instant::now);
-                    if error.kind() != ErrorKind::Unavailable || since.elapsed() > PATIENCE {
-                        return Err(error);
+                match self.look().await {
+                    Ok(Some(gap)) => return Ok(News::Gap(gap)),
+                    Ok(None) if self.page.is_empty() => {
+                        failing = None;
+                        self.wait().await;
                     }
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    Ok(None) => {}
+                    Err(error) => {
+                        let since = *failing.get_or_insert_with(Instant::now);
+                        if error.kind() != ErrorKind::Unavailable || since.elapsed() > PATIENCE {
+                            return Err(error);
+                        }
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
                 }
             }
-        }
+        })
     }
+}
 
+impl StoreSubscription {
     async fn wait(&mut self) {
         let news = async {
             match &mut self.ears {

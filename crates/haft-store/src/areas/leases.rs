@@ -8,7 +8,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use haft_core::ToolError;
+use haft_core::{BoxFuture, Lease, Leases, ToolError};
 
 use crate::{
     Place,
@@ -44,173 +44,143 @@ const FINISH: &str = "DELETE FROM leases WHERE kind = $1 AND name = $2 AND token
 const SERVER_CLOCK: &str = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)";
 
 /// The leases of a store.
-pub struct Leases(Arc<Place>);
+pub struct StoreLeases(Arc<Place>);
 
-/// A claim on something.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lease {
-    /// What sort of thing it is: `job`, `task` …
-    pub kind: String,
-    /// Its name.
-    pub name: String,
-    /// Who claimed it.
-    pub owner: String,
-    /// The how manieth claim of this thing it is. A later one has a larger number, whatever clocks say.
-    pub turn: u64,
-    token: String,
-}
-
-impl Leases {
+impl StoreLeases {
     /// Opens nothing.
     pub fn new(place: Arc<Place>) -> Self {
         Self(place)
     }
 
-    /// Claims a thing by its name, for so long.
-    ///
-    /// # Errors
-    /// Of kind `conflict`, naming the owner, when somebody has it.
-    pub async fn claim(
-        &self,
-        kind: &str,
-        name: &str,
-        owner: &str,
-        time: Duration,
-    ) -> Result<Lease, ToolError> {
-        let (kind, name, owner) = (searchable(kind), searchable(name), searchable(owner));
-        let token = new_token()?;
-        let mut transaction = self.0.store().await?.begin().await?;
-        let now = clock(&mut transaction).await?;
-        let values = [
-            Value::Text(&kind),
-            Value::Text(&name),
-            Value::Text(&owner),
-            Value::Text(&token),
-            millis(time),
-            later(now, time),
-            Value::number(now),
-        ];
-        let rows = transaction.query(CLAIM, &values).await?;
-        if let Some(row) = rows.first() {
-            let turn = row.number(1)?;
-            transaction.commit().await?;
-            return Ok(Lease { kind, name, owner, turn, token });
-        }
-        let refusal = held(&mut transaction, &kind, &name, now).await?;
-        set_back(&mut transaction, &kind, now).await?;
-        transaction.commit().await?;
-        Err(refusal)
-    }
-
-    /// Puts a thing up for whoever asks for the next one. Nothing happens when it is there already.
-    ///
-    /// # Errors
-    /// When the store cannot be written.
-    pub async fn offer(&self, kind: &str, name: &str) -> Result<(), ToolError> {
-        let (kind, name) = (searchable(kind), searchable(name));
-        let mut transaction = self.0.store().await?.begin().await?;
-        transaction.execute(OFFER, &[Value::Text(&kind), Value::Text(&name)]).await?;
-        transaction.commit().await
-    }
-
-    /// Claims the first thing of a kind that nobody has, by name; none when there is none.
-    ///
-    /// # Errors
-    /// When the store cannot be written.
-    pub async fn claim_next(
-        &self,
-        kind: &str,
-        owner: &str,
-        time: Duration,
-    ) -> Result<Option<Lease>, ToolError> {
-        let Some(store) = self.0.existing().await? else { return Ok(None) };
-        let (kind, owner, token) = (searchable(kind), searchable(owner), new_token()?);
-        let mut transaction = store.begin().await?;
-        let now = clock(&mut transaction).await?;
-        set_back(&mut transaction, &kind, now).await?;
-        let statement = match &transaction.on {
-            On::Sqlite(_) => CLAIM_NEXT,
-            On::Postgres(_) => CLAIM_NEXT_OF_MANY,
-        };
-        let values = [
-            Value::Text(&owner),
-            Value::Text(&token),
-            millis(time),
-            later(now, time),
-            Value::Text(&kind),
-            Value::Text(&kind),
-            Value::number(now),
-        ];
-        let rows = transaction.query(statement, &values).await?;
-        let Some(row) = rows.first() else {
-            // What was cut down stays so: else whoever asks again and again would find it held for ever.
-            transaction.commit().await?;
-            return Ok(None);
-        };
-        let (name, turn) = (row.text(0)?.to_owned(), row.number(1)?);
-        transaction.commit().await?;
-        Ok(Some(Lease { kind, name, owner, turn, token }))
-    }
-
-    /// More time, from now on.
-    ///
-    /// # Errors
-    /// Of kind `conflict` when the lease is somebody else's by now: stop working on it.
-    pub async fn heartbeat(&self, lease: &Lease, time: Duration) -> Result<(), ToolError> {
-        let mut transaction = self.0.store().await?.begin().await?;
-        let now = clock(&mut transaction).await?;
-        let [kind, name, token] = lease.key();
-        let values = [millis(time), later(now, time), kind, name, token];
-        let touched = transaction.execute(EXTEND, &values).await?;
-        transaction.commit().await?;
-        lease.still_held(touched)
-    }
-
-    /// Whether the lease still is its owner's: nobody else has claimed the thing since.
-    ///
-    /// # Errors
-    /// Of kind `conflict` when it is not.
-    pub async fn check(&self, lease: &Lease) -> Result<(), ToolError> {
-        self.say(HELD, lease).await
-    }
-
-    /// Gives the thing back; others may have it at once.
-    ///
-    /// # Errors
-    /// Of kind `conflict` when it is somebody else's by now; then it stays theirs.
-    pub async fn release(&self, lease: &Lease) -> Result<(), ToolError> {
-        self.say(RELEASE, lease).await
-    }
-
-    /// The thing is done and gone.
-    ///
-    /// # Errors
-    /// Of kind `conflict` when it is somebody else's by now; then it stays theirs.
-    pub async fn finish(&self, lease: &Lease) -> Result<(), ToolError> {
-        self.say(FINISH, lease).await
-    }
-
     async fn say(&self, statement: &'static str, lease: &Lease) -> Result<(), ToolError> {
         let mut transaction = self.0.store().await?.begin().await?;
-        let touched = transaction.execute(statement, &lease.key()).await?;
+        let touched = transaction.execute(statement, &key(lease)).await?;
         transaction.commit().await?;
-        lease.still_held(touched)
+        still_held(lease, touched)
     }
 }
 
-impl Lease {
-    fn key(&self) -> [Value<'_>; 3] {
-        [Value::Text(&self.kind), Value::Text(&self.name), Value::Text(&self.token)]
+impl Leases for StoreLeases {
+    fn claim<'a>(
+        &'a self,
+        kind: &'a str,
+        name: &'a str,
+        owner: &'a str,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<Lease, ToolError>> {
+        Box::pin(async move {
+            let (kind, name, owner) = (searchable(kind), searchable(name), searchable(owner));
+            let token = new_token()?;
+            let mut transaction = self.0.store().await?.begin().await?;
+            let now = clock(&mut transaction).await?;
+            let values = [
+                Value::Text(&kind),
+                Value::Text(&name),
+                Value::Text(&owner),
+                Value::Text(&token),
+                millis(time),
+                later(now, time),
+                Value::number(now),
+            ];
+            let rows = transaction.query(CLAIM, &values).await?;
+            if let Some(row) = rows.first() {
+                let turn = row.number(1)?;
+                transaction.commit().await?;
+                return Ok(Lease { kind, name, owner, turn, token });
+            }
+            let refusal = held(&mut transaction, &kind, &name, now).await?;
+            set_back(&mut transaction, &kind, now).await?;
+            transaction.commit().await?;
+            Err(refusal)
+        })
     }
 
-    fn still_held(&self, touched: u64) -> Result<(), ToolError> {
-        if touched > 0 {
-            return Ok(());
-        }
-        let Self { kind, name, owner, .. } = self;
-        Err(ToolError::conflict(format!("the {kind} `{name}` is not {owner}'s any more"))
-            .hint("stop working on it; somebody else has it, or it was given back"))
+    fn offer<'a>(&'a self, kind: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(async move {
+            let (kind, name) = (searchable(kind), searchable(name));
+            let mut transaction = self.0.store().await?.begin().await?;
+            transaction.execute(OFFER, &[Value::Text(&kind), Value::Text(&name)]).await?;
+            transaction.commit().await
+        })
     }
+
+    fn claim_next<'a>(
+        &'a self,
+        kind: &'a str,
+        owner: &'a str,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<Option<Lease>, ToolError>> {
+        Box::pin(async move {
+            let Some(store) = self.0.existing().await? else { return Ok(None) };
+            let (kind, owner, token) = (searchable(kind), searchable(owner), new_token()?);
+            let mut transaction = store.begin().await?;
+            let now = clock(&mut transaction).await?;
+            set_back(&mut transaction, &kind, now).await?;
+            let statement = match &transaction.on {
+                On::Sqlite(_) => CLAIM_NEXT,
+                On::Postgres(_) => CLAIM_NEXT_OF_MANY,
+            };
+            let values = [
+                Value::Text(&owner),
+                Value::Text(&token),
+                millis(time),
+                later(now, time),
+                Value::Text(&kind),
+                Value::Text(&kind),
+                Value::number(now),
+            ];
+            let rows = transaction.query(statement, &values).await?;
+            let Some(row) = rows.first() else {
+                // What was cut down stays so: else whoever asks again and again would find it held for ever.
+                transaction.commit().await?;
+                return Ok(None);
+            };
+            let (name, turn) = (row.text(0)?.to_owned(), row.number(1)?);
+            transaction.commit().await?;
+            Ok(Some(Lease { kind, name, owner, turn, token }))
+        })
+    }
+
+    fn heartbeat<'a>(
+        &'a self,
+        lease: &'a Lease,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(async move {
+            let mut transaction = self.0.store().await?.begin().await?;
+            let now = clock(&mut transaction).await?;
+            let [kind, name, token] = key(lease);
+            let values = [millis(time), later(now, time), kind, name, token];
+            let touched = transaction.execute(EXTEND, &values).await?;
+            transaction.commit().await?;
+            still_held(lease, touched)
+        })
+    }
+
+    fn check<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(async move { self.say(HELD, lease).await })
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(async move { self.say(RELEASE, lease).await })
+    }
+
+    fn finish<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(async move { self.say(FINISH, lease).await })
+    }
+}
+
+fn key(lease: &Lease) -> [Value<'_>; 3] {
+    [Value::Text(&lease.kind), Value::Text(&lease.name), Value::Text(&lease.token)]
+}
+
+fn still_held(lease: &Lease, touched: u64) -> Result<(), ToolError> {
+    if touched > 0 {
+        return Ok(());
+    }
+    let Lease { kind, name, owner, .. } = lease;
+    Err(ToolError::conflict(format!("the {kind} `{name}` is not {owner}'s any more"))
+        .hint("stop working on it; somebody else has it, or it was given back"))
 }
 
 async fn held(

@@ -12,19 +12,19 @@ mod interrupted;
 mod latecomers;
 mod queue;
 mod retention;
-mod text;
-mod turn;
 mod verify;
 
 use std::{
     path::Path,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
     },
+    time::Instant,
 };
 
 use haft_core::{BoxFuture, Ledger, LedgerEntry, ToolError, sha256_hex};
+use tokio::sync::oneshot;
 
 pub use self::{
     chain::Anchor,
@@ -36,10 +36,8 @@ pub use self::{
 };
 use self::{
     chain::{Beginning, Line},
-    latecomers::Latecomers,
-    queue::{Answer, Batch, Queue, Unwritten},
+    queue::{Queue, Queued},
     retention::Fill,
-    turn::{Seat, Told, Turn},
 };
 pub(crate) use self::{
     chain::{GENESIS, ROW_BYTES, link},
@@ -51,7 +49,7 @@ use crate::{
         results::{KeptResult, Results},
         sessions::StoreSessions,
     },
-    engine::clock::now_ms,
+    engine::{clock::now_ms, store::Transaction},
 };
 
 /// When a call that only looked is answered.
@@ -70,7 +68,12 @@ struct Inner {
     place: Arc<Place>,
     answering: Answering,
     queue: Mutex<Queue>,
-    latecomers: Latecomers,
+    /// Held by the caller that writes the queue. The others wait for it and for their answer.
+    writer: tokio::sync::Mutex<()>,
+    /// Wakes the thread that writes entries that no caller waits for.
+    news: Condvar,
+    /// Whether there is such a thread; started by the first entry.
+    thread: OnceLock<bool>,
     /// Where whole outcomes are kept, if they are.
     results: Option<Results>,
     retention: OnceLock<LedgerRetention>,
@@ -80,7 +83,7 @@ struct Inner {
     before_writing: OnceLock<fn()>,
     /// Bytes that were added when retention was last due; 0 when it is not.
     due: AtomicU64,
-    is_pruning: AtomicBool,
+    pruning: tokio::sync::Mutex<()>,
 }
 
 impl StoreLedger {
@@ -110,13 +113,15 @@ impl StoreLedger {
             place,
             answering,
             queue: Mutex::default(),
-            latecomers: Latecomers::default(),
+            writer: tokio::sync::Mutex::default(),
+            news: Condvar::new(),
+            thread: OnceLock::new(),
             results,
             retention: OnceLock::new(),
             sessions: OnceLock::new(),
             before_writing: OnceLock::new(),
             due: AtomicU64::new(0),
-            is_pruning: AtomicBool::new(false),
+            pruning: tokio::sync::Mutex::default(),
         }))
     }
 
@@ -184,22 +189,14 @@ impl StoreLedger {
         if let Some(output) = output.filter(|_| !may_wait) {
             entry.output_sha256 = sha256_hex([output.as_bytes()]);
         }
-        let line = match Line::of(entry, output.filter(|_| may_wait)) {
-            Ok(line) => Line { result, ..line },
-            Err(error) => return Box::pin(std::future::ready(Err(error))),
-        };
-        let line = if may_wait { self.0.defer(line) } else { Some(line) };
-        match line {
+        let output = output.filter(|_| may_wait).map(str::to_owned);
+        let queued = Queued { output, result, ..Queued::of(entry) };
+        match if may_wait { self.0.defer(queued) } else { Some(queued) } {
             None => Box::pin(std::future::ready(Ok(()))),
-            Some(mut line) => {
-                line.complete();
-                Box::pin(self.0.commit(line))
-            }
+            Some(queued) => Box::pin(self.0.commit(queued)),
         }
     }
-}
 
-impl StoreLedger {
     async fn begin_call(
         &self,
         mut entry: LedgerEntry,
@@ -209,8 +206,8 @@ impl StoreLedger {
         let call_id = entry.call_id.clone();
         let claim = claim.map(str::to_owned);
         let beginning = Arc::new(Beginning { claim, ..Beginning::default() });
-        let line = Line { beginning: Some(beginning.clone()), ..Line::of(entry, None)? };
-        self.0.commit(line).await?;
+        let beginning_of_line = Some(beginning.clone());
+        self.0.commit(Queued { beginning: beginning_of_line, ..Queued::of(entry) }).await?;
         match beginning.seq.get() {
             Some(seq) => Ok(Some(*seq)),
             None => Err(ToolError::conflict(format!(
@@ -219,9 +216,7 @@ impl StoreLedger {
             .hint("see what became of it with `haft approvals list --all`")),
         }
     }
-}
 
-impl StoreLedger {
     /// Adds an entry, then notes its session where that is wanted and due.
     fn add_noted(
         &self,
@@ -294,7 +289,8 @@ impl Ledger for StoreLedger {
 
 impl Drop for StoreLedger {
     fn drop(&mut self) {
-        self.0.latecomers.close(&self.0);
+        self.0.queue().is_closed = true;
+        self.0.news.notify_all();
     }
 }
 
@@ -309,67 +305,61 @@ impl Inner {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a line where it is written a little later. Gives it back when it has to be written now.
-    fn defer(self: &Arc<Self>, line: Line) -> Option<Line> {
+    /// Queues an entry to be written a little later. Gives it back when it has to be written now.
+    fn defer(self: &Arc<Self>, queued: Queued) -> Option<Queued> {
         let mut queue = self.queue();
-        let (is_first, was_long) = (queue.since.is_none(), queue.is_long());
-        let left = queue.defer(line);
+        if !queue.may_defer(&queued) {
+            return Some(queued);
+        }
+        let was_long = queue.is_long();
+        queue.push(queued);
+        let is_first = queue.since.is_none();
+        queue.since.get_or_insert_with(Instant::now);
         let is_news = is_first || (!was_long && queue.is_long());
         drop(queue);
         // Not for each: waking a thread costs more than the call, and it comes for all of them.
-        if left.is_none() && is_news && !self.latecomers.expect_some(self) {
-            // Nobody to write them later: then now, by the next turn, which is ours.
-            let _ = crate::engine::waiting::wait_for(self.flush());
+        if is_news {
+            match *self.thread.get_or_init(|| latecomers::start(self)) {
+                true => self.news.notify_one(),
+                // No thread to write them later: then now.
+                false => drop(crate::engine::waiting::wait_for(self.flush())),
+            }
         }
-        left
+        None
     }
 
-    async fn commit(self: &Arc<Self>, line: Line) -> Result<(), ToolError> {
-        let seat = self.queue().push(line);
-        let turn = match self.turn(seat).await {
-            Told::Written(answer) => return answer.map_err(Unwritten::told),
-            Told::YourTurn(turn) => turn,
-        };
-        if self.queue().expects_more() {
-            // Once round the runtime for them: a commit for all takes little longer than one for the first.
-            tokio::task::yield_now().await;
+    /// Writes an entry, together with all that wait: the first caller writes for those that come meanwhile.
+    async fn commit(&self, mut queued: Queued) -> Result<(), ToolError> {
+        let (caller, mut answer) = oneshot::channel();
+        queued.caller = Some(caller);
+        self.queue().push(queued);
+        tokio::select! {
+            biased;
+            answer = &mut answer => return answer.unwrap_or_else(|_| Err(unknown())),
+            writer = self.writer.lock() => {
+                // Callers answered by one commit return together; a commit for all takes little longer than one for the first.
+                tokio::task::yield_now().await;
+                let _ = self.write_out().await;
+                drop(writer);
+            }
         }
-        let answer = self.write_out().await;
-        drop(turn);
         self.make_room().await;
-        answer.map_err(Unwritten::told)
+        answer.await.unwrap_or_else(|_| Err(unknown()))
     }
 
-    async fn flush(self: &Arc<Self>) -> Result<(), ToolError> {
-        let Some(seat) = self.queue().await_all() else { return Ok(()) };
-        let answer = match self.turn(seat).await {
-            Told::Written(answer) => answer,
-            Told::YourTurn(turn) => {
-                let answer = self.write_out().await;
-                drop(turn);
-                self.make_room().await;
-                answer
-            }
-        };
-        answer.map_err(Unwritten::told)
+    async fn flush(&self) -> Result<(), ToolError> {
+        let writer = self.writer.lock().await;
+        let written = self.write_out().await;
+        drop(writer);
+        self.make_room().await;
+        written
     }
 
-    /// Waits until somebody has written what was put there, or asks to.
-    async fn turn(self: &Arc<Self>, seat: Seat) -> Told {
-        match seat {
-            Seat::First => Told::YourTurn(Turn::new(self)),
-            Seat::Behind(told) => {
-                told.await.unwrap_or_else(|_| Told::Written(Err(Unwritten::unknown())))
-            }
-        }
-    }
-
-    /// Writes what waits, in one transaction.
-    async fn write_out(&self) -> Answer {
-        if !self.queue().has_lines() {
-            // Somebody else has written it meanwhile: then no store is made for nothing.
-            let batch = self.queue().take();
-            return self.settle(batch, Ok(()));
+    /// Writes what waits, in one transaction, and answers the callers. Only for who holds `writer`.
+    async fn write_out(&self) -> Result<(), ToolError> {
+        if self.queue().is_empty() {
+            // No store is made for nothing.
+            return Ok(());
         }
         let begun = match self.place.store().await {
             Ok(store) => store.begin().await,
@@ -377,22 +367,45 @@ impl Inner {
         };
         // Only now: what came while we waited for the store goes along.
         let mut batch = self.queue().take();
-        batch.complete();
-        batch.coalesce();
+        let bytes = batch.iter().map(Queued::bytes).sum();
         let written = match begun {
-            Ok(transaction) => {
-                let appended = chain::append(transaction, batch.lines()).await;
-                self.note_fill(&appended, batch.lines().map(Line::bytes).sum());
-                appended.map(|_| ())
-            }
+            Ok(transaction) => self.append(transaction, &mut batch).await,
             Err(error) => Err(error),
         };
         if let (Some(results), Ok(())) = (&self.results, &written) {
             // The entries are written, which is what was asked for; the next ones try again.
-            let bytes = batch.lines().map(Line::weight).sum();
             let _ = results.make_room(&self.place, bytes).await;
         }
-        self.settle(batch, written)
+        self.answer(batch, written)
+    }
+
+    async fn append(&self, to: Transaction, batch: &mut [Queued]) -> Result<(), ToolError> {
+        let lines = queue::lines(batch)?;
+        let appended = chain::append(to, &lines).await;
+        self.note_fill(&appended, lines.iter().map(Line::bytes).sum());
+        appended.map(drop)
+    }
+
+    /// Tells the callers of a batch how it ended. If it failed, the other entries wait for the next try.
+    fn answer(&self, batch: Vec<Queued>, written: Result<(), ToolError>) -> Result<(), ToolError> {
+        let written = self.queue().ended(written);
+        let mut kept = Vec::new();
+        for mut queued in batch {
+            match (queued.caller.take(), &written) {
+                // A caller that does not listen any more is gone.
+                (Some(caller), Ok(())) => drop(caller.send(Ok(()))),
+                (Some(caller), Err(error)) => {
+                    let error = ToolError::unavailable(error.message()).hint(error.next_step());
+                    let _ = caller.send(Err(error));
+                }
+                (None, Ok(())) => {}
+                (None, Err(_)) => kept.push(queued),
+            }
+        }
+        if !kept.is_empty() {
+            self.queue().put_back(kept);
+        }
+        written
     }
 
     fn retention(&self) -> LedgerRetention {
@@ -410,34 +423,24 @@ impl Inner {
         }
     }
 
-    /// Drops what is due. Nobody waits for it but the call that wrote last.
+    /// Drops what is due. Only the call that wrote last waits for it.
     async fn make_room(&self) {
-        if self.due.load(Ordering::Relaxed) == 0 || self.is_pruning.swap(true, Ordering::Acquire) {
+        if self.due.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let _pruning = Pruning(&self.is_pruning);
+        let Ok(_pruning) = self.pruning.try_lock() else { return };
         let added = self.due.swap(0, Ordering::Relaxed);
         if let Ok(Some(store)) = self.place.existing().await {
             // The entries are written, which is what was asked for; the next commit tries again.
             let _ = retention::after_commit(&store, self.retention(), now_ms(), added).await;
         }
     }
-
-    fn settle(&self, batch: Batch, written: Result<(), ToolError>) -> Answer {
-        let answer = self.queue().answer(written);
-        let unawaited = batch.tell(&answer);
-        self.queue().put_back(unawaited);
-        answer
-    }
 }
 
-/// Whoever makes room, until this is dropped.
-struct Pruning<'a>(&'a AtomicBool);
-
-impl Drop for Pruning<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
+/// The writer of an entry was stopped.
+fn unknown() -> ToolError {
+    ToolError::unavailable("nobody said what became of the entry")
+        .hint("see whether it is there with `haft ledger show`")
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ const PLAIN: u64 = 0;
 const ZSTD: u64 = 1;
 /// How pieces of outputs were packed before migration 5. Only read; the last ones are gone when they are too old.
 const DEFLATE: u64 = 2;
+/// What differs from another content, see `journal/difference.rs`.
+pub(crate) const DIFFERENCE: u64 = 3;
 /// The quickest of the usual ones: a call waits for it, and higher ones save little on source code.
 const LEVEL: i32 = 1;
 /// What is shorter than this gains nothing.
@@ -54,6 +56,8 @@ pub(crate) fn unpack(packing: u64, bytes: &[u8], most: usize) -> Result<Vec<u8>,
             read.map_err(|_| "cannot be unpacked")?;
             plain
         }
+        // It has lost that other content.
+        DIFFERENCE => return Err("is not what it was"),
         _ => return Err("was packed by a newer haft"),
     };
     if plain.len() > most { Err("is not what it was") } else { Ok(plain) }

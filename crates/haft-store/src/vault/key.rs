@@ -139,7 +139,7 @@ impl Keys {
     /// Whether a new key is in the keyring now; if there is none, that is no fault where nobody asked for it.
     fn keep_in_keyring(&self, wanted: KeyWanted) -> Result<bool, ToolError> {
         let (file, key) = (self.file(), by_chance::<32>()?);
-        let kept = self.keyring().and_then(|mut keyring| {
+        let kept = self.keyring().and_then(|keyring| {
             if keyring.find(&file)?.is_none() {
                 keyring.keep(&file, &key)?;
             }
@@ -157,7 +157,7 @@ impl Keys {
         if let Some((KeyPlace::Keyring, key)) = &*made {
             return Ok(*key);
         }
-        let found = self.keyring().and_then(|mut keyring| keyring.find(&self.file()));
+        let found = self.keyring().and_then(|keyring| keyring.find(&self.file()));
         let key = found.map_err(|fault| no_keyring(&fault))?.and_then(|key| key.try_into().ok());
         let key = key.ok_or_else(|| {
             ToolError::unavailable("the key of your secrets is not in the keyring any more").hint(

@@ -60,7 +60,8 @@ impl Undo {
     deadline = "120s",
     access = |_| undoing::access(),
     foresees = foresee,
-    preview = preview
+    preview = preview,
+    profiles(mcp)
 )]
 pub async fn undo(
     input: Undo,

@@ -165,7 +165,8 @@ impl Ran {
 #[tool(
     deadline = "660s",
     access = accesses,
-    variables(usual_timeout = USUAL_TIMEOUT, longest_timeout = LONGEST_TIMEOUT)
+    variables(usual_timeout = USUAL_TIMEOUT, longest_timeout = LONGEST_TIMEOUT),
+    profiles(mcp)
 )]
 pub async fn bash(
     input: Bash,

@@ -111,7 +111,8 @@ impl Output for Processes {
 #[tool(
     deadline = "660s",
     access = accesses,
-    variables(usual_wait = USUAL_WAIT, longest_wait = LONGEST_WAIT)
+    variables(usual_wait = USUAL_WAIT, longest_wait = LONGEST_WAIT),
+    profiles(mcp)
 )]
 pub async fn process(
     input: Process,

@@ -6,14 +6,14 @@ mod revoke;
 mod test;
 mod why;
 
-use std::{ffi::OsString, process::ExitCode};
+use std::process::ExitCode;
 
-use clap::{Arg, ArgMatches, Command};
+use clap::Command;
 use haft_core::{SavedRule, policy::Action};
 
 use super::{Bench, parse, root};
 use crate::{
-    globals::plain_words,
+    globals::{self, plain_words},
     safe_text::shown_in_line,
     stop::Stop,
     terminal::{Terminal, Tone},
@@ -33,11 +33,8 @@ pub(super) fn command() -> Command {
 
 impl Bench<'_> {
     /// `haft policy …`
-    pub(super) fn policy(
-        &self,
-        options: [Arg; 10],
-        arguments: &[OsString],
-    ) -> Result<ExitCode, Stop> {
+    pub(super) fn policy(&self) -> Result<ExitCode, Stop> {
+        let (options, arguments) = (globals::options(), self.arguments);
         let words: Vec<_> = plain_words(arguments, &options).skip(1).take(2).collect();
         if let [(_, why), (place, word)] = words[..]
             && why == "why"
@@ -47,10 +44,6 @@ impl Bench<'_> {
         }
         let matches = parse(root(options).subcommand(command()), arguments)?;
         let (name, matches) = matches.subcommand().expect("clap insists on one of them");
-        self.about_policy(name, matches)
-    }
-
-    fn about_policy(&self, name: &str, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         match name {
             "list" => self.policy_list(matches),
             "check" => self.policy_check(matches),

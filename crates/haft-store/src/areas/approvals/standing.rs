@@ -1,9 +1,11 @@
 //! Where requests stand, as somebody sees them who did not make them.
 
-use std::path::PathBuf;
+use std::path::Path;
 
-use haft_core::{ApprovalRecord, ApprovalState, ToolError};
-use serde::Serialize;
+use haft_core::{
+    ApprovalRecord, ApprovalState, Approvals, Asker, BoxFuture, Fate, Handover, Inbox, Standing,
+    Standings, ToolError, Verdict, feed::Feed,
+};
 use tokio::time::Instant;
 
 use super::{
@@ -14,84 +16,13 @@ use super::{
 /// So many are looked at: the newest.
 const MOST: u64 = 1_000;
 
-/// One request, and all that is known of it.
-#[derive(Clone, Debug)]
-pub struct Standing {
-    /// The request and its decision.
-    pub record: ApprovalRecord,
-    /// Where its call runs.
-    pub workspace: PathBuf,
-    /// Whether the process that asked is there.
-    pub asker: Asker,
-    /// When the call was taken up, in milliseconds since 1970.
-    pub taken_ms: Option<u64>,
-    /// What became of the call.
-    pub fate: Fate,
-}
-
-/// The process that asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Asker {
-    /// It waits.
-    There,
-    /// It has not been heard of for some seconds.
-    Gone,
-}
-
-/// What became of a call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fate {
-    /// It did not run.
-    NotRun,
-    /// It ran to its end, with this error if there was one.
-    Ran(Option<String>),
-    /// It began and its end is not in the ledger: it runs now, or its process was ended before it could say.
-    Unknown,
-}
-
-/// All requests that this person may see.
-#[derive(Clone, Debug, Default)]
-pub struct Standings {
-    /// Oldest first.
-    pub standings: Vec<Standing>,
-    /// Rows that were not made by this person's haft, or were changed.
-    pub foreign: usize,
-}
-
-/// Who runs an approved call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Handover {
-    /// It was taken up.
-    Taken,
-    /// The process that asked is gone: whoever wants may take it up.
-    Free,
-}
-
 impl StoreApprovals {
-    /// The newest requests of all workspaces in this store. None without a store.
-    ///
-    /// # Errors
-    /// `unavailable` when the store cannot be read.
-    pub async fn standings(&self) -> Result<Standings, ToolError> {
-        let Some(store) = self.place.existing().await? else { return Ok(Standings::default()) };
-        let rows = rows::newest(&store, MOST).await?;
-        if rows.is_empty() {
-            return Ok(Standings::default());
-        }
-        let envelope = self.envelope()?;
-        let mut found = Standings::default();
-        for row in rows {
-            let opened = envelope.as_ref().zip(row).and_then(|(envelope, (row, ended))| {
-                row.open(envelope).ok().map(|kept| self.standing(self.seen_now(kept), ended))
-            });
-            match opened {
-                Some(standing) => found.standings.push(standing),
-                None => found.foreign += 1,
-            }
-        }
-        Ok(found)
+    /// The same for the workspace of a request.
+    async fn of(&self, id: &str) -> Result<Self, ToolError> {
+        let (_, kept) = self.persistently(|| self.opened(id)).await?;
+        let state = self.key.parent().unwrap_or(Path::new(""));
+        let of = Self::new(self.place.clone(), Path::new(&kept.workspace), state);
+        Ok(Self { name: self.name.clone(), clock: self.clock, ..of })
     }
 
     fn standing(&self, kept: Kept, ended: Option<String>) -> Standing {
@@ -113,16 +44,12 @@ impl StoreApprovals {
         Standing { record, workspace, asker, taken_ms, fate }
     }
 
-    /// Waits until an approved call is taken up by who asked for it, or until they are gone.
-    ///
-    /// # Errors
-    /// `conflict` when the request is not approved, `not_found` when there is none.
-    pub async fn handed_over(&self, id: &str) -> Result<Handover, ToolError> {
-        let events = self.events();
-        let newest = self.persistently(|| events.newest()).await?;
-        let mut news = events.subscribe(newest);
+    async fn until_handed_over(&self, id: &str) -> Result<Handover, ToolError> {
+        let feed = self.feed();
+        let newest = self.persistently(|| feed.newest()).await?;
+        let mut news = feed.subscribe(newest);
         loop {
-            let (_, kept) = self.persistently(|| self.kept(id)).await?;
+            let (_, kept) = self.persistently(|| self.opened(id)).await?;
             if kept.record.taken_up {
                 return Ok(Handover::Taken);
             }
@@ -135,6 +62,43 @@ impl StoreApprovals {
             let _ = tokio::time::timeout_at(Instant::now() + RENEWAL / 4, heard_of(&mut news, id))
                 .await;
         }
+    }
+}
+
+impl Inbox for StoreApprovals {
+    fn standings(&self) -> BoxFuture<'_, Result<Standings, ToolError>> {
+        Box::pin(async move {
+            let Some(store) = self.place.existing().await? else { return Ok(Standings::default()) };
+            let rows = rows::newest(&store, MOST).await?;
+            if rows.is_empty() {
+                return Ok(Standings::default());
+            }
+            let envelope = self.envelope()?;
+            let mut found = Standings::default();
+            for row in rows {
+                let opened = envelope.as_ref().zip(row).and_then(|(envelope, (row, ended))| {
+                    row.open(envelope).ok().map(|kept| self.standing(self.seen_now(kept), ended))
+                });
+                match opened {
+                    Some(standing) => found.standings.push(standing),
+                    None => found.foreign += 1,
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    fn decide<'a>(
+        &'a self,
+        id: &'a str,
+        state: ApprovalState,
+        verdict: Verdict,
+    ) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
+        Box::pin(async move { self.of(id).await?.settle(id, state, Some(verdict)).await })
+    }
+
+    fn handed_over<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Handover, ToolError>> {
+        Box::pin(self.until_handed_over(id))
     }
 }
 

@@ -23,7 +23,7 @@ async fn until(what: impl Fn() -> bool) {
 async fn somebody_looks_out_only_while_somebody_listens() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = place(&folder);
-    let events = Events::new(place.clone());
+    let events = StoreFeed::new(place.clone());
     let nothing = json!({});
     events.announce(&Announcement::of("x", "a", &nothing)).await.expect("told");
     let hub = place.store().await.expect("open").hub;
@@ -47,7 +47,7 @@ async fn somebody_looks_out_only_while_somebody_listens() {
 async fn a_post_that_is_left_is_taken_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = place(&folder);
-    let events = Events::new(place.clone());
+    let events = StoreFeed::new(place.clone());
     let nothing = json!({});
     events.announce(&Announcement::of("x", "a", &nothing)).await.expect("told");
     let hub = place.store().await.expect("open").hub;
@@ -65,7 +65,7 @@ async fn a_post_that_is_left_is_taken_again() {
 #[tokio::test]
 async fn a_new_subscription_of_no_store_makes_none_and_waits_for_one() {
     let folder = tempfile::tempdir().expect("a folder");
-    let events = Events::new(place(&folder));
+    let events = StoreFeed::new(place(&folder));
     assert_eq!(events.newest().await.expect("nothing"), 0);
     assert!(events.since(0, 9).await.expect("nothing").is_empty());
     let mut early = events.subscribe(0);
@@ -76,7 +76,10 @@ async fn a_new_subscription_of_no_store_makes_none_and_waits_for_one() {
     }
     assert!(!folder.path().join("haft.db").exists());
     let body = json!({"n": 1});
-    Events::new(place(&folder)).announce(&Announcement::of("x", "a", &body)).await.expect("told");
+    StoreFeed::new(place(&folder))
+        .announce(&Announcement::of("x", "a", &body))
+        .await
+        .expect("told");
     let News::Event(event) = early.next().await.expect("heard") else { panic!("a gap") };
     assert_eq!((event.seq, event.body), (1, body));
 }

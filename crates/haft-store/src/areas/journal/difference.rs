@@ -1,191 +1,59 @@
 //! What a content has that another one has not. An agent changes a file again and again, a few lines each time: the file is kept
-//! once, and then only what differs from that. Which contents belong together is decided in `bases.rs`.
+//! once, and then only what differs from that, as zstd packs it with the other content for its prefix. Which contents belong
+//! together is decided in `bases.rs`.
 
-use std::ops::Range;
-
-use memchr::memmem;
+use zstd::zstd_safe::{CCtx, CParameter, DCtx, get_frame_content_size};
 
 /// What is shorter is packed as quickly as it is compared.
 pub(super) const SHORTEST: usize = 4 << 10;
-/// So much of a content may be its own; with more it is better kept whole, for the next ones to differ from.
-const LARGEST_SHARE: usize = 4;
-/// So many stretches are named at most: who changed more than that in a file has changed the file.
-const MOST_STRETCHES: usize = 64;
-/// A stretch is looked for by so many bytes of it. Fewer would be found where they do not belong.
-const PROBE: usize = 32;
-/// Where in a gap it is looked, in parts of 64, until something is found: a look may hit a change itself.
-const LOOKS: [usize; 5] = [32, 19, 45, 9, 55];
-/// Shorter gaps are not searched: to name a stretch takes 12 bytes, and there would have to be two more ends of it.
-const SHORTEST_GAP: usize = 128;
-/// How far from where it is looked for a stretch may be: nearly always it is quite near, and what is found there is the nearest.
-const LEEWAYS: [usize; 2] = [256, 4 << 10];
-/// What is compared in one go: many bytes at a time as long as they are the same.
-const STEPS: [usize; 3] = [4 << 10, 64, 1];
+/// A difference takes at most this part of its content. With more the content is better kept whole, for the next ones to
+/// differ from.
+const LARGEST_SHARE: usize = 12;
+const LEVEL: i32 = 1;
 
-/// Bytes that stand in both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stretch {
-    in_base: usize,
-    in_content: usize,
-    length: usize,
-}
-
-/// A content, told by another.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Difference {
-    /// Where the stretches are that both have, as it is kept.
-    pub(super) head: Vec<u8>,
-    /// What is between them.
-    pub(super) own: Vec<u8>,
-}
-
-impl Difference {
-    /// How `content` differs from `base`, if that is little.
-    pub(super) fn between(base: &[u8], content: &[u8]) -> Option<Self> {
-        let is_worth_it = SHORTEST <= content.len() && is_nameable(base) && is_nameable(content);
-        let stretches = is_worth_it.then(|| stretches(base, content))?;
-        let common: usize = stretches.iter().map(|stretch| stretch.length).sum();
-        if (content.len() - common) * LARGEST_SHARE > content.len() {
-            return None;
-        }
-        Some(Self { head: head(&stretches), own: own(content, &stretches) })
+/// How `content` differs from `base`, packed, if that is little.
+pub(super) fn between(base: &[u8], content: &[u8]) -> Option<Vec<u8>> {
+    if content.len() < SHORTEST || content.len() / 2 > base.len() {
+        return None;
     }
+    // The window holds both. The level's own hash table has 2^14 places, too few to find a base of 200 KB in.
+    let window = (base.len() + content.len()).checked_ilog2()? + 1;
+    let mut context = CCtx::try_create()?;
+    context.set_parameter(CParameter::CompressionLevel(LEVEL)).ok()?;
+    context.set_parameter(CParameter::WindowLog(window)).ok()?;
+    context.set_parameter(CParameter::HashLog(window - 2)).ok()?;
+    context.ref_prefix(base).ok()?;
+    // zstd ends with an error when this is full.
+    let mut packed = Vec::with_capacity(content.len() / LARGEST_SHARE);
+    context.compress2(&mut packed, content).ok()?;
+    Some(packed)
 }
 
-fn is_nameable(content: &[u8]) -> bool {
-    u32::try_from(content.len()).is_ok()
-}
-
-/// The number of stretches, then for each how much of the content's own comes before it, where it begins in the base, and how
-/// long it is.
-fn head(stretches: &[Stretch]) -> Vec<u8> {
-    let mut words = vec![stretches.len()];
-    let mut end = 0;
-    for stretch in stretches {
-        words.extend([stretch.in_content - end, stretch.in_base, stretch.length]);
-        end = stretch.in_content + stretch.length;
+/// The content that a difference tells, if there is one of this size. Somebody else may have put anything there.
+pub(super) fn joined(base: &[u8], packed: &[u8], size: usize) -> Option<Vec<u8>> {
+    let named = get_frame_content_size(packed).ok()??;
+    if usize::try_from(named) != Ok(size) {
+        return None;
     }
-    let word = |word: usize| u32::try_from(word).expect("contents are shorter").to_le_bytes();
-    words.into_iter().flat_map(word).collect()
+    let mut context = DCtx::try_create()?;
+    context.ref_prefix(base).ok()?;
+    let mut content = Vec::with_capacity(size);
+    context.decompress(&mut content, packed).ok()?;
+    (content.len() == size).then_some(content)
 }
 
-fn own(content: &[u8], stretches: &[Stretch]) -> Vec<u8> {
-    let mut own = Vec::new();
-    let mut end = 0;
-    for stretch in stretches {
-        own.extend_from_slice(&content[end..stretch.in_content]);
-        end = stretch.in_content + stretch.length;
-    }
-    own.extend_from_slice(&content[end..]);
-    own
-}
+// How differences were kept before that, only read now: a head that lists the stretches that both have, then what is between
+// them, packed. The head has the number of stretches, then for each how much of the content's own comes before it, where it
+// begins in the base, and how long it is.
 
-/// What both have, in the order of the content.
-fn stretches(base: &[u8], content: &[u8]) -> Vec<Stretch> {
-    let beginning = common_beginning(base, content);
-    let end = common_end(&base[beginning..], &content[beginning..]);
-    let (base_end, content_end) = (base.len() - end, content.len() - end);
-    let mut search = Search { base, content, found: Vec::new() };
-    search.add(Stretch { in_base: 0, in_content: 0, length: beginning });
-    search.gap(beginning..base_end, beginning..content_end);
-    search.add(Stretch { in_base: base_end, in_content: content_end, length: end });
-    search.found
-}
-
-struct Search<'a> {
-    base: &'a [u8],
-    content: &'a [u8],
-    found: Vec<Stretch>,
-}
-
-impl Search<'_> {
-    fn add(&mut self, stretch: Stretch) {
-        if stretch.length > 0 {
-            self.found.push(stretch);
-        }
-    }
-
-    /// Looks for a stretch in the middle of a gap, and then in the gaps before and after it. Changes are short and far apart
-    /// for the most part, so that the first look finds one, and it reaches from change to change.
-    fn gap(&mut self, in_base: Range<usize>, in_content: Range<usize>) {
-        if in_base.len().min(in_content.len()) < SHORTEST_GAP || self.found.len() >= MOST_STRETCHES
-        {
-            return;
-        }
-        let Some(Stretch { in_base: at, in_content: to, length }) =
-            self.in_gap(&in_base, &in_content)
-        else {
-            return;
-        };
-        self.gap(in_base.start..at, in_content.start..to);
-        self.add(Stretch { in_base: at, in_content: to, length });
-        self.gap(at + length..in_base.end, to + length..in_content.end);
-    }
-
-    fn in_gap(&self, in_base: &Range<usize>, in_content: &Range<usize>) -> Option<Stretch> {
-        LOOKS.into_iter().find_map(|part| {
-            let to = in_content.start + (in_content.len() - PROBE) / 64 * part;
-            let at = self.probe(in_base, in_content, to)?;
-            let before =
-                common_end(&self.base[in_base.start..at], &self.content[in_content.start..to]);
-            let after =
-                common_beginning(&self.base[at..in_base.end], &self.content[to..in_content.end]);
-            let (in_base, in_content) = (at - before, to - before);
-            Some(Stretch { in_base, in_content, length: before + after })
-        })
-    }
-
-    /// Where in the base the bytes at a place of the content are: where they would be if nothing but what is after them, or
-    /// before them, had changed its length, or else as near to that as can be. Texts repeat themselves.
-    fn probe(&self, in_base: &Range<usize>, in_content: &Range<usize>, to: usize) -> Option<usize> {
-        let finder = memmem::Finder::new(&self.content[to..to + PROBE]);
-        let by_start = in_base.start + (to - in_content.start);
-        let by_end = (in_base.end + to).saturating_sub(in_content.end);
-        let base = &self.base[in_base.clone()];
-        LEEWAYS.into_iter().find_map(|leeway| {
-            let near = |at: usize| near(base, &finder, at.checked_sub(in_base.start)?, leeway);
-            let found = [near(by_start), near(by_end)].into_iter().flatten();
-            found.min_by_key(|(away, _)| *away).map(|(_, at)| in_base.start + at)
-        })
-    }
-}
-
-/// How far away from a place some bytes are, and where. Looked for forwards only: that goes many bytes at a time.
-fn near(
-    base: &[u8],
-    finder: &memmem::Finder<'_>,
-    place: usize,
-    leeway: usize,
-) -> Option<(usize, usize)> {
-    let first = place.saturating_sub(leeway);
-    let window = base.get(first..(place + PROBE + leeway).min(base.len()))?;
-    let found = finder.find_iter(window).map(|at| first + at);
-    found.map(|at| (place.abs_diff(at), at)).min()
-}
-
-fn common_beginning(a: &[u8], b: &[u8]) -> usize {
-    STEPS.into_iter().fold(0, |done, step| {
-        let pairs = a[done..].chunks_exact(step).zip(b[done..].chunks_exact(step));
-        done + step * pairs.take_while(|(a, b)| a == b).count()
-    })
-}
-
-fn common_end(a: &[u8], b: &[u8]) -> usize {
-    STEPS.into_iter().fold(0, |done, step| {
-        let (a, b) = (&a[..a.len() - done], &b[..b.len() - done]);
-        let pairs = a.rchunks_exact(step).zip(b.rchunks_exact(step));
-        done + step * pairs.take_while(|(a, b)| a == b).count()
-    })
-}
-
-/// The head of a difference as it is kept, and what is behind it. Somebody else may have put anything there.
+/// The head of a difference, and what is behind it.
 pub(super) fn split(kept: &[u8]) -> Option<(&[u8], &[u8])> {
     let (count, _) = kept.split_first_chunk::<4>()?;
     let words = usize::try_from(u32::from_le_bytes(*count)).ok()?.checked_mul(3)?.checked_add(1)?;
     kept.split_at_checked(words.checked_mul(4)?)
 }
 
-/// The content that a difference tells, if there is one of this size.
+/// The content that a head and what is the content's own tell, if there is one of this size.
 pub(super) fn join(base: &[u8], head: &[u8], own: &[u8], size: usize) -> Option<Vec<u8>> {
     let (_, stretches) = head.split_first_chunk::<4>()?;
     let mut content = Vec::with_capacity(size.min(base.len().saturating_add(own.len())));
@@ -222,38 +90,46 @@ mod tests {
         (0..count).map(line).collect::<String>().into_bytes()
     }
 
+    /// How many bytes the difference takes.
     #[track_caller]
-    fn check(base: &[u8], content: &[u8]) -> Option<(usize, usize)> {
-        let Difference { head, own } = Difference::between(base, content)?;
-        let kept = [&*head, b"rest"].concat();
-        assert_eq!(split(&kept), Some((&*head, &b"rest"[..])));
-        assert_eq!(join(base, &head, &own, content.len()).as_deref(), Some(content));
-        assert_eq!(join(base, &head, &own, content.len() - 1), None);
-        assert_eq!(join(base, &head, &own, content.len() + 1), None);
-        Some((head.len() / 12, own.len()))
+    fn check(base: &[u8], content: &[u8]) -> Option<usize> {
+        let packed = between(base, content)?;
+        assert_eq!(joined(base, &packed, content.len()).as_deref(), Some(content));
+        assert_eq!(joined(base, &packed, content.len() - 1), None);
+        assert_eq!(joined(base, &packed, content.len() + 1), None);
+        Some(packed.len())
     }
 
     #[test]
-    fn one_change_is_what_is_between_two_stretches() {
-        let base = lines(1_000);
-        let with =
-            |at: usize, gone: usize, new: &[u8]| [&base[..at], new, &base[at + gone..]].concat();
-        assert_eq!(check(&base, &base), Some((1, 0)));
-        assert_eq!(check(&base, &with(20_000, 10, b"#")), Some((2, 1)));
-        assert_eq!(check(&base, &with(0, 10, b"####")), Some((1, 4)));
-        assert_eq!(check(&base, &with(base.len(), 0, b"####")), Some((1, 4)));
-        assert_eq!(check(&base, &with(500, 9_000, b"")), Some((2, 0)));
+    fn one_change_takes_few_bytes() {
+        for base in [lines(1_000), lines(50_000)] {
+            let with = |at: usize, gone: usize, new: &[u8]| {
+                [&base[..at], new, &base[at + gone..]].concat()
+            };
+            let most = 50 + base.len() / 10_000;
+            for content in [
+                base.clone(),
+                with(20_000, 10, b"#"),
+                with(0, 10, b"####"),
+                with(base.len(), 0, b"####"),
+                with(500, 9_000, b""),
+            ] {
+                let taken = check(&base, &content);
+                assert!(taken.is_some_and(|taken| taken < most), "{taken:?}");
+            }
+        }
     }
 
     #[test]
-    fn changes_all_over_a_file_are_found_one_by_one() {
+    fn changes_all_over_a_file_take_little_each() {
         let base = lines(5_000);
         let mut content = base.clone();
         for number in (0..20).rev() {
             let at = number * base.len() / 20 + 100;
             content.splice(at..at + number, vec![b'#'; 2 * number + 1]);
         }
-        assert_eq!(check(&base, &content), Some((21, (0..20).map(|number| 2 * number + 1).sum())));
+        let taken = check(&base, &content);
+        assert!(taken.is_some_and(|taken| taken < 400), "{taken:?}");
     }
 
     #[test]
@@ -261,7 +137,9 @@ mod tests {
         let base = lines(1_000);
         assert_eq!(check(&base, &base[..SHORTEST - 1]), None);
         assert_eq!(check(b"", &base), None);
-        assert_eq!(check(&base, &[&*base, &vec![b'#'; base.len() / 2]].concat()), None);
+        let mut noise = vec![0; base.len() / 2];
+        blake3::Hasher::new().finalize_xof().fill(&mut noise);
+        assert_eq!(check(&base, &[&*base, &noise].concat()), None);
         let every_third: Vec<u8> = base
             .iter()
             .enumerate()
@@ -270,7 +148,7 @@ mod tests {
         assert_eq!(check(&base, &every_third), None);
     }
 
-    /// A text that is nearly the same everywhere, where stretches are found at wrong places.
+    /// A text that is nearly the same everywhere.
     #[test]
     fn the_same_line_again_and_again_is_joined_as_it_was() {
         let base = b"    let number = compute(&input);\n".repeat(500);
@@ -278,15 +156,28 @@ mod tests {
         for at in [40, 7_000, 7_100, 16_000] {
             content.splice(at..at + 3, *b"#####");
         }
-        assert!(check(&base, &content).is_some_and(|(_, own)| own < 500));
+        assert!(check(&base, &content).is_some_and(|taken| taken < 500));
+    }
+
+    /// As haft kept them until November 2026: the base and the content, and the row of the content.
+    #[test]
+    fn a_difference_of_the_old_kind_is_still_read() {
+        let base = lines(1_000);
+        let content = [&base[..20_000], b"####", &base[20_010..]].concat();
+        let kept = [
+            2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 78, 0, 0, 4, 0, 0, 0, 42, 78, 0, 0, 110, 67, 0,
+            0, 35, 35, 35, 35,
+        ];
+        let (head, own) = split(&kept).expect("a head");
+        assert_eq!(own, b"####");
+        assert_eq!(join(&base, head, own, content.len()), Some(content));
     }
 
     #[test]
     fn a_head_that_names_the_base_again_and_again_fills_no_memory() {
         let (base, times) = (vec![b'x'; 1 << 20], 100_000_u32);
-        let whole = Stretch { in_base: 0, in_content: 0, length: base.len() };
-        let again = head(&[whole])[4..].repeat(times as usize);
-        let head = [&times.to_le_bytes()[..], &again].concat();
+        let whole = [0_u32, 0, 1 << 20].map(u32::to_le_bytes).concat();
+        let head = [&times.to_le_bytes()[..], &whole.repeat(times as usize)].concat();
         assert_eq!(split(&head), Some((&*head, &b""[..])));
         assert_eq!(join(&base, &head, b"", 9 << 20), None);
     }
@@ -330,6 +221,7 @@ mod tests {
             {
                 prop_assert_eq!(content.len(), size);
             }
+            prop_assert_eq!(joined(&base, &kept, size), None);
         }
     }
 }

@@ -2,11 +2,8 @@
 
 use haft_core::{ContentHash, ToolError, files::LARGEST_WHOLE};
 
-use super::{
-    bases::Base,
-    difference::{self, Difference},
-};
-use crate::engine::packing::{self, Packed, Packer};
+use super::{bases::Base, difference};
+use crate::engine::packing::{self, DIFFERENCE, Packed, Packer};
 
 /// A content as it is kept.
 pub(super) struct Kept {
@@ -24,12 +21,9 @@ pub(super) fn pack(
     base: Option<&Base>,
 ) -> Kept {
     let differing =
-        base.and_then(|base| Some((base, Difference::between(&base.content, content)?)));
+        base.and_then(|base| Some((base.hash, difference::between(&base.content, content)?)));
     let (base, packed) = match differing {
-        Some((base, Difference { head, own })) => {
-            let Packed { packing, bytes } = packer.pack(&own);
-            (Some(base.hash), Packed { packing, bytes: [head, bytes].concat() })
-        }
+        Some((base, bytes)) => (Some(base), Packed { packing: DIFFERENCE, bytes }),
         None => (None, packer.pack(content)),
     };
     Kept { hash, size: content.len() as u64, base, packed }
@@ -78,6 +72,9 @@ impl Found<'_> {
     }
 
     fn told_by(&self, base: &[u8]) -> Result<Vec<u8>, &'static str> {
+        if self.packing == DIFFERENCE {
+            return difference::joined(base, self.bytes, self.most()).ok_or(CHANGED);
+        }
         let (head, own) = difference::split(self.bytes).ok_or(CHANGED)?;
         difference::join(base, head, &self.plain(own)?, self.most()).ok_or(CHANGED)
     }
@@ -142,6 +139,26 @@ mod tests {
         }
         let huge = Found { size: u64::MAX, ..told.found() };
         assert!(unpack(told.hash, huge, Some(whole.found())).is_err());
+    }
+
+    /// Rows of a base and of a content that differs in more than 128 bytes, which were packed.
+    #[test]
+    fn a_difference_that_was_kept_before_is_still_read() {
+        let line = |number: u64| {
+            format!("let value_{number} = {};\n", number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        };
+        let base = (0..1_000).map(line).collect::<String>().into_bytes();
+        let comments = b"// a comment\n".repeat(50);
+        let content = [b"first\n", &base[..300], &comments, &base[9_000..]].concat();
+        let bytes = [
+            2, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 44, 1, 0, 0, 138, 2, 0, 0, 40, 35, 0, 0, 112, 110,
+            0, 0, 40, 181, 47, 253, 96, 144, 1, 197, 0, 0, 136, 102, 105, 114, 115, 116, 10, 47,
+            47, 32, 97, 32, 99, 111, 109, 109, 101, 110, 1, 0, 249, 64, 53, 151,
+        ];
+        let found = Found { size: 29_228, packing: 1, bytes: &bytes };
+        let whole = kept(&base, None);
+        let unpacked = unpack(ContentHash::of(&content), found, Some(whole.found()));
+        assert_eq!(unpacked.expect("it is whole"), content);
     }
 
     proptest! {

@@ -1,20 +1,12 @@
 //! The chain: each entry's hash is made from the hash before it and the exact bytes of the entry, so that nothing can be
 //! changed, taken out or moved without every later hash telling.
 
-use std::{
-    borrow::Cow,
-    fmt,
-    str::FromStr,
-    sync::{Arc, OnceLock},
-};
+use std::{borrow::Cow, fmt, fmt::Write, str::FromStr, sync::OnceLock};
 
-use haft_core::{LedgerEntry, Repeated, ToolError, policy::Action, sha256_hex};
+use haft_core::{LedgerEntry, ToolError, policy::Action, sha256_hex};
 use serde_json::Value as Json;
 
-use super::{
-    retention::Fill,
-    text::{self, Places},
-};
+use super::retention::Fill;
 use crate::{
     areas::{
         approvals::{BEGIN, END},
@@ -23,7 +15,7 @@ use crate::{
     engine::{
         clock::now_ms,
         store::{On, Transaction},
-        value::Value,
+        value::{Value, searchable},
     },
 };
 
@@ -43,39 +35,36 @@ const MOVE_HEAD: &str = "UPDATE chain SET seq = $1, hash = $2, bytes = bytes + $
 /// What an entry takes besides its text: its hash, its columns and its place in the index.
 pub(crate) const ROW_BYTES: u64 = 200;
 
-/// What an entry takes that says what most do.
-const USUAL: usize = 1024;
-
 /// An entry as it is kept: its text, and beside it what is searched for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct Line<'a> {
     pub(super) json: String,
-    /// Where parts of the text begin; none for a text that was read.
-    pub(super) places: Option<Places>,
-    /// The output whose hash is still to be made.
-    pub(super) unhashed: Option<String>,
+    pub(super) columns: Columns,
+    ms: u64,
+    /// When the last of its calls began.
+    last_ms: u64,
+    /// Whether an approver may have been asked about the call.
+    was_asked: bool,
+    /// The outcome, where it is kept.
+    pub(super) result: Option<&'a KeptResult>,
+    /// For an entry that is committed before its call runs.
+    pub(super) beginning: Option<&'a Beginning>,
+}
+
+/// What stands beside the text of an entry.
+pub(super) struct Columns {
     pub(super) call_id: String,
     pub(super) session: String,
     pub(super) tool: String,
     pub(super) began_ms: u64,
-    pub(super) ms: u64,
+    pub(super) action: Option<Cow<'static, str>>,
+    pub(super) error: Option<Cow<'static, str>>,
     pub(super) kind: Kind,
     /// Number of calls that ended with this entry.
     pub(super) calls: u64,
-    /// When the last of them began.
-    pub(super) last_ms: u64,
-    pub(super) action: Option<Cow<'static, str>>,
-    pub(super) error: Option<Cow<'static, str>>,
-    /// Whether somebody may have been asked about the call.
-    pub(super) was_asked: bool,
-    /// The outcome, where it is kept.
-    pub(super) result: Option<KeptResult>,
-    /// For an entry that is committed before its call runs.
-    pub(super) beginning: Option<Arc<Beginning>>,
 }
 
 /// What the caller of an entry that begins a call wants to know.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub(super) struct Beginning {
     /// Who took the approved call up.
     pub(super) claim: Option<String>,
@@ -121,112 +110,86 @@ fn is_permitted(entry: &LedgerEntry) -> bool {
         || entry.decision.as_ref().is_some_and(|it| it.action == Action::Allow)
 }
 
-impl Line {
-    /// The line of an entry. The hash of its output is made later if the output comes along.
-    pub(super) fn of(entry: LedgerEntry, output: Option<&str>) -> Result<Self, ToolError> {
-        let mut json = Vec::with_capacity(USUAL);
-        let hash = if output.is_some() { GENESIS } else { &entry.output_sha256 };
-        let places = text::put(&mut json, &entry, hash)
+impl Line<'_> {
+    pub(super) fn of(entry: &LedgerEntry) -> Result<Self, ToolError> {
+        let json = serde_json::to_string(entry)
             .map_err(|error| ToolError::internal(format!("a ledger entry is no JSON: {error}")))?;
         // A question that was answered long ago may have become needless, or impossible to carry out, since.
         let is_allowed = entry.decision.as_ref().is_some_and(|it| it.action == Action::Allow);
         Ok(Self {
-            json: String::from_utf8(json).expect("JSON is text"),
-            places: Some(places),
-            unhashed: output.map(str::to_owned),
-            kind: Kind::of(&entry),
-            calls: entry.calls(),
-            last_ms: entry.repeated.map_or(entry.began_ms, |it| it.last_ms),
+            json,
+            columns: Columns {
+                call_id: searchable(&entry.call_id),
+                session: searchable(&entry.session),
+                tool: searchable(&entry.tool),
+                began_ms: entry.began_ms.min(i64::MAX as u64),
+                action: entry.decision.as_ref().map(|decision| decision.action.name().into()),
+                error: entry.error.map(|error| error.name().into()),
+                kind: Kind::of(entry),
+                calls: entry.calls(),
+            },
             ms: entry.ms,
+            last_ms: entry.repeated.map_or(entry.began_ms, |it| it.last_ms),
             was_asked: !entry.is_begun() && (!is_allowed || entry.verdict.is_some()),
-            call_id: searchable(entry.call_id),
-            session: searchable(entry.session),
-            tool: searchable(entry.tool),
-            began_ms: entry.began_ms.min(i64::MAX as u64),
-            action: entry.decision.as_ref().map(|decision| decision.action.name().into()),
-            error: entry.error.map(|error| error.name().into()),
             result: None,
             beginning: None,
         })
     }
 
-    /// Makes what was left for later.
-    pub(super) fn complete(&mut self) {
-        if let (Some(output), Some(Places { output_hash: at, .. })) =
-            (self.unhashed.take(), self.places)
-        {
-            let hash = sha256_hex([output.as_bytes()]);
-            self.json.replace_range(at..at + hash.len(), &hash);
-        }
+    /// What equal read-only calls have in common: all of the text but the id of the call and its times, which are the first
+    /// member and the last ones. None for an entry that stands for itself alone.
+    pub(super) fn repeatable(&self) -> Option<&str> {
+        let is_plain = self.columns.kind == Kind::ReadOnly && !self.was_asked;
+        // Quotes inside a text are escaped, so only the members themselves are found.
+        let body = self.json.find(",\"session\":").filter(|_| is_plain)?;
+        self.json.get(body..self.times()?)
     }
 
-    /// What equal read-only calls have in common: all of the text but the id of the call and its times. None for an entry
-    /// that stands for itself alone.
-    pub(super) fn repeatable(&self) -> Option<&str> {
-        let places = self.places?;
-        let is_plain = self.kind == Kind::ReadOnly && !self.was_asked && self.unhashed.is_none();
-        is_plain.then(|| self.json.get(places.body..places.times)).flatten()
+    fn times(&self) -> Option<usize> {
+        self.json.rfind(",\"began_ms\":")
     }
 
     /// Makes this entry stand for an equal call that came after it, too.
     pub(super) fn repeat(&mut self, later: &Self) {
-        let Some(Places { times, .. }) = self.places else { return };
-        self.calls += later.calls;
+        let Some(times) = self.times() else { return };
+        let Columns { calls, began_ms, .. } = &mut self.columns;
+        *calls += later.columns.calls;
         self.ms = self.ms.max(later.ms);
         self.last_ms = self.last_ms.max(later.last_ms);
-        let repeated = Repeated { calls: self.calls, last_ms: self.last_ms };
-        let mut json = std::mem::take(&mut self.json).into_bytes();
-        json.truncate(times);
-        text::put_times(&mut json, self.began_ms, self.ms, Some(repeated))
-            .expect("numbers are JSON");
-        self.json = String::from_utf8(json).expect("JSON is text");
+        self.json.truncate(times);
+        let (ms, last_ms) = (self.ms, self.last_ms);
+        // Writing into memory does not fail.
+        let _ = write!(
+            self.json,
+            ",\"began_ms\":{began_ms},\"ms\":{ms},\"repeated\":{{\"calls\":{calls},\"last_ms\":{last_ms}}}}}"
+        );
     }
 
     /// What it takes in the store.
     pub(super) fn bytes(&self) -> u64 {
         self.json.len() as u64 + ROW_BYTES
     }
+}
 
-    /// What it takes in memory.
-    pub(super) fn weight(&self) -> usize {
-        self.json.len()
-            + self.unhashed.as_ref().map_or(0, String::len)
-            + self.result.as_ref().map_or(0, KeptResult::weight)
-    }
-
+impl Columns {
     /// What the columns beside a text have to be. None when the text is no entry. Reads no more than it needs, so that it
     /// understands the entries of every version.
     pub(super) fn read(json: &str) -> Option<Self> {
         let entry: Json = serde_json::from_str(json).ok()?;
         let whole: Option<LedgerEntry> = serde_json::from_str(json).ok();
-        let text = |key: &str| Some(searchable(entry.get(key)?.as_str()?.to_owned()));
+        let text = |key: &str| Some(searchable(entry.get(key)?.as_str()?));
+        let action = entry.pointer("/decision/action").and_then(Json::as_str);
         Some(Self {
-            json: json.to_owned(),
-            places: None,
-            unhashed: None,
-            kind: whole.as_ref().map_or(Kind::Changing, Kind::of),
-            calls: whole.as_ref().map_or(1, LedgerEntry::calls),
-            last_ms: 0,
-            ms: 0,
             call_id: text("call_id")?,
             session: text("session")?,
             tool: text("tool")?,
             began_ms: entry.get("began_ms")?.as_u64()?.min(i64::MAX as u64),
-            action: entry
-                .pointer("/decision/action")
-                .and_then(Json::as_str)
-                .map(|it| searchable(it.to_owned()).into()),
+            action: action.map(|it| searchable(it).into()),
             error: text("error").map(Cow::Owned),
-            was_asked: false,
-            result: None,
-            beginning: None,
+            kind: whole.as_ref().map_or(Kind::Changing, Kind::of),
+            calls: whole.as_ref().map_or(1, LedgerEntry::calls),
         })
     }
-}
-
-/// PostgreSQL has no texts with the character zero.
-fn searchable(text: String) -> String {
-    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }
 
 /// The place of an entry in the chain, to be kept elsewhere: whoever has it notices when the end is cut off.
@@ -281,7 +244,7 @@ pub(super) async fn take_head(transaction: &mut Transaction) -> Result<Anchor, T
 /// Adds lines at the end, all or none. Returns what retention has to know.
 pub(super) async fn append(
     mut transaction: Transaction,
-    lines: impl Iterator<Item = &Line> + Send,
+    lines: &[Line<'_>],
 ) -> Result<Fill, ToolError> {
     let head = take_head(&mut transaction).await?;
     let fill = append_in(&mut transaction, head, lines).await?;
@@ -293,7 +256,7 @@ pub(super) async fn append(
 pub(super) async fn append_in(
     transaction: &mut Transaction,
     Anchor { mut seq, mut hash }: Anchor,
-    lines: impl Iterator<Item = &Line> + Send,
+    lines: &[Line<'_>],
 ) -> Result<Fill, ToolError> {
     let (mut bytes, mut read_bytes) = (0, 0);
     for line in lines {
@@ -301,30 +264,30 @@ pub(super) async fn append_in(
             continue;
         }
         seq += 1;
-        debug_assert!(line.unhashed.is_none(), "a line is complete before it is written");
         hash = link(&hash, &line.json);
+        let Columns { call_id, session, tool, began_ms, action, error, kind, calls } =
+            &line.columns;
         let row = [
             Value::number(seq),
-            Value::Text(&line.call_id),
-            Value::Text(&line.session),
-            Value::Text(&line.tool),
-            Value::number(line.began_ms),
-            Value::maybe(line.action.as_deref()),
-            Value::maybe(line.error.as_deref()),
+            Value::Text(call_id),
+            Value::Text(session),
+            Value::Text(tool),
+            Value::number(*began_ms),
+            Value::maybe(action.as_deref()),
+            Value::maybe(error.as_deref()),
             Value::Text(&line.json),
             Value::Text(&hash),
-            Value::number(line.kind as u64),
-            Value::number(line.calls),
+            Value::number(*kind as u64),
+            Value::number(*calls),
         ];
         transaction.execute(ADD, &row).await?;
         bytes += line.bytes();
-        read_bytes += if line.kind == Kind::ReadOnly { line.bytes() } else { 0 };
+        read_bytes += if *kind == Kind::ReadOnly { line.bytes() } else { 0 };
         if line.was_asked {
-            let end =
-                [Value::Text(line.error.as_deref().unwrap_or("")), Value::Text(&line.call_id)];
+            let end = [Value::Text(error.as_deref().unwrap_or("")), Value::Text(call_id)];
             transaction.execute(END, &end).await?;
         }
-        if let Some(result) = &line.result {
+        if let Some(result) = line.result {
             add(transaction, seq, result).await?;
         }
     }
@@ -340,10 +303,14 @@ pub(super) async fn append_in(
 }
 
 /// Notes with an approved request that its call begins. False when another process holds the claim: then nothing begins here.
-async fn begins(transaction: &mut Transaction, line: &Line, seq: u64) -> Result<bool, ToolError> {
-    let Some(beginning) = &line.beginning else { return Ok(true) };
+async fn begins(
+    transaction: &mut Transaction,
+    line: &Line<'_>,
+    seq: u64,
+) -> Result<bool, ToolError> {
+    let Some(beginning) = line.beginning else { return Ok(true) };
     if let Some(claim) = &beginning.claim {
-        let values = [Value::number(seq), Value::Text(&line.call_id), Value::Text(claim)];
+        let values = [Value::number(seq), Value::Text(&line.columns.call_id), Value::Text(claim)];
         if transaction.execute(BEGIN, &values).await? == 0 {
             return Ok(false);
         }

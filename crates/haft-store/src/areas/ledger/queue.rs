@@ -1,233 +1,135 @@
 //! Entries on their way to the store, in the order in which their calls ended.
 
-use std::{collections::HashMap, time::Instant};
+use std::{collections::HashMap, sync::Arc, time::Instant};
 
-use haft_core::ToolError;
+use haft_core::{LedgerEntry, ToolError, sha256_hex};
 use tokio::sync::oneshot;
 
-use super::{
-    chain::Line,
-    turn::{Seat, Told},
-};
+use super::chain::{Beginning, Line};
+use crate::areas::results::KeptResult;
 
-/// So many looks may be on their way at most; then they wait for their commit like the others.
-const MOST: usize = 4_096;
-const MOST_BYTES: usize = 2 << 20;
-/// So much is written at once instead of in its time, so that nobody comes to a full queue.
-const MUCH: usize = 512 << 10;
+/// So many entries may wait at most; then read-only calls wait for their commit like the others.
+const MAX_ENTRIES: usize = 4_096;
+const MAX_BYTES: usize = 2 << 20;
+/// So much is written at once instead of in its time, so that no call comes to a full queue.
+const WRITE_AT_BYTES: usize = 512 << 10;
+/// What an entry takes in memory besides its input, roughly.
+const ENTRY_BYTES: usize = 1_024;
 
-/// What became of an entry.
-pub(super) type Answer = Result<(), Unwritten>;
-
-/// Why nothing was written, for everybody who waited for it.
-#[derive(Clone, Debug)]
-pub(super) struct Unwritten {
-    message: String,
-    hint: String,
+/// An entry that waits for its commit.
+pub(super) struct Queued {
+    pub(super) entry: LedgerEntry,
+    /// The output whose hash is still to be made.
+    pub(super) output: Option<String>,
+    /// The outcome, where it is kept.
+    pub(super) result: Option<KeptResult>,
+    /// For an entry that is committed before its call runs.
+    pub(super) beginning: Option<Arc<Beginning>>,
+    /// Where the caller waits; none for a read-only call that was answered already.
+    pub(super) caller: Option<oneshot::Sender<Result<(), ToolError>>>,
 }
 
-impl Unwritten {
-    /// Whoever wrote was stopped.
-    pub(super) fn unknown() -> Self {
-        let message = "nobody said what became of the entry".to_owned();
-        Self { message, hint: "see whether it is there with `haft ledger show`".to_owned() }
+impl Queued {
+    pub(super) fn of(entry: LedgerEntry) -> Self {
+        Self { entry, output: None, result: None, beginning: None, caller: None }
     }
 
-    // No `From`: a second one for this type would leave every `?` of the crates above in doubt.
-    pub(super) fn told(self) -> ToolError {
-        ToolError::unavailable(self.message).hint(self.hint)
+    /// What it takes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        ENTRY_BYTES
+            + self.entry.input_bytes()
+            + self.output.as_ref().map_or(0, String::len)
+            + self.result.as_ref().map_or(0, KeptResult::weight)
     }
+}
+
+/// Makes the lines of a batch. Equal read-only calls become one line, as long as no other call came between them: a client
+/// that reads in a loop then costs an entry for each batch instead of one for each call.
+pub(super) fn lines(batch: &mut [Queued]) -> Result<Vec<Line<'_>>, ToolError> {
+    let mut lines: Vec<Line<'_>> = Vec::with_capacity(batch.len());
+    let mut firsts: HashMap<String, usize> = HashMap::new();
+    for queued in batch {
+        if let Some(output) = queued.output.take() {
+            queued.entry.output_sha256 = sha256_hex([output.as_bytes()]);
+        }
+        let mut line = Line::of(&queued.entry)?;
+        line.result = queued.result.as_ref();
+        line.beginning = queued.beginning.as_deref();
+        match line.repeatable().map(|key| (key, firsts.get(key).copied())) {
+            None => firsts.clear(),
+            Some((key, None)) => drop(firsts.insert(key.to_owned(), lines.len())),
+            Some((_, Some(at))) => {
+                lines.get_mut(at).into_iter().for_each(|first| first.repeat(&line));
+                continue;
+            }
+        }
+        lines.push(line);
+    }
+    Ok(lines)
 }
 
 #[derive(Default)]
 pub(super) struct Queue {
-    waiting: Vec<Waiting>,
+    entries: Vec<Queued>,
     bytes: usize,
-    /// When the oldest look came that nobody waits for.
+    /// When the oldest entry came that no caller waits for.
     pub(super) since: Option<Instant>,
-    /// The last attempt did not work: what comes now is told so instead of being put behind.
+    /// The last commit failed: read-only calls are told so instead of being answered early.
     is_failing: bool,
-    /// Looks that were answered and then could not be kept.
+    /// Entries of answered calls that could not be kept.
     lost: u64,
-    /// How many waited for what was written last, and for what before that.
-    together: [usize; 2],
-    /// Somebody writes, or was asked to.
-    is_written: bool,
-}
-
-struct Waiting {
-    /// None of who only wants all before it to be written.
-    line: Option<Line>,
-    who: Who,
-}
-
-enum Who {
-    /// Nobody: a look that was answered.
-    Nobody,
-    /// Whoever writes.
-    Writer,
-    Other(oneshot::Sender<Told>),
-}
-
-/// Looks that were not written.
-pub(super) struct Unawaited(Vec<Waiting>);
-
-/// What is written together.
-pub(super) struct Batch(Vec<Waiting>);
-
-impl Batch {
-    /// Makes what was left for who writes it.
-    pub(super) fn complete(&mut self) {
-        self.0.iter_mut().filter_map(|waiting| waiting.line.as_mut()).for_each(Line::complete);
-    }
-
-    /// Makes one entry of equal read-only calls, as long as no other call came between them. A client that reads in a loop
-    /// then costs an entry for each batch instead of one for each call.
-    pub(super) fn coalesce(&mut self) {
-        // Apart from those that a caller waits for: what is kept for later after a failure must not be lost with them.
-        let mut firsts: [HashMap<String, usize>; 2] = Default::default();
-        for at in 0..self.0.len() {
-            let Some(waiting) = self.0.get(at) else { continue };
-            let Some(line) = &waiting.line else { continue };
-            let Some(key) = line.repeatable() else {
-                firsts = Default::default();
-                continue;
-            };
-            let [answered, awaited] = &mut firsts;
-            let firsts = if matches!(waiting.who, Who::Nobody) { answered } else { awaited };
-            let Some(first) = firsts.get(key).copied() else {
-                firsts.insert(key.to_owned(), at);
-                continue;
-            };
-            let later = self.0.get_mut(at).and_then(|it| it.line.take());
-            let first = self.0.get_mut(first).and_then(|it| it.line.as_mut());
-            if let (Some(first), Some(later)) = (first, later) {
-                first.repeat(&later);
-            }
-        }
-    }
-
-    pub(super) fn lines(&self) -> impl Iterator<Item = &Line> + Send {
-        self.0.iter().filter_map(|waiting| waiting.line.as_ref())
-    }
-
-    /// Tells everybody; without holding the queue, which who is told comes back to. Returns what nobody waited for.
-    pub(super) fn tell(self, answer: &Answer) -> Unawaited {
-        let mut unawaited = Vec::new();
-        for waiting in self.0 {
-            match waiting.who {
-                // Whoever does not listen any more has gone.
-                Who::Other(sender) => drop(sender.send(Told::Written(answer.clone()))),
-                Who::Nobody if answer.is_err() => unawaited.push(waiting),
-                Who::Nobody | Who::Writer => {}
-            }
-        }
-        Unawaited(unawaited)
-    }
+    /// No more entries will come.
+    pub(super) is_closed: bool,
 }
 
 impl Queue {
-    pub(super) fn has_lines(&self) -> bool {
-        self.waiting.iter().any(|waiting| waiting.line.is_some())
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
-    pub(super) fn push(&mut self, line: Line) -> Seat {
-        self.bytes += line.weight();
-        self.sit_down(Some(line))
+    pub(super) fn push(&mut self, queued: Queued) {
+        self.bytes += queued.bytes();
+        self.entries.push(queued);
     }
 
-    /// For who wants all that is here to be written. None when it is.
-    pub(super) fn await_all(&mut self) -> Option<Seat> {
-        (self.is_written || self.has_lines()).then(|| self.sit_down(None))
-    }
-
-    fn sit_down(&mut self, line: Option<Line>) -> Seat {
-        if !std::mem::replace(&mut self.is_written, true) {
-            self.waiting.push(Waiting { line, who: Who::Writer });
-            return Seat::First;
-        }
-        let (sender, told) = oneshot::channel();
-        self.waiting.push(Waiting { line, who: Who::Other(sender) });
-        Seat::Behind(told)
-    }
-
-    /// Who is to write what has come meanwhile; None when nobody waits for it.
-    pub(super) fn next_writer(&mut self) -> Option<oneshot::Sender<Told>> {
-        let is_other = |waiting: &&mut Waiting| matches!(waiting.who, Who::Other(_));
-        let next = self.waiting.iter_mut().find(is_other);
-        let next = next.map(|waiting| std::mem::replace(&mut waiting.who, Who::Writer));
-        match next {
-            Some(Who::Other(sender)) => Some(sender),
-            _ => {
-                self.is_written = false;
-                None
-            }
-        }
-    }
-
-    /// Gives the line back when there is no room, or no use in waiting.
-    pub(super) fn defer(&mut self, line: Line) -> Option<Line> {
-        let is_full = self.waiting.len() >= MOST || self.bytes + line.weight() > MOST_BYTES;
-        if is_full || self.is_failing {
-            return Some(line);
-        }
-        self.bytes += line.weight();
-        self.waiting.push(Waiting { line: Some(line), who: Who::Nobody });
-        self.since.get_or_insert_with(Instant::now);
-        None
+    /// Whether a call may be answered before its entry is committed.
+    pub(super) fn may_defer(&self, queued: &Queued) -> bool {
+        let is_full = self.entries.len() >= MAX_ENTRIES || self.bytes + queued.bytes() > MAX_BYTES;
+        !is_full && !self.is_failing
     }
 
     /// Whether it is better not to wait for more.
     pub(super) fn is_long(&self) -> bool {
-        self.bytes >= MUCH || self.waiting.len() >= MOST / 2
+        self.bytes >= WRITE_AT_BYTES || self.entries.len() >= MAX_ENTRIES / 2
     }
 
-    pub(super) fn awaited(&self) -> usize {
-        self.waiting.iter().filter(|waiting| !matches!(waiting.who, Who::Nobody)).count()
-    }
-
-    /// Whether more wait for their commit by all experience: who was answered at the same time comes again at about the same.
-    pub(super) fn expects_more(&self) -> bool {
-        // Of two, since now and then one comes too late and is written alone: then the others come after it.
-        let together = self.together[0].max(self.together[1]);
-        together > 1 && self.awaited() < together
-    }
-
-    pub(super) fn take(&mut self) -> Batch {
-        self.together = [self.awaited(), self.together[0]];
+    pub(super) fn take(&mut self) -> Vec<Queued> {
         self.bytes = 0;
         self.since = None;
-        Batch(std::mem::take(&mut self.waiting))
+        std::mem::take(&mut self.entries)
     }
 
-    /// What to tell those who waited.
-    pub(super) fn answer(&mut self, written: Result<(), ToolError>) -> Answer {
+    /// Notes how a commit ended. A failure says how many calls are lost.
+    pub(super) fn ended(&mut self, written: Result<(), ToolError>) -> Result<(), ToolError> {
         self.is_failing = written.is_err();
-        if written.is_ok() {
-            self.lost = 0;
-        }
-        written.map_err(|error| self.unwritten(&error))
-    }
-
-    /// What nobody waited for and was not written goes back to the front, as far as there is room.
-    pub(super) fn put_back(&mut self, Unawaited(mut kept): Unawaited) {
-        if kept.is_empty() {
-            return;
-        }
-        let surplus = (kept.len() + self.waiting.len()).saturating_sub(MOST).min(kept.len());
-        self.lost += surplus as u64;
-        kept.drain(..surplus);
-        kept.append(&mut self.waiting);
-        self.bytes = kept.iter().filter_map(|it| it.line.as_ref()).map(Line::weight).sum();
-        // No `since`: the next call tries again, not a thread every few milliseconds.
-        self.waiting = kept;
-    }
-
-    fn unwritten(&self, error: &ToolError) -> Unwritten {
-        let earlier = match self.lost {
+        let lost = std::mem::take(&mut self.lost);
+        let Err(error) = written else { return Ok(()) };
+        self.lost = lost;
+        let earlier = match lost {
             0 => String::new(),
             lost => format!("; {lost} earlier calls that only looked are lost too"),
         };
-        Unwritten { message: format!("{error}{earlier}"), hint: error.next_step().to_owned() }
+        Err(ToolError::unavailable(format!("{error}{earlier}")).hint(error.next_step()))
+    }
+
+    /// Entries that no caller waits for and that were not written go back to the front, as far as there is room.
+    pub(super) fn put_back(&mut self, mut kept: Vec<Queued>) {
+        let surplus = (kept.len() + self.entries.len()).saturating_sub(MAX_ENTRIES).min(kept.len());
+        self.lost += surplus as u64;
+        kept.drain(..surplus);
+        kept.append(&mut self.entries);
+        self.bytes = kept.iter().map(Queued::bytes).sum();
+        // No `since`: the next call tries again, not a thread every few milliseconds.
+        self.entries = kept;
     }
 }

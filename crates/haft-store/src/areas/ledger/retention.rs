@@ -378,8 +378,8 @@ async fn append_anchor(
     dropped: Dropped,
     now_ms: u64,
 ) -> Result<(), ToolError> {
-    let line = Line::of(LedgerEntry::anchor(dropped, now_ms), None)?;
-    append_in(transaction, head, std::iter::once(&line)).await.map(|_| ())
+    let line = Line::of(&LedgerEntry::anchor(dropped, now_ms))?;
+    append_in(transaction, head, &[line]).await.map(|_| ())
 }
 
 async fn note_losses(transaction: &mut Transaction, dropped: &[&Scanned]) -> Result<(), ToolError> {

@@ -7,7 +7,6 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::sync::oneshot;
 
 use super::*;
 
@@ -157,8 +156,13 @@ async fn an_output_is_hashed_now_or_later_but_before_it_is_written() {
 #[test]
 fn a_long_queue_is_not_waited_for() {
     let mut queue = Queue::default();
-    let line = || Line::of(look(1), Some(&"x".repeat(100_000))).expect("JSON");
-    let taken = (0..100).take_while(|_| !queue.is_long() && queue.defer(line()).is_none()).count();
+    let mut taken = 0;
+    while !queue.is_long() {
+        let queued = Queued { output: Some("x".repeat(100_000)), ..Queued::of(look(1)) };
+        assert!(queue.may_defer(&queued));
+        queue.push(queued);
+        taken += 1;
+    }
     assert_eq!(taken, 6, "what is not hashed yet counts");
     drop(queue.take());
     assert!(!queue.is_long());
@@ -242,70 +246,55 @@ async fn in_time<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(30), work).await.expect("it is done in time")
 }
 
-fn seated(ledger: &StoreLedger, number: u64) -> Seat {
-    ledger.0.queue().push(Line::of(change(number), None).expect("JSON"))
-}
-
-#[track_caller]
-fn waiting(seat: Seat) -> oneshot::Receiver<Told> {
-    match seat {
-        Seat::Behind(told) => told,
-        Seat::First => panic!("somebody has the turn"),
-    }
-}
-
 #[tokio::test]
-async fn the_turn_goes_past_who_is_gone_and_their_entry_is_written() {
+async fn callers_that_are_stopped_leave_the_writing_to_the_next() {
     let field = Field::new();
     let ledger = field.ledger(Answering::AfterCommit);
-    assert!(matches!(seated(&ledger, 1), Seat::First));
-    let turn = Turn::new(&ledger.0);
-    let [gone, next, last] = [2, 3, 4].map(|number| waiting(seated(&ledger, number)));
-    drop(gone);
-    drop(turn);
-    let Ok(Told::YourTurn(turn)) = in_time(next).await else { panic!("the turn of the next") };
-    ledger.0.write_out().await.expect("written");
-    assert!(matches!(in_time(last).await, Ok(Told::Written(Ok(())))));
-    drop(turn);
-    assert_eq!(
-        ids(&ledger.newest(9).await.expect("read")),
-        ["call_4", "call_3", "call_2", "call_1"]
-    );
-    in_time(ledger.record(change(5))).await.expect("nobody has the turn any more");
-}
-
-#[tokio::test]
-async fn who_is_stopped_before_writing_leaves_the_turn_to_the_next() {
-    let field = Field::new();
-    let ledger = field.ledger(Answering::AfterCommit);
-    let turn = (seated(&ledger, 1), Turn::new(&ledger.0));
-    let mut stopped = Box::pin(ledger.record(change(2)));
-    let mut next = Box::pin(ledger.record(change(3)));
-    for waits in [&mut stopped, &mut next] {
+    let writer = ledger.0.writer.lock().await;
+    let mut records = [1, 2, 3].map(|number| ledger.record(change(number)));
+    for waits in &mut records {
         let waits = std::future::poll_fn(|context| Poll::Ready(waits.as_mut().poll(context)));
         assert!(waits.await.is_pending());
     }
-    drop(turn);
-    // It was asked to write, and nobody looks after it any more.
+    let [stopped, also_stopped, next] = records;
     drop(stopped);
+    drop(writer);
+    // It was given the lock, and is not polled any more.
+    drop(also_stopped);
     in_time(next).await.expect("recorded");
     assert_eq!(ids(&ledger.newest(9).await.expect("read")), ["call_3", "call_2", "call_1"]);
+    in_time(ledger.record(change(4))).await.expect("no caller has the lock any more");
 }
 
 #[test]
-fn more_are_expected_when_lately_more_came_together() {
-    let mut queue = Queue::default();
-    let mut come = |count: u64| {
-        (0..count)
-            .for_each(|number| drop(queue.push(Line::of(change(number), None).expect("JSON"))));
-        let expects_more = queue.expects_more();
-        drop(queue.take());
-        expects_more
+fn equal_reads_in_a_row_become_one_line() {
+    let batch = |numbers: &[u64]| -> Vec<Queued> {
+        let equal = |number: &u64| {
+            let mut entry = if *number == 0 { change(9) } else { look(5) };
+            entry.began_ms += number;
+            entry.ms = *number;
+            entry.call_id = format!("\"began_ms\": {number},\"session\":");
+            entry
+        };
+        numbers.iter().map(|number| Queued::of(equal(number))).collect()
     };
-    assert!(!come(7), "nobody knows them yet");
-    assert!(come(1));
-    assert!(come(1), "one came late; the others come after it");
-    assert!(!come(1), "they are gone");
+    // No verdict and no decision count as a question; these calls were allowed.
+    for (numbers, calls) in [(&[1, 2, 3][..], &[3][..]), (&[1, 2, 0, 3], &[2, 1, 1])] {
+        let mut batch = batch(numbers);
+        for queued in &mut batch {
+            queued.entry.decision = serde_json::from_value(json!({
+                "action": "allow", "reason": {"mode": {"mode": "contained", "access": {"read": "a"}}}, "change": "x", "agent": null
+            }))
+            .expect("a decision");
+        }
+        let lines = super::queue::lines(&mut batch).expect("JSON");
+        assert!(lines.iter().map(|line| line.columns.calls).eq(calls.iter().copied()));
+        for line in &lines {
+            let entry: LedgerEntry = serde_json::from_str(&line.json).expect("an entry");
+            assert_eq!(serde_json::to_string(&entry).expect("JSON"), line.json);
+            assert_eq!(entry.calls(), line.columns.calls);
+        }
+    }
 }
 
 #[track_caller]

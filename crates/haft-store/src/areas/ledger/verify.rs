@@ -13,7 +13,7 @@ use self::dropped::Gaps;
 
 use super::{
     StoreLedger,
-    chain::{Anchor, GENESIS, Line, link},
+    chain::{Anchor, Columns, GENESIS, link},
     interrupted::{Ending, ending},
 };
 use crate::engine::{
@@ -199,32 +199,32 @@ impl<'a> Walk<'a> {
 
     /// The columns are only for searching, but who searches believes them.
     fn compare_columns(&mut self, seq: u64, text: &str, row: &Row) {
-        let Some(line) = Line::read(text) else {
+        let Some(columns) = Columns::read(text) else {
             return self.fault(seq, "its text is no entry".to_owned());
         };
         let is_text = |column, expected: &str| row.text(column).is_ok_and(|it| it == expected);
         let is_maybe = |column, expected: &Option<Cow<'static, str>>| {
             row.maybe_text(column).is_ok_and(|it| it == expected.as_deref())
         };
-        let columns = [
-            ("call_id", is_text(3, &line.call_id)),
-            ("session", is_text(4, &line.session)),
-            ("tool", is_text(5, &line.tool)),
-            ("began_ms", row.number(6).is_ok_and(|it| it == line.began_ms)),
-            ("action", is_maybe(7, &line.action)),
-            ("error", is_maybe(8, &line.error)),
+        let compared = [
+            ("call_id", is_text(3, &columns.call_id)),
+            ("session", is_text(4, &columns.session)),
+            ("tool", is_text(5, &columns.tool)),
+            ("began_ms", row.number(6).is_ok_and(|it| it == columns.began_ms)),
+            ("action", is_maybe(7, &columns.action)),
+            ("error", is_maybe(8, &columns.error)),
             // Entries of earlier versions have none, and count as one call.
             (
                 "kind",
-                row.maybe_number(9).is_ok_and(|it| it.is_none_or(|it| it == line.kind as u64)),
+                row.maybe_number(9).is_ok_and(|it| it.is_none_or(|it| it == columns.kind as u64)),
             ),
             (
                 "calls",
                 row.maybe_number(9).is_ok_and(|it| it.is_none())
-                    || row.number(10).is_ok_and(|it| it == line.calls),
+                    || row.number(10).is_ok_and(|it| it == columns.calls),
             ),
         ];
-        for (name, _) in columns.into_iter().filter(|(_, is_right)| !is_right) {
+        for (name, _) in compared.into_iter().filter(|(_, is_right)| !is_right) {
             self.fault(seq, format!("its column `{name}` says something else than its text"));
         }
     }

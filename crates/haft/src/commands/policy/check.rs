@@ -74,7 +74,7 @@ impl Bench<'_> {
         if !checked.faults.is_empty() {
             return Ok(Vec::new());
         }
-        let settings = Settings::load(&globals.choices, &self.environment.host)?;
+        let settings = self.settings(globals)?;
         let gate = self.gate(settings, Arc::new(self.prompt()))?;
         Ok(self.runtime.block_on(gate.saved_rules().list())?)
     }

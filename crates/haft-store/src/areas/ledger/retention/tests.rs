@@ -357,11 +357,11 @@ async fn an_anchor_that_was_forged_at_the_end_is_told_with_what_it_hides() {
         .expect("there");
     let range = DroppedRange { first: 290, last: 290, hash: victim.0.clone() };
     let forged = Dropped { ranges: vec![range], entries: 1, read_only: 1, changing: 0 };
-    let line = Line::of(LedgerEntry::anchor(forged, 1), None).expect("JSON");
+    let line = Line::of(&LedgerEntry::anchor(forged, 1)).expect("JSON");
     let store = Store::existing(&Address::Sqlite(field.path.clone())).await.expect("opens");
     let mut transaction = store.expect("there").begin().await.expect("begun");
     let end = take_head(&mut transaction).await.expect("there");
-    append_in(&mut transaction, end, std::iter::once(&line)).await.expect("added");
+    append_in(&mut transaction, end, &[line]).await.expect("added");
     transaction.commit().await.expect("committed");
     // The entry is still there, so the anchor lies.
     let faults = verified(&ledger).await.faults;
