@@ -1,14 +1,10 @@
-//! Globs on paths, taken apart so that most names are judged by comparing bytes and most directories are not entered.
-//! What cannot be taken apart is left to `globset`.
+//! Globs on paths. `globset` says what fits; a glob is taken apart only to pass over directories in which nothing fits.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
 use globset::{GlobBuilder, GlobSet};
 use haft_core::ToolError;
-use memchr::memmem;
 
-/// More alternatives in braces are left to `globset`, which does not go through them one by one.
-const MOST_ALTERNATIVES: usize = 16;
 /// As long as a path can be.
 const LONGEST: usize = 4096;
 
@@ -20,34 +16,13 @@ pub(crate) struct Globs {
 }
 
 struct Glob {
+    matcher: GlobSet,
+    /// A path fits when its last name does.
+    is_about_names: bool,
     /// For each of the first directories what its name must be like.
-    leading: Vec<Name>,
-    rest: Rest,
-}
-
-enum Rest {
-    /// A file right there.
-    Here(Name),
-    /// A file at any depth below.
-    Below(Name),
-    /// Something else, about the whole path; the name is asked first.
-    Path(Option<Name>, GlobSet),
-}
-
-/// What one name must be like.
-enum Name {
-    /// One of some texts with stars in them.
-    Simple(Vec<Pieces>),
-    Matcher(GlobSet),
-}
-
-/// The text between stars: it begins with the first, ends with the last and holds the others in order.
-struct Pieces {
-    first: Vec<u8>,
-    inner: Vec<memmem::Finder<'static>>,
-    /// `None` without a star.
-    last: Option<Vec<u8>>,
-    shortest: usize,
+    leading: Vec<GlobSet>,
+    /// Files further down may fit, too.
+    is_deep: bool,
 }
 
 impl Globs {
@@ -75,19 +50,18 @@ impl Globs {
     }
 
     fn of(globs: Vec<Glob>) -> Self {
-        let is_about_names =
-            globs.iter().all(|glob| glob.leading.is_empty() && matches!(glob.rest, Rest::Below(_)));
+        let is_about_names = globs.iter().all(|glob| glob.is_about_names);
         Self { globs, is_about_names }
     }
 
     /// Whether a file of this name could fit, wherever it is.
     pub(crate) fn fit_name(&self, name: &[u8]) -> bool {
-        self.globs.iter().any(|glob| glob.rest.fits_name(name))
+        self.globs.iter().any(|glob| !glob.is_about_names || glob.matcher.is_match(as_path(name)))
     }
 
     /// Whether a file fits whose name could; the path is relative to where the walk began.
     pub(crate) fn fit(&self, path: &[u8]) -> bool {
-        self.is_about_names || self.globs.iter().any(|glob| glob.fits(path))
+        self.is_about_names || self.globs.iter().any(|glob| glob.matcher.is_match(as_path(path)))
     }
 
     /// Whether something below a directory could fit.
@@ -102,144 +76,47 @@ impl Glob {
         while let Some(rest) = text.strip_prefix("./").or_else(|| text.strip_prefix('/')) {
             text = rest;
         }
-        let whole = if text.ends_with('/') { format!("{text}**") } else { text.to_owned() };
-        if whole.is_empty() {
+        if text.is_empty() {
             return Err(ToolError::input(format!(
                 "`{pattern}` is no glob: there is nothing in it"
             ))
             .hint("give one such as `*.rs` or `src/**/*.{ts,tsx}`"));
         }
-        if whole.len() > LONGEST {
-            return Err(ToolError::input(format!("a glob of {} bytes is too long", whole.len()))
+        if text.len() > LONGEST {
+            return Err(ToolError::input(format!("a glob of {} bytes is too long", text.len()))
                 .hint(format!("give one of at most {LONGEST}, or search with several calls")));
         }
-        if let Some(glob) = Self::taken_apart(&whole) {
-            return Ok(glob);
-        }
+        let whole = match text {
+            text if text.ends_with('/') => format!("{text}**"),
+            text if text.contains('/') => text.to_owned(),
+            name => format!("**/{name}"),
+        };
         let matcher = compile(&whole).map_err(|reason| wrong(pattern, &reason))?;
-        Ok(Self { leading: Vec::new(), rest: Rest::Path(None, matcher) })
-    }
-
-    /// `None` when a slash is inside braces or brackets, or something is wrong.
-    fn taken_apart(pattern: &str) -> Option<Self> {
-        let parts: Vec<&str> = pattern.split('/').collect();
-        if parts.iter().any(|part| !is_balanced(part)) {
-            return None;
-        }
-        let (last, above) = parts.split_last()?;
-        if above.is_empty() {
-            return Some(Self { leading: Vec::new(), rest: Rest::Below(Name::new(last)?) });
-        }
-        let leads = above.iter().take_while(|part| **part != "**").count();
-        let leading =
-            above.iter().take(leads).map(|part| Name::new(part)).collect::<Option<_>>()?;
-        let stars = above.iter().skip(leads).all(|part| *part == "**");
-        let rest = match (*last, above.len() > leads) {
-            ("**", _) if stars => Rest::Below(Name::new("*")?),
-            (last, false) => Rest::Here(Name::new(last)?),
-            (last, true) if stars => Rest::Below(Name::new(last)?),
-            ("**", true) => Rest::Path(None, compile(pattern).ok()?),
-            (last, true) => Rest::Path(Some(Name::new(last)?), compile(pattern).ok()?),
-        };
-        Some(Self { leading, rest })
-    }
-
-    fn fits(&self, path: &[u8]) -> bool {
-        let mut names = path.split(|byte| *byte == b'/');
-        let name = names.next_back().unwrap_or_default();
-        let leads = |names: &mut dyn Iterator<Item = &[u8]>| {
-            self.leading.iter().all(|lead| names.next().is_some_and(|name| lead.fits(name)))
-        };
-        match &self.rest {
-            Rest::Here(last) => last.fits(name) && leads(&mut names) && names.next().is_none(),
-            Rest::Below(last) => last.fits(name) && leads(&mut names),
-            Rest::Path(last, matcher) => {
-                last.as_ref().is_none_or(|last| last.fits(name))
-                    && matcher.is_match(Path::new(OsStr::from_bytes(path)))
-            }
-        }
+        let is_about_names = whole.trim_start_matches("**/").split('/').count() == 1;
+        let (leading, is_deep) = leading(&whole).unwrap_or((Vec::new(), true));
+        Ok(Self { matcher, is_about_names, leading, is_deep })
     }
 
     fn reaches_into(&self, directory: &[u8]) -> bool {
-        let mut names = directory.split(|byte| *byte == b'/');
-        for lead in &self.leading {
-            match names.next() {
-                Some(name) if lead.fits(name) => {}
-                Some(_) => return false,
-                None => return true,
-            }
-        }
-        !matches!(self.rest, Rest::Here(_)) || names.next().is_none()
+        let mut leading = self.leading.iter();
+        directory.split(|byte| *byte == b'/').all(|name| match leading.next() {
+            Some(lead) => lead.is_match(as_path(name)),
+            None => self.is_deep,
+        })
     }
 }
 
-impl Rest {
-    fn fits_name(&self, name: &[u8]) -> bool {
-        match self {
-            Self::Here(last) | Self::Below(last) | Self::Path(Some(last), _) => last.fits(name),
-            Self::Path(None, _) => true,
-        }
-    }
+/// The directories above the first `**`, and whether there is one. `None` when a slash is inside braces or brackets.
+fn leading(pattern: &str) -> Option<(Vec<GlobSet>, bool)> {
+    let parts: Vec<&str> = pattern.split('/').collect();
+    let above = parts.split_last()?.1.iter().take_while(|part| **part != "**");
+    let leading: Vec<GlobSet> = above.map(|part| compile(part).ok()).collect::<Option<_>>()?;
+    let is_deep = parts.contains(&"**");
+    parts.iter().all(|part| is_balanced(part)).then_some((leading, is_deep))
 }
 
-impl Name {
-    fn new(pattern: &str) -> Option<Self> {
-        match alternatives(pattern) {
-            Some(texts) => Some(Self::Simple(texts.iter().map(|text| Pieces::of(text)).collect())),
-            None => Some(Self::Matcher(compile(pattern).ok()?)),
-        }
-    }
-
-    fn fits(&self, name: &[u8]) -> bool {
-        match self {
-            Self::Simple(texts) => texts.iter().any(|pieces| pieces.fit(name)),
-            Self::Matcher(matcher) => matcher.is_match(Path::new(OsStr::from_bytes(name))),
-        }
-    }
-}
-
-/// The texts that a pattern of stars and one pair of braces stands for.
-fn alternatives(pattern: &str) -> Option<Vec<String>> {
-    if pattern.contains(['?', '[', ']', '\\']) {
-        return None;
-    }
-    let Some((before, rest)) = pattern.split_once('{') else {
-        return (!pattern.contains('}')).then(|| vec![pattern.to_owned()]);
-    };
-    let (inside, after) = rest.split_once('}')?;
-    let is_nested = [inside, after].iter().any(|part| part.contains(['{', '}']));
-    let texts = inside.split(',').map(|text| format!("{before}{text}{after}"));
-    (!is_nested && inside.split(',').count() <= MOST_ALTERNATIVES).then(|| texts.collect())
-}
-
-impl Pieces {
-    fn of(text: &str) -> Self {
-        let mut parts = text.split('*');
-        let first = parts.next().unwrap_or_default().as_bytes().to_vec();
-        let last = parts.next_back().map(|part| part.as_bytes().to_vec());
-        let inner: Vec<_> = parts
-            .filter(|part| !part.is_empty())
-            .map(|part| memmem::Finder::new(part).into_owned())
-            .collect();
-        let shortest = text.len() - text.matches('*').count();
-        Self { first, inner, last, shortest }
-    }
-
-    fn fit(&self, name: &[u8]) -> bool {
-        let Some(last) = &self.last else { return name == self.first };
-        if name.len() < self.shortest || !name.ends_with(last) || !name.starts_with(&self.first) {
-            return false;
-        }
-        // Both ends are there and do not overlap: the name is long enough for all pieces together.
-        let mut between = &name[self.first.len()..name.len() - last.len()];
-        for piece in &self.inner {
-            match piece.find(between) {
-                Some(at) => between = &between[at + piece.needle().len()..],
-                None => return false,
-            }
-        }
-        true
-    }
+fn as_path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
 }
 
 /// As a set of one: unlike a single matcher it does not panic when the pattern is too much for the regex library.
