@@ -740,6 +740,25 @@ fn the_programs_of_the_real_home_work() {
 }
 
 #[test]
+fn programs_on_a_path_in_a_temporary_folder_work() {
+    for temporary in ["/tmp", "/var/tmp"] {
+        let tools = tempfile::tempdir_in(temporary).expect("a folder");
+        let bin = tools.path().join("bin");
+        fs::create_dir(&bin).expect("made");
+        fs::write(bin.join("greet"), "#!/bin/sh\necho hello\n").expect("written");
+        fs::set_permissions(bin.join("greet"), fs::Permissions::from_mode(0o755)).expect("set");
+        let mut field = Field::new();
+        field.path = format!("{}:{}", bin.display(), field.path);
+        for which in ALL {
+            let script = format!("greet && echo x > /tmp/x && ! touch {}/x", bin.display());
+            let outcome = field.shell(*which, READS, &script);
+            assert!(outcome.output.starts_with("hello"), "{which:?} {outcome:?}");
+            assert_eq!(outcome.code, Some(0), "{which:?} {outcome:?}");
+        }
+    }
+}
+
+#[test]
 fn roots_inside_each_other_are_each_protected() {
     let field = Field::new();
     fs::create_dir_all(field.at("outside/inner/.git/hooks")).expect("made");
