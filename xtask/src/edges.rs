@@ -23,17 +23,20 @@ const fn room(name: &'static str, may_use: &'static [&'static str]) -> Room {
 const ROOMS: &[Room] = &[
     room("haft-core", &[]),
     Room { name: "haft-macros", may_use: &[], tests_may_use: &["haft-core"] },
-    room("haft-tools", &["haft-core", "haft-macros"]),
+    room("haft-shell", &["haft-core"]),
+    room("haft-tools", &["haft-core", "haft-macros", "haft-shell"]),
     room("haft-exec", &["haft-core"]),
     room("haft-store", &["haft-core"]),
     room("haft-mcp", &["haft-core"]),
-    room("haft-agent", &["haft-core"]),
+    // For the wire types of MCP, which have one place.
+    room("haft-agent", &["haft-core", "haft-mcp"]),
     room("haft-server", &["haft-core", "haft-agent", "haft-mcp"]),
     room(
         "haft",
         &[
             "haft-core",
             "haft-macros",
+            "haft-shell",
             "haft-tools",
             "haft-exec",
             "haft-store",
@@ -42,7 +45,7 @@ const ROOMS: &[Room] = &[
             "haft-server",
         ],
     ),
-    room("haft-fuzz", &["haft-tools"]),
+    room("haft-fuzz", &["haft-shell", "haft-tools"]),
     room("xtask", &[]),
 ];
 
@@ -55,10 +58,12 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("rusqlite", &["haft-store"]),
     ("tokio-postgres", &["haft-store"]),
     ("tokio-rustls", &["haft-exec"]),
+    ("tree-sitter", &["haft-shell"]),
+    ("tree-sitter-bash", &["haft-shell"]),
 ];
 
 /// Crates without IO. Clippy's fence cannot see through a dependency, so none may open or spawn.
-const PURE: &[&str] = &["haft-core", "haft-tools"];
+const PURE: &[&str] = &["haft-core", "haft-shell", "haft-tools"];
 const DOES_IO: &[&str] =
     &["cap-std", "hyper", "libc", "mio", "notify", "reqwest", "rustix", "tempfile", "tokio-rustls"];
 const PURE_TOKIO: &[&str] = &["rt", "rt-multi-thread", "sync", "time", "macros"];

@@ -7,12 +7,10 @@
 )]
 
 mod check;
-mod deny;
 mod docs;
 mod edges;
 #[cfg(test)]
 mod fence;
-mod licence;
 mod metadata;
 mod msrv;
 mod postgres;

@@ -20,9 +20,6 @@ pub(crate) struct Package {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) version: String,
-    pub(crate) license: Option<String>,
-    /// `None` for a path.
-    pub(crate) source: Option<String>,
     pub(crate) rust_version: Option<String>,
     #[serde(default)]
     pub(crate) dependencies: Vec<Declared>,
@@ -108,15 +105,6 @@ impl Metadata {
         }
         self.packages.iter().filter(|package| reached.contains(package.id.as_str())).collect()
     }
-
-    /// The names of those that pull this package in, for messages.
-    pub(crate) fn users_of(&self, id: &str) -> String {
-        let uses = |node: &&Node| node.deps.iter().any(|dep| dep.pkg == id);
-        let users: HashSet<&str> =
-            self.resolve.nodes.iter().filter(uses).map(|node| node.id.as_str()).collect();
-        let names = self.packages.iter().filter(|package| users.contains(package.id.as_str()));
-        names.map(|package| package.name.as_str()).collect::<Vec<_>>().join(", ")
-    }
 }
 
 #[cfg(test)]
@@ -164,7 +152,6 @@ pub(crate) mod tests {
         let names: Vec<&str> =
             metadata.built().iter().map(|package| package.name.as_str()).collect();
         assert_eq!(names, ["haft", "cc"]);
-        assert_eq!(metadata.users_of("similar"), "insta");
     }
 
     #[test]

@@ -14,6 +14,12 @@ const COMPONENTS: &[Component] = &[
         Install::Rustup("rustfmt"),
     ),
     required("clippy", &["cargo", "clippy", "--version"], "the lints", Install::Rustup("clippy")),
+    required(
+        "cargo-deny",
+        &["cargo", "deny", "--version"],
+        "the rules of deny.toml",
+        Install::Cargo("cargo-deny"),
+    ),
     required("git", &["git", "--version"], "tests in real repositories", Install::Apt("git")),
     required("tmux", &["tmux", "-V"], "tests of prompts in a real terminal", Install::Apt("tmux")),
     required(

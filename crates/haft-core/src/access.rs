@@ -245,6 +245,33 @@ pub enum CommandRisk {
 /// Reads the commands, files and addresses of a text that is run. Paths are as the text has them, but without `~`.
 pub type ReadsCommands = Arc<dyn Fn(&str) -> Vec<Access> + Send + Sync>;
 
+/// What a reader found in a text that is run.
+#[derive(Clone, Debug)]
+pub struct ReadText {
+    /// The text.
+    pub text: String,
+    /// Its commands, files and addresses, and what is unclear in it.
+    pub parts: Vec<Access>,
+}
+
+impl ReadText {
+    /// Whether it does nothing but read and print.
+    pub fn only_looks(&self) -> bool {
+        self.parts.iter().all(|part| match part {
+            Access::Command(command) => command.risk.is_looking(),
+            Access::Read(_) | Access::Many { is_write: false, .. } | Access::Fetch(_) => true,
+            _ => false,
+        })
+    }
+}
+
+impl CommandRisk {
+    /// Whether the command itself does nothing but read and print.
+    pub(crate) fn is_looking(&self) -> bool {
+        matches!(self, Self::Looks | Self::Repository)
+    }
+}
+
 impl Access {
     /// Whether a permission for `self` includes `other`.
     pub fn covers(&self, other: &Self) -> bool {

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Access, Effect, Events, Power, Redactor, ToolError, Tools,
+    Access, Effect, Events, Power, ReadText, Redactor, ToolError, Tools,
     access::{is_below, is_inside},
     events::{Event, Happening},
     policy::{Action, Policy, Question, Reason},
@@ -195,6 +195,7 @@ pub(crate) struct GrantsInner {
     pub(crate) effect: Effect,
     pub(crate) accesses: Vec<Access>,
     pub(crate) seen: Vec<SeenFile>,
+    pub(crate) texts: Vec<ReadText>,
     pub(crate) withheld: Vec<Power>,
     pub(crate) caller: Arc<Context>,
     pub(crate) policy: Arc<Policy>,
@@ -230,6 +231,11 @@ impl Grants {
     pub(crate) fn seen_file(&self, named: &Path) -> Option<&Path> {
         let seen = self.0.seen.iter().find(|seen| seen.named == named)?;
         Some(&seen.real)
+    }
+
+    /// What the gate's reader found in a text of this call. None when the gate has no reader.
+    pub(crate) fn read_text(&self, text: &str) -> Option<&ReadText> {
+        self.0.texts.iter().find(|read| read.text == text)
     }
 
     /// Whether the call holds any of this power.
@@ -462,6 +468,7 @@ mod tests {
             effect: Effect::Read,
             accesses,
             seen: Vec::new(),
+            texts: Vec::new(),
             withheld: Vec::new(),
             caller: Arc::new(Context::new("s")),
             policy: Arc::new(Policy::new([layer])),

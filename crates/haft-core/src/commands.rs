@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::{
-    Access, BoxFuture, Call, Capability, ErrorKind, Grants, Need, Power, ToolError, files::Warrant,
+    Access, BoxFuture, Call, Capability, ErrorKind, Grants, Need, Power, ReadText, ToolError,
+    files::Warrant,
 };
 
 /// What runs programs. Whatever it starts has a session of its own, an environment of its own, and is gone as a whole when
@@ -330,6 +331,11 @@ impl Shell {
             input: Stdin::Closed,
             streams: Streams::Joined,
         }
+    }
+
+    /// What the gate's reader found in the text of a launch, when it judged this call.
+    pub fn read_text(&self, launch: &Launch) -> Option<&ReadText> {
+        self.grants.as_ref()?.read_text(&launch.script())
     }
 
     /// Starts what was granted.

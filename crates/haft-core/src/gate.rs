@@ -31,10 +31,10 @@ pub use self::{
 };
 use crate::{
     Access, ApprovalHandler, ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, CallInfo,
-    Confirmation, Context, Decision, Events, Ledger, Outcome, Outputs, Policy, Power, Redactor,
-    Registry, Reply, ResolvePath, SavedRules, Surroundings, Tool, ToolError, Verdict,
+    Confirmation, Context, Decision, Events, Ledger, Outcome, Outputs, Policy, Power, ReadText,
+    Redactor, Registry, Reply, ResolvePath, SavedRules, Surroundings, Tool, ToolError, Verdict,
     access::ReadsCommands,
-    approval::{already_settled, no_such_request},
+    areas::approvals::{already_settled, no_such_request},
     call::{CancelSignal, SeenFile, Services},
     clock::now_ms,
     ids::new_call_id,
@@ -173,6 +173,8 @@ struct Flight {
     /// What policy judges and people see: for a text that is run, what was read in it.
     judged: Vec<Access>,
     seen: Vec<SeenFile>,
+    /// What the reader found in the texts that are run. Each is read once.
+    texts: Vec<ReadText>,
     /// From policy.
     decision: Option<Decision>,
     withheld: Vec<Power>,
@@ -398,6 +400,7 @@ impl Inner {
             accesses: Vec::new(),
             judged: Vec::new(),
             seen: Vec::new(),
+            texts: Vec::new(),
             decision: None,
             withheld: Vec::new(),
             verdict: None,

@@ -11,7 +11,7 @@
 extern crate self as haft_core;
 
 mod access;
-mod approval;
+mod areas;
 mod blocking;
 mod call;
 mod capability;
@@ -23,21 +23,15 @@ pub mod files;
 mod gate;
 mod ids;
 mod input;
-mod journal;
-mod ledger;
 mod nearest;
 pub mod network;
 mod outcome;
-mod outputs;
 pub mod policy;
 mod queue;
 mod redactor;
 mod registry;
 mod reply;
-mod saved_rules;
 mod schema;
-mod sessions;
-mod todos;
 mod tool;
 mod variables;
 mod vault;
@@ -46,12 +40,35 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use self::{
     access::{
-        Access, CommandRisk, Effect, LexicalPaths, Need, Power, ReadCommand, ReadsCommands,
-        ResolvePath, SearchStep,
+        Access, CommandRisk, Effect, LexicalPaths, Need, Power, ReadCommand, ReadText,
+        ReadsCommands, ResolvePath, SearchStep,
     },
-    approval::{
+    areas::approvals::{
         ApprovalHandler, ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Confirmation,
         MemoryApprovals, Past, Preview, Suggestion, Verdict, already_settled, no_such_request,
+    },
+    areas::feed,
+    areas::inbox::{Asker, Fate, Handover, Inbox, Standing, Standings},
+    areas::journal::{
+        BegunChange, Changes, Content, ContentHash, Image, Journal, JournalChange, JournalEntry,
+        Keeping, NewChange, NewEntry, ReadJournal, Scribe,
+    },
+    areas::leases::{Lease, Leases},
+    areas::ledger::{
+        Dropped, DroppedRange, Ledger, LedgerEntry, MemoryLedger, Repeated, sha256_hex,
+    },
+    areas::outputs::{
+        KeptOutput, MadeBy, MemoryOutputs, OutputPiece, Outputs, Position, ReadOutputs, Receipt,
+        count_lines, new_output_id, no_such_output,
+    },
+    areas::rules::{MemoryRules, Remember, SavedRule, SavedRules, Scope, no_such_rule},
+    areas::sessions::{
+        Happened, History, Message, NewMessage, Newcomer, PastCall, ReadSessions, SessionInfo,
+        SessionPatch, SessionQuery, Sessions, WriteSessions, no_such_session,
+    },
+    areas::todos::{
+        MemoryTodos, ReadTodos, Todo, TodoList, TodoPriority, TodoStatus, Todos, WriteTodos,
+        todos_changed,
     },
     blocking::{brief, lengthy},
     call::{Call, CallInfo, Context, Grants, Listener, Services},
@@ -62,32 +79,14 @@ pub use self::{
     events::{Event, Events, Happening, Step, Subscription},
     files::{ReadFiles, WriteFiles},
     gate::{Answer, Answers, Asked, CallRequest, Explanation, Gate, GateBuilder, Input, Limits},
-    journal::{
-        BegunChange, Changes, Content, ContentHash, Image, Journal, JournalChange, JournalEntry,
-        Keeping, NewChange, NewEntry, ReadJournal, Scribe,
-    },
-    ledger::{Dropped, DroppedRange, Ledger, LedgerEntry, MemoryLedger, Repeated, sha256_hex},
     nearest::{did_you_mean, nearest},
     network::Net,
     outcome::{Outcome, OutcomeError},
-    outputs::{
-        KeptOutput, MadeBy, MemoryOutputs, OutputPiece, Outputs, Position, ReadOutputs, Receipt,
-        count_lines, new_output_id, no_such_output,
-    },
     policy::{Decision, Mode, Policy},
     redactor::Redactor,
     registry::{AgentView, Definitions, Registry, RegistryError},
     reply::{Attachment, Output, Reply, Return},
-    saved_rules::{MemoryRules, Remember, SavedRule, SavedRules, Scope, no_such_rule},
     schema::{ALIASES, IN_CONTENT, Schema},
-    sessions::{
-        Happened, History, Message, NewMessage, Newcomer, PastCall, ReadSessions, SessionInfo,
-        SessionPatch, SessionQuery, Sessions, WriteSessions, no_such_session,
-    },
-    todos::{
-        MemoryTodos, ReadTodos, Todo, TodoList, TodoPriority, TodoStatus, Todos, WriteTodos,
-        todos_changed,
-    },
     tool::{BoxFuture, DEFAULT_DEADLINE, Foreseen, Foresight, Origin, StaticTool, Tool, ToolSpec},
     variables::Surroundings,
     vault::{

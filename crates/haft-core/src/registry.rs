@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::{
     BoxFuture, Policy, Surroundings, Tool, ToolError, ToolSpec,
     nearest::{fold, nearest},
-    policy::pattern,
+    policy::{Profiles, pattern},
 };
 
 /// A tool's making must not hold up the list of all tools for longer than a person waits for a program to start.
@@ -155,6 +155,15 @@ impl Registry {
     pub fn names(&self) -> Vec<String> {
         let known = self.read();
         known.iter().filter(|(_, entry)| entry.is_there()).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Puts the tools into the built-in profiles that they name. Tools that are made later are in `developer` only.
+    pub fn place_in(&self, profiles: &mut Profiles) {
+        for entry in self.read().values() {
+            if let Entry::Ready(tool) = entry {
+                profiles.place(tool.name(), tool.profiles());
+            }
+        }
     }
 
     /// All tools, in order; those that can be made are.

@@ -37,6 +37,11 @@ pub trait Tool: Send + Sync {
     /// What the tool is.
     fn spec(&self) -> &ToolSpec;
 
+    /// The built-in profiles that have this tool, besides `developer`, which has every tool.
+    fn profiles(&self) -> &[&'static str] {
+        &[]
+    }
+
     /// What this call would touch, judged from its input alone. Pure; runs before policy and approval.
     ///
     /// # Errors
@@ -67,6 +72,10 @@ impl<T: Tool + ?Sized> Tool for &'static T {
 
     fn spec(&self) -> &ToolSpec {
         (**self).spec()
+    }
+
+    fn profiles(&self) -> &[&'static str] {
+        (**self).profiles()
     }
 
     fn access(&self, input: &Value) -> Result<Vec<Access>, ToolError> {
@@ -217,6 +226,8 @@ pub struct Parts {
     pub deadline: Option<Duration>,
     /// `providers("openai*")`.
     pub providers: &'static [&'static str],
+    /// `profiles(mcp, reviewer)`.
+    pub profiles: &'static [&'static str],
     /// `variables(limit = LIMIT)`.
     pub variables: fn() -> Vec<(&'static str, String)>,
     /// Input and output schema.
@@ -295,6 +306,10 @@ impl Tool for StaticTool {
 
     fn spec(&self) -> &ToolSpec {
         self.spec.get_or_init(|| self.build_spec())
+    }
+
+    fn profiles(&self) -> &[&'static str] {
+        self.parts.profiles
     }
 
     fn access(&self, input: &Value) -> Result<Vec<Access>, ToolError> {

@@ -1,33 +1,21 @@
 //! What acts for tools: the files of a workspace, programs, and the network. Everything that opens something on a tool's behalf is here, and
 //! nothing here knows what a tool is.
 
-mod change;
-mod container;
-mod entries;
-mod facts;
-mod find;
-mod grep;
-mod locate;
-mod near;
+mod files;
 mod network;
-mod open_file;
-mod programs;
-mod root;
+mod processes;
 mod sandbox;
-mod secrets;
-mod survey;
-mod tree;
-mod walk;
-mod workspace;
 
 pub use self::{
-    container::{ContainerSettings, container_verdict},
-    network::{Allowed, Network, NetworkSettings, Resolve},
-    programs::{
+    files::Workspace,
+    network::{Allowed, Network, NetworkSettings, Resolve, credentials::Credential},
+    processes::{
         Around, Programs, Variables,
         limits::{Allowance, Held},
     },
-    sandbox::{ShownFolders, Verdict, shown_places, verdicts},
-    secrets::Credential,
-    workspace::Workspace,
+    sandbox::{
+        ShownFolders, Verdict,
+        container::{ContainerSettings, container_verdict},
+        shown_places, verdicts,
+    },
 };

@@ -10,6 +10,7 @@ mod address;
 mod allowed;
 mod cache;
 mod connect;
+pub(crate) mod credentials;
 mod exchange;
 mod fault;
 mod journey;
@@ -36,8 +37,8 @@ use haft_core::{
 use tokio_rustls::rustls::ClientConfig;
 
 pub use self::{allowed::Allowed, resolve::Resolve};
-use self::{cache::Cache, pace::Pace, resolve::System};
-use crate::{Credential, Variables};
+use self::{cache::Cache, credentials::Credential, pace::Pace, resolve::System};
+use crate::Variables;
 
 /// However long somebody wants to wait.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(120);

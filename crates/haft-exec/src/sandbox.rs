@@ -14,6 +14,7 @@
 //! a program itself makes, where there was none, is protected from the next launch on.
 
 mod bubblewrap;
+pub(crate) mod container;
 mod home;
 mod landlock;
 mod layout;
@@ -48,7 +49,7 @@ pub use self::{
     home::{ShownFolders, shown_places},
     probe::{Verdict, verdicts},
 };
-use crate::programs::fence::Fence;
+use crate::processes::fence::Fence;
 
 /// Which fence somebody asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use haft_tools::reading::{About, Certainty, Command, FileUse, How, Reach, Reading, Risk};
+use haft_shell::{About, Certainty, Command, FileUse, How, Reach, Reading, Risk};
 
 use crate::{
     sandbox::{self, HOME, LINKS, WORKSPACE, ZONE},
@@ -387,7 +387,7 @@ fn resolved_name(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use haft_tools::reading::read;
+    use haft_shell::read;
 
     use super::*;
 

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use haft_tools::reading::{About, Reading, read};
+use haft_shell::{About, Reading, read};
 
 mod chance;
 mod compare;

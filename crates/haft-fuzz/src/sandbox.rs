@@ -9,7 +9,8 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use haft_tools::{reading::read, shell::bash::quiet_git};
+use haft_shell::read;
+use haft_tools::shell::bash::quiet_git;
 use tempfile::TempDir;
 
 use crate::trace::{self, Event};

@@ -14,7 +14,7 @@ use syn::{
 use crate::combined;
 
 /// Every key, and how it is written: messages show the latter.
-const KEYS: [(&str, &str); 17] = [
+const KEYS: [(&str, &str); 18] = [
     ("name", r#"name = "hello""#),
     ("title", r#"title = "Say hello""#),
     ("group", r#"group = "greetings""#),
@@ -30,6 +30,7 @@ const KEYS: [(&str, &str); 17] = [
     ("foresees", "foresees = found_in_records"),
     ("variables", "variables(limit = LIMIT)"),
     ("providers", r#"providers("openai*", "anthropic")"#),
+    ("profiles", "profiles(mcp, reviewer)"),
     ("static", "static = GREET"),
     ("crate", "crate = some::path"),
 ];
@@ -37,6 +38,9 @@ const KEYS: [(&str, &str); 17] = [
 /// The words of `effect = …` and the variants of `Effect` they stand for.
 const EFFECTS: [(&str, &str); 4] =
     [("read", "Read"), ("write", "Write"), ("execute", "Execute"), ("destructive", "Destructive")];
+
+/// The built-in profiles that a tool can name. `developer` has every tool.
+const PROFILES: [&str; 3] = ["mcp", "researcher", "reviewer"];
 
 /// The arguments of the attribute.
 #[derive(Default)]
@@ -60,6 +64,7 @@ pub(crate) struct Arguments {
     pub(crate) foresees: Option<Path>,
     pub(crate) variables: Vec<Variable>,
     pub(crate) providers: Vec<LitStr>,
+    pub(crate) profiles: Vec<Ident>,
     pub(crate) static_name: Option<Ident>,
     pub(crate) root: Option<Path>,
 }
@@ -121,6 +126,7 @@ impl Arguments {
             "foresees" => self.foresees = Some(entry.value()?),
             "variables" => self.variables = distinct(entry.list()?)?,
             "providers" => self.providers = entry.list()?,
+            "profiles" => self.profiles = known_profiles(entry.list()?)?,
             "static" => self.static_name = Some(entry.value()?),
             "crate" => self.root = Some(entry.value()?),
             other => unreachable!("`{other}` is in KEYS and not here"),
@@ -234,6 +240,17 @@ fn distinct(variables: Vec<Variable>) -> Result<Vec<Variable>> {
     Ok(variables)
 }
 
+fn known_profiles(profiles: Vec<Ident>) -> Result<Vec<Ident>> {
+    match profiles.iter().find(|name| PROFILES.iter().all(|known| *name != known)) {
+        None => Ok(profiles),
+        Some(unknown) => {
+            let known = PROFILES.map(|name| format!("`{name}`")).join(", ");
+            let message = format!("there is no built-in profile `{unknown}`: it is one of {known}");
+            Err(Error::new(unknown.span(), message))
+        }
+    }
+}
+
 fn unknown(key: &Ident) -> Error {
     let written = key.to_string();
     let hint = if EFFECTS.iter().any(|(word, _)| *word == written) {
@@ -290,6 +307,7 @@ mod tests {
         );
         assert_eq!(arguments.deadline, Some(30_000));
         assert_eq!((arguments.variables.len(), arguments.providers.len()), (1, 2));
+        assert_eq!(arguments.profiles, ["mcp", "reviewer"]);
         assert!(arguments.idempotent && arguments.open_world && arguments.terminal);
         assert!(
             arguments.access.is_some()
@@ -337,6 +355,9 @@ mod tests {
         }
         let globs = r#"`providers` is written `providers("openai*", "anthropic")`"#;
         check("providers(openai)", &[globs]);
+        check("profiles = mcp", &["`profiles` is written `profiles(mcp, reviewer)`"]);
+        let known = "it is one of `mcp`, `researcher`, `reviewer`";
+        check("profiles(mpc)", &[&format!("there is no built-in profile `mpc`: {known}")]);
     }
 
     #[test]

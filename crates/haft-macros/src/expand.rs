@@ -84,6 +84,7 @@ impl Adapter {
     fn parts(&self) -> TokenStream {
         let Self { arguments, name, root, .. } = self;
         let Arguments { idempotent, open_world, terminal, keeps_links, providers, .. } = arguments;
+        let profiles = arguments.profiles.iter().map(ToString::to_string);
         let title = option(arguments.title.as_ref());
         let group = option(arguments.group.as_ref());
         let effect = arguments.effect.as_ref();
@@ -112,6 +113,7 @@ impl Adapter {
             keeps_links: #keeps_links,
             deadline: #deadline,
             providers: &[#(#providers),*],
+            profiles: &[#(#profiles),*],
             variables: #variables,
             schemas: #schemas,
             access: #access,

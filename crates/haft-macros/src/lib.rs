@@ -42,6 +42,7 @@ use proc_macro::TokenStream;
 /// | `access = \|input\| vec![…]` | what a call would touch, from its input alone: a closure or the path of a `fn(&Input) -> Vec<Access>` | the capabilities as a whole |
 /// | `preview = diff_of` | a `fn(Input, capabilities…) -> Option<String>` that says, as a diff, what a call would change; shown to whoever is asked | the arguments are shown |
 /// | `variables(limit = LIMIT)` | values of `${limit}` and the like in the description | none |
+/// | `profiles(mcp, reviewer)` | the built-in profiles that have it | only `developer`, which has all |
 /// | `providers("openai*")` | globs on the providers it is offered to | all |
 /// | `static = GREET` | the name of the static, for a second tool in a module | `TOOL` |
 /// | `crate = some::path` | where haft is, when it is reached through another crate | found in Cargo.toml |

@@ -14,7 +14,8 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use haft_store::{Address, Announcement, Events, News, Place, Retention};
+use haft_core::feed::{Feed, News};
+use haft_store::{Address, Announcement, Place, Retention, StoreFeed};
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
@@ -68,10 +69,10 @@ fn measure(runtime: &Runtime) -> Outcome<()> {
     Ok(())
 }
 
-fn events(address: &str) -> Outcome<Events> {
+fn events(address: &str) -> Outcome<StoreFeed> {
     let address = Address::parse(address, Path::new("/"))?;
     let retention = Retention { most: 10 * WRITES, ..Retention::default() };
-    Ok(Events::new(Place::keeping(address, retention)))
+    Ok(StoreFeed::new(Place::keeping(address, retention)))
 }
 
 fn now_us() -> u64 {

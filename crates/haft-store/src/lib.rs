@@ -4,50 +4,29 @@
 
 #![warn(missing_docs)]
 
-mod address;
-mod approvals;
-mod clock;
-mod events;
-mod journal;
-mod leases;
-mod ledger;
-mod migrations;
-mod moving;
-mod outputs;
-mod packing;
-mod place;
-mod postgres;
-mod recording;
-mod results;
-mod rules;
+mod areas;
+mod engine;
 mod seal;
-mod sessions;
-mod sqlite;
-mod store;
-mod todos;
-mod upkeep;
-mod value;
 mod vault;
-mod waiting;
 
 pub use self::{
-    address::Address,
-    approvals::{Asker, Fate, Handover, Standing, Standings, StoreApprovals},
-    events::{Announcement, Event, Events, Gap, News, Retention, Subscription},
-    journal::{Keep, StoreJournal},
-    leases::{Lease, Leases},
-    ledger::{
+    areas::approvals::StoreApprovals,
+    areas::feed::{Announcement, Retention, StoreFeed},
+    areas::journal::{Keep, StoreJournal},
+    areas::leases::StoreLeases,
+    areas::ledger::{
         Anchor, Answering, DroppedEntries, Ending, Fault, Filter, LedgerRetention, Pruned,
         Recorded, StoreLedger, Verification, flush_everything,
     },
-    moving::{Copied, CopyStep, copy_store},
-    outputs::{OutputRetention, StoreOutputs},
-    place::Place,
-    recording::{Recording, RecordingCall, Remains},
-    rules::StoreRules,
-    sessions::StoreSessions,
-    store::Store,
-    todos::StoreTodos,
-    upkeep::{Info, Part, newest_version, restore},
+    areas::outputs::{OutputRetention, StoreOutputs},
+    areas::recording::{Recording, RecordingCall, Remains},
+    areas::rules::StoreRules,
+    areas::sessions::StoreSessions,
+    areas::todos::StoreTodos,
+    engine::address::Address,
+    engine::moving::{Copied, CopyStep, copy_store},
+    engine::place::Place,
+    engine::store::Store,
+    engine::upkeep::{Info, Part, newest_version, restore},
     vault::{Existing, KeptSecret, KeyWanted, StoreVault},
 };

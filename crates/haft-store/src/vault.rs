@@ -1,7 +1,6 @@
 //! The secrets that a person gave haft: values sealed one by one in a file, and its key elsewhere. Nothing is looked at before
 //! somebody asks, and a machine without secrets pays one look at a name for it.
 
-mod bus;
 mod file;
 mod key;
 mod keyring;

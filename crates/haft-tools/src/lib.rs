@@ -20,7 +20,6 @@ use haft_core::{StaticTool, Tool as _};
 pub mod files;
 pub mod git;
 pub mod outputs;
-pub mod reading;
 pub mod reference;
 pub mod sessions;
 pub mod shell;

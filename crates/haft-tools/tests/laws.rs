@@ -206,7 +206,11 @@ fn permissions_are_as_reviewed() {
             .map(|need| format!("{}{}", need.power, if need.optional { "?" } else { "" }))
             .collect();
         needs.dedup();
-        writeln!(actual, "{}: {} ({})", spec.name, needs.join(", "), spec.effect)
+        let profiles = match tool.profiles() {
+            [] => String::new(),
+            profiles => format!(", in {}", profiles.join(" ")),
+        };
+        writeln!(actual, "{}: {} ({}){profiles}", spec.name, needs.join(", "), spec.effect)
             .expect("writing to a string does not fail");
     }
     assert_eq!(actual, include_str!("permissions.txt"), "the actual text is:\n{actual}");

@@ -3,7 +3,7 @@
 //!
 //!     cargo bench -p haft --bench reading
 
-use haft_tools::reading::read;
+use haft_shell::read;
 
 fn main() {
     divan::main();

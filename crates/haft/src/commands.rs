@@ -129,6 +129,13 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
+    /// The settings in force, with the tools in the profiles that they name.
+    fn settings(&self, globals: &Globals) -> Result<Settings, ToolError> {
+        let mut settings = Settings::load(&globals.choices, &self.environment.host)?;
+        self.registry.place_in(&mut settings.policy.profiles);
+        Ok(settings)
+    }
+
     fn new(
         arguments: &'a [OsString],
         environment: &'a Environment,

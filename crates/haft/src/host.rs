@@ -29,7 +29,7 @@ use haft_core::{
 use haft_exec::{Network, Programs, Workspace};
 use haft_store::{Recording, StoreVault};
 
-pub use self::keeping::{Ending, flush, place, state};
+pub use self::keeping::{Ending, feed, flush, inbox, leases, place, state};
 use self::{bindings::Bindings, config::Settings, environment::Environment};
 
 /// What a person or a program chooses over what the files say.
@@ -162,7 +162,7 @@ impl Host {
     /// What policy judges in a command line.
     fn reader(&self) -> ReadsCommands {
         let home = self.environment.home.clone();
-        Arc::new(move |text| haft_tools::reading::accesses(text, home.as_deref()))
+        Arc::new(move |text| haft_shell::accesses(text, home.as_deref()))
     }
 
     /// What runs commands.

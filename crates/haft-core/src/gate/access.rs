@@ -14,7 +14,10 @@ use super::{
     Flight, Gate, Inner,
     run::{self, Granted},
 };
-use crate::{Access, Power, SecretHosts, ToolError, access::is_inside, call::SeenFile};
+use crate::{
+    Access, Need, Power, ReadText, ReadsCommands, SecretHosts, ToolError, access::is_inside,
+    call::SeenFile,
+};
 
 pub(super) async fn access(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result<(), ToolError> {
     declare(gate, flight)?;
@@ -54,8 +57,42 @@ fn add(gate: &Inner, flight: &mut Flight, accesses: Vec<Access>) -> Result<(), T
         }
         push_new(&mut flight.accesses, &mut known, resolved);
     }
-    flight.judged = judged_of(gate, &flight.accesses);
+    if let Some(reader) = &gate.reader {
+        read_texts(reader, flight);
+        drop_unused_writing(flight);
+    }
+    flight.judged = judged_of(gate, flight);
     Ok(())
+}
+
+/// Policy judges what is found in a text, and the tool is handed it when it runs.
+fn read_texts(reader: &ReadsCommands, flight: &mut Flight) {
+    for access in &flight.accesses {
+        if let Access::Run(text) = access
+            && !flight.texts.iter().any(|read| read.text == *text)
+        {
+            flight.texts.push(ReadText { text: text.clone(), parts: reader(text) });
+        }
+    }
+}
+
+/// A tool that can do without changing files wants to for what it runs. Where that only looks, nobody is asked about it.
+fn drop_unused_writing(flight: &mut Flight) {
+    let writing = Need { power: Power::WriteFiles, optional: true };
+    let only_looks = |access: &Access| match access {
+        Access::Run(text) => {
+            flight.texts.iter().any(|read| read.text == *text && read.only_looks())
+        }
+        Access::Command(command) => command.risk.is_looking(),
+        _ => true,
+    };
+    let runs = flight.accesses.iter().any(|access| matches!(access, Access::Run(_)));
+    if runs
+        && flight.tool().spec().needs.contains(&writing)
+        && flight.accesses.iter().all(only_looks)
+    {
+        flight.accesses.retain(|access| *access != Access::Any(Power::WriteFiles));
+    }
 }
 
 /// What a list has already. Most calls touch one or two things; undoing a session may touch thousands.
@@ -80,8 +117,11 @@ impl Known {
 mod many;
 
 /// A text that is run is judged by what a reader finds in it.
-fn judged_of(gate: &Inner, accesses: &[Access]) -> Vec<Access> {
-    let Some(reader) = &gate.reader else { return accesses.to_vec() };
+fn judged_of(gate: &Inner, flight: &Flight) -> Vec<Access> {
+    let Flight { accesses, texts, .. } = flight;
+    if gate.reader.is_none() {
+        return accesses.clone();
+    }
     let has_network = accesses.contains(&Access::Any(Power::Net));
     // A tool of ours that composes a command line may say itself how far the command reaches.
     let declared = |text: &str| {
@@ -103,7 +143,8 @@ fn judged_of(gate: &Inner, accesses: &[Access]) -> Vec<Access> {
             continue;
         };
         let risk = declared(text);
-        for part in reader(text) {
+        let parts = texts.iter().filter(|read| read.text == *text).flat_map(|read| &read.parts);
+        for part in parts.cloned() {
             // Without the network nobody is reached, and whoever may use it is asked about that as a whole.
             let part = match part {
                 Access::Fetch(_) if !has_network => continue,

@@ -215,7 +215,9 @@ impl GateBuilder {
     pub fn build(self) -> Gate {
         let Self { mut inner, paths } = self;
         let workspace = inner.surroundings.workspace.clone();
-        Arc::make_mut(&mut inner.policy).places.workspace.clone_from(&workspace);
+        let policy = Arc::make_mut(&mut inner.policy);
+        policy.places.workspace.clone_from(&workspace);
+        inner.registry.place_in(&mut policy.profiles);
         inner.paths = paths.unwrap_or_else(|| Arc::new(LexicalPaths { workspace }));
         // What the gate keeps, tools may read.
         inner.services.insert::<dyn Outputs>(inner.outputs.clone());

@@ -17,7 +17,7 @@ use tokio::{
 
 use super::{Flight, Gate, Halt, Inner, WeakGate, begin, handover};
 use crate::{
-    Access, BoxFuture, Call, ErrorKind, Power, Reply, ToolError, Tools,
+    Access, BoxFuture, Call, ErrorKind, Power, ReadText, Reply, ToolError, Tools,
     call::{EventSender, Grants, GrantsInner, Listener, SeenFile},
     events::Happening,
     queue::Place,
@@ -115,6 +115,7 @@ fn changed_paths(flight: &Flight) -> Vec<PathBuf> {
 pub(super) struct Granted {
     accesses: Vec<Access>,
     seen: Vec<SeenFile>,
+    texts: Vec<ReadText>,
 }
 
 impl Granted {
@@ -123,12 +124,17 @@ impl Granted {
         Self {
             accesses: std::mem::take(&mut flight.accesses),
             seen: std::mem::take(&mut flight.seen),
+            texts: std::mem::take(&mut flight.texts),
         }
     }
 
     /// For who only looks before the call runs.
     pub(super) fn copied(flight: &Flight) -> Self {
-        Self { accesses: flight.accesses.clone(), seen: flight.seen.clone() }
+        Self {
+            accesses: flight.accesses.clone(),
+            seen: flight.seen.clone(),
+            texts: flight.texts.clone(),
+        }
     }
 }
 
@@ -146,6 +152,7 @@ pub(super) fn call(
         effect: spec.effect,
         accesses: granted.accesses,
         seen: granted.seen,
+        texts: granted.texts,
         withheld: flight.withheld.clone(),
         caller: flight.context.clone(),
         policy: gate.policy.clone(),

@@ -43,88 +43,37 @@ impl Profile {
 pub struct Profiles(IndexMap<String, Profile>);
 
 impl Default for Profiles {
+    /// The built-in profiles, without tools: [`Profiles::place`] puts in those that name them.
     fn default() -> Self {
-        let built_in =
-            |tools: &[&str]| Profile::new(tools.iter().copied(), Source::named("built-in"));
-        let researcher = [
-            "read",
-            "list",
-            "glob",
-            "grep",
-            "stat",
-            "web_*",
-            "ticket_read",
-            "comment_*",
-            "project_info",
-            "board_read",
-            "memory_list",
-            "memory_tree",
-            "memory_read",
-            "memory_search",
-            "memory_info",
-            "memory_stats",
-            "memory_versions",
-            "memory_diff",
-            "memory_exists",
-            "memory_count_lines",
-            "memory_sources",
-            "output_*",
-            "todo_*",
-            "hello",
-        ];
-        let reviewer = [
-            "read",
-            "list",
-            "glob",
-            "grep",
-            "stat",
-            "changes",
-            "git_status",
-            "git_diff",
-            "git_log",
-            "git_show",
-            "git_blame",
-            "ticket_read",
-            "comment_*",
-            "acceptance_check",
-            "output_*",
-            "todo_*",
-            "hello",
-        ];
-        // What an agent that has tools of its own is offered besides them: few, because every schema costs its context.
-        let mcp = [
-            "read",
-            "write",
-            "edit",
-            "edit_lines",
-            "patch",
-            "list",
-            "glob",
-            "grep",
-            "move",
-            "delete",
-            "undo",
-            "bash",
-            "process",
-            "web_fetch",
-            "web_search",
-            "output_read",
-            "output_search",
-            "tool_search",
-        ];
+        let built_in = |globs: &[&str]| Profile::new(globs.iter().copied(), built_in());
         Self(IndexMap::from([
             ("developer".to_owned(), built_in(&["*"])),
-            ("mcp".to_owned(), built_in(&mcp)),
-            ("researcher".to_owned(), built_in(&researcher)),
-            ("reviewer".to_owned(), built_in(&reviewer)),
+            // For an agent that has its own tools: few, because every schema costs context.
+            ("mcp".to_owned(), built_in(&[])),
+            ("researcher".to_owned(), built_in(&[])),
+            ("reviewer".to_owned(), built_in(&[])),
         ]))
     }
+}
+
+fn built_in() -> Source {
+    Source::named("built-in")
 }
 
 impl Profiles {
     /// Adds or replaces a profile.
     pub fn insert(&mut self, name: impl Into<String>, profile: Profile) {
         self.0.insert(name.into(), profile);
+    }
+
+    /// Puts a tool into the built-in profiles that it names. A profile of the same name in a file stays as it is written.
+    pub fn place(&mut self, tool: &str, profiles: &[&str]) {
+        for name in profiles {
+            let profile = self.0.get_mut(*name).filter(|profile| profile.source == built_in());
+            if let Some(profile) = profile.filter(|profile| !profile.includes(tool)) {
+                profile.tools.push(tool.to_owned());
+            }
+        }
     }
 
     /// The profile of this name.
@@ -163,13 +112,17 @@ mod tests {
     }
 
     #[test]
-    fn built_in_profiles_are_as_narrow_as_their_names() {
-        let profiles = Profiles::default();
-        let has =
-            |profile: &str, tool: &str| profiles.get(profile).expect("built in").includes(tool);
+    fn tools_are_in_the_built_in_profiles_that_they_name() {
+        let mut profiles = Profiles::default();
+        profiles.insert("mcp", Profile::new(["grep"], Source::named("a file")));
+        profiles.place("read", &["mcp", "reviewer"]);
+        profiles.place("read", &["reviewer", "no_such"]);
+        let has = |profile: &str, tool| profiles.get(profile).expect("built in").includes(tool);
         assert!(has("developer", "anything"));
-        assert!(has("researcher", "web_fetch") && !has("researcher", "write"));
-        assert!(has("reviewer", "git_diff") && !has("reviewer", "git_commit"));
+        assert!(has("reviewer", "read") && !has("reviewer", "write") && !has("researcher", "read"));
+        assert!(!has("mcp", "read"), "a file has replaced it");
+        assert_eq!(profiles.get("reviewer").expect("built in").globs().count(), 1);
+        assert!(profiles.get("no_such").is_err());
     }
 
     #[test]

@@ -170,7 +170,8 @@ fn a_sub_agent_has_its_parents_rights_and_its_own() {
         agent("coder", &[(Allow, "bash")], None, None),
         agent("reader", &[], Some(Mode::Safe), Some("researcher")),
     ];
-    let policy = Policy::new([user]);
+    let mut policy = Policy::new([user]);
+    policy.profiles.place("read", &["researcher"]);
     let run = [Access::Run("ls".into())];
     assert_eq!(decide_as(&policy, "bash", &run, &["coder"]).action, Allow);
     let below_lead = decide_as(&policy, "bash", &run, &["lead", "coder"]);

@@ -160,7 +160,8 @@ async fn an_agent_sees_what_policy_profile_and_provider_leave_it() {
     let mut layer = Layer::new(LayerKind::User, "user.toml");
     layer.rules =
         vec![Rule::parse(Action::Deny, "bash", Source::named("user.toml")).expect("a rule")];
-    let policy = Policy::new([layer]);
+    let mut policy = Policy::new([layer]);
+    policy.profiles.place("read", &["researcher"]);
     let view = AgentView { policy: &policy, agents: &[], profile: None };
     assert_eq!(names(&registry.enabled(&view).await), ["read", "write", "patch"]);
     let researcher = AgentView { profile: Some("researcher"), ..view };

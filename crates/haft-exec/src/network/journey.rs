@@ -19,7 +19,7 @@ use super::{
     secrets::{Place, Used},
     target,
 };
-use crate::secrets::Secrets;
+use crate::network::credentials::Secrets;
 
 const MOST_REDIRECTS: usize = 10;
 const MOST_HEADERS: usize = 64;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use haft_core::{Redactor, SECRET_SIGN, ToolError, is_in_secret_name, network::Fault};
 
-use crate::secrets::{Recipient, Secrets};
+use crate::network::credentials::{Recipient, Secrets};
 
 /// How a value has to be written where it stands.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use super::{
     scratch::{Scratch, Scratches},
     syscalls::{self, Calls, Internet, Namespaces},
 };
-use crate::programs::{
+use crate::processes::{
     fence::{Fence, Recipe, Site, Walls},
     local,
 };

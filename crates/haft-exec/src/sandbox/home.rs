@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Workspace,
-    programs::{Variables, fence::Site},
+    processes::{Variables, fence::Site},
 };
 
 /// The folders outside the workspace that a person shows to sandboxed programs.

@@ -20,7 +20,7 @@ use super::{
     scratch::Scratches,
     syscalls::{self, Calls, Internet, Namespaces},
 };
-use crate::programs::{
+use crate::processes::{
     fence::{Fence, Recipe, Site, Walls},
     local,
 };

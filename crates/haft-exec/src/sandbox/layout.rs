@@ -15,7 +15,7 @@ use super::{
     machine::{Machine, Secret},
     scratch::Scratch,
 };
-use crate::programs::{closed::Closed, fence::Site};
+use crate::processes::{closed::Closed, fence::Site};
 
 /// Later parts lie on top of earlier ones.
 #[derive(Debug)]
@@ -23,8 +23,6 @@ pub(crate) struct Layout {
     pub(crate) parts: Vec<Part>,
     /// The directories of the person.
     pub(crate) roots: Vec<PathBuf>,
-    /// What `~` stands for.
-    pub(crate) home: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +51,7 @@ impl Layout {
     /// Of kind `unavailable` when something of the workspace cannot be protected, or when the workspace is everything.
     pub(crate) fn of(site: &Site, writes: bool, scratch: &Scratch) -> Result<Self, ToolError> {
         let machine = Machine::seen_by(site);
-        let mut layout =
-            Self { parts: machine.system.clone(), roots: roots(site), home: machine.home.clone() };
+        let mut layout = Self { parts: machine.system.clone(), roots: roots(site) };
         layout.parts.push(Part::Private { at: "/tmp".into(), source: scratch.tmp() });
         layout.parts.push(Part::Private { at: SHARED_MEMORY.into(), source: scratch.shm() });
         layout.parts.extend(of_home(&machine, site));
@@ -87,7 +84,7 @@ impl Layout {
     /// # Errors
     /// Of kind `unavailable` when something of it cannot be protected.
     pub(crate) fn protected(root: &Path) -> Result<Vec<Part>, ToolError> {
-        let mut layout = Self { parts: Vec::new(), roots: Vec::new(), home: None };
+        let mut layout = Self { parts: Vec::new(), roots: Vec::new() };
         layout.protect(root)?;
         Ok(layout.parts)
     }

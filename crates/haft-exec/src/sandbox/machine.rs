@@ -15,7 +15,7 @@ use super::{
     home::real_outside,
     layout::{Access, Part, roots},
 };
-use crate::programs::fence::Site;
+use crate::processes::fence::Site;
 
 /// How long a look holds.
 const FRESH: Duration = Duration::from_secs(2);

@@ -88,10 +88,7 @@ impl Noted {
     /// What keeps it from reading something that is there. Reading is not reported: somebody has to ask for a path.
     pub(crate) fn keeps_from(&self, path: &Path) -> Option<Refusal> {
         let layout = self.layout.as_ref()?;
-        let path = match (path.strip_prefix("~"), &layout.home) {
-            (Ok(rest), Some(home)) => fold(&home.join(rest)),
-            _ => fold(path),
-        };
+        let path = fold(path);
         let obstacle = layout.obstacle(&path, Access::Read)?;
         let (why, remedy) = obstacle.words();
         path.exists().then(|| Refusal {

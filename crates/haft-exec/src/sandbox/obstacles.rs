@@ -148,7 +148,7 @@ mod tests {
             parts.push(shown("/home/u/w/.git", Access::Write));
             parts.push(shown("/home/u/w/.git/hooks", Access::Read));
         }
-        Layout { parts, roots: vec!["/home/u/w".into()], home: None }
+        Layout { parts, roots: vec!["/home/u/w".into()] }
     }
 
     #[track_caller]

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     Workspace,
-    programs::{
+    processes::{
         fence::{Fence, Recipe, Site, Walls},
         limits::{Allowance, Held},
     },

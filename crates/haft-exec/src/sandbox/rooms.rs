@@ -30,7 +30,7 @@ use super::{
     rights::Kept,
     scratch::Scratch,
 };
-use crate::programs::birth::Stand;
+use crate::processes::birth::Stand;
 
 /// As long as a look at the machine holds.
 const FRESH: Duration = Duration::from_secs(2);

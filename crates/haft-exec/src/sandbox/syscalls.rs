@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crate::programs::limits::MARKED_RESOURCE;
+use crate::processes::limits::MARKED_RESOURCE;
 use haft_core::ToolError;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,

@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     Workspace,
-    programs::{
+    processes::{
         closed::Closed,
         fence::{Fence, Recipe, Site},
     },

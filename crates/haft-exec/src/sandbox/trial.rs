@@ -1,5 +1,5 @@
 //! Starting something behind walls once, with a time limit, to see what happens. For probing and for tests; commands of
-//! tools are started by `programs/spawn.rs`.
+//! tools are started by `processes/spawn.rs`.
 
 use std::{
     fs::File,
@@ -18,7 +18,7 @@ use rustix::{
 };
 
 use super::notices::Listening;
-use crate::programs::fence::{Recipe, Walls};
+use crate::processes::fence::{Recipe, Walls};
 
 /// How a trial went.
 #[derive(Debug)]

@@ -9,13 +9,16 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use haft_core::Inbox;
+use haft_core::feed::{Feed, News};
 use haft_core::{
     ApprovalHandler, ApprovalRequest, ApprovalState, Approvals, BoxFuture, CallRequest, Context,
     Effect, ErrorKind, Gate, Mode, Policy, Registry, Reply, Schema, Tool, ToolError, ToolSpec,
     Verdict,
     policy::{Layer, LayerKind},
 };
-use haft_store::{Address, Asker, Events, Fate, Handover, News, Place, StoreApprovals};
+use haft_core::{Asker, Fate, Handover};
+use haft_store::{Address, Place, StoreApprovals, StoreFeed};
 use serde_json::{Value, json};
 
 use crate::{
@@ -179,7 +182,7 @@ async fn every_step_is_told_once_and_in_order() {
         person.settle("ask_1", ApprovalState::Approved, yes()).await.expect("first");
         asker.take_up("ask_1").await.expect("once");
         asker.take_up("ask_1").await.expect_err("twice");
-        let events = Events::new(Place::new(store.address.clone())).since(0, 99).await;
+        let events = StoreFeed::new(Place::new(store.address.clone())).since(0, 99).await;
         let told = events.expect("read").into_iter().map(|event| {
             assert_eq!(event.session.as_deref(), Some("s"));
             format!(
@@ -604,7 +607,7 @@ async fn what_is_not_to_be_seen_by_others_is_not_written_and_no_trouble() {
 async fn a_call_of_a_gate_waits_for_another_process_and_runs_once() {
     for store in each().await {
         let (asked, ran) = gate(Arc::new(approvals(&store)), None);
-        let mut news = Events::new(Place::new(store.address.clone())).subscribe(0);
+        let mut news = StoreFeed::new(Place::new(store.address.clone())).subscribe(0);
         let calls = tokio::spawn(async move { asked.call(call()).await });
         let id = loop {
             match in_time(news.next()).await.expect("heard") {

@@ -6,7 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_store::{Address, Announcement, Event, Events, Gap, News, Place, Retention, Subscription};
+use haft_core::feed::{Event, Feed, Gap, News, Subscription};
+use haft_store::{Address, Announcement, Place, Retention, StoreFeed};
 use serde_json::json;
 
 use crate::stores::{Fresh, each};
@@ -15,21 +16,21 @@ use crate::stores::{Fresh, each};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// As another process would have them.
-fn events(store: &Fresh) -> Events {
-    Events::new(Place::new(store.address.clone()))
+fn events(store: &Fresh) -> StoreFeed {
+    StoreFeed::new(Place::new(store.address.clone()))
 }
 
-async fn tell(events: &Events, subject: &str, number: u64) -> u64 {
+async fn tell(events: &StoreFeed, subject: &str, number: u64) -> u64 {
     let body = json!({ "number": number });
     events.announce(&Announcement::of("test", subject, &body)).await.expect("told")
 }
 
-pub(crate) async fn next(subscription: &mut Subscription) -> News {
+pub(crate) async fn next(subscription: &mut Box<dyn Subscription>) -> News {
     let news = tokio::time::timeout(PATIENCE, subscription.next()).await;
     news.expect("something happens in time").expect("it can be read")
 }
 
-pub(crate) async fn event(subscription: &mut Subscription) -> Event {
+pub(crate) async fn event(subscription: &mut Box<dyn Subscription>) -> Event {
     match next(subscription).await {
         News::Event(event) => event,
         News::Gap(gap) => panic!("{gap:?}"),
@@ -150,7 +151,7 @@ async fn a_change_that_was_taken_back_leaves_no_number() {
 async fn who_comes_too_late_is_told_what_is_gone() {
     for store in each().await {
         let retention = Retention { most: 100, longest: Duration::from_secs(86_400) };
-        let kept = Events::new(Place::keeping(store.address.clone(), retention));
+        let kept = StoreFeed::new(Place::keeping(store.address.clone(), retention));
         let mut slow = kept.subscribe(0);
         tell(&kept, "a", 1).await;
         assert_eq!(event(&mut slow).await.seq, 1);
@@ -171,7 +172,7 @@ async fn who_comes_too_late_is_told_what_is_gone() {
 async fn what_is_old_goes_but_never_what_stands_behind_something_young() {
     for store in each().await {
         let retention = Retention { most: 100_000, longest: Duration::from_secs(3600) };
-        let kept = Events::new(Place::keeping(store.address.clone(), retention));
+        let kept = StoreFeed::new(Place::keeping(store.address.clone(), retention));
         for number in 1..=200 {
             tell(&kept, "a", number).await;
         }

@@ -7,15 +7,16 @@ use std::{
 };
 
 use haft_core::{ErrorKind, ToolError};
-use haft_store::{Lease, Leases, Place};
+use haft_core::{Lease, Leases};
+use haft_store::{Place, StoreLeases};
 use proptest::prelude::*;
 
 use crate::stores::{Fresh, each};
 
 const LONG: Duration = Duration::from_secs(3600);
 
-fn leases(store: &Fresh) -> Leases {
-    Leases::new(Place::new(store.address.clone()))
+fn leases(store: &Fresh) -> StoreLeases {
+    StoreLeases::new(Place::new(store.address.clone()))
 }
 
 /// As if so much time had passed.
@@ -185,7 +186,7 @@ struct Expected {
 struct Play<'a> {
     store: &'a Fresh,
     /// As two processes have them.
-    leases: [Leases; 2],
+    leases: [StoreLeases; 2],
     things: BTreeMap<String, Expected>,
     given: Vec<Lease>,
 }

@@ -10,14 +10,16 @@ use std::{
     time::Duration,
 };
 
+use haft_core::Inbox;
+use haft_core::Leases;
 use haft_core::{
     ApprovalState, Approvals, CallInfo, ContentHash, ErrorKind, Image, Journal, Ledger, MadeBy,
     NewChange, NewEntry, NewMessage, Outputs, Remember, SavedRules, Scope, Sessions, Todo,
     TodoPriority, TodoStatus, Todos, Verdict,
 };
 use haft_store::{
-    Address, Announcement, Copied, Events, Keep, Leases, OutputRetention, Place, Store,
-    StoreJournal, StoreSessions, StoreTodos, copy_store,
+    Address, Announcement, Copied, Keep, OutputRetention, Place, Store, StoreFeed, StoreJournal,
+    StoreLeases, StoreSessions, StoreTodos, copy_store,
 };
 use rusqlite::types::Value as Cell;
 use serde_json::json;
@@ -82,7 +84,7 @@ async fn fill(store: &Fresh) {
         Remember { rules: vec!["write(src/**)".into()], scope: Scope::Project, expires_ms: None };
     store.rules("here").save("s", "Ann", &remember).await.expect("saved");
     let body = json!({"ä": "\u{0}x"});
-    let events = Events::new(place());
+    let events = StoreFeed::new(place());
     events.announce(&Announcement::of("test", "subject", &body)).await.expect("told");
     let sessions = StoreSessions::new(place(), Path::new("/w"));
     sessions.saw("mcp-1", &["claude".into()]).await.expect("noted");
@@ -101,7 +103,7 @@ async fn fill(store: &Fresh) {
     };
     StoreTodos::new(place(), Path::new("/w")).write("s\0", &[todo], None).await.expect("written");
     let hour = Duration::from_secs(3600);
-    Leases::new(place()).claim("job", "a\0", "ann", hour).await.expect("free");
+    StoreLeases::new(place()).claim("job", "a\0", "ann", hour).await.expect("free");
     let made_by = MadeBy { session: "s\0".into(), call_id: "call_1".into(), tool: "bash".into() };
     let text = "a line of some length\n".repeat(30_000);
     store.outputs("/w", OutputRetention::default()).keep(text, made_by).await.expect("kept");
@@ -241,7 +243,7 @@ async fn a_copy_goes_on_where_the_store_was() {
         let verified = ledger.verify(None).await.expect("read");
         assert_eq!((verified.entries, verified.faults), (41, Vec::new()));
         let last = moved.number("SELECT seq FROM event_head").await;
-        let events = Events::new(Place::new(moved.address.clone()));
+        let events = StoreFeed::new(Place::new(moved.address.clone()));
         let told = events.announce(&Announcement::of("test", "s", &json!({}))).await.expect("told");
         assert_eq!(i64::try_from(told).expect("a number"), last + 1);
         keep_changes(StoreJournal::new(Place::new(moved.address.clone()), Keep::USUAL));

@@ -11,13 +11,15 @@ use std::{
     time::Duration,
 };
 
+use haft_core::Leases;
+use haft_core::feed::{Feed, News};
 use haft_core::{
     ApprovalState, Approvals, CallInfo, Changes, ErrorKind, Happened, Image, Journal, Ledger,
     MadeBy, NewChange, NewEntry, NewMessage, Outputs, Sessions, Todos, Verdict,
 };
 use haft_store::{
-    Address, Answering, Events, Filter, Keep, Leases, News, OutputRetention, Place, StoreApprovals,
-    StoreJournal, StoreLedger, StoreOutputs, StoreSessions, StoreTodos,
+    Address, Answering, Filter, Keep, OutputRetention, Place, StoreApprovals, StoreFeed,
+    StoreJournal, StoreLeases, StoreLedger, StoreOutputs, StoreSessions, StoreTodos,
 };
 
 use crate::{approvals::request, cluster::Cluster, events::PATIENCE, stores::change};
@@ -61,7 +63,7 @@ async fn a_server_that_is_started_anew_loses_nothing_and_repeats_nothing() {
         let place = Place::new(address.clone());
         Arc::new(StoreApprovals::new(place, &folder.path().join("here"), folder.path()))
     };
-    let events = Events::new(Place::new(address.clone()));
+    let events = StoreFeed::new(Place::new(address.clone()));
     Place::new(address.clone()).store().await.expect("it is made");
     let is_over = Arc::new(AtomicBool::new(false));
     let mut workers = tokio::task::JoinSet::new();
@@ -124,7 +126,7 @@ struct Rooms {
     sessions: StoreSessions,
     todos: StoreTodos,
     outputs: StoreOutputs,
-    leases: Leases,
+    leases: StoreLeases,
 }
 
 /// What a worker was told that it has happened, by its number.
@@ -151,7 +153,7 @@ impl Rooms {
             todos: StoreTodos::new(place.clone(), workspace),
             outputs: StoreOutputs::new(place.clone(), workspace, OutputRetention::default())
                 .nowhere_else(),
-            leases: Leases::new(place),
+            leases: StoreLeases::new(place),
         })
     }
 

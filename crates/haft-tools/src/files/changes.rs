@@ -164,7 +164,8 @@ impl ListedChange {
 #[tool(
     idempotent,
     deadline = "60s",
-    access = |_| vec![Access::Any(Power::ReadStore), Access::Read(".".into())]
+    access = |_| vec![Access::Any(Power::ReadStore), Access::Read(".".into())],
+    profiles(reviewer)
 )]
 pub async fn changes(
     input: Changes,

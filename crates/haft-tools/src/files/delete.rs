@@ -55,7 +55,8 @@ impl Output for Deleted {
     effect = destructive,
     keeps_links,
     deadline = "120s",
-    access = |input| vec![Access::Write(input.path.clone())]
+    access = |input| vec![Access::Write(input.path.clone())],
+    profiles(mcp)
 )]
 pub async fn delete(input: Delete, files: WriteFiles) -> Result<Deleted, ToolError> {
     let files = if input.without_undo { files.without_undo() } else { files };

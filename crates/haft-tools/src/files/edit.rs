@@ -71,7 +71,8 @@ impl Output for Edited {
 #[tool(
     deadline = "60s",
     access = |input| vec![Access::Read(input.path.clone()), Access::Write(input.path.clone())],
-    preview = foreseen
+    preview = foreseen,
+    profiles(mcp)
 )]
 pub async fn edit(input: Edit, read: ReadFiles, write: WriteFiles) -> Result<Edited, ToolError> {
     change_one(&write, &input.path, |target| {

@@ -61,7 +61,8 @@ impl Output for EditedLines {
 #[tool(
     deadline = "60s",
     access = |input| vec![Access::Read(input.path.clone()), Access::Write(input.path.clone())],
-    preview = foreseen
+    preview = foreseen,
+    profiles(mcp)
 )]
 pub async fn edit_lines(
     input: EditLines,

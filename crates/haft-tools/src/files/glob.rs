@@ -147,7 +147,12 @@ fn split_absolute(pattern: &str) -> Option<(&str, &str)> {
 }
 
 /// Finds files.
-#[tool(idempotent, deadline = "60s", access = |input| vec![Access::Read(input.start())])]
+#[tool(
+    idempotent,
+    deadline = "60s",
+    access = |input| vec![Access::Read(input.start())],
+    profiles(mcp, researcher, reviewer)
+)]
 pub async fn glob(input: Glob, files: ReadFiles, cancel: Cancel) -> Result<Found, ToolError> {
     lengthy(move || {
         let query = input.query(&files);

@@ -198,7 +198,8 @@ impl Matches {
     idempotent,
     deadline = "60s",
     access = |input| vec![Access::Read(input.path.clone())],
-    variables(line_chars = LINE_CHARS)
+    variables(line_chars = LINE_CHARS),
+    profiles(mcp, researcher, reviewer)
 )]
 pub async fn grep(input: Grep, files: ReadFiles, cancel: Cancel) -> Result<Matches, ToolError> {
     let query = SearchFiles {

@@ -196,7 +196,12 @@ pub(super) fn unreadable(number: usize) -> String {
 }
 
 /// Lists a tree.
-#[tool(idempotent, deadline = "60s", access = |input| vec![Access::Read(input.path.clone())])]
+#[tool(
+    idempotent,
+    deadline = "60s",
+    access = |input| vec![Access::Read(input.path.clone())],
+    profiles(mcp, researcher, reviewer)
+)]
 pub async fn list(input: List, files: ReadFiles, cancel: Cancel) -> Result<Listed, ToolError> {
     let List { path, depth, limit, ignored } = input;
     let query = WalkTree { path, depth, limit, ignored };

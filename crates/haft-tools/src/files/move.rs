@@ -58,7 +58,8 @@ impl Output for Moved {
     description = "move.txt",
     keeps_links,
     deadline = "60s",
-    access = |input| vec![Access::Write(input.from.clone()), Access::Write(input.to.clone())]
+    access = |input| vec![Access::Write(input.from.clone()), Access::Write(input.to.clone())],
+    profiles(mcp)
 )]
 pub async fn move_path(input: Move, files: WriteFiles) -> Result<Moved, ToolError> {
     let Move { from, to, on_conflict } = input;

@@ -102,7 +102,7 @@ impl PatchedFile {
 }
 
 /// Applies a patch.
-#[tool(deadline = "120s", access = touched, preview = foreseen)]
+#[tool(deadline = "120s", access = touched, preview = foreseen, profiles(mcp))]
 pub async fn patch(input: Patch, read: ReadFiles, write: WriteFiles) -> Result<Patched, ToolError> {
     let sections = patches::parse(&input.patch).map_err(told)?;
     let paths = paths_of(&sections);

@@ -245,7 +245,8 @@ fn n_digits(number: u64) -> usize {
     idempotent,
     deadline = "60s",
     access = |input| vec![Access::Read(input.path.clone())],
-    variables(most_lines = MOST_LINES, line_chars = LINE_CHARS)
+    variables(most_lines = MOST_LINES, line_chars = LINE_CHARS),
+    profiles(mcp, researcher, reviewer)
 )]
 pub async fn read(input: Read, files: ReadFiles, cancel: Cancel) -> Result<FileText, ToolError> {
     let file = match files.open(&input.path)? {

@@ -90,7 +90,13 @@ impl Output for PathFacts {
 }
 
 /// Says what is known of a path.
-#[tool(idempotent, keeps_links, deadline = "60s", access = |input| vec![Access::Read(input.path.clone())])]
+#[tool(
+    idempotent,
+    keeps_links,
+    deadline = "60s",
+    access = |input| vec![Access::Read(input.path.clone())],
+    profiles(researcher, reviewer)
+)]
 pub async fn stat(input: Stat, files: ReadFiles, cancel: Cancel) -> Result<PathFacts, ToolError> {
     let facts = files.facts(&input.path)?;
     let mut answer = told(&facts);

@@ -14,7 +14,8 @@ use super::history::{
     deadline = "120s",
     access = |_| undoing::access(),
     foresees = foresee,
-    preview = preview
+    preview = preview,
+    profiles(mcp)
 )]
 pub async fn undo(
     input: TakeBack,

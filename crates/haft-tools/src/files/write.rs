@@ -89,7 +89,8 @@ impl Output for Written {
     idempotent,
     deadline = "60s",
     access = |input| vec![Access::Read(input.path.clone()), Access::Write(input.path.clone())],
-    preview = foreseen
+    preview = foreseen,
+    profiles(mcp)
 )]
 pub async fn write(input: Write, read: ReadFiles, write: WriteFiles) -> Result<Written, ToolError> {
     change_one(&write, &input.path, |target| {

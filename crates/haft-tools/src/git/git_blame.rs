@@ -185,7 +185,8 @@ fn look(input: &GitBlame) -> Result<Run, ToolError> {
     variables(most = MOST),
     access = |input| {
         accesses(look(input).map(|look| [look]), [Access::Read(input.path.clone())])
-    }
+    },
+    profiles(reviewer)
 )]
 pub async fn git_blame(input: GitBlame, shell: Shell) -> Result<Blame, ToolError> {
     let look = look(&input)?;

@@ -133,7 +133,8 @@ fn question(input: &GitDiff) -> Result<Question, ToolError> {
     access = |input| {
         let runs = question(input).map(|asked| [whereabouts(), asked.counts, asked.patch]);
         accesses(runs, reads(&input.paths))
-    }
+    },
+    profiles(reviewer)
 )]
 pub async fn git_diff(input: GitDiff, shell: Shell) -> Result<Difference, ToolError> {
     let question = question(&input)?;

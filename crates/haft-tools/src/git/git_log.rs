@@ -131,7 +131,8 @@ fn look(input: &GitLog) -> Result<Run, ToolError> {
     idempotent,
     deadline = "60s",
     variables(most = MOST),
-    access = |input| accesses(look(input).map(|look| [look]), reads(&input.paths))
+    access = |input| accesses(look(input).map(|look| [look]), reads(&input.paths)),
+    profiles(reviewer)
 )]
 pub async fn git_log(input: GitLog, shell: Shell) -> Result<History, ToolError> {
     let look = look(&input)?;

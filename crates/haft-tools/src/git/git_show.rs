@@ -193,7 +193,8 @@ impl Plan {
     access = |input| {
         let file = input.file.iter().cloned().map(Access::Read);
         accesses(Plan::of(input).map(Plan::runs), reads(&input.paths).chain(file))
-    }
+    },
+    profiles(reviewer)
 )]
 pub async fn git_show(input: GitShow, shell: Shell) -> Result<Shown, ToolError> {
     let plan = Plan::of(&input)?;

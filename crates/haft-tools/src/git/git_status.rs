@@ -317,7 +317,8 @@ pub(super) fn reads(paths: &[PathBuf]) -> impl Iterator<Item = Access> {
     idempotent,
     deadline = "60s",
     variables(most = MOST_ENTRIES),
-    access = |input| accesses(look(input).map(|look| [whereabouts(), look]), reads(&input.paths))
+    access = |input| accesses(look(input).map(|look| [whereabouts(), look]), reads(&input.paths)),
+    profiles(reviewer)
 )]
 pub async fn git_status(input: GitStatus, shell: Shell) -> Result<RepositoryStatus, ToolError> {
     let look = look(&input)?;

@@ -106,7 +106,12 @@ impl OutputText {
 }
 
 /// Shows an earlier output.
-#[tool(idempotent, deadline = "30s", variables(page_kb = PAGE >> 10, most_lines = LINES))]
+#[tool(
+    idempotent,
+    deadline = "30s",
+    variables(page_kb = PAGE >> 10, most_lines = LINES),
+    profiles(mcp, researcher, reviewer)
+)]
 pub async fn output_read(input: OutputRead, outputs: ReadOutputs) -> Result<OutputText, ToolError> {
     let kept = outputs.find(&input.id).await?;
     match (input.page, input.start_line, input.end_line) {

@@ -136,7 +136,12 @@ impl FoundLines {
 }
 
 /// Searches an earlier output.
-#[tool(idempotent, deadline = "30s", variables(line_chars = LINE_CHARS))]
+#[tool(
+    idempotent,
+    deadline = "30s",
+    variables(line_chars = LINE_CHARS),
+    profiles(mcp, researcher, reviewer)
+)]
 pub async fn output_search(
     input: OutputSearch,
     outputs: ReadOutputs,

@@ -70,7 +70,12 @@ impl Output for Greeting {
 }
 
 /// Greets somebody. Needs nothing: `Progress` is free.
-#[tool(idempotent, deadline = "10s", variables(most_times = MOST_TIMES))]
+#[tool(
+    idempotent,
+    deadline = "10s",
+    variables(most_times = MOST_TIMES),
+    profiles(researcher, reviewer)
+)]
 pub async fn hello(input: Hello, progress: Progress) -> Result<Greeting, ToolError> {
     let name = input.name.trim();
     if name.is_empty() {

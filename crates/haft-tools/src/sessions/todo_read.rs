@@ -36,7 +36,7 @@ impl Output for ReadList {
 }
 
 /// Reads the list.
-#[tool(idempotent, deadline = "30s")]
+#[tool(idempotent, deadline = "30s", profiles(researcher, reviewer))]
 pub async fn todo_read(input: TodoRead, todos: ReadTodos) -> Result<ReadList, ToolError> {
     let TodoList { version, todos } = todos.read(input.session_id.as_deref()).await?;
     Ok(ReadList { version, todos })

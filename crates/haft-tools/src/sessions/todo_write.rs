@@ -72,7 +72,7 @@ impl Output for WrittenTodos {
 }
 
 /// Puts a list in the place of the one that is there.
-#[tool(idempotent, deadline = "30s")]
+#[tool(idempotent, deadline = "30s", profiles(researcher, reviewer))]
 pub async fn todo_write(input: TodoWrite, todos: WriteTodos) -> Result<WrittenTodos, ToolError> {
     let list = todos.write(named(input.todos)?, input.expected_version).await?;
     let at_once = list.todos.iter().filter(|todo| todo.status == TodoStatus::InProgress).count();

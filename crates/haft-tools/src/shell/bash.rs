@@ -1,14 +1,14 @@
 //! `bash`: a command, to its end or to the background.
 
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use haft_core::{
-    Access, Cancel, CommandRisk, ErrorKind, Net, Output, Power, Progress, ReadCommand, Reply,
-    Return, Shell, ToolError, WriteFiles, brief,
+    Access, Cancel, CommandRisk, ErrorKind, Net, Output, Power, Progress, ReadCommand, ReadText,
+    Reply, Return, Shell, ToolError, WriteFiles, brief,
     commands::{Awaited, ExecutorPlace, Killed, Process, Program, Refusal, Stdin, Stream, script},
     files::{ChangedFile, FileChange, Survey},
     referred_secret,
@@ -19,10 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::report::{self, Standing};
-use crate::{
-    reading::{self, How},
-    text::terminal,
-};
+use crate::text::terminal;
 
 const USUAL_TIMEOUT: u64 = 120_000;
 const LONGEST_TIMEOUT: u64 = 600_000;
@@ -168,7 +165,8 @@ impl Ran {
 #[tool(
     deadline = "660s",
     access = accesses,
-    variables(usual_timeout = USUAL_TIMEOUT, longest_timeout = LONGEST_TIMEOUT)
+    variables(usual_timeout = USUAL_TIMEOUT, longest_timeout = LONGEST_TIMEOUT),
+    profiles(mcp)
 )]
 pub async fn bash(
     input: Bash,
@@ -180,7 +178,8 @@ pub async fn bash(
 ) -> Result<Ran, ToolError> {
     let mut launch = shell.launch(Program::Shell(input.command.clone()), &input.workdir);
     launch.secrets = input.env.iter().map(|text| secret(text)).collect::<Result<_, _>>()?;
-    if reading::read(&input.command).is_only_looking() {
+    let read = shell.read_text(&launch);
+    if read.is_some_and(ReadText::only_looks) {
         launch.environment.extend(quiet_git());
     }
     launch.input = match (input.terminal, input.background || input.yield_ms.is_some()) {
@@ -207,7 +206,7 @@ pub async fn bash(
             if input.timeout_ms.is_some() {
                 limit(process.clone(), timeout);
             }
-            return ran(&input, place, &*process, None);
+            return ran(&input, place, &*process, read, None);
         }
         () = tokio::time::sleep(timeout) => Some(Killed::ByTimeout),
     };
@@ -218,7 +217,7 @@ pub async fn bash(
     // Who calls off does not wait for more.
     let after = if stopped == Some(Killed::Cancelled) { None } else { survey(files.as_ref()) };
     let changes = after.zip(before).and_then(|(after, before)| after.changes_since(&before));
-    let ran = ran(&input, place, &*process, changes);
+    let ran = ran(&input, place, &*process, read, changes);
     match (stopped, process.failure()) {
         (Some(why), _) => Err(with_partial(stopped_error(&input, why), ran)),
         (None, Some(failure)) => Err(with_partial(failure, ran)),
@@ -237,20 +236,18 @@ fn survey(files: Option<&WriteFiles>) -> Option<Survey> {
     survey.is_complete.then_some(survey)
 }
 
-/// A command that only looks is run without the power to change files, so nobody has to be asked about that.
+/// The gate reads the text. Where it only looks, the power to change files is not asked for.
 fn accesses(input: &Bash) -> Vec<Access> {
     let script = script(&input.workdir, &input.command);
-    let reading = reading::read(&script);
     // In a terminal these take commands from whoever writes to them.
-    let is_interactive = input.terminal && reading.commands.iter().any(is_pager);
+    let is_interactive = input.terminal && haft_shell::read(&script).commands.iter().any(is_pager);
     let interactive = is_interactive.then(|| {
         let text = format!("{script} (in a terminal)");
         let (widths, spellings, seen) = (Vec::new(), Vec::new(), Vec::new());
         let risk = CommandRisk::Usual;
         Access::Command(Box::new(ReadCommand { text, risk, widths, spellings, seen }))
     });
-    let changes = is_interactive || !reading.is_only_looking();
-    let changes = changes.then_some(Access::Any(Power::WriteFiles));
+    let changes = [Access::Any(Power::WriteFiles)];
     let network = input.network.then_some(Access::Any(Power::Net));
     // What is no reference is refused before anything runs.
     let secrets = input.env.iter().filter_map(|text| Some(secret(text).ok()?.1));
@@ -278,7 +275,7 @@ pub fn quiet_git() -> Vec<(String, String)> {
     numbered.chain([count]).chain(variables).collect()
 }
 
-fn is_pager(command: &reading::Command) -> bool {
+fn is_pager(command: &haft_shell::Command) -> bool {
     let name = command.words.first().map_or("", |word| word.text.as_str());
     let name = name.rsplit('/').next().unwrap_or_default();
     matches!(name, "less" | "more" | "man" | "git" | "whatis" | "apropos" | "jq" | "yq")
@@ -344,6 +341,7 @@ fn ran(
     input: &Bash,
     place: ExecutorPlace,
     process: &dyn Process,
+    read: Option<&ReadText>,
     changes: Option<Vec<ChangedFile>>,
 ) -> Result<Ran, ToolError> {
     let title = input.description.clone().unwrap_or_else(|| {
@@ -356,7 +354,7 @@ fn ran(
     changed.truncate(MOST_CHANGED);
     let mut standing = Standing::of(process);
     if standing.has_failed() {
-        standing.refused.extend(unread(input, process));
+        standing.refused.extend(read.into_iter().flat_map(|read| unread(read, process)));
     }
     let text = report::written(process)?;
     Ok(Ran {
@@ -388,11 +386,12 @@ fn stopped_error(input: &Bash, why: Killed) -> ToolError {
 }
 
 /// Files that the command line names and that are kept from it.
-fn unread(input: &Bash, process: &dyn Process) -> Vec<Refusal> {
-    let files = reading::read(&script(&input.workdir, &input.command)).files;
-    let is_outside = |path: &Path| path.is_absolute() || path.starts_with("~");
-    let named = files.iter().filter(|file| file.how == How::Read && is_outside(&file.path));
-    named.filter_map(|file| process.keeps_from(&file.path)).collect()
+fn unread(read: &ReadText, process: &dyn Process) -> Vec<Refusal> {
+    let named = read.parts.iter().filter_map(|part| match part {
+        Access::Read(path) | Access::Many { path, is_write: false, .. } => Some(path),
+        _ => None,
+    });
+    named.filter(|path| path.is_absolute()).filter_map(|path| process.keeps_from(path)).collect()
 }
 
 /// Half an output beats none.

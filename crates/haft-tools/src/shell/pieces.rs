@@ -8,8 +8,6 @@ use std::{
 
 use haft_core::commands::Process;
 
-use crate::reading;
-
 /// A longer beginning stays one: nothing ends it any more.
 const MAX_BYTES: usize = 64 << 10;
 
@@ -28,7 +26,7 @@ pub(super) fn is_open(id: &str) -> bool {
 
 /// Remembers what is written, as far as a shell still waits for its end.
 pub(super) fn note(process: &dyn Process, text: &str) {
-    if reading::starts_shell(process.command()) {
+    if haft_shell::starts_shell(process.command()) {
         add(process.id(), text);
     }
 }
@@ -39,7 +37,7 @@ fn add(id: &str, text: &str) {
     if line.len() <= MAX_BYTES {
         line.push_str(text);
     }
-    if !line.is_empty() && !reading::is_whole(&line) {
+    if !line.is_empty() && !haft_shell::is_whole(&line) {
         begun.insert(id.to_owned(), line);
     }
 }

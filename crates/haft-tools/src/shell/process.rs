@@ -16,7 +16,6 @@ use super::{
     pieces,
     report::{self, Standing},
 };
-use crate::reading;
 
 const USUAL_WAIT: u64 = 30_000;
 const LONGEST_WAIT: u64 = 600_000;
@@ -112,7 +111,8 @@ impl Output for Processes {
 #[tool(
     deadline = "660s",
     access = accesses,
-    variables(usual_wait = USUAL_WAIT, longest_wait = LONGEST_WAIT)
+    variables(usual_wait = USUAL_WAIT, longest_wait = LONGEST_WAIT),
+    profiles(mcp)
 )]
 pub async fn process(
     input: Process,
@@ -180,7 +180,7 @@ fn unreadable(text: &str) -> Option<&'static str> {
         text if text.lines().any(recalls) => {
             Some("the history of a shell may stand for a part of it")
         }
-        text if !text.is_empty() && !reading::is_whole(text) => {
+        text if !text.is_empty() && !haft_shell::is_whole(text) => {
             Some("the line is not finished, so it cannot be read")
         }
         _ => None,

@@ -17,13 +17,13 @@ pub(crate) struct Lengths {
 }
 
 impl Lengths {
-    pub(crate) fn of(page: &Page<'_>) -> Self {
+    pub(crate) fn of(page: &Page) -> Self {
         let (mut text, mut links) = (vec![0; page.len()], vec![0; page.len()]);
         // Children come after their parents, so from behind every node is whole when its parent takes it.
         for id in page.ids().rev() {
             let at = id.index();
             match page.kind(id) {
-                Kind::Text(piece) => text[at] = letters(&piece),
+                Kind::Text(piece) => text[at] = letters(piece),
                 Kind::Element(tag) if is_never_shown(page, id, tag) => {
                     (text[at], links[at]) = (0, 0)
                 }
@@ -54,7 +54,7 @@ fn letters(text: &str) -> u32 {
 }
 
 /// What nobody sees who looks at the page.
-pub(crate) fn is_never_shown(page: &Page<'_>, id: Id, tag: Tag) -> bool {
+pub(crate) fn is_never_shown(page: &Page, id: Id, tag: Tag) -> bool {
     let is_machinery = matches!(
         tag,
         Tag::Script
@@ -70,7 +70,7 @@ pub(crate) fn is_never_shown(page: &Page<'_>, id: Id, tag: Tag) -> bool {
     is_machinery || is_hidden(page, id)
 }
 
-fn is_hidden(page: &Page<'_>, id: Id) -> bool {
+fn is_hidden(page: &Page, id: Id) -> bool {
     let has = |name: &str| page.attribute(id, name);
     // Found when asked for is shown all the same: it is only folded.
     has("hidden").is_some_and(|value| value != "until-found")
@@ -82,7 +82,7 @@ fn is_hidden(page: &Page<'_>, id: Id) -> bool {
 }
 
 /// What is around the main part on nearly every site.
-pub(crate) fn is_surrounding(page: &Page<'_>, id: Id, tag: Tag) -> bool {
+pub(crate) fn is_surrounding(page: &Page, id: Id, tag: Tag) -> bool {
     match page.attribute(id, "role") {
         Some(
             "navigation" | "banner" | "contentinfo" | "search" | "complementary" | "menu"
@@ -119,7 +119,7 @@ const TELLING_NAMES: [&str; 21] = [
     "toc",
 ];
 
-fn has_telling_name(page: &Page<'_>, id: Id) -> bool {
+fn has_telling_name(page: &Page, id: Id) -> bool {
     let tells = |words: &str| {
         words
             .split(|c: char| !c.is_ascii_alphanumeric())
@@ -136,13 +136,13 @@ fn is_container(tag: Tag) -> bool {
 }
 
 /// The part of the page to read; the whole of it when no part stands out.
-pub(crate) fn main_part(page: &Page<'_>, lengths: &Lengths) -> Id {
+pub(crate) fn main_part(page: &Page, lengths: &Lengths) -> Id {
     let whole = page.first(Tag::Body).unwrap_or(Id::ROOT);
     marked(page, lengths, whole).or_else(|| where_the_prose_is(page, lengths)).unwrap_or(whole)
 }
 
 /// What its author says it is.
-fn marked(page: &Page<'_>, lengths: &Lengths, whole: Id) -> Option<Id> {
+fn marked(page: &Page, lengths: &Lengths, whole: Id) -> Option<Id> {
     let all = lengths.text(whole);
     let is_enough = |id: &Id| {
         let text = lengths.text(*id);
@@ -177,12 +177,12 @@ fn marked(page: &Page<'_>, lengths: &Lengths, whole: Id) -> Option<Id> {
     }
 }
 
-fn is_below(page: &Page<'_>, inner: Id, outer: Id) -> bool {
+fn is_below(page: &Page, inner: Id, outer: Id) -> bool {
     std::iter::successors(Some(inner), |id| page.parent(*id)).any(|id| id == outer)
 }
 
 /// The element whose paragraphs say most without leading elsewhere.
-fn where_the_prose_is(page: &Page<'_>, lengths: &Lengths) -> Option<Id> {
+fn where_the_prose_is(page: &Page, lengths: &Lengths) -> Option<Id> {
     let mut scores = vec![0_u32; page.len()];
     for id in page.ids() {
         let is_prose = matches!(page.tag(id), Some(Tag::P | Tag::Pre | Tag::Blockquote));

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::{
-    html::{Id, Page, Tag, decoded},
+    html::{Id, Page, Tag},
     markdown::one_line,
     web_search::Hit,
 };
@@ -288,7 +288,7 @@ fn listed(response: &Response) -> Result<Vec<Hit>, ToolError> {
 /// Its links go through a page of its own that has the address in `uddg`.
 fn behind_redirect(href: &str) -> Option<String> {
     let base = Url::parse("https://duckduckgo.com/").ok()?;
-    let url = base.join(&decoded(href)).ok()?;
+    let url = base.join(href).ok()?;
     let own = url.host_str().is_some_and(|host| host == "duckduckgo.com")
         && url.path().starts_with("/l/");
     match own {

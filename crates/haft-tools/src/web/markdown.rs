@@ -41,7 +41,7 @@ pub(crate) fn read(html: &str, address: &Url, style: Style) -> Read {
     let lengths = Lengths::of(&page);
     let main = article::main_part(&page, &lengths);
     let base = base(&page, address);
-    let mut writer = Writer::new(&page, &base, style);
+    let mut writer = Writer::new(&page, &base, style, html.len());
     writer.heading_of_its_own(main);
     writer.blocks(main);
     let has_left_out = writer.has_left_out.get() || lengths.text(main) < lengths.text(Id::ROOT);
@@ -57,13 +57,13 @@ pub(crate) fn read(html: &str, address: &Url, style: Style) -> Read {
 }
 
 /// Addresses on the page are relative to this.
-fn base(page: &Page<'_>, address: &Url) -> Url {
+fn base(page: &Page, address: &Url) -> Url {
     let href = page.first(Tag::Base).and_then(|base| page.attribute(base, "href"));
     let named = href.and_then(|href| address.join(href.trim()).ok());
     named.filter(|base| base.as_str().len() <= LONGEST_ADDRESS).unwrap_or_else(|| address.clone())
 }
 
-fn title(page: &Page<'_>) -> String {
+fn title(page: &Page) -> String {
     let title = page.first(Tag::Title).map(|title| one_line(&page.text(title))).unwrap_or_default();
     match title.is_empty() {
         true => meta(page, &["og:title"]),
@@ -71,7 +71,7 @@ fn title(page: &Page<'_>) -> String {
     }
 }
 
-fn meta(page: &Page<'_>, names: &[&str]) -> String {
+fn meta(page: &Page, names: &[&str]) -> String {
     let is_named = |id: &Id, name: &str| {
         let own = page.attribute(*id, "name").or_else(|| page.attribute(*id, "property"));
         page.tag(*id) == Some(Tag::Meta) && own.is_some_and(|own| own.eq_ignore_ascii_case(name))
@@ -176,7 +176,7 @@ impl Out {
 
 /// Goes through a page and writes it down.
 struct Writer<'p> {
-    page: &'p Page<'p>,
+    page: &'p Page,
     base: &'p Url,
     style: Style,
     out: Out,
@@ -190,7 +190,7 @@ struct Writer<'p> {
 }
 
 impl<'p> Writer<'p> {
-    fn new(page: &'p Page<'p>, base: &'p Url, style: Style) -> Self {
+    fn new(page: &'p Page, base: &'p Url, style: Style, length: usize) -> Self {
         Self {
             page,
             base,
@@ -199,7 +199,7 @@ impl<'p> Writer<'p> {
             is_tight: false,
             leads_to: None,
             has_left_out: Cell::new(false),
-            addresses_left: Cell::new(page.source_length().max(ADDRESSES)),
+            addresses_left: Cell::new(length.max(ADDRESSES)),
         }
     }
 
@@ -226,7 +226,7 @@ impl<'p> Writer<'p> {
         let mut line = String::new();
         for child in self.page.children(top) {
             match self.page.kind(child) {
-                Kind::Text(text) => self.words(&text, &mut line),
+                Kind::Text(text) => self.words(text, &mut line),
                 Kind::Element(tag) if self.is_left_out(child, tag) => {}
                 Kind::Element(tag) if tag.is_block() || self.has_blocks(child, tag) => {
                     self.paragraph(&mut line);
@@ -242,7 +242,7 @@ impl<'p> Writer<'p> {
     fn stray(&mut self, id: Id) {
         let mut line = String::new();
         match self.page.kind(id) {
-            Kind::Text(text) => self.words(&text, &mut line),
+            Kind::Text(text) => self.words(text, &mut line),
             Kind::Element(tag) if self.is_left_out(id, tag) => {}
             Kind::Element(tag) if tag.is_block() || self.has_blocks(id, tag) => self.block(id, tag),
             Kind::Element(tag) => self.inline(id, tag, &mut line),
@@ -427,7 +427,7 @@ impl<'p> Writer<'p> {
     }
 }
 
-pub(super) fn is_line_number(page: &Page<'_>, id: Id) -> bool {
+pub(super) fn is_line_number(page: &Page, id: Id) -> bool {
     let names = [
         "lineno",
         "linenos",

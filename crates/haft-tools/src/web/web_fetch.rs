@@ -121,7 +121,8 @@ impl Output for WebPage {
     idempotent,
     deadline = "130s",
     access = |input| accesses(&input.url),
-    variables(most_seconds = MOST_SECONDS)
+    variables(most_seconds = MOST_SECONDS),
+    profiles(mcp, researcher)
 )]
 pub async fn web_fetch(input: WebFetch, net: Net, cancel: Cancel) -> Result<WebPage, ToolError> {
     let url = checked(&input.url)?;

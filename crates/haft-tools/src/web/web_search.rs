@@ -83,7 +83,12 @@ impl Output for Found {
 }
 
 /// Searches the web.
-#[tool(idempotent, deadline = "130s", variables(most_results = MOST_RESULTS))]
+#[tool(
+    idempotent,
+    deadline = "130s",
+    variables(most_results = MOST_RESULTS),
+    profiles(mcp, researcher)
+)]
 pub async fn web_search(input: WebSearch, net: Net) -> Result<Found, ToolError> {
     let engine = net.search()?.clone();
     let query = engines::Query::new(&input.query, input.limit, input.domains);

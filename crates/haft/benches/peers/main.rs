@@ -535,6 +535,7 @@ impl Desk {
         let gate = Gate::builder(self.registry.clone())
             .surroundings(surroundings)
             .paths(workspace.clone())
+            .reads_commands(Arc::new(|text| haft_shell::accesses(text, None)))
             .service::<dyn Disk>(workspace.clone())
             .service::<dyn Executor>(Arc::new(programs))
             .service(web::client())

@@ -8,11 +8,11 @@ mod table;
 use std::{process::ExitCode, sync::Arc};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use haft::host::{config::Settings, place, state};
+use haft::host::{config::Settings, feed, inbox};
 use haft_core::{
-    ApprovalRequest, ApprovalState, Remember, Scope, ToolError, Verdict, no_such_request,
+    ApprovalRequest, ApprovalState, Fate, Inbox, Remember, Scope, Standing, Standings, ToolError,
+    Verdict, feed::Feed, no_such_request,
 };
-use haft_store::{Fate, Place, Standing, Standings, StoreApprovals};
 use jiff::Zoned;
 use serde_json::{Value, json};
 
@@ -96,8 +96,9 @@ fn lapses(text: &str) -> Result<Option<u64>, String> {
 struct Desk<'a> {
     bench: &'a Bench<'a>,
     globals: Globals,
-    place: Arc<Place>,
-    approvals: Arc<StoreApprovals>,
+    settings: Settings,
+    inbox: Arc<dyn Inbox>,
+    feed: Arc<dyn Feed>,
     person: String,
 }
 
@@ -107,11 +108,10 @@ impl Bench<'_> {
         let (word, matches) = matches.subcommand().unwrap_or(("", matches));
         let globals = Globals::of(matches);
         let settings = Settings::load(&globals.choices, &self.environment.host)?;
-        let state = state(&self.environment.host).ok_or_else(homeless)?;
-        let place = place(&settings);
-        let approvals = Arc::new(StoreApprovals::new(place.clone(), &settings.workspace, &state));
+        let inbox = inbox(&self.environment.host, &settings).ok_or_else(homeless)?;
+        let feed = feed(&settings);
         let person = self.environment.host.user.clone().unwrap_or_else(|| "you".to_owned());
-        let desk = Desk { bench: self, globals, place, approvals, person };
+        let desk = Desk { bench: self, globals, settings, inbox, feed, person };
         match word {
             "list" => desk.list(matches.get_flag("all")),
             "show" => desk.show(matches),
@@ -131,13 +131,12 @@ impl Desk<'_> {
     }
 
     async fn standings(&self) -> Result<Standings, ToolError> {
-        let found = self.approvals.standings().await?;
+        let found = self.inbox.standings().await?;
         if found.foreign > 0 {
             let requests = if found.foreign == 1 { "request was" } else { "requests were" };
             let message = format!(
                 "{} {requests} not made by your haft, or changed since, and left out: {}",
-                found.foreign,
-                self.place.address()
+                found.foreign, self.settings.store.address
             );
             self.bench.terminal.tell(Label::Warning, &message);
         }

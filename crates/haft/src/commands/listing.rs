@@ -54,11 +54,13 @@ impl Bench<'_> {
                 // The page is the same for everybody: no file of this machine has a say in it.
                 let (specs, profile) =
                     (self.specs(&reference::anywhere()), globals.choices.profile.as_deref());
-                let shown = visible(specs, &Policy::default(), &globals, profile)?;
+                let mut policy = Policy::default();
+                self.registry.place_in(&mut policy.profiles);
+                let shown = visible(specs, &policy, &globals, profile)?;
                 self.terminal.print(&reference::page(&shown, &taken(&globals::options())))?;
             }
             None => {
-                let settings = Settings::load(&globals.choices, &self.environment.host)?;
+                let settings = self.settings(&globals)?;
                 self.warn(&settings);
                 let (specs, profile) =
                     (self.specs(&settings.surroundings()), settings.profile.as_deref());
@@ -72,7 +74,7 @@ impl Bench<'_> {
     /// `haft tools --format anthropic`: what goes into a request as its tools. What the API is not told stands on
     /// standard error.
     fn tools_for(&self, format: Format, is_strict: bool, globals: &Globals) -> Result<(), Stop> {
-        let settings = Settings::load(&globals.choices, &self.environment.host)?;
+        let settings = self.settings(globals)?;
         self.warn(&settings);
         let specs = self.offered(format, &settings, globals)?;
         let tools: Vec<Definition> = specs.iter().map(Definition::from).collect();

@@ -7,10 +7,10 @@ use std::{
     thread,
 };
 
-use haft_core::{GateBuilder, Journal, Sessions, Todos, ToolError};
+use haft_core::{GateBuilder, Inbox, Journal, Leases, Sessions, Todos, ToolError, feed::Feed};
 use haft_store::{
-    Answering, Place, StoreApprovals, StoreJournal, StoreLedger, StoreOutputs, StoreRules,
-    StoreSessions, StoreTodos,
+    Answering, Place, StoreApprovals, StoreFeed, StoreJournal, StoreLeases, StoreLedger,
+    StoreOutputs, StoreRules, StoreSessions, StoreTodos,
 };
 use tokio::{
     runtime::Builder,
@@ -99,6 +99,22 @@ fn ledger(place: Arc<Place>, settings: &Settings, ending: Ending) -> StoreLedger
 /// The place of a workspace's store.
 pub fn place(settings: &Settings) -> Arc<Place> {
     Place::keeping(settings.store.address.clone(), settings.store.retention)
+}
+
+/// The approval requests of all processes of the person. None without a home.
+pub fn inbox(environment: &Environment, settings: &Settings) -> Option<Arc<dyn Inbox>> {
+    let state = state(environment)?;
+    Some(Arc::new(StoreApprovals::new(place(settings), &settings.workspace, &state)))
+}
+
+/// The numbered events of the store.
+pub fn feed(settings: &Settings) -> Arc<dyn Feed> {
+    Arc::new(StoreFeed::new(place(settings)))
+}
+
+/// The leases of the store.
+pub fn leases(settings: &Settings) -> Arc<dyn Leases> {
+    Arc::new(StoreLeases::new(place(settings)))
 }
 
 /// Questions are seen by `haft approvals` too, and wait for it where that is wanted.

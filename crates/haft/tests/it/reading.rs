@@ -11,7 +11,7 @@ use std::{
 
 mod hostile;
 
-use haft_tools::reading::{About, Certainty, How, Reach, Reading, read};
+use haft_shell::{About, Certainty, How, Reach, Reading, read};
 
 const CASES: usize = 300;
 const STUBS: &[&str] = &["foo", "bar", "ls", "cat", "git", "rm", "fo", "o"];

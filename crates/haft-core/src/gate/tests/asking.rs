@@ -1,6 +1,7 @@
 //! Who is asked, what they are shown, and what their word does.
 
 use super::*;
+use crate::{CommandRisk, ReadCommand};
 
 #[tokio::test]
 async fn without_a_way_to_ask_the_answer_is_no() {
@@ -121,6 +122,41 @@ async fn a_link_that_is_meant_itself_is_judged_as_itself() {
     let outcome = gate.call(call("write", json!({"path": "link"}))).await;
     assert!(outcome.is_ok(), "{}", outcome.content);
     assert_eq!(ledger.entries()[0].accesses, [Access::Write("link".into())]);
+}
+
+#[tokio::test]
+async fn a_text_is_read_once_and_the_tool_gets_what_was_read() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    let shell = Probe::new("shell", |call| async move {
+        let text = call.raw_input()["path"].as_str().unwrap_or_default();
+        let read = call.grants().read_text(text).expect("it was read");
+        let writes = call.grants().has(Power::WriteFiles);
+        Ok(Reply::text(format!("looks: {}, writes: {writes}", read.only_looks())))
+    })
+    .touching(|input| {
+        let text = input["path"].as_str().unwrap_or_default();
+        vec![Access::Run(text.into()), Access::Any(Power::WriteFiles)]
+    })
+    .with(|spec| {
+        let writing = Need { power: Power::WriteFiles, optional: true };
+        spec.needs = vec![Need::required(Power::Shell), writing];
+    });
+    let reader = move |text: &str| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let risk = if text == "ls" { CommandRisk::Looks } else { CommandRisk::Usual };
+        vec![Access::Command(Box::new(ReadCommand::new(text.to_owned(), risk)))]
+    };
+    let gate = builder([shell])
+        .policy(Policy::new([user_layer(Mode::All, &[])]))
+        .reads_commands(Arc::new(reader))
+        .build();
+    for (text, expected) in
+        [("ls", "looks: true, writes: false"), ("make", "looks: false, writes: true")]
+    {
+        assert_eq!(gate.call(call("shell", json!({"path": text}))).await.content, expected);
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]

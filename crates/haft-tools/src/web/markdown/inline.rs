@@ -13,7 +13,7 @@ impl Writer<'_> {
     pub(super) fn inlines(&self, top: Id, line: &mut String) {
         for child in self.page.children(top) {
             match self.page.kind(child) {
-                Kind::Text(text) => self.words(&text, line),
+                Kind::Text(text) => self.words(text, line),
                 Kind::Element(tag) if self.is_left_out(child, tag) => {}
                 Kind::Element(tag) => {
                     if tag.is_block() {

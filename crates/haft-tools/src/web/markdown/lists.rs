@@ -78,7 +78,7 @@ impl Writer<'_> {
                 Some(tag) => self.inline(child, tag, &mut line),
                 None => {
                     if let Kind::Text(text) = self.page.kind(child) {
-                        self.words(&text, &mut line);
+                        self.words(text, &mut line);
                     }
                 }
             }

@@ -2,24 +2,17 @@
 
 use std::{process::ExitCode, sync::Arc};
 
-use haft::host::{config::Settings, state};
+use haft::host::config::Settings;
 use haft_core::{
-    Answer, ApprovalRequest, ApprovalState, Approvals, Context, Gate, Outcome, ToolError, Verdict,
-    already_settled,
+    Answer, ApprovalRequest, ApprovalState, Context, Gate, Handover, Outcome, Standing, ToolError,
+    Verdict, already_settled,
 };
 use haft_exec::Programs;
-use haft_store::{Handover, Standing, StoreApprovals};
 
 use super::Desk;
 use crate::{report, stop::Stop, terminal::Label};
 
 impl Desk<'_> {
-    /// As the process that asked would see them: requests are of a workspace.
-    pub(super) fn of(&self, standing: &Standing) -> Arc<StoreApprovals> {
-        let state = state(&self.bench.environment.host).unwrap_or_default();
-        Arc::new(StoreApprovals::new(self.place.clone(), &standing.workspace, &state))
-    }
-
     /// Settles a request. One that was approved and not taken up yet may be approved again: its call still has to run.
     pub(super) fn decide(
         &self,
@@ -36,16 +29,14 @@ impl Desk<'_> {
         if record.state != ApprovalState::Pending {
             return Err(already_settled(record));
         }
-        let approvals = self.of(standing);
-        let settled = approvals.settle(&record.request.id, state, Some(verdict));
-        self.bench.runtime.block_on(settled).map(|_| ())
+        let decided = self.inbox.decide(&record.request.id, state, verdict);
+        self.bench.runtime.block_on(decided).map(|_| ())
     }
 
     /// Waits until the asker has taken the call up; runs it when there is no asker.
     pub(super) fn see_it_run(&self, standing: &Standing) -> Result<ExitCode, Stop> {
         let id = &standing.record.request.id;
-        let handed_over = self.of(standing);
-        match self.bench.runtime.block_on(handed_over.handed_over(id))? {
+        match self.bench.runtime.block_on(self.inbox.handed_over(id))? {
             Handover::Taken => {
                 self.say(standing, "approved", "the process that asked runs the call")
             }
@@ -89,7 +80,7 @@ impl Desk<'_> {
         globals.choices.workspace = Some(standing.workspace.clone());
         let mut settings = Settings::load(&globals.choices, &self.bench.environment.host)?;
         settings.directory.clone_from(&settings.workspace);
-        settings.store.address = self.place.address().clone();
+        settings.store.address.clone_from(&self.settings.store.address);
         // What the call itself may ask for while it runs is asked here.
         self.bench.gate(settings, Arc::new(self.bench.prompt()))
     }

@@ -4,8 +4,7 @@ mod view;
 
 use std::{io, process::ExitCode, time::Duration};
 
-use haft_core::{ApprovalState, Approvals, ToolError, Verdict};
-use haft_store::{Asker, Events, Fate, Standing};
+use haft_core::{ApprovalState, Asker, Fate, Standing, ToolError, Verdict};
 use jiff::Zoned;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -43,11 +42,10 @@ impl Desk<'_> {
     }
 
     async fn watch(&self, view: &mut View) -> Result<End, Stop> {
-        let events = Events::new(self.place.clone());
-        let newest = events.newest().await?;
-        view.refresh(self.approvals.standings().await?);
+        let newest = self.feed.newest().await?;
+        view.refresh(self.inbox.standings().await?);
         let mut screen = Screen::take()?;
-        let mut news = events.subscribe(newest);
+        let mut news = self.feed.subscribe(newest);
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut signals = Signals::new()?;
@@ -78,7 +76,7 @@ impl Desk<'_> {
 
     /// A store that is away for a while is told at the foot of the screen; the list is what was seen last.
     async fn look_again(&self, view: &mut View, trouble: Option<ToolError>) {
-        match (trouble, self.approvals.standings().await) {
+        match (trouble, self.inbox.standings().await) {
             (None, Ok(standings)) => view.refresh(standings),
             (Some(error), _) | (None, Err(error)) => view.say(error.message()),
         }
@@ -94,7 +92,7 @@ impl Desk<'_> {
         let is_yes = verdict.approved;
         if standing.record.state == ApprovalState::Pending {
             let state = if is_yes { ApprovalState::Approved } else { ApprovalState::Denied };
-            match self.of(&standing).settle(&id, state, Some(verdict)).await {
+            match self.inbox.decide(&id, state, verdict).await {
                 Ok(_) if is_yes => view.say("approved; the process that asked runs the call"),
                 Ok(_) => view.say("denied; the call does not run"),
                 Err(error) => view.say(error.message()),
@@ -104,7 +102,7 @@ impl Desk<'_> {
             // It runs here when nobody else takes it up.
             view.expect_run_of(&id);
         }
-        view.refresh(self.approvals.standings().await?);
+        view.refresh(self.inbox.standings().await?);
         Ok(())
     }
 

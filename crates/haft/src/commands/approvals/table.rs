@@ -1,7 +1,6 @@
 //! Requests as lines for eyes. Whatever comes from a call is made safe here.
 
-use haft_core::ApprovalState;
-use haft_store::{Asker, Fate, Standing};
+use haft_core::{ApprovalState, Asker, Fate, Standing};
 use jiff::Timestamp;
 
 use crate::{prompt::summary, safe_text::shown_in_line};

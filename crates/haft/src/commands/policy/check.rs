@@ -74,14 +74,14 @@ impl Bench<'_> {
         if !checked.faults.is_empty() {
             return Ok(Vec::new());
         }
-        let settings = Settings::load(&globals.choices, &self.environment.host)?;
+        let settings = self.settings(globals)?;
         let gate = self.gate(settings, Arc::new(self.prompt()))?;
         Ok(self.runtime.block_on(gate.saved_rules().list())?)
     }
 }
 
 fn findings(checked: &Checked, saved: &[SavedRule], tools: &[ToolSpec]) -> Vec<Finding> {
-    let is_wide: &dyn Fn(&str) -> bool = &haft_tools::reading::is_too_wide;
+    let is_wide: &dyn Fn(&str) -> bool = &haft_shell::is_too_wide;
     let known = Known { tools, saved, is_wide };
     let faults = checked.faults.iter().map(unreadable);
     let rules = checked.settings.iter().flat_map(|settings| settings.policy.findings(&known));

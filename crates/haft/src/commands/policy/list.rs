@@ -3,7 +3,6 @@
 use std::{process::ExitCode, sync::Arc};
 
 use clap::{ArgMatches, Command};
-use haft::host::config::Settings;
 use haft_core::{
     Policy, SavedRule,
     policy::{AgentRules, Layer, LayerKind, Rule},
@@ -27,7 +26,7 @@ impl Bench<'_> {
     /// `haft policy list`
     pub(super) fn policy_list(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);
-        let settings = Settings::load(&globals.choices, &self.environment.host)?;
+        let settings = self.settings(&globals)?;
         let profile = settings.profile.clone();
         let gate = self.gate(settings, Arc::new(self.prompt()))?;
         let saved = self.runtime.block_on(gate.saved_rules().list())?;

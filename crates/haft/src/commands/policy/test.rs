@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, process::ExitCode, sync::Arc};
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
-use haft::host::config::Settings;
 use haft_core::{
     Gate, LedgerEntry, Policy, ToolError,
     policy::{Action, Rule, Source},
@@ -98,7 +97,7 @@ impl Bench<'_> {
     pub(super) fn policy_test(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);
         let rule = rule(matches)?;
-        let settings = Settings::load(&globals.choices, &self.environment.host)?;
+        let settings = self.settings(&globals)?;
         let gate = self.gate(settings, Arc::new(self.prompt()))?;
         let alone = Policy::default().with_rule(rule.clone());
         for warning in alone.warnings(&self.registry.names()) {

@@ -90,7 +90,7 @@ impl Bench<'_> {
         let why = bare().subcommand(tool_command(spec, &form));
         let matches = innermost(options, why, arguments)?;
         let globals = Globals::of(&matches);
-        let settings = Settings::load(&globals.choices, &self.environment.host)?;
+        let settings = self.settings(&globals)?;
         let most = settings.limits.input_bytes;
         let typed = form.input(&matches, || stdin::read_text(most))?;
         let input = whole_input(&typed, &spec.input).map_or(typed, Value::Object);
@@ -116,14 +116,14 @@ impl Bench<'_> {
         let named = Command::new(typed.unwrap_or_default());
         let matches = innermost(options, bare().subcommand(named), &left)?;
         let globals = Globals::of(&matches);
-        let settings = Settings::load(&globals.choices, &self.environment.host)?;
+        let settings = self.settings(&globals)?;
         Ok((globals, settings, tool.name().to_owned(), Input::Value(Value::Object(input))))
     }
 
     fn why_named(&self, options: [Arg; 10], arguments: &[OsString]) -> Asked {
         let matches = innermost(options, bare().subcommand(call_command()), arguments)?;
         let globals = Globals::of(&matches);
-        let settings = Settings::load(&globals.choices, &self.environment.host)?;
+        let settings = self.settings(&globals)?;
         let (name, input) = named_call(&matches, &settings)?;
         Ok((globals, settings, name.to_owned(), input))
     }

@@ -76,7 +76,7 @@ fn gate(house: &House, call: &Call) -> Gate {
     Gate::builder(registry)
         .policy(policy)
         .surroundings(surroundings)
-        .reads_commands(Arc::new(|text| haft::catalogue::reading::accesses(text, None)))
+        .reads_commands(Arc::new(|text| haft_shell::accesses(text, None)))
         .paths(workspace.clone())
         .service::<dyn Disk>(workspace.clone())
         .service::<dyn Executor>(Arc::new(Programs::local(workspace, variables, &house.path(""))))

@@ -9,7 +9,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use haft_tools::reading::read;
+use haft_shell::read;
 
 /// One text in each line; `NEWLINE` stands for the end of a line inside of it. A text that does something makes `e`.
 const TEXTS: &str = include_str!("hostile.txt");

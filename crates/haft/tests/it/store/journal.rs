@@ -9,9 +9,10 @@ use std::{
 };
 
 use haft::{
-    ApprovalRecord, ApprovalState, Changes, ContentHash, Happened, Image, Journal, JournalChange,
-    LedgerEntry, Message, Sessions,
-    store::{Address, Events, Keep, Place, StoreApprovals, StoreJournal, StoreSessions},
+    ApprovalRecord, ApprovalState, Changes, ContentHash, Happened, Image, Inbox, Journal,
+    JournalChange, LedgerEntry, Message, Sessions,
+    feed::Feed,
+    store::{Address, Keep, Place, StoreApprovals, StoreFeed, StoreJournal, StoreSessions},
 };
 use serde_json::{Value, json};
 
@@ -170,7 +171,7 @@ fn check_approvals(house: &House, round: u64) -> Vec<String> {
     let approvals = StoreApprovals::new(place.clone(), &project, &state);
     let standings = wait(approvals.standings()).expect("they are read");
     assert_eq!(standings.foreign, 0, "round {round}");
-    let told = wait(Events::new(place).since(0, usize::MAX)).expect("they are read");
+    let told = wait(StoreFeed::new(place).since(0, usize::MAX)).expect("they are read");
     let asked = told.iter().filter(|event| event.kind == "approval.asked");
     let asked: Vec<&str> = asked.filter_map(|event| event.subject.as_deref()).collect();
     let ids = standings.standings.iter().map(|standing| {

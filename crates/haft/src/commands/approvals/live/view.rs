@@ -1,8 +1,7 @@
 //! What the live list shows and what keys mean, without a terminal. What is decided is always the request that is
 //! marked, by its id: one that comes or goes meanwhile moves nothing under somebody's fingers.
 
-use haft_core::{ApprovalState, Verdict};
-use haft_store::{Standing, Standings};
+use haft_core::{ApprovalState, Standing, Standings, Verdict};
 use jiff::Timestamp;
 
 use super::{

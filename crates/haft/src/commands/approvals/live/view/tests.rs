@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_core::{ApprovalRecord, Scope};
-use haft_store::{Asker, Fate};
+use haft_core::{ApprovalRecord, Asker, Fate, Scope};
 use serde_json::json;
 
 use super::*;

@@ -1,0 +1,105 @@
+//! Changing files, all or nothing. The new content is written and synced aside, what is there is looked at once more,
+//! and only then names change hands, by rename. A reader, a crash and another process see the old file or the new one.
+//!
+//! Nobody else's haft is in the way: the directories are locked while a change is planned and made.
+
+mod area;
+mod attributes;
+mod commit;
+mod descend;
+mod directories;
+mod hold;
+mod images;
+mod journal;
+mod paths;
+mod record;
+mod stage;
+
+use std::{collections::HashSet, path::PathBuf};
+
+use haft_core::{
+    ToolError,
+    files::{Change, Current, Plan, Restore, Target, Wanted, Warrant, is_directory},
+};
+
+pub(crate) use self::{
+    area::sweep,
+    images::image,
+    paths::{make_directory, remove, rename},
+};
+use self::{
+    commit::{Deed, commit},
+    hold::Held,
+};
+use crate::files::{locate::LastLink, workspace::Workspace};
+
+pub(crate) fn change(
+    workspace: &Workspace,
+    paths: &[PathBuf],
+    warrant: &Warrant,
+    plan: Plan<'_>,
+) -> Result<(), ToolError> {
+    let held = Held::take(workspace, paths, LastLink::Follow, warrant)?;
+    let targets = held.targets();
+    let changes = plan(&targets)?;
+    let mut changed = HashSet::new();
+    for change in &changes {
+        if !changed.insert(check(change, &targets)?) {
+            return Err(ToolError::internal("a plan says twice what is to become of a target"));
+        }
+    }
+    let deeds: Vec<(usize, Deed<'_>)> = changes.iter().map(deed).collect();
+    commit(&held, &deeds)
+}
+
+fn deed(change: &Change) -> (usize, Deed<'_>) {
+    match change {
+        Change::Put { target, bytes, like } => {
+            (*target, Deed::Put { bytes, like: *like, mode: None })
+        }
+        Change::Remove { target } => (*target, Deed::Remove),
+    }
+}
+
+pub(crate) fn restore(
+    workspace: &Workspace,
+    steps: &[Restore],
+    warrant: &Warrant,
+) -> Result<(), ToolError> {
+    let paths: Vec<PathBuf> = steps.iter().map(|step| step.path.clone()).collect();
+    let held = Held::take(workspace, &paths, LastLink::Keep, warrant)?;
+    let mut deeds = Vec::with_capacity(steps.len());
+    for (number, step) in steps.iter().enumerate() {
+        let found = images::of_found(&held.found[number])?;
+        if !step.expected.fits(&found) {
+            return Err(hold::changed_meanwhile(&step.path));
+        }
+        let deed = match &step.wanted {
+            Wanted::Missing => Deed::Remove,
+            Wanted::File { bytes, mode } => Deed::Put { bytes, like: None, mode: Some(*mode) },
+            Wanted::Link { to } => Deed::Link { to },
+        };
+        deeds.push((number, deed));
+    }
+    commit(&held, &deeds)
+}
+
+/// Which target a change is about, if it can be made at all.
+fn check(change: &Change, targets: &[Target]) -> Result<usize, ToolError> {
+    let (Change::Put { target: number, .. } | Change::Remove { target: number }) = *change;
+    let known = |number: usize| {
+        let none = || ToolError::internal(format!("a plan names target {number}, which is none"));
+        targets.get(number).ok_or_else(none)
+    };
+    let target = known(number)?;
+    if let Change::Put { like: Some(like), .. } = change {
+        known(*like)?;
+    }
+    match (&target.current, change) {
+        (Current::Directory, _) => Err(is_directory(&target.path)),
+        (Current::Missing, Change::Remove { .. }) => {
+            Err(ToolError::not_found(format!("there is no `{}`", target.path.display())))
+        }
+        _ => Ok(number),
+    }
+}

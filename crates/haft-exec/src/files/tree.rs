@@ -1,0 +1,378 @@
+//! The tree below a directory as a listing. It is gathered level by level, and when there is not room for a whole level,
+//! each directory in it gets its share: a huge one must not hide its neighbours.
+
+use std::{
+    ffi::{OsStr, OsString},
+    mem,
+    os::{
+        fd::OwnedFd,
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_core::{
+    ToolError,
+    files::{FileKind, Stop, Tree, TreeEntry, WalkTree, Warrant},
+};
+use rustix::{
+    fs::{OFlags, RawDir},
+    io::Errno,
+};
+
+use crate::files::{
+    facts,
+    walk::{Rules, Seen, Start, is_worth_telling, kind_of, or_dot},
+    workspace::Workspace,
+};
+
+const LISTING_BYTES: usize = 64 << 10;
+/// Entries between two questions whether to stop, while a directory is listed.
+const UNTIL_ASKED: usize = 4096;
+
+/// Lists what is below a directory.
+pub(crate) fn tree(
+    workspace: &Workspace,
+    query: &WalkTree,
+    warrant: &Warrant,
+    stop: Stop<'_>,
+) -> Result<Tree, ToolError> {
+    let start = Start::directory(workspace, &query.path, warrant)?;
+    let rules = if query.ignored { None } else { Rules::above(start.root, &start.path) };
+    let mut growth = Growth {
+        start: &start,
+        prefix: start.prefix(),
+        query,
+        warrant,
+        stop,
+        listing: Vec::with_capacity(LISTING_BYTES),
+        nodes: Vec::new(),
+        tree: Tree { path: start.shown.clone(), is_complete: true, ..Tree::default() },
+    };
+    growth.grow(rules);
+    Ok(growth.arranged())
+}
+
+/// An entry that was gathered.
+struct Node {
+    name: Vec<u8>,
+    kind: FileKind,
+    is_closed: bool,
+    /// Places of what it holds, in order.
+    below: std::ops::Range<usize>,
+}
+
+/// A directory that is to be listed.
+struct Bud {
+    /// Its place among the nodes; `None` for the start.
+    node: Option<usize>,
+    /// Relative to the root.
+    path: Vec<u8>,
+    rules: Option<Arc<Rules>>,
+}
+
+/// What was found in a directory.
+struct Found {
+    name: Vec<u8>,
+    kind: FileKind,
+    is_ignored: bool,
+}
+
+struct Growth<'a> {
+    start: &'a Start<'a>,
+    prefix: Vec<u8>,
+    query: &'a WalkTree,
+    warrant: &'a Warrant,
+    stop: Stop<'a>,
+    listing: Vec<u8>,
+    nodes: Vec<Node>,
+    tree: Tree,
+}
+
+impl Growth<'_> {
+    fn grow(&mut self, rules: Option<Arc<Rules>>) {
+        let path = self.start.path.as_os_str().as_bytes().to_vec();
+        let mut level = vec![Bud { node: None, path, rules }];
+        let mut depth = 0;
+        while !level.is_empty() && depth < self.query.depth {
+            let mut listed = Vec::new();
+            for mut bud in level {
+                if !self.tree.is_complete || (self.stop)() {
+                    self.tree.is_complete = false;
+                    break;
+                }
+                let Some(found) = self.list(&mut bud) else { continue };
+                listed.push((bud, found));
+            }
+            level = self.add_level(listed);
+            depth += 1;
+            if self.tree.has_more || !self.tree.is_complete {
+                return;
+            }
+        }
+    }
+
+    /// What a directory holds, sorted; `None` when it cannot be read.
+    fn list(&mut self, bud: &mut Bud) -> Option<Vec<Found>> {
+        let path = Path::new(OsStr::from_bytes(&bud.path));
+        let opened = self.start.root.open_at(or_dot(path), OFlags::RDONLY | OFlags::DIRECTORY);
+        let found = opened.and_then(|handle| {
+            let (mut found, seen) = self.read(&handle)?;
+            if !self.query.ignored && seen.any() {
+                bud.rules = Rules::with(bud.rules.take(), &handle, seen, bud.path.len());
+            }
+            self.judge(bud, &mut found);
+            found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+            Ok(found)
+        });
+        if let Err(error) = &found {
+            self.tree.unreadable += usize::from(is_worth_telling(*error));
+        }
+        found.ok()
+    }
+
+    fn read(&mut self, handle: &OwnedFd) -> Result<(Vec<Found>, Seen), Errno> {
+        let (mut found, mut seen) = (Vec::new(), Seen::default());
+        let mut entries = RawDir::new(handle, self.listing.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = match entry {
+                Err(Errno::INTR) => continue,
+                other => other?,
+            };
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            if found.len() % UNTIL_ASKED == UNTIL_ASKED - 1 && (self.stop)() {
+                self.tree.is_complete = false;
+                break;
+            }
+            let kind = facts::kind(kind_of(handle, name, entry.file_type()));
+            seen.note(name.to_bytes(), kind == FileKind::File);
+            found.push(Found { name: name.to_bytes().to_vec(), kind, is_ignored: false });
+        }
+        Ok((found, seen))
+    }
+
+    /// Drops what is closed and ignored files; of an ignored directory it is only shown that it is there.
+    fn judge(&self, bud: &Bud, found: &mut Vec<Found>) {
+        let mut shown = self.prefix.clone();
+        shown.extend_from_slice(&bud.path);
+        if !bud.path.is_empty() {
+            shown.push(b'/');
+        }
+        let base = shown.len();
+        found.retain_mut(|entry| {
+            shown.truncate(base);
+            shown.extend_from_slice(&entry.name);
+            let is_directory = entry.kind == FileKind::Directory;
+            let path = shown.get(self.prefix.len()..).unwrap_or_default();
+            let is_internal = entry.name == b".git" || path == b".haft/tmp";
+            entry.is_ignored = (is_directory && is_internal)
+                || bud.rules.as_ref().is_some_and(|rules| rules.ignore(path, is_directory));
+            (is_directory || !entry.is_ignored)
+                && self.warrant.permits(Path::new(OsStr::from_bytes(&shown)))
+        });
+    }
+
+    /// Puts what there is room for among the nodes; returns the directories to go on with.
+    fn add_level(&mut self, listed: Vec<(Bud, Vec<Found>)>) -> Vec<Bud> {
+        let room = self.query.limit.saturating_sub(self.nodes.len());
+        let sizes = || listed.iter().map(|(_, found)| found.len());
+        let share = share_of(room, sizes());
+        // What cannot be shared equally goes to the first that can use it.
+        let mut spare = room.saturating_sub(sizes().map(|size| size.min(share)).sum());
+        let mut next = Vec::new();
+        for (bud, found) in listed {
+            let extra = usize::from(found.len() > share && spare > 0);
+            spare -= extra;
+            let share = share.saturating_add(extra);
+            let is_whole = found.len() <= share;
+            let first = self.nodes.len();
+            for entry in found.into_iter().take(share) {
+                let is_directory = entry.kind == FileKind::Directory;
+                if is_directory && !entry.is_ignored {
+                    let mut path = bud.path.clone();
+                    if !path.is_empty() {
+                        path.push(b'/');
+                    }
+                    path.extend_from_slice(&entry.name);
+                    next.push(Bud { node: Some(self.nodes.len()), path, rules: bud.rules.clone() });
+                }
+                let Found { name, kind, .. } = entry;
+                self.nodes.push(Node { name, kind, is_closed: is_directory, below: 0..0 });
+            }
+            self.tree.has_more |= !is_whole;
+            let end = self.nodes.len();
+            if let Some(node) = bud.node.and_then(|node| self.nodes.get_mut(node)) {
+                node.below = first..end;
+                node.is_closed = !is_whole;
+            }
+        }
+        next
+    }
+
+    /// The nodes in the order of a listing.
+    fn arranged(mut self) -> Tree {
+        let top = self.nodes.iter().map(|node| node.below.start).filter(|start| *start > 0).min();
+        let mut ahead: Vec<(usize, PathBuf)> =
+            (0..top.unwrap_or(self.nodes.len())).rev().map(|at| (at, PathBuf::new())).collect();
+        while let Some((at, above)) = ahead.pop() {
+            let node = &mut self.nodes[at];
+            let name = PathBuf::from(OsString::from_vec(mem::take(&mut node.name)));
+            let path = if above.as_os_str().is_empty() { name } else { above.join(name) };
+            ahead.extend(node.below.clone().rev().map(|below| (below, path.clone())));
+            let (kind, is_closed) = (node.kind, node.is_closed);
+            self.tree.entries.push(TreeEntry { path, kind, is_closed });
+        }
+        self.tree
+    }
+}
+
+/// The most entries of one directory, so that all of a level fit: small ones whole, large ones equally.
+fn share_of(room: usize, sizes: impl Iterator<Item = usize>) -> usize {
+    let mut sizes: Vec<usize> = sizes.collect();
+    if sizes.iter().sum::<usize>() <= room {
+        return usize::MAX;
+    }
+    sizes.sort_unstable();
+    let mut room = room;
+    for (at, size) in sizes.iter().enumerate() {
+        let share = room / (sizes.len() - at);
+        if *size > share {
+            return share;
+        }
+        room -= size;
+    }
+    usize::MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, sync::Arc};
+
+    use haft_core::{ErrorKind, files::ReadFiles};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn workspace(paths: &[&str]) -> (TempDir, ReadFiles) {
+        let folder = TempDir::new().expect("a folder");
+        for path in paths {
+            let place = folder.path().join(path);
+            fs::create_dir_all(place.parent().expect("a parent")).expect("made");
+            match path.strip_suffix('/') {
+                Some(_) => fs::create_dir_all(place).expect("made"),
+                None => fs::write(place, "").expect("written"),
+            }
+        }
+        let workspace = Workspace::open(folder.path()).expect("opens");
+        (folder, ReadFiles::unchecked(Arc::new(workspace)))
+    }
+
+    fn whole(path: &str) -> WalkTree {
+        WalkTree { path: path.into(), depth: 9, limit: 1000, ignored: false }
+    }
+
+    fn told(tree: &Tree) -> Vec<String> {
+        let told = tree.entries.iter().map(|entry| {
+            let mark = match (entry.kind, entry.is_closed) {
+                (FileKind::Directory, true) => "/…",
+                (FileKind::Directory, false) => "/",
+                (FileKind::Link, _) => "@",
+                _ => "",
+            };
+            format!("{}{mark}", entry.path.display())
+        });
+        told.collect()
+    }
+
+    #[track_caller]
+    fn check(files: &ReadFiles, query: &WalkTree, has_more: bool, expected: &[&str]) {
+        let tree = files.tree(query, &|| false).expect("a tree");
+        assert_eq!(told(&tree), expected, "{query:?}");
+        assert!(tree.is_complete && tree.unreadable == 0);
+        assert_eq!(tree.has_more, has_more);
+    }
+
+    #[test]
+    fn each_directory_is_followed_by_what_it_holds() {
+        let (folder, files) = workspace(&["b/y", "b/x/1", "a", "c/", ".dot"]);
+        std::os::unix::fs::symlink("b", folder.path().join("l")).expect("made");
+        check(&files, &whole("."), false, &[".dot", "a", "b/", "b/x/", "b/x/1", "b/y", "c/", "l@"]);
+        check(&files, &whole("b"), false, &["x/", "x/1", "y"]);
+        check(&files, &whole("l"), false, &["x/", "x/1", "y"]);
+        check(
+            &files,
+            &WalkTree { depth: 1, ..whole(".") },
+            false,
+            &[".dot", "a", "b/…", "c/…", "l@"],
+        );
+        check(&files, &WalkTree { depth: 2, ..whole("b") }, false, &["x/", "x/1", "y"]);
+        assert_eq!(files.tree(&whole("l"), &|| false).expect("a tree").path, Path::new("b"));
+    }
+
+    #[test]
+    fn what_is_ignored_is_not_entered() {
+        let paths = ["target/x", ".git/config", "a.log", "src/b.log", "src/c", "deep/target/y"];
+        let (folder, files) = workspace(&paths);
+        fs::write(folder.path().join(".gitignore"), "target\n*.log\n").expect("written");
+        check(
+            &files,
+            &whole("."),
+            false,
+            &[".git/…", ".gitignore", "deep/", "deep/target/…", "src/", "src/c", "target/…"],
+        );
+        check(&files, &whole("src"), false, &["c"]);
+        check(&files, &whole("target"), false, &["x"]);
+        let query = WalkTree { ignored: true, depth: 2, ..whole(".") };
+        let tree = files.tree(&query, &|| false).expect("a tree");
+        let told = told(&tree);
+        assert!(told.contains(&"src/b.log".into()) && told.contains(&"target/x".into()));
+        assert!(told.contains(&".git/…".into()), "{told:?}");
+    }
+
+    #[test]
+    fn a_huge_directory_does_not_hide_its_neighbours() {
+        let mut paths: Vec<String> = (0..100).map(|number| format!("a/{number:02}")).collect();
+        paths.extend(["b/1", "b/2", "c/1"].map(str::to_owned));
+        let (_folder, files) = workspace(&paths.iter().map(String::as_str).collect::<Vec<_>>());
+        let query = WalkTree { limit: 10, ..whole(".") };
+        let expected = ["a/…", "a/00", "a/01", "a/02", "a/03", "b/", "b/1", "b/2", "c/", "c/1"];
+        check(&files, &query, true, &expected);
+        check(&files, &WalkTree { limit: 3, ..query.clone() }, true, &["a/…", "b/…", "c/…"]);
+        check(&files, &WalkTree { limit: 2, ..query.clone() }, true, &["a/…", "b/…"]);
+        check(&files, &WalkTree { limit: 0, ..query }, true, &[]);
+    }
+
+    #[test]
+    fn a_tree_of_exactly_the_limit_is_whole() {
+        let (_folder, files) = workspace(&["a/1", "b/1", "b/2"]);
+        let query = WalkTree { limit: 5, ..whole(".") };
+        check(&files, &query, false, &["a/", "a/1", "b/", "b/1", "b/2"]);
+    }
+
+    #[test]
+    fn what_cannot_be_listed_is_told() {
+        let (_folder, files) = workspace(&["a/1"]);
+        let error = files.tree(&whole("a/1"), &|| false).expect_err("a file");
+        assert_eq!(error.kind(), ErrorKind::Input);
+        let stopped = files.tree(&whole("."), &|| true).expect("a tree");
+        assert!(!stopped.is_complete && stopped.entries.is_empty());
+    }
+
+    #[test]
+    fn room_is_shared_fairly() {
+        for (room, sizes, share) in [
+            (10, &[3, 3][..], usize::MAX),
+            (10, &[5, 5], usize::MAX),
+            (10, &[100, 2, 1], 7),
+            (10, &[100, 100], 5),
+            (1, &[2, 2], 0),
+            (0, &[], usize::MAX),
+        ] {
+            assert_eq!(share_of(room, sizes.iter().copied()), share, "{sizes:?} in {room}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What rules and secrecy close in folders outside the workspace that commands see. Rules with an absolute path are followed to
+//! where it leads; folders that the person shows are looked through as the workspace is. Toolchains and caches are not looked
+//! through for names that are secret anywhere: they hold no secrets but the ones that are known by their place
+//! (docs/decisions/0002).
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use haft_core::{ToolError, files::Warrant};
+
+use super::{
+    closed::{self, Closed},
+    folders::Folders,
+};
+use crate::files::root::Root;
+
+/// What is remembered between launches.
+#[derive(Default)]
+pub(crate) struct Outside {
+    /// Absolute path globs of rules and secrets.
+    patterns: Vec<PathBuf>,
+    folders: Folders,
+    /// Opened once; a folder that takes the place of one is another.
+    roots: Mutex<HashMap<PathBuf, Arc<Root>>>,
+}
+
+/// A name that no file has, to ask whether everything in a folder is closed.
+const ANY_NAME: &str = "haft-any-name";
+
+impl Outside {
+    pub(crate) fn new(patterns: Vec<PathBuf>) -> Self {
+        Self { patterns, ..Self::default() }
+    }
+
+    pub(crate) fn has_patterns(&self) -> bool {
+        !self.patterns.is_empty()
+    }
+
+    /// What is closed of the folders that commands see (`areas`), and of those of them that are looked through (`shown`).
+    ///
+    /// # Errors
+    /// Of kind `unavailable` when it cannot be found or covered.
+    pub(crate) fn closed(
+        &self,
+        areas: &[PathBuf],
+        shown: &[PathBuf],
+        warrant: &Warrant,
+    ) -> Result<Vec<Closed>, ToolError> {
+        let mut found = Vec::new();
+        let mut searched: Vec<PathBuf> = shown.to_vec();
+        for place in self.patterns.iter().flat_map(|pattern| places(pattern, areas)) {
+            match closed_as_a_whole(&place, warrant) {
+                Some(closed) => found.push(closed),
+                None if place.is_dir() => searched.push(place),
+                None => {}
+            }
+        }
+        searched.sort();
+        searched.dedup();
+        let mut tops: Vec<PathBuf> = Vec::new();
+        for folder in searched {
+            if !tops.iter().any(|top| folder.starts_with(top)) {
+                tops.push(folder);
+            }
+        }
+        found.extend(self.search(&tops, warrant)?);
+        closed::checked(found)
+    }
+
+    fn search(&self, tops: &[PathBuf], warrant: &Warrant) -> Result<Vec<Closed>, ToolError> {
+        let roots: Vec<Arc<Root>> = tops.iter().filter_map(|path| self.root(path)).collect();
+        let roots: Vec<&Root> = roots.iter().map(Arc::as_ref).collect();
+        let look = closed::look_outside(&self.folders, &roots, warrant)?;
+        let found = roots.iter().zip(&look.roots).flat_map(|(root, folders)| {
+            folders.iter().flat_map(move |(path, folder)| {
+                let names = folder.closed.iter();
+                names.map(move |(name, is_directory)| Closed {
+                    path: root.path.join(path).join(name),
+                    is_directory: *is_directory,
+                })
+            })
+        });
+        Ok(found.collect())
+    }
+
+    /// None for what is gone, or is no folder.
+    fn root(&self, path: &Path) -> Option<Arc<Root>> {
+        let mut roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_there = |root: &Arc<Root>| {
+            let now = rustix::fs::stat(path).ok();
+            let then = rustix::fs::fstat(&root.handle).ok();
+            now.zip(then)
+                .is_some_and(|(now, then)| (now.st_dev, now.st_ino) == (then.st_dev, then.st_ino))
+        };
+        if let Some(root) = roots.get(path).filter(|root| is_there(root)) {
+            return Some(root.clone());
+        }
+        let root = Arc::new(Root::outside(path).ok()?);
+        roots.insert(path.to_owned(), root.clone());
+        Some(root)
+    }
+}
+
+/// Where a pattern may meet something of these folders: its fixed beginning, or those folders that lie below that.
+fn places(pattern: &Path, areas: &[PathBuf]) -> Vec<PathBuf> {
+    let is_fixed = |part: &std::path::Component<'_>| {
+        let part = part.as_os_str().as_encoded_bytes();
+        !part.iter().any(|byte| b"*?[{".contains(byte))
+    };
+    let beginning: PathBuf = pattern.components().take_while(is_fixed).collect();
+    // Rules are written with the names that people use; mounts go by the real ones.
+    let beginning = beginning.canonicalize().unwrap_or(beginning);
+    if areas.iter().any(|area| beginning.starts_with(area)) {
+        return vec![beginning];
+    }
+    areas.iter().filter(|area| area.starts_with(&beginning)).cloned().collect()
+}
+
+/// A file or folder that is closed itself, or a folder in which everything is.
+fn closed_as_a_whole(path: &Path, warrant: &Warrant) -> Option<Closed> {
+    let is_directory = path.symlink_metadata().ok()?.is_dir();
+    let (child, grandchild) = (path.join(ANY_NAME), path.join(ANY_NAME).join(ANY_NAME));
+    let is_closed = !warrant.permits(path)
+        || (is_directory && !warrant.permits(&child) && !warrant.permits(&grandchild));
+    is_closed.then(|| Closed { path: path.to_owned(), is_directory })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, expected: &[&str]) {
+        let areas = ["/etc", "/h/u/.cargo", "/h/u/docs"].map(PathBuf::from);
+        let found = places(Path::new(pattern), &areas);
+        assert_eq!(found, expected.iter().map(PathBuf::from).collect::<Vec<_>>(), "{pattern}");
+    }
+
+    #[test]
+    fn a_pattern_is_followed_to_where_it_can_meet_something() {
+        check("/h/u/docs/private/**", &["/h/u/docs/private"]);
+        check("/h/u/docs/a/*.txt", &["/h/u/docs/a"]);
+        check("/h/u/docs/notes.txt", &["/h/u/docs/notes.txt"]);
+        check("/h/u/other/**", &[]);
+        check("/h/u/**/*.kdbx", &["/h/u/.cargo", "/h/u/docs"]);
+        check("/h/u/do*/x", &["/h/u/.cargo", "/h/u/docs"]);
+        check("/**", &["/etc", "/h/u/.cargo", "/h/u/docs"]);
+    }
+}

@@ -1,0 +1,140 @@
+//! Whether containers work here, found out by using one as commands do.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_core::{
+    ToolError,
+    commands::{Confinement, Launch, Program, Stdin, Streams},
+    files::Warrant,
+};
+
+use super::{Container, ContainerSettings, engine::Kind};
+use crate::{
+    Verdict, Workspace,
+    processes::{
+        Variables,
+        fence::{Fence, Site},
+    },
+};
+
+/// Each number that it can end with is something that was not as it must be.
+const SCRIPT: &str = r#"
+echo x > .haft/x && exit 20
+echo x > /haft-trial && exit 21
+echo x > /proc/sys/kernel/ostype && exit 22
+[ -e /sys/class/net/eth0 ] && exit 23
+echo x > /dev/null || exit 10
+echo x > made && [ -s made ] || exit 11
+"#;
+
+fn meaning(code: Option<i32>) -> &'static str {
+    match code {
+        Some(10) => "`/dev/null` cannot be used",
+        Some(11) => "the workspace cannot be written",
+        Some(20) => "`.haft` can be written",
+        Some(21) => "the image can be changed",
+        Some(22) => "a setting of the kernel can be written",
+        Some(23) => "there is a network",
+        Some(_) => "a shell does not run as it should",
+        None => "the trial did not end in time",
+    }
+}
+
+/// What containers are worth on this machine with these settings, found out by making one in `folder`.
+pub fn container_verdict(
+    settings: &ContainerSettings,
+    variables: &Variables,
+    folder: &Path,
+) -> Verdict {
+    let fence = Container::new(Arc::new(settings.clone()), variables, folder);
+    let (tried, mechanism) = match fence.engine() {
+        Err(error) => (Err(error), "container"),
+        Ok(engine) => {
+            let name = match engine.kind {
+                Kind::Podman => "podman",
+                Kind::Docker => "docker",
+            };
+            (hold(&fence, settings, folder).map(|()| engine.program.clone()), name)
+        }
+    };
+    match tried {
+        Ok(program) => {
+            let detail = format!("{} with the image {}", program.display(), settings.image);
+            Verdict { mechanism, works: true, detail, advice: None }
+        }
+        Err(error) => Verdict {
+            mechanism,
+            works: false,
+            detail: error.message().to_owned(),
+            advice: Some(error.next_step().into()),
+        },
+    }
+}
+
+fn hold(fence: &Container, settings: &ContainerSettings, folder: &Path) -> Result<(), ToolError> {
+    let ground = Ground::make(folder)?;
+    let site = ground.site()?;
+    let launch = Launch {
+        session: "probe".to_owned(),
+        program: Program::Shell(SCRIPT.to_owned()),
+        directory: PathBuf::from("."),
+        environment: Vec::new(),
+        secrets: Vec::new(),
+        confinement: Confinement { network: false, writes: true },
+        input: Stdin::Closed,
+        streams: Streams::Joined,
+        warrant: Warrant::none(),
+    };
+    let recipe = fence.recipe(&launch, &site)?;
+    let words = recipe.command.get(1..).unwrap_or_default();
+    let answer = fence.engine()?.run(words);
+    fence.forget("probe");
+    let may_change = !settings.read_only && answer.code == Some(21);
+    if answer.code == Some(0) || may_change {
+        return Ok(());
+    }
+    let said: String = answer.last_words();
+    Err(ToolError::unavailable(format!("{} ({said})", meaning(answer.code)))
+        .hint("see whether the settings in [container] fit the image"))
+}
+
+/// A workspace to try things on; it goes with this.
+struct Ground(PathBuf);
+
+impl Ground {
+    fn make(folder: &Path) -> Result<Self, ToolError> {
+        let path = folder.join(format!("haft-container-{}", std::process::id()));
+        std::fs::create_dir(&path).map_err(not_tried)?;
+        Ok(Self(path))
+    }
+
+    fn site(&self) -> Result<Site, ToolError> {
+        let workspace = Workspace::open(&self.0).map_err(not_tried)?;
+        let (directory, path) = workspace.directory(Path::new("."))?;
+        let workspace = Arc::new(workspace);
+        Ok(Site {
+            workspace,
+            directory,
+            path,
+            environment: Vec::new(),
+            closed: Arc::default(),
+            private: Arc::default(),
+            shown: Arc::default(),
+        })
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn not_tried(error: std::io::Error) -> ToolError {
+    ToolError::unavailable("the trial could not be prepared")
+        .hint("make the folder of temporary files writable")
+        .caused_by(error)
+}

@@ -1,0 +1,523 @@
+//! Requests for approval, for every process of a person: one asks, another decides, and the recorded call runs once or
+//! not at all, whoever is killed in between.
+//!
+//! A row is material: a store may have come with a cloned repository. So a request and its decision lie in envelopes
+//! that only this person's key opens (`seal.rs`), bound to id, workspace and times; an approval counts by what is in its
+//! envelope and never by a column. The envelope is also why the exact input may be kept, secrets and all, which the ledger
+//! would take out: the call has to run as it was shown.
+//!
+//! Whoever asks holds a lease on the request and renews it while waiting. As long as it holds, the asker runs an approved
+//! call; after that anybody may, once. Taking it up renews the lease until the ledger says that the call begins: one that
+//! was taken up and never began may be taken up again. That it ran is noted beside the key as well (`taken.rs`). Nothing hangs on the clock but who may go first: the first to take it up wins.
+//!
+//! A store that cannot be written keeps nobody from being asked here: the request is then known to this process only, which
+//! is told, and nobody else can run it.
+
+mod rows;
+mod standing;
+mod taken;
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use haft_core::{
+    ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Asker, BoxFuture, ErrorKind, Inbox,
+    MemoryApprovals, ToolError, Verdict, already_settled,
+    feed::{Feed, News, Subscription},
+    no_such_request,
+};
+use serde_json::{Value as Json, json};
+use tokio::time::Instant;
+
+pub(crate) use self::rows::{BEGIN, END};
+use self::rows::{Decision, Kept};
+use crate::{
+    Address, Announcement, Place, Store, StoreFeed,
+    engine::{clock, value::Value},
+    seal::{Envelope, Key},
+};
+
+/// How long an asker that says nothing is still believed to be there, and how often it says so.
+const LEASE_MS: u64 = 6_000;
+const RENEWAL: Duration = Duration::from_millis(LEASE_MS / 3);
+/// How long after a decision its call may still be taken up. A store that is put back from a backup must not run it again.
+const LATEST_MS: u64 = 3_600_000;
+/// How long requests are kept after they are of no use.
+const KEPT_MS: u64 = 30 * 86_400_000;
+/// How long a server may be away: before a question is asked here instead, and when somebody has decided already.
+const PATIENCE_TO_ASK: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The requests of a workspace, in a store. Opens nothing before somebody has to be asked.
+pub struct StoreApprovals {
+    place: Arc<Place>,
+    workspace: String,
+    key: PathBuf,
+    /// Names this opening of the store among all that ask.
+    name: String,
+    is_wanted: fn() -> bool,
+    clock: fn() -> u64,
+    /// What could not be kept, or was not to be.
+    here: MemoryApprovals,
+    troubles: Mutex<HashMap<String, String>>,
+}
+
+/// Why a request is not in the store, or may not be.
+enum Unkept {
+    Certainly(ToolError),
+    Perhaps(ToolError),
+}
+
+impl StoreApprovals {
+    /// The requests of `workspace`; the key of the person lies in `state`.
+    pub fn new(place: Arc<Place>, workspace: &Path, state: &Path) -> Self {
+        Self {
+            place,
+            workspace: workspace.to_string_lossy().into_owned(),
+            key: state.join("rules.key"),
+            name: format!("{}-{:016x}", std::process::id(), chance()),
+            is_wanted: || true,
+            clock: clock::now_ms,
+            here: MemoryApprovals::default(),
+            troubles: Mutex::default(),
+        }
+    }
+
+    /// Asked before each request: whether others may see it at all. One that is refused at once is nobody's business.
+    #[must_use]
+    pub fn only_when(mut self, is_wanted: fn() -> bool) -> Self {
+        self.is_wanted = is_wanted;
+        self
+    }
+
+    /// With another clock.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn by_clock(mut self, clock: fn() -> u64) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    fn now(&self) -> u64 {
+        (self.clock)()
+    }
+
+    /// What opens requests; none for a person who has no key, and so can have made none.
+    fn envelope(&self) -> Result<Option<Envelope>, ToolError> {
+        Ok(Key::existing(&self.key)?.map(|key| key.envelope()))
+    }
+
+    async fn is_here(&self, id: &str) -> bool {
+        matches!(self.here.get(id).await, Ok(Some(_)))
+    }
+
+    fn feed(&self) -> StoreFeed {
+        StoreFeed::new(self.place.clone())
+    }
+
+    async fn keep(&self, request: Arc<ApprovalRequest>) -> Result<(), ToolError> {
+        if !(self.is_wanted)() {
+            return self.here.create(request).await;
+        }
+        match self.write_down(&request).await {
+            Ok(()) => Ok(()),
+            Err(Unkept::Certainly(error)) => {
+                self.note(&request.id, &error);
+                self.here.create(request).await
+            }
+            // Somebody else may see it and run it: asked here as well it could run twice.
+            Err(Unkept::Perhaps(error)) => Err(error),
+        }
+    }
+
+    fn note(&self, id: &str, error: &ToolError) {
+        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        // It is asked for within the call.
+        if troubles.len() > 1_000 {
+            troubles.clear();
+        }
+        troubles.insert(id.to_owned(), error.to_string());
+    }
+
+    async fn write_down(&self, request: &ApprovalRequest) -> Result<(), Unkept> {
+        let key = Key::made(&self.key).map_err(Unkept::Certainly)?;
+        let closed = rows::close(&key.envelope(), request, &self.workspace);
+        let closed = closed.map_err(Unkept::Certainly)?;
+        let until = Instant::now() + PATIENCE_TO_ASK;
+        let mut is_certain = true;
+        loop {
+            let tried = self.write_once(request, &closed, is_certain).await;
+            let error = match tried {
+                Ok(()) => return Ok(()),
+                Err(Unkept::Certainly(error)) => error,
+                Err(Unkept::Perhaps(error)) => {
+                    is_certain = false;
+                    error
+                }
+            };
+            if !self.may_come_back(&error, until).await {
+                return Err(match is_certain {
+                    true => Unkept::Certainly(error),
+                    false => Unkept::Perhaps(error),
+                });
+            }
+        }
+    }
+
+    async fn write_once(
+        &self,
+        request: &ApprovalRequest,
+        closed: &[u8],
+        is_new: bool,
+    ) -> Result<(), Unkept> {
+        let store = self.place.store().await.map_err(Unkept::Certainly)?;
+        if !is_new && rows::one(&store, &request.id).await.map_err(Unkept::Certainly)?.is_some() {
+            return Ok(());
+        }
+        let written = async {
+            let mut transaction = store.begin().await?;
+            let now = self.now();
+            let long_ago = Value::number(now.saturating_sub(KEPT_MS));
+            transaction.execute(rows::FORGET, &[long_ago, long_ago]).await?;
+            let row = [
+                Value::Text(&request.id),
+                Value::Text(&self.workspace),
+                Value::Text(&request.call_id),
+                Value::number(request.created_ms),
+                Value::number(request.expires_ms),
+                Value::Bytes(closed),
+                Value::Text(&self.name),
+                Value::number(now.saturating_add(LEASE_MS)),
+            ];
+            transaction.execute(rows::ADD, &row).await?;
+            let body = json!({"workspace": self.workspace});
+            transaction.announce(&told("approval.asked", request, &body)).await?;
+            Ok(transaction)
+        };
+        let transaction = written.await.map_err(Unkept::Certainly)?;
+        // A file says for certain that it was not written; a server may have heard us and not been heard.
+        let committed = transaction.commit().await;
+        committed.map_err(match self.place.address() {
+            Address::Sqlite(_) => Unkept::Certainly,
+            Address::Postgres(_) => Unkept::Perhaps,
+        })
+    }
+
+    /// Waits a moment when trying again makes sense: a server that was started anew comes back.
+    async fn may_come_back(&self, error: &ToolError, until: Instant) -> bool {
+        let is_away = error.kind() == ErrorKind::Unavailable
+            && matches!(self.place.address(), Address::Postgres(_))
+            && Instant::now() < until;
+        if is_away {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        is_away
+    }
+
+    /// Whatever is asked of a server that is away for a moment is asked again. Only for what may be done twice.
+    async fn persistently<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, ToolError>
+    where
+        F: Future<Output = Result<T, ToolError>>,
+    {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match attempt().await {
+                Err(error) if self.may_come_back(&error, until).await => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// The store and a request in it. `not_found` for one of another workspace.
+    async fn kept(&self, id: &str) -> Result<(Store, Kept), ToolError> {
+        let (store, kept) = self.opened(id).await?;
+        if kept.workspace == self.workspace { Ok((store, kept)) } else { Err(no_such_request(id)) }
+    }
+
+    /// The store and a request in it, of any workspace.
+    async fn opened(&self, id: &str) -> Result<(Store, Kept), ToolError> {
+        let store = self.place.existing().await?.ok_or_else(|| no_such_request(id))?;
+        let row = rows::one(&store, id).await?.ok_or_else(|| no_such_request(id))?;
+        let envelope = self.envelope()?.ok_or_else(|| rows::foreign(id))?;
+        Ok((store, self.seen_now(row.open(&envelope)?)))
+    }
+
+    /// A call that was taken up and has not begun when its lease ends is free again: whoever took it up is gone, or finds the
+    /// claim lost.
+    fn seen_now(&self, mut kept: Kept) -> Kept {
+        let is_free =
+            kept.begun_seq == Some(0) && standing::asker(kept.lease_ms, self.now()) == Asker::Gone;
+        kept.record.taken_up &= !is_free;
+        kept
+    }
+
+    async fn find(&self, id: &str) -> Result<Option<ApprovalRecord>, ToolError> {
+        match self.persistently(|| self.kept(id)).await {
+            Ok((_, kept)) => Ok(Some(kept.record)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn end(
+        &self,
+        id: &str,
+        state: ApprovalState,
+        verdict: Option<Verdict>,
+    ) -> Result<ApprovalRecord, ToolError> {
+        // Names this decision, so that it is known again when nobody could say whether it was written.
+        let token = format!("{}-{:016x}", self.name, chance());
+        self.persistently(|| self.end_once(id, state, verdict.as_ref(), &token)).await
+    }
+
+    async fn end_once(
+        &self,
+        id: &str,
+        state: ApprovalState,
+        verdict: Option<&Verdict>,
+        token: &str,
+    ) -> Result<ApprovalRecord, ToolError> {
+        let (store, kept) = self.kept(id).await?;
+        let is_ours = kept.decided_by.as_deref() == Some(token);
+        if is_ours && kept.record.state == state {
+            return Ok(kept.record);
+        }
+        if kept.record.state != ApprovalState::Pending {
+            return Err(already_settled(&kept.record));
+        }
+        // Whoever decides too late has decided nothing.
+        let now = self.now();
+        let is_late = matches!(state, ApprovalState::Approved | ApprovalState::Denied)
+            && now >= kept.record.request.expires_ms;
+        let (state, verdict) =
+            if is_late { (ApprovalState::Expired, None) } else { (state, verdict) };
+        let envelope = self.envelope()?.ok_or_else(|| rows::foreign(id))?;
+        let decision = Decision { state, verdict: verdict.cloned(), decided_ms: now };
+        let closed = decision.close(&envelope, &kept)?;
+        let mut transaction = store.begin().await?;
+        let name = state.to_string();
+        let change =
+            [Value::Text(&name), Value::Bytes(&closed), Value::Text(token), Value::Text(id)];
+        if transaction.execute(rows::SETTLE, &change).await? == 0 {
+            drop(transaction);
+            let (_, kept) = self.kept(id).await?;
+            return Err(already_settled(&kept.record));
+        }
+        let body = json!({"state": state});
+        transaction.announce(&told("approval.decided", &kept.record.request, &body)).await?;
+        transaction.commit().await?;
+        let record = ApprovalRecord { state, verdict: verdict.cloned(), ..kept.record };
+        if is_late { Err(already_settled(&record)) } else { Ok(record) }
+    }
+
+    /// Waits, and says meanwhile that we do.
+    async fn wait(&self, id: &str) -> Result<ApprovalRecord, ToolError> {
+        let feed = self.feed();
+        let newest = self.persistently(|| feed.newest()).await?;
+        let mut news = feed.subscribe(newest);
+        loop {
+            let (_, kept) = self.persistently(|| self.kept(id)).await?;
+            if kept.record.state != ApprovalState::Pending {
+                return Ok(kept.record);
+            }
+            let left = kept.record.request.expires_ms.saturating_sub(self.now());
+            if left == 0 {
+                match self.end(id, ApprovalState::Expired, None).await {
+                    Err(error) if error.kind() == ErrorKind::Conflict => continue,
+                    ended => return ended,
+                }
+            }
+            self.renew(id).await;
+            let until = Instant::now() + RENEWAL.min(Duration::from_millis(left));
+            let _ = tokio::time::timeout_at(until, heard_of(&mut news, id)).await;
+        }
+    }
+
+    /// A lease that cannot be renewed lapses; then others may go first, and nothing else.
+    async fn renew(&self, id: &str) {
+        let renewed = async {
+            let Some(store) = self.place.existing().await? else { return Ok(()) };
+            let mut transaction = store.begin().await?;
+            let lease = Value::number(self.now().saturating_add(LEASE_MS));
+            let lease = [lease, Value::Text(id), Value::Text(&self.name)];
+            transaction.execute(rows::RENEW, &lease).await?;
+            transaction.commit().await
+        };
+        let _: Result<(), ToolError> = renewed.await;
+    }
+
+    async fn take(&self, id: &str) -> Result<ApprovalRecord, ToolError> {
+        let token = format!("{}-{:016x}", self.name, chance());
+        self.persistently(|| self.take_once(id, &token)).await
+    }
+
+    async fn take_once(&self, id: &str, token: &str) -> Result<ApprovalRecord, ToolError> {
+        let (store, kept) = self.kept(id).await?;
+        if kept.taken_by.as_deref() == Some(token) {
+            return Ok(kept.record);
+        }
+        if kept.record.state != ApprovalState::Approved || kept.record.taken_up {
+            return Err(already_settled(&kept.record));
+        }
+        let now = self.now();
+        if now.saturating_sub(kept.decided_ms) > LATEST_MS {
+            let message = format!("approval request `{id}` was approved too long ago");
+            return Err(ToolError::conflict(message).hint("let the call be made again"));
+        }
+        // Where the ledger says what begins, a call counts as run from then on, and before that as taken up.
+        let says_begun = self.place.has_ledger();
+        let mut transaction = store.begin().await?;
+        let values = [
+            Value::Text(token),
+            Value::number(now),
+            if says_begun { Value::number(0) } else { Value::Nothing },
+            Value::number(now.saturating_add(LEASE_MS)),
+            Value::Text(id),
+            Value::Text(&self.name),
+            Value::number(now),
+        ];
+        if transaction.execute(rows::TAKE, &values).await? == 0 {
+            drop(transaction);
+            let (_, kept) = self.kept(id).await?;
+            return Err(match kept.record.taken_up {
+                true => already_settled(&kept.record),
+                false => ToolError::conflict(format!(
+                    "approval request `{id}` is approved, and the process that asked is about to run its call"
+                ))
+                .hint("nothing is left to do here"),
+            });
+        }
+        let is_first = match says_begun {
+            true => taken::may_be_noted(&self.key, id)?,
+            false => taken::note(&self.key, id, token)?,
+        };
+        if !is_first {
+            return Err(already_settled(&ApprovalRecord { taken_up: true, ..kept.record }));
+        }
+        transaction.announce(&told("approval.taken", &kept.record.request, &json!({}))).await?;
+        transaction.commit().await?;
+        Ok(ApprovalRecord { taken_up: true, claim: Some(token.to_owned()), ..kept.record })
+    }
+
+    /// Notes beside the key that the call runs, so that it never does again.
+    async fn note_begun(&self, id: &str) -> Result<(), ToolError> {
+        let (_, kept) = self.persistently(|| self.kept(id)).await?;
+        let claim = kept.taken_by.as_deref().unwrap_or_default();
+        match taken::note(&self.key, id, claim)? {
+            true => Ok(()),
+            false => Err(already_settled(&kept.record)),
+        }
+    }
+
+    async fn of_workspace(
+        &self,
+        state: Option<ApprovalState>,
+    ) -> Result<Vec<ApprovalRecord>, ToolError> {
+        let all = self.standings().await?.standings.into_iter();
+        let own = all.filter(|standing| standing.workspace == Path::new(&self.workspace));
+        let mut records: Vec<ApprovalRecord> = own.map(|standing| standing.record).collect();
+        records.extend(self.here.list(None).await?);
+        records.retain(|record| state.is_none_or(|state| record.state == state));
+        records.sort_by_key(|record| (record.request.created_ms, record.request.id.clone()));
+        Ok(records)
+    }
+}
+
+impl Approvals for StoreApprovals {
+    fn create(&self, request: Arc<ApprovalRequest>) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(self.keep(request))
+    }
+
+    fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<ApprovalRecord>, ToolError>> {
+        Box::pin(async move {
+            match self.here.get(id).await? {
+                Some(record) => Ok(Some(record)),
+                None => self.find(id).await,
+            }
+        })
+    }
+
+    fn list(
+        &self,
+        state: Option<ApprovalState>,
+    ) -> BoxFuture<'_, Result<Vec<ApprovalRecord>, ToolError>> {
+        Box::pin(self.of_workspace(state))
+    }
+
+    fn settle<'a>(
+        &'a self,
+        id: &'a str,
+        state: ApprovalState,
+        verdict: Option<Verdict>,
+    ) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
+        Box::pin(async move {
+            if self.is_here(id).await {
+                return self.here.settle(id, state, verdict).await;
+            }
+            self.end(id, state, verdict).await
+        })
+    }
+
+    fn settled<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
+        Box::pin(async move {
+            if self.is_here(id).await {
+                return self.here.settled(id).await;
+            }
+            self.wait(id).await
+        })
+    }
+
+    fn take_up<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
+        Box::pin(async move {
+            if self.is_here(id).await {
+                return self.here.take_up(id).await;
+            }
+            self.take(id).await
+        })
+    }
+
+    fn begun<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(async move {
+            if self.is_here(id).await || !self.place.has_ledger() {
+                return Ok(());
+            }
+            self.note_begun(id).await
+        })
+    }
+
+    fn trouble(&self, id: &str) -> Option<String> {
+        self.troubles.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+}
+
+/// Until something happens to a request, or may have.
+async fn heard_of(news: &mut Box<dyn Subscription>, id: &str) {
+    loop {
+        match news.next().await {
+            Ok(News::Event(event)) if event.subject.as_deref() != Some(id) => {}
+            Ok(_) => return,
+            // Looking will tell what is wrong.
+            Err(_) => return,
+        }
+    }
+}
+
+fn told<'a>(kind: &'a str, request: &'a ApprovalRequest, body: &'a Json) -> Announcement<'a> {
+    Announcement {
+        session: Some(&request.session),
+        call: Some(&request.call_id),
+        ..Announcement::of(kind, &request.id, body)
+    }
+}
+
+/// A number that nobody else has.
+fn chance() -> u64 {
+    let mut bytes = [0; 8];
+    // Without it time and process still tell most apart; it grants nothing.
+    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    u64::from_le_bytes(bytes) ^ clock::now_ms()
+}

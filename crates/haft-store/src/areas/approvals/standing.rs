@@ -1,0 +1,109 @@
+//! Where requests stand, as somebody sees them who did not make them.
+
+use std::path::Path;
+
+use haft_core::{
+    ApprovalRecord, ApprovalState, Approvals, Asker, BoxFuture, Fate, Handover, Inbox, Standing,
+    Standings, ToolError, Verdict, feed::Feed,
+};
+use tokio::time::Instant;
+
+use super::{
+    LEASE_MS, RENEWAL, StoreApprovals, heard_of,
+    rows::{self, Kept},
+};
+
+/// So many are looked at: the newest.
+const MOST: u64 = 1_000;
+
+impl StoreApprovals {
+    /// The same for the workspace of a request.
+    async fn of(&self, id: &str) -> Result<Self, ToolError> {
+        let (_, kept) = self.persistently(|| self.opened(id)).await?;
+        let state = self.key.parent().unwrap_or(Path::new(""));
+        let of = Self::new(self.place.clone(), Path::new(&kept.workspace), state);
+        Ok(Self { name: self.name.clone(), clock: self.clock, ..of })
+    }
+
+    fn standing(&self, kept: Kept, ended: Option<String>) -> Standing {
+        let now = self.now();
+        let mut record = kept.record;
+        // Nobody was left to say so.
+        if record.state == ApprovalState::Pending && now >= record.request.expires_ms {
+            record.state = ApprovalState::Expired;
+        }
+        let fate = match (record.taken_up, ended) {
+            (false, _) => Fate::NotRun,
+            (true, Some(error)) => Fate::Ran(Some(error).filter(|error| !error.is_empty())),
+            // It was taken up just now and is about to begin.
+            (true, None) if kept.begun_seq == Some(0) => Fate::NotRun,
+            (true, None) => Fate::Unknown,
+        };
+        let asker = asker(kept.lease_ms, now);
+        let (workspace, taken_ms) = (kept.workspace.into(), kept.taken_ms);
+        Standing { record, workspace, asker, taken_ms, fate }
+    }
+
+    async fn until_handed_over(&self, id: &str) -> Result<Handover, ToolError> {
+        let feed = self.feed();
+        let newest = self.persistently(|| feed.newest()).await?;
+        let mut news = feed.subscribe(newest);
+        loop {
+            let (_, kept) = self.persistently(|| self.opened(id)).await?;
+            if kept.record.taken_up {
+                return Ok(Handover::Taken);
+            }
+            if kept.record.state != ApprovalState::Approved {
+                return Err(haft_core::already_settled(&kept.record));
+            }
+            if kept.asker == self.name || asker(kept.lease_ms, self.now()) == Asker::Gone {
+                return Ok(Handover::Free);
+            }
+            let _ = tokio::time::timeout_at(Instant::now() + RENEWAL / 4, heard_of(&mut news, id))
+                .await;
+        }
+    }
+}
+
+impl Inbox for StoreApprovals {
+    fn standings(&self) -> BoxFuture<'_, Result<Standings, ToolError>> {
+        Box::pin(async move {
+            let Some(store) = self.place.existing().await? else { return Ok(Standings::default()) };
+            let rows = rows::newest(&store, MOST).await?;
+            if rows.is_empty() {
+                return Ok(Standings::default());
+            }
+            let envelope = self.envelope()?;
+            let mut found = Standings::default();
+            for row in rows {
+                let opened = envelope.as_ref().zip(row).and_then(|(envelope, (row, ended))| {
+                    row.open(envelope).ok().map(|kept| self.standing(self.seen_now(kept), ended))
+                });
+                match opened {
+                    Some(standing) => found.standings.push(standing),
+                    None => found.foreign += 1,
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    fn decide<'a>(
+        &'a self,
+        id: &'a str,
+        state: ApprovalState,
+        verdict: Verdict,
+    ) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
+        Box::pin(async move { self.of(id).await?.settle(id, state, Some(verdict)).await })
+    }
+
+    fn handed_over<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Handover, ToolError>> {
+        Box::pin(self.until_handed_over(id))
+    }
+}
+
+/// A lease that holds longer than leases are given was given by a clock that has been set back since.
+pub(super) fn asker(lease_ms: u64, now: u64) -> Asker {
+    let is_there = lease_ms > now && lease_ms <= now.saturating_add(LEASE_MS);
+    if is_there { Asker::There } else { Asker::Gone }
+}

@@ -1,0 +1,327 @@
+//! What has happened in a store, numbered in the order of the commits. Who subscribes goes on from a number, in whatever
+//! process, and misses nothing and sees nothing twice; who comes too late is told what is gone.
+//!
+//! An event is written in the transaction of the change it tells of. Its number comes from a row that stays locked until
+//! the commit: a sequence would hand out 7 and 8 to two transactions of which the second may be seen first, and whoever
+//! has read 8 by then never asks for 7 again.
+
+mod hub;
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use haft_core::{
+    BoxFuture, ErrorKind, ToolError,
+    feed::{Event, Feed, Gap, News, Subscription},
+};
+use serde_json::Value as Json;
+use tokio::time::Instant;
+
+use self::hub::Listening;
+pub(crate) use self::hub::{Hub, Post};
+use crate::{
+    Place, Store,
+    engine::{
+        clock::now_ms,
+        store::{On, Transaction},
+        value::{Row, Value},
+    },
+};
+
+/// Takes the row of the newest number, and with it the right to the next one.
+const NEXT: &str = "UPDATE event_head SET seq = seq + 1 WHERE id = 1 RETURNING seq";
+const ADD: &str = "INSERT INTO events (seq, at_ms, kind, session, call_id, subject, body) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+const HEAD: &str = "SELECT seq FROM event_head WHERE id = 1";
+const PAGE: &str = "SELECT seq, at_ms, kind, session, call_id, subject, body FROM events \
+    WHERE seq > $1 ORDER BY seq LIMIT $2";
+/// The first that is young; what a clock that was set back calls old behind it stays.
+const FIRST_YOUNG: &str = "SELECT seq FROM events WHERE at_ms >= $1 ORDER BY seq LIMIT 1";
+const FORGET: &str = "DELETE FROM events WHERE seq < $1";
+/// PostgreSQL hands it to those who listen when the transaction is committed.
+const NOTIFY: &str = "SELECT pg_notify('haft_events', '')";
+
+/// So many are read at once: what a slow reader costs in memory.
+const MOST_AT_ONCE: usize = 256;
+/// So many announcements pass between two looks for what may go.
+const CLEANING: u64 = 256;
+/// Nobody is woken by a bell that broke; so everybody looks for themselves now and then.
+const GLANCE: Duration = Duration::from_secs(1);
+/// How long a subscription goes on while its store cannot be read: longer than a server takes to start anew.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How many events are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// The newest so many.
+    pub most: u64,
+    /// No older than this.
+    pub longest: Duration,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { most: 100_000, longest: Duration::from_secs(30 * 86_400) }
+    }
+}
+
+/// Something to be told.
+#[derive(Clone, Copy, Debug)]
+pub struct Announcement<'a> {
+    /// What sort of thing happened: `approval.asked`.
+    pub kind: &'a str,
+    /// The session it happened in.
+    pub session: Option<&'a str>,
+    /// The call it belongs to.
+    pub call: Option<&'a str>,
+    /// What it happened to: the id of a request, a rule.
+    pub subject: Option<&'a str>,
+    /// Whatever else there is to say. Everybody who can read the store can read it.
+    pub body: &'a Json,
+}
+
+impl<'a> Announcement<'a> {
+    /// Something that happened to a subject.
+    pub fn of(kind: &'a str, subject: &'a str, body: &'a Json) -> Self {
+        Self { kind, session: None, call: None, subject: Some(subject), body }
+    }
+}
+
+/// The events of a place. Cheap to clone.
+#[derive(Clone)]
+pub struct StoreFeed(Arc<Place>);
+
+impl StoreFeed {
+    /// Opens nothing.
+    pub fn new(place: Arc<Place>) -> Self {
+        Self(place)
+    }
+
+    /// Tells of something that needs no change of its own. Returns its number.
+    ///
+    /// # Errors
+    /// `unavailable` when it cannot be written.
+    pub async fn announce(&self, what: &Announcement<'_>) -> Result<u64, ToolError> {
+        let mut transaction = self.0.store().await?.begin().await?;
+        let seq = transaction.announce(what).await?;
+        transaction.commit().await?;
+        Ok(seq)
+    }
+}
+
+impl Feed for StoreFeed {
+    fn newest(&self) -> BoxFuture<'_, Result<u64, ToolError>> {
+        Box::pin(async move {
+            match self.0.existing().await? {
+                Some(store) => head(&store).await,
+                None => Ok(0),
+            }
+        })
+    }
+
+    fn since(&self, seq: u64, most: usize) -> BoxFuture<'_, Result<Vec<Event>, ToolError>> {
+        Box::pin(async move {
+            match self.0.existing().await? {
+                Some(store) => page(&store, seq, most).await,
+                None => Ok(Vec::new()),
+            }
+        })
+    }
+
+    fn subscribe(&self, after: u64) -> Box<dyn Subscription> {
+        let place = self.0.clone();
+        Box::new(StoreSubscription { place, after, page: VecDeque::new(), ears: None })
+    }
+}
+
+/// Holds a page of the store at most.
+struct StoreSubscription {
+    place: Arc<Place>,
+    after: u64,
+    page: VecDeque<Event>,
+    ears: Option<Ears>,
+}
+
+struct Ears {
+    store: Store,
+    listening: Listening,
+}
+
+impl Subscription for StoreSubscription {
+    fn position(&self) -> u64 {
+        self.after
+    }
+
+    fn next(&mut self) -> BoxFuture<'_, Result<News, ToolError>> {
+        Box::pin(async move {
+            let mut failing: Option<Instant> = None;
+            loop {
+                if let Some(event) = self.page.pop_front() {
+                    self.after = event.seq;
+                    return Ok(News::Event(event));
+                }
+                match self.look().await {
+                    Ok(Some(gap)) => return Ok(News::Gap(gap)),
+                    Ok(None) if self.page.is_empty() => {
+                        failing = None;
+                        self.wait().await;
+                    }
+                    Ok(None) => {}
+                    Err(error) => {
+                        let since = *failing.get_or_insert_with(Instant::now);
+                        if error.kind() != ErrorKind::Unavailable || since.elapsed() > PATIENCE {
+                            return Err(error);
+                        }
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                }
+            }
+        })
+    }
+}
+
+impl StoreSubscription {
+    async fn wait(&mut self) {
+        let news = async {
+            match &mut self.ears {
+                Some(ears) => ears.listening.heard().await,
+                // No store yet: somebody may make one any time.
+                None => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        };
+        let _ = tokio::time::timeout(GLANCE, news).await;
+    }
+
+    /// Fills the page. What is told is a gap, if there is one.
+    async fn look(&mut self) -> Result<Option<Gap>, ToolError> {
+        let Some(store) = self.place.existing().await? else { return Ok(None) };
+        let is_other = self.ears.as_ref().is_some_and(|ears| !ears.store.is(&store));
+        if is_other || self.ears.is_none() {
+            self.ears = Some(Ears { listening: Listening::to(&store), store: store.clone() });
+        }
+        if is_other {
+            // Somebody has put another file in the place: its numbers are not those that we know.
+            return self.go_on_behind(head(&store).await?);
+        }
+        if let Some(ears) = &mut self.ears {
+            // Before the look: what comes during it is heard again.
+            ears.listening.begin(&store);
+        }
+        let found = page(&store, self.after, MOST_AT_ONCE).await?;
+        match found.first() {
+            Some(first) if first.seq > self.after + 1 => {
+                let resumes_after = first.seq - 1;
+                self.page = found.into();
+                self.go_on_behind(resumes_after)
+            }
+            Some(_) => {
+                self.page = found.into();
+                Ok(None)
+            }
+            None => self.look_at_end(&store).await,
+        }
+    }
+
+    async fn look_at_end(&mut self, store: &Store) -> Result<Option<Gap>, ToolError> {
+        let newest = head(store).await?;
+        if newest == self.after {
+            return Ok(None);
+        }
+        // Something may have come between the two looks.
+        let found = page(store, self.after, MOST_AT_ONCE).await?;
+        if found.first().is_some_and(|first| first.seq == self.after + 1) {
+            self.page = found.into();
+            return Ok(None);
+        }
+        self.go_on_behind(newest)
+    }
+
+    fn go_on_behind(&mut self, seq: u64) -> Result<Option<Gap>, ToolError> {
+        let gap = Gap { after: self.after, resumes_after: seq };
+        self.after = seq;
+        self.page.retain(|event| event.seq > seq);
+        Ok(Some(gap))
+    }
+}
+
+impl Transaction {
+    /// Tells of what this transaction changes, when it is committed. To be said last: until then everybody else who has
+    /// something to tell waits. Returns the number.
+    pub(crate) async fn announce(&mut self, what: &Announcement<'_>) -> Result<u64, ToolError> {
+        let rows = self.query(NEXT, &[]).await?;
+        let row = rows.first().ok_or_else(headless)?;
+        let (seq, now) = (row.number(0)?, now_ms());
+        let body = what.body.to_string();
+        let texts = [what.session, what.call, what.subject].map(|text| text.map(kept));
+        let [session, call, subject] = texts.each_ref().map(Option::as_deref);
+        let values = [
+            Value::number(seq),
+            Value::number(now),
+            Value::Text(what.kind),
+            Value::maybe(session),
+            Value::maybe(call),
+            Value::maybe(subject),
+            Value::Text(&body),
+        ];
+        self.execute(ADD, &values).await?;
+        if seq.is_multiple_of(CLEANING) {
+            self.forget_old_events(seq, now).await?;
+        }
+        if matches!(self.on, On::Postgres(_)) {
+            self.query_nothing(NOTIFY).await?;
+        }
+        self.has_news = true;
+        Ok(seq)
+    }
+
+    async fn forget_old_events(&mut self, newest: u64, now: u64) -> Result<(), ToolError> {
+        let Retention { most, longest } = self.hub.retention();
+        let longest = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
+        let young = Value::number(now.saturating_sub(longest));
+        let rows = self.query(FIRST_YOUNG, &[young]).await?;
+        // The one that is being told is young.
+        let first_young = rows.first().map_or(Ok(newest), |row| row.number(0))?;
+        let first = first_young.max(newest.saturating_sub(most.saturating_sub(1)));
+        self.execute(FORGET, &[Value::number(first)]).await.map(|_| ())
+    }
+}
+
+async fn head(store: &Store) -> Result<u64, ToolError> {
+    let rows = store.query(HEAD, &[]).await?;
+    rows.first().ok_or_else(headless)?.number(0)
+}
+
+async fn page(store: &Store, after: u64, most: usize) -> Result<Vec<Event>, ToolError> {
+    let most = Value::number(u64::try_from(most).unwrap_or(u64::MAX));
+    let rows = store.query(PAGE, &[Value::number(after), most]).await?;
+    rows.iter().map(event).collect()
+}
+
+fn event(row: &Row) -> Result<Event, ToolError> {
+    let text = |column| Ok::<_, ToolError>(row.maybe_text(column)?.map(str::to_owned));
+    let body = serde_json::from_str(row.text(6)?).map_err(|error| {
+        ToolError::unavailable(format!("the store holds an event that is no JSON: {error}"))
+            .hint("see what is wrong with `haft store check`")
+    })?;
+    Ok(Event {
+        seq: row.number(0)?,
+        at_ms: row.number(1)?,
+        kind: row.text(2)?.to_owned(),
+        session: text(3)?,
+        call: text(4)?,
+        subject: text(5)?,
+        body,
+    })
+}
+
+/// PostgreSQL has no texts with the character zero.
+fn kept(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+fn headless() -> ToolError {
+    ToolError::unavailable("the store has lost the number of its newest event")
+        .hint("put a backup in its place with `haft store restore FILE`")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! What can be seen without a second process: who looks out, and for how long.
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+use crate::Address;
+
+fn place(folder: &TempDir) -> Arc<Place> {
+    Place::new(Address::Sqlite(folder.path().join("haft.db")))
+}
+
+async fn until(what: impl Fn() -> bool) {
+    let patience = tokio::time::timeout(Duration::from_secs(60), async {
+        while !what() {
+            tokio::task::yield_now().await;
+        }
+    });
+    patience.await.expect("it happens in time");
+}
+
+#[tokio::test]
+async fn somebody_looks_out_only_while_somebody_listens() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = place(&folder);
+    let events = StoreFeed::new(place.clone());
+    let nothing = json!({});
+    events.announce(&Announcement::of("x", "a", &nothing)).await.expect("told");
+    let hub = place.store().await.expect("open").hub;
+    assert!(!hub.is_manned());
+    let mut first = events.subscribe(0);
+    first.next().await.expect("the first event");
+    assert!(hub.is_manned());
+    let mut second = events.subscribe(0);
+    second.next().await.expect("the first event");
+    drop(first);
+    assert!(hub.is_manned());
+    drop(second);
+    until(|| !hub.is_manned()).await;
+    // And again, by whoever comes next.
+    let mut third = events.subscribe(0);
+    third.next().await.expect("the first event");
+    assert!(hub.is_manned());
+}
+
+#[tokio::test]
+async fn a_post_that_is_left_is_taken_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = place(&folder);
+    let events = StoreFeed::new(place.clone());
+    let nothing = json!({});
+    events.announce(&Announcement::of("x", "a", &nothing)).await.expect("told");
+    let hub = place.store().await.expect("open").hub;
+    let mut listener = events.subscribe(0);
+    listener.next().await.expect("the first event");
+    hub.abandon();
+    assert!(!hub.is_manned());
+    tokio::select! {
+        biased;
+        news = listener.next() => panic!("nothing happened: {news:?}"),
+        () = until(|| hub.is_manned()) => {}
+    }
+}
+
+#[tokio::test]
+async fn a_new_subscription_of_no_store_makes_none_and_waits_for_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let events = StoreFeed::new(place(&folder));
+    assert_eq!(events.newest().await.expect("nothing"), 0);
+    assert!(events.since(0, 9).await.expect("nothing").is_empty());
+    let mut early = events.subscribe(0);
+    tokio::select! {
+        biased;
+        news = early.next() => panic!("nothing happened: {news:?}"),
+        () = tokio::task::yield_now() => {}
+    }
+    assert!(!folder.path().join("haft.db").exists());
+    let body = json!({"n": 1});
+    StoreFeed::new(place(&folder))
+        .announce(&Announcement::of("x", "a", &body))
+        .await
+        .expect("told");
+    let News::Event(event) = early.next().await.expect("heard") else { panic!("a gap") };
+    assert_eq!((event.seq, event.body), (1, body));
+}

@@ -1,0 +1,78 @@
+//! What had a path, in columns.
+
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::{Path, PathBuf},
+};
+
+use haft_core::{ContentHash, Image, ToolError};
+
+use crate::engine::value::{Row, Value};
+
+const MISSING: u64 = 0;
+const FILE: u64 = 1;
+const LINK: u64 = 2;
+const DIRECTORY: u64 = 3;
+const OTHER: u64 = 4;
+
+/// An image as it is kept.
+pub(super) struct Columns {
+    kind: u64,
+    mode: u64,
+    size: u64,
+    /// The hash of a file's content, or where a link points.
+    what: Option<Vec<u8>>,
+}
+
+impl Columns {
+    pub(super) fn of(image: &Image) -> Self {
+        let plain = |kind, mode: u32| Self { kind, mode: mode.into(), size: 0, what: None };
+        match image {
+            Image::Missing => plain(MISSING, 0),
+            Image::File { hash, mode, size } => {
+                let what = hash.map(|ContentHash(hash)| hash.to_vec());
+                Self { kind: FILE, mode: (*mode).into(), size: *size, what }
+            }
+            Image::Link { to } => Self { what: Some(bytes(to)), ..plain(LINK, 0) },
+            Image::Directory { mode } => plain(DIRECTORY, *mode),
+            Image::Other => plain(OTHER, 0),
+        }
+    }
+
+    pub(super) fn values(&self) -> [Value<'_>; 4] {
+        let what = self.what.as_deref().map_or(Value::Nothing, Value::Bytes);
+        [Value::number(self.kind), Value::number(self.mode), Value::number(self.size), what]
+    }
+}
+
+/// The image in four columns, from `first` on.
+pub(super) fn image(row: &Row, first: usize) -> Result<Image, ToolError> {
+    let mode = || Ok::<u32, ToolError>(u32::try_from(row.number(first + 1)?).unwrap_or(0o600));
+    Ok(match row.number(first)? {
+        MISSING => Image::Missing,
+        FILE => {
+            let hash = row.maybe_bytes(first + 3)?.map(hash).transpose()?;
+            Image::File { hash, mode: mode()?, size: row.number(first + 2)? }
+        }
+        LINK => Image::Link { to: path(row.bytes(first + 3)?) },
+        DIRECTORY => Image::Directory { mode: mode()? },
+        _ => Image::Other,
+    })
+}
+
+fn hash(bytes: &[u8]) -> Result<ContentHash, ToolError> {
+    let hash = bytes.try_into().map_err(|_| {
+        ToolError::unavailable("the journal holds something that is no hash")
+            .hint("see what is wrong with `haft store check`")
+    });
+    hash.map(ContentHash)
+}
+
+pub(super) fn path(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
+
+pub(super) fn bytes(path: &Path) -> Vec<u8> {
+    path.as_os_str().to_owned().into_vec()
+}

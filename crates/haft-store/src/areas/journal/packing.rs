@@ -1,0 +1,186 @@
+//! Contents as they are kept: packed, or told by another one that is kept whole, and known again by their hash.
+
+use haft_core::{ContentHash, ToolError, files::LARGEST_WHOLE};
+
+use super::{bases::Base, difference};
+use crate::engine::packing::{self, DIFFERENCE, Packed, Packer};
+
+/// A content as it is kept.
+pub(super) struct Kept {
+    pub(super) hash: ContentHash,
+    pub(super) size: u64,
+    /// What it is told by, when it is not kept whole. That one is.
+    pub(super) base: Option<ContentHash>,
+    pub(super) packed: Packed,
+}
+
+pub(super) fn pack(
+    packer: &mut Packer,
+    hash: ContentHash,
+    content: &[u8],
+    base: Option<&Base>,
+) -> Kept {
+    let differing =
+        base.and_then(|base| Some((base.hash, difference::between(&base.content, content)?)));
+    let (base, packed) = match differing {
+        Some((base, bytes)) => (Some(base), Packed { packing: DIFFERENCE, bytes }),
+        None => (None, packer.pack(content)),
+    };
+    Kept { hash, size: content.len() as u64, base, packed }
+}
+
+/// A content as it was found. Somebody else may have put anything there.
+#[derive(Clone, Copy)]
+pub(super) struct Found<'a> {
+    pub(super) size: u64,
+    pub(super) packing: u64,
+    pub(super) bytes: &'a [u8],
+}
+
+/// The content as it was; `base` is what it is told by, unless it is kept whole. What does not have its hash was changed or
+/// damaged, and is not handed out.
+pub(super) fn unpack(
+    hash: ContentHash,
+    found: Found<'_>,
+    base: Option<Found<'_>>,
+) -> Result<Vec<u8>, ToolError> {
+    let content = match base {
+        None => found.plain(found.bytes),
+        Some(base) => base.plain(base.bytes).and_then(|base| found.told_by(&base)),
+    };
+    match content {
+        Ok(content) if ContentHash::of(&content) == hash => Ok(content),
+        Ok(_) => Err(damaged(hash, CHANGED)),
+        Err(why) => Err(damaged(hash, why)),
+    }
+}
+
+const CHANGED: &str = "is not what it was";
+
+pub(super) fn damaged(hash: ContentHash, why: &str) -> ToolError {
+    ToolError::unavailable(format!("the kept content {hash} {why}"))
+        .hint("see what is wrong with `haft store check`")
+}
+
+impl Found<'_> {
+    fn most(&self) -> usize {
+        usize::try_from(self.size.min(LARGEST_WHOLE)).unwrap_or_default()
+    }
+
+    fn plain(&self, bytes: &[u8]) -> Result<Vec<u8>, &'static str> {
+        packing::unpack(self.packing, bytes, self.most())
+    }
+
+    fn told_by(&self, base: &[u8]) -> Result<Vec<u8>, &'static str> {
+        if self.packing == DIFFERENCE {
+            return difference::joined(base, self.bytes, self.most()).ok_or(CHANGED);
+        }
+        let (head, own) = difference::split(self.bytes).ok_or(CHANGED)?;
+        difference::join(base, head, &self.plain(own)?, self.most()).ok_or(CHANGED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::areas::journal::bases::Bases;
+
+    impl Kept {
+        fn found(&self) -> Found<'_> {
+            let Packed { packing, bytes } = &self.packed;
+            Found { size: self.size, packing: *packing, bytes }
+        }
+    }
+
+    fn kept(content: &[u8], base: Option<&[u8]>) -> Kept {
+        let (mut bases, here) = (Bases::default(), Path::new("here"));
+        if let Some(base) = base {
+            bases.keep(here, here, ContentHash::of(base), base);
+        }
+        let base = bases.of(here, here);
+        pack(&mut Packer::new(), ContentHash::of(content), content, base.as_deref())
+    }
+
+    #[test]
+    fn what_was_changed_is_not_handed_out() {
+        let content = "fn main() {}\n".repeat(100);
+        let kept = kept(content.as_bytes(), None);
+        let (hash, found) = (kept.hash, kept.found());
+        assert_eq!(unpack(hash, found, None).expect("it is whole"), content.as_bytes());
+        let other = ContentHash::of(b"other");
+        for (hash, found) in [
+            (other, found),
+            (hash, Found { size: 10, ..found }),
+            (hash, Found { size: u64::MAX, bytes: b"no zstd", ..found }),
+            (hash, Found { packing: 0, ..found }),
+            (hash, Found { packing: 9, ..found }),
+        ] {
+            assert!(unpack(hash, found, None).is_err(), "{} {}", found.size, found.packing);
+        }
+    }
+
+    #[test]
+    fn a_content_that_is_told_by_another_comes_back_only_with_that_one() {
+        let base = "fn main() {}\n".repeat(1_000);
+        let content = base.replacen("main", "other", 1);
+        let (whole, told) =
+            (kept(base.as_bytes(), None), kept(content.as_bytes(), Some(base.as_bytes())));
+        assert_eq!((whole.base, told.base), (None, Some(whole.hash)));
+        assert!(told.packed.bytes.len() < 100);
+        let unpacked = unpack(told.hash, told.found(), Some(whole.found()));
+        assert_eq!(unpacked.expect("both are whole"), content.as_bytes());
+        let another = kept(&[b'x'; 9_000], None);
+        for base in [None, Some(another.found()), Some(told.found())] {
+            assert!(unpack(told.hash, told.found(), base).is_err());
+        }
+        let huge = Found { size: u64::MAX, ..told.found() };
+        assert!(unpack(told.hash, huge, Some(whole.found())).is_err());
+    }
+
+    /// Rows of a base and of a content that differs in more than 128 bytes, which were packed.
+    #[test]
+    fn a_difference_that_was_kept_before_is_still_read() {
+        let line = |number: u64| {
+            format!("let value_{number} = {};\n", number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        };
+        let base = (0..1_000).map(line).collect::<String>().into_bytes();
+        let comments = b"// a comment\n".repeat(50);
+        let content = [b"first\n", &base[..300], &comments, &base[9_000..]].concat();
+        let bytes = [
+            2, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 44, 1, 0, 0, 138, 2, 0, 0, 40, 35, 0, 0, 112, 110,
+            0, 0, 40, 181, 47, 253, 96, 144, 1, 197, 0, 0, 136, 102, 105, 114, 115, 116, 10, 47,
+            47, 32, 97, 32, 99, 111, 109, 109, 101, 110, 1, 0, 249, 64, 53, 151,
+        ];
+        let found = Found { size: 29_228, packing: 1, bytes: &bytes };
+        let whole = kept(&base, None);
+        let unpacked = unpack(ContentHash::of(&content), found, Some(whole.found()));
+        assert_eq!(unpacked.expect("it is whole"), content);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_as_a_difference_give_an_error_or_the_right_content(
+            at in any::<prop::sample::Index>(),
+            bytes in prop::collection::vec(any::<u8>(), 0..40),
+            size in prop_oneof![Just(13_001), any::<u64>()],
+            packing in 0..4_u64,
+        ) {
+            let base = "fn main() {}\n".repeat(1_000);
+            let content = base.replacen("main", "other", 1);
+            let whole = kept(base.as_bytes(), None);
+            let told = kept(content.as_bytes(), Some(base.as_bytes()));
+            let mut foreign = told.packed.bytes.clone();
+            let at = at.index(foreign.len());
+            let end = (at + bytes.len()).min(foreign.len());
+            foreign.splice(at..end, bytes);
+            let found = Found { size, packing, bytes: &foreign };
+            if let Ok(unpacked) = unpack(told.hash, found, Some(whole.found())) {
+                prop_assert_eq!(unpacked, content.as_bytes());
+            }
+        }
+    }
+}

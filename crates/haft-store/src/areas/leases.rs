@@ -1,0 +1,237 @@
+//! Leases: who works on something, until when. Whoever claims a thing has it until their time is over or they give it back;
+//! a heartbeat gives them more time. The row decides: every claim has a token of its own, and what is done in the name of a
+//! lease that somebody else has taken over is refused.
+//!
+//! The clock is the store's: the server's for PostgreSQL, this machine's for a file. Claimants never compare clocks. A clock
+//! that is set back makes leases last longer, never shorter, so that nothing is given to two; by how much is bounded, because
+//! a lease with more time left than it was ever given is cut down to that when somebody asks for it.
+
+use std::{sync::Arc, time::Duration};
+
+use haft_core::{BoxFuture, Lease, Leases, ToolError};
+
+use crate::{
+    Place,
+    engine::{
+        clock::now_ms,
+        store::{On, Transaction},
+        value::{Row, Value, searchable},
+    },
+};
+
+/// Only if nobody has it, or no longer. `turn` never goes back, so that others can tell an old claim from a new one.
+const CLAIM: &str = "INSERT INTO leases (kind, name, owner, token, turn, ttl_ms, until_ms) VALUES ($1, $2, $3, $4, 1, $5, $6) \
+    ON CONFLICT (kind, name) DO UPDATE SET owner = excluded.owner, token = excluded.token, turn = leases.turn + 1, \
+    ttl_ms = excluded.ttl_ms, until_ms = excluded.until_ms WHERE leases.until_ms <= $7 RETURNING name, turn";
+const OFFER: &str = "INSERT INTO leases (kind, name, owner, token, turn, ttl_ms, until_ms) VALUES ($1, $2, '', '', 0, 0, 0) \
+    ON CONFLICT (kind, name) DO NOTHING";
+const CLAIM_NEXT: &str = "UPDATE leases SET owner = $1, token = $2, turn = turn + 1, ttl_ms = $3, until_ms = $4 \
+    WHERE kind = $5 AND name = (SELECT name FROM leases WHERE kind = $6 AND until_ms <= $7 ORDER BY name LIMIT 1) \
+    RETURNING name, turn";
+/// What another claimant is taking at this moment is passed over instead of waited for.
+const CLAIM_NEXT_OF_MANY: &str = "UPDATE leases SET owner = $1, token = $2, turn = turn + 1, ttl_ms = $3, until_ms = $4 \
+    WHERE kind = $5 AND name = (SELECT name FROM leases WHERE kind = $6 AND until_ms <= $7 ORDER BY name LIMIT 1 \
+    FOR UPDATE SKIP LOCKED) RETURNING name, turn";
+const SET_BACK: &str =
+    "UPDATE leases SET until_ms = $1 + ttl_ms WHERE kind = $2 AND until_ms > $3 + ttl_ms";
+const HOLDER: &str = "SELECT owner, until_ms FROM leases WHERE kind = $1 AND name = $2";
+const EXTEND: &str =
+    "UPDATE leases SET ttl_ms = $1, until_ms = $2 WHERE kind = $3 AND name = $4 AND token = $5";
+const HELD: &str = "UPDATE leases SET turn = turn WHERE kind = $1 AND name = $2 AND token = $3";
+const RELEASE: &str =
+    "UPDATE leases SET until_ms = 0, token = '' WHERE kind = $1 AND name = $2 AND token = $3";
+const FINISH: &str = "DELETE FROM leases WHERE kind = $1 AND name = $2 AND token = $3";
+const SERVER_CLOCK: &str = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)";
+
+/// The leases of a store.
+pub struct StoreLeases(Arc<Place>);
+
+impl StoreLeases {
+    /// Opens nothing.
+    pub fn new(place: Arc<Place>) -> Self {
+        Self(place)
+    }
+
+    async fn say(&self, statement: &'static str, lease: &Lease) -> Result<(), ToolError> {
+        let mut transaction = self.0.store().await?.begin().await?;
+        let touched = transaction.execute(statement, &key(lease)).await?;
+        transaction.commit().await?;
+        still_held(lease, touched)
+    }
+}
+
+impl Leases for StoreLeases {
+    fn claim<'a>(
+        &'a self,
+        kind: &'a str,
+        name: &'a str,
+        owner: &'a str,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<Lease, ToolError>> {
+        Box::pin(async move {
+            let (kind, name, owner) = (searchable(kind), searchable(name), searchable(owner));
+            let token = new_token()?;
+            let mut transaction = self.0.store().await?.begin().await?;
+            let now = clock(&mut transaction).await?;
+            let values = [
+                Value::Text(&kind),
+                Value::Text(&name),
+                Value::Text(&owner),
+                Value::Text(&token),
+                millis(time),
+                later(now, time),
+                Value::number(now),
+            ];
+            let rows = transaction.query(CLAIM, &values).await?;
+            if let Some(row) = rows.first() {
+                let turn = row.number(1)?;
+                transaction.commit().await?;
+                return Ok(Lease { kind, name, owner, turn, token });
+            }
+            let refusal = held(&mut transaction, &kind, &name, now).await?;
+            set_back(&mut transaction, &kind, now).await?;
+            transaction.commit().await?;
+            Err(refusal)
+        })
+    }
+
+    fn offer<'a>(&'a self, kind: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(async move {
+            let (kind, name) = (searchable(kind), searchable(name));
+            let mut transaction = self.0.store().await?.begin().await?;
+            transaction.execute(OFFER, &[Value::Text(&kind), Value::Text(&name)]).await?;
+            transaction.commit().await
+        })
+    }
+
+    fn claim_next<'a>(
+        &'a self,
+        kind: &'a str,
+        owner: &'a str,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<Option<Lease>, ToolError>> {
+        Box::pin(async move {
+            let Some(store) = self.0.existing().await? else { return Ok(None) };
+            let (kind, owner, token) = (searchable(kind), searchable(owner), new_token()?);
+            let mut transaction = store.begin().await?;
+            let now = clock(&mut transaction).await?;
+            set_back(&mut transaction, &kind, now).await?;
+            let statement = match &transaction.on {
+                On::Sqlite(_) => CLAIM_NEXT,
+                On::Postgres(_) => CLAIM_NEXT_OF_MANY,
+            };
+            let values = [
+                Value::Text(&owner),
+                Value::Text(&token),
+                millis(time),
+                later(now, time),
+                Value::Text(&kind),
+                Value::Text(&kind),
+                Value::number(now),
+            ];
+            let rows = transaction.query(statement, &values).await?;
+            let Some(row) = rows.first() else {
+                // What was cut down stays so: else whoever asks again and again would find it held for ever.
+                transaction.commit().await?;
+                return Ok(None);
+            };
+            let (name, turn) = (row.text(0)?.to_owned(), row.number(1)?);
+            transaction.commit().await?;
+            Ok(Some(Lease { kind, name, owner, turn, token }))
+        })
+    }
+
+    fn heartbeat<'a>(
+        &'a self,
+        lease: &'a Lease,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(async move {
+            let mut transaction = self.0.store().await?.begin().await?;
+            let now = clock(&mut transaction).await?;
+            let [kind, name, token] = key(lease);
+            let values = [millis(time), later(now, time), kind, name, token];
+            let touched = transaction.execute(EXTEND, &values).await?;
+            transaction.commit().await?;
+            still_held(lease, touched)
+        })
+    }
+
+    fn check<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(async move { self.say(HELD, lease).await })
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(async move { self.say(RELEASE, lease).await })
+    }
+
+    fn finish<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(async move { self.say(FINISH, lease).await })
+    }
+}
+
+fn key(lease: &Lease) -> [Value<'_>; 3] {
+    [Value::Text(&lease.kind), Value::Text(&lease.name), Value::Text(&lease.token)]
+}
+
+fn still_held(lease: &Lease, touched: u64) -> Result<(), ToolError> {
+    if touched > 0 {
+        return Ok(());
+    }
+    let Lease { kind, name, owner, .. } = lease;
+    Err(ToolError::conflict(format!("the {kind} `{name}` is not {owner}'s any more"))
+        .hint("stop working on it; somebody else has it, or it was given back"))
+}
+
+async fn held(
+    transaction: &mut Transaction,
+    kind: &str,
+    name: &str,
+    now: u64,
+) -> Result<ToolError, ToolError> {
+    let rows = transaction.query(HOLDER, &[Value::Text(kind), Value::Text(name)]).await?;
+    let holder = |row: &Row| Ok::<_, ToolError>((row.text(0)?.to_owned(), row.number(1)?));
+    let (owner, until) = rows.first().map(holder).transpose()?.unwrap_or_default();
+    let seconds = until.saturating_sub(now).div_ceil(1000);
+    let message = format!("the {kind} `{name}` is {owner}'s for {seconds} s more");
+    Ok(ToolError::conflict(message).hint("take another one, or wait until it is given back"))
+}
+
+/// After the clock was set back, leases have more time left than they were given.
+async fn set_back(transaction: &mut Transaction, kind: &str, now: u64) -> Result<(), ToolError> {
+    let values = [Value::number(now), Value::Text(kind), Value::number(now)];
+    transaction.execute(SET_BACK, &values).await.map(|_| ())
+}
+
+/// The store's own.
+async fn clock(transaction: &mut Transaction) -> Result<u64, ToolError> {
+    if let On::Sqlite(_) = transaction.on {
+        return Ok(now_ms());
+    }
+    let rows = transaction.query(SERVER_CLOCK, &[]).await?;
+    rows.first()
+        .map_or_else(|| Err(ToolError::internal("a clock without a time")), |row| row.number(0))
+}
+
+/// A year is for ever: what is added to it stays a number.
+const FOR_EVER: u64 = 365 * 24 * 3_600_000;
+
+fn in_millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(FOR_EVER).min(FOR_EVER)
+}
+
+fn millis(time: Duration) -> Value<'static> {
+    Value::number(in_millis(time))
+}
+
+fn later(now: u64, time: Duration) -> Value<'static> {
+    Value::number(now.saturating_add(in_millis(time)))
+}
+
+fn new_token() -> Result<String, ToolError> {
+    let mut bytes = [0_u8; 16];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).map_err(
+        |error| ToolError::unavailable(format!("the system has no random numbers: {error}")),
+    )?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,174 @@
+//! What was recorded, read back.
+
+use std::collections::HashSet;
+
+use haft_core::{LedgerEntry, ToolError};
+
+use super::{
+    StoreLedger,
+    interrupted::{Ending, ending},
+};
+use crate::engine::{
+    store::Transaction,
+    value::{Row, Value},
+};
+
+/// Which entries are wanted. Newest first.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// Of this session.
+    pub session: Option<String>,
+    /// Of this tool.
+    pub tool: Option<String>,
+    /// That began at this time or later, in milliseconds since 1970.
+    pub since_ms: u64,
+    /// So many at most.
+    pub most: usize,
+    /// Whether anchor entries, which are no calls, come along.
+    pub anchors: bool,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self { session: None, tool: None, since_ms: 0, most: usize::MAX, anchors: false }
+    }
+}
+
+/// An entry and its place in the chain.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// Its number.
+    pub seq: u64,
+    /// Its hash.
+    pub hash: String,
+    /// The exact text, which the hash is made from.
+    pub text: String,
+    /// The same, read.
+    pub entry: LedgerEntry,
+    /// Whether it is the end of its call, and if not, what is known of that.
+    pub ending: Ending,
+}
+
+/// Read in pieces, so that a ledger of years is not in memory at once.
+const PIECE: usize = 1_000;
+
+const ALL: &str = "SELECT seq, hash, entry FROM ledger WHERE began_ms >= $1 AND seq < $2 ORDER BY seq DESC LIMIT $3";
+const OF_SESSION: &str = "SELECT seq, hash, entry FROM ledger \
+    WHERE began_ms >= $1 AND seq < $2 AND session = $3 ORDER BY seq DESC LIMIT $4";
+const OF_TOOL: &str = "SELECT seq, hash, entry FROM ledger \
+    WHERE began_ms >= $1 AND seq < $2 AND tool = $3 ORDER BY seq DESC LIMIT $4";
+const OF_BOTH: &str = "SELECT seq, hash, entry FROM ledger \
+    WHERE began_ms >= $1 AND seq < $2 AND session = $3 AND tool = $4 ORDER BY seq DESC LIMIT $5";
+/// Oldest first.
+const ONWARDS: &str = "SELECT seq, hash, entry FROM ledger WHERE seq > $1 ORDER BY seq LIMIT $2";
+
+impl StoreLedger {
+    /// The entries that are wanted, newest first. None when there is no store.
+    ///
+    /// # Errors
+    /// `unavailable` when the store cannot be read or holds something that is no entry.
+    pub async fn find(&self, filter: &Filter) -> Result<Vec<Recorded>, ToolError> {
+        let mut found = Vec::new();
+        self.each(filter, |recorded| found.push(recorded)).await?;
+        Ok(found)
+    }
+
+    /// Hands every wanted call to `take`, newest first: the entry of its end, or the one of its beginning where there is no end.
+    ///
+    /// # Errors
+    /// As [`StoreLedger::find`].
+    pub async fn each(
+        &self,
+        filter: &Filter,
+        mut take: impl FnMut(Recorded) + Send,
+    ) -> Result<(), ToolError> {
+        let Some(mut transaction) = self.look().await? else { return Ok(()) };
+        let (mut before, mut left) = (i64::MAX as u64, filter.most);
+        // Beginnings whose ends were handed out; each is met once.
+        let mut ended = HashSet::new();
+        while left > 0 {
+            let piece = left.saturating_mul(2).min(PIECE);
+            let rows = newest(&mut transaction, filter, before, piece).await?;
+            let is_last = rows.len() < piece;
+            for row in rows {
+                let recorded = recorded(&row)?;
+                before = recorded.seq;
+                ended.extend(recorded.entry.begun_seq);
+                let is_wanted = filter.anchors || !recorded.entry.is_anchor();
+                if left > 0 && is_wanted && !ended.remove(&recorded.seq) {
+                    left -= 1;
+                    take(recorded);
+                }
+            }
+            if is_last {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands every entry to `take`, oldest first, until it fails.
+    ///
+    /// # Errors
+    /// The error of `take`, or as [`StoreLedger::find`].
+    pub async fn each_onwards<E: From<ToolError>>(
+        &self,
+        mut take: impl FnMut(Recorded) -> Result<(), E> + Send,
+    ) -> Result<(), E> {
+        let Some(mut transaction) = self.look().await? else { return Ok(()) };
+        let mut after = 0;
+        loop {
+            let values = [Value::number(after), Value::number(PIECE as u64)];
+            let rows = transaction.query(ONWARDS, &values).await?;
+            let is_last = rows.len() < PIECE;
+            for row in rows {
+                let recorded = recorded(&row)?;
+                after = recorded.seq;
+                take(recorded)?;
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What is there at this moment, with what is still on its way. None when there is no store.
+    pub(super) async fn look(&self) -> Result<Option<Transaction>, ToolError> {
+        // What cannot be written is told by the calls it belongs to.
+        let _ = self.flush().await;
+        match self.0.place.existing().await? {
+            Some(store) => store.begin_reading().await.map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+async fn newest(
+    transaction: &mut Transaction,
+    filter: &Filter,
+    before: u64,
+    piece: usize,
+) -> Result<Vec<Row>, ToolError> {
+    let mut values = vec![Value::number(filter.since_ms), Value::number(before)];
+    let named = [&filter.session, &filter.tool];
+    values.extend(named.into_iter().flatten().map(|text| Value::Text(text)));
+    values.push(Value::number(piece as u64));
+    let statement = match (&filter.session, &filter.tool) {
+        (None, None) => ALL,
+        (Some(_), None) => OF_SESSION,
+        (None, Some(_)) => OF_TOOL,
+        (Some(_), Some(_)) => OF_BOTH,
+    };
+    transaction.query(statement, &values).await
+}
+
+fn recorded(row: &Row) -> Result<Recorded, ToolError> {
+    let seq = row.number(0)?;
+    let text = row.text(2)?.to_owned();
+    let entry: LedgerEntry = serde_json::from_str(&text).map_err(|error| {
+        ToolError::unavailable(format!("entry {seq} of the ledger cannot be read: {error}"))
+            .hint("see whether somebody changed it with `haft ledger verify`")
+    })?;
+    let ending = entry.process.as_deref().map_or(Ending::Recorded, ending);
+    Ok(Recorded { seq, hash: row.text(1)?.to_owned(), text, entry, ending })
+}

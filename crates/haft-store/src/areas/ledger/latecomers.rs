@@ -1,0 +1,71 @@
+//! The thread that writes the entries that no caller waits for, and their last chance when the process ends.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError, Weak},
+    thread,
+    time::{Duration, Instant},
+};
+
+use haft_core::ToolError;
+
+use super::Inner;
+use crate::engine::waiting::wait_for;
+
+/// Half of what is promised: a busy machine wakes a thread late.
+const DELAY: Duration = Duration::from_millis(25);
+
+/// Every ledger that has such a thread.
+static LEDGERS: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
+
+/// Writes what every ledger of this process still has to write. To be called before the process ends; what it costs when
+/// there is nothing to write is a look at an empty list.
+///
+/// # Errors
+/// The first failure; the other ledgers are written all the same.
+pub fn flush_everything() -> Result<(), ToolError> {
+    let ledgers = LEDGERS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let flushed = ledgers.iter().filter_map(Weak::upgrade).map(|it| wait_for(it.flush()));
+    flushed.fold(Ok(()), Result::and)
+}
+
+/// Starts the thread of a ledger. False when there can be none.
+pub(super) fn start(ledger: &Arc<Inner>) -> bool {
+    let own = ledger.clone();
+    let thread = thread::Builder::new().name("haft-ledger".to_owned());
+    let is_started = thread.spawn(move || work(&own)).is_ok();
+    if is_started {
+        let mut ledgers = LEDGERS.lock().unwrap_or_else(PoisonError::into_inner);
+        ledgers.retain(|known| known.strong_count() > 0);
+        ledgers.push(Arc::downgrade(ledger));
+    }
+    is_started
+}
+
+fn work(ledger: &Inner) {
+    loop {
+        let is_closed = wait(ledger);
+        // A failure is told to the next call, which tries again.
+        let _ = wait_for(ledger.flush());
+        if is_closed {
+            return;
+        }
+    }
+}
+
+/// Waits until entries are due, or no more will come; returns whether none will.
+fn wait(ledger: &Inner) -> bool {
+    let mut queue = ledger.queue();
+    loop {
+        let due = queue.since.map(|since| since + DELAY);
+        let now = Instant::now();
+        queue = match due {
+            _ if queue.is_closed => return true,
+            None => ledger.news.wait(queue).unwrap_or_else(PoisonError::into_inner),
+            Some(due) if due <= now || queue.is_long() => return false,
+            Some(due) => {
+                let waited = ledger.news.wait_timeout(queue, due - now);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+    }
+}

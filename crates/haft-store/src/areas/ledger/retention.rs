@@ -1,0 +1,409 @@
+//! Drops old entries from the ledger, by age and size. Calls that changed nothing go first; what an undo, an open approval
+//! or a kept result refers to stays. Each step is one short transaction that also writes an anchor entry: it lists the gaps
+//! that the step made, and `verify` accepts no other gap. See docs/decisions/0004-ledger-retention.md.
+
+mod gaps;
+mod window;
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
+
+use haft_core::{Dropped, DroppedRange, LedgerEntry, ToolError};
+use serde::Serialize;
+
+use self::{
+    gaps::Gaps,
+    window::{Bounds, Choice, Scanned, scan},
+};
+use super::chain::{Anchor, Kind, Line, append_in, take_head};
+use crate::{
+    Store,
+    engine::{
+        store::Transaction,
+        value::{Row, Value},
+    },
+};
+
+/// How long, and how much of, the ledger is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LedgerRetention {
+    /// Entries that are older are dropped.
+    pub age: Duration,
+    /// About so many bytes of entries are kept.
+    pub bytes: u64,
+}
+
+impl LedgerRetention {
+    /// Days that entries are kept unless the configuration says otherwise.
+    pub const DEFAULT_DAYS: u64 = 90;
+    /// Bytes of entries that are kept unless the configuration says otherwise.
+    pub const DEFAULT_BYTES: u64 = 512 << 20;
+
+    fn oldest_ms(self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(u64::try_from(self.age.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// What a pass goes down to: below the limit by some, so that not every call has to make room.
+    fn goal(self) -> u64 {
+        self.bytes / 10 * 9
+    }
+}
+
+impl Default for LedgerRetention {
+    fn default() -> Self {
+        let age = Duration::from_secs(Self::DEFAULT_DAYS * 86_400);
+        Self { age, bytes: Self::DEFAULT_BYTES }
+    }
+}
+
+/// So often the ages of the oldest entries are looked at.
+const AGE_CHECK_MS: u64 = 60 * 60 * 1_000;
+/// Steps after one commit: more than any batch of entries needs.
+const MAX_STEPS: usize = 8;
+
+const STATE: &str = "SELECT bytes, pruned_bytes, pruned_ms, prune_pass, prune_seq, read_bytes FROM chain WHERE id = 1";
+const NOTE: &str = "UPDATE chain SET bytes = $1, read_bytes = $2, pruned_bytes = $3, pruned_ms = $4, prune_pass = $5, \
+    prune_seq = $6 WHERE id = 1";
+/// What `replay` has to know of a session that lost calls.
+const LOSE: &str = "INSERT INTO ledger_losses (session, calls, last_ms) VALUES ($1, $2, $3) \
+    ON CONFLICT (session) DO UPDATE SET calls = ledger_losses.calls + excluded.calls, last_ms = excluded.last_ms";
+const FORGET: &str = "DELETE FROM ledger_losses WHERE session = $1 \
+    AND NOT EXISTS (SELECT 1 FROM ledger WHERE ledger.session = ledger_losses.session)";
+
+/// What retention is looking for. The numbers are in the store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Pass {
+    #[default]
+    Idle = 0,
+    /// Entries that are too old.
+    Age = 1,
+    /// Besides, calls that changed nothing, until there is room.
+    ReadOnly = 2,
+    /// Besides, calls that may have changed something: they alone are too much.
+    Changing = 3,
+}
+
+/// How full the ledger is, as its last commit returned it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Fill {
+    bytes: u64,
+    pruned_bytes: u64,
+    pruned_ms: u64,
+    pass: Pass,
+}
+
+impl Fill {
+    pub(super) fn of(row: &Row) -> Result<Self, ToolError> {
+        let pass = match row.integer(3)? {
+            1 => Pass::Age,
+            2 => Pass::ReadOnly,
+            3 => Pass::Changing,
+            _ => Pass::Idle,
+        };
+        // Numbers that only guide the search: a foreign hand may have put anything there.
+        let number = |column| row.integer(column).map(|it| u64::try_from(it).unwrap_or_default());
+        Ok(Self { bytes: number(0)?, pruned_bytes: number(1)?, pruned_ms: number(2)?, pass })
+    }
+
+    /// Whether there may be something to drop.
+    pub(super) fn is_due(&self, retention: LedgerRetention, now_ms: u64) -> bool {
+        self.pass != Pass::Idle || self.is_full(retention) || self.is_age_due(now_ms)
+    }
+
+    /// When nothing more could be dropped, it is tried again after the ledger has grown by a twentieth.
+    fn is_full(&self, retention: LedgerRetention) -> bool {
+        let tried = self.pruned_bytes.saturating_add(retention.bytes / 20);
+        self.bytes > retention.bytes && (self.pruned_bytes <= retention.bytes || self.bytes > tried)
+    }
+
+    fn is_age_due(&self, now_ms: u64) -> bool {
+        // Either way: a clock that was set back must not put it off.
+        self.pruned_ms != 0 && now_ms.abs_diff(self.pruned_ms) > AGE_CHECK_MS
+    }
+}
+
+/// What was dropped, or would be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Pruned {
+    /// Entries, with those that only begin a call.
+    pub entries: u64,
+    /// Calls that changed nothing.
+    pub read_only: u64,
+    /// Calls that may have changed something.
+    pub changing: u64,
+    /// About so many bytes.
+    pub bytes: u64,
+}
+
+impl Pruned {
+    fn add(&mut self, row: &Scanned) {
+        self.entries += 1;
+        self.bytes += row.bytes;
+        match row.kind {
+            Kind::ReadOnly => self.read_only += row.calls,
+            Kind::Changing => self.changing += row.calls,
+            Kind::Begun | Kind::Anchor => {}
+        }
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.entries += other.entries;
+        self.read_only += other.read_only;
+        self.changing += other.changing;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Where a pass is.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    fill: Fill,
+    /// Of `fill.bytes`, those of calls that changed nothing.
+    read_bytes: u64,
+    /// The number of the last entry that the pass has looked at.
+    cursor: u64,
+}
+
+impl State {
+    fn of(row: &Row) -> Result<Self, ToolError> {
+        let number = |column| row.integer(column).map(|it| u64::try_from(it).unwrap_or_default());
+        Ok(Self { fill: Fill::of(row)?, cursor: number(4)?, read_bytes: number(5)? })
+    }
+
+    fn changing_bytes(&self) -> u64 {
+        self.fill.bytes.saturating_sub(self.read_bytes)
+    }
+
+    /// Begins a pass if one is due. False when there is nothing to do.
+    fn begin(&mut self, retention: LedgerRetention, now_ms: u64) -> bool {
+        if self.fill.pass != Pass::Idle {
+            return true;
+        }
+        let pass = if self.fill.is_full(retention) {
+            Pass::ReadOnly
+        } else if self.fill.is_age_due(now_ms) {
+            Pass::Age
+        } else {
+            return false;
+        };
+        (self.fill.pass, self.cursor) = (pass, 0);
+        true
+    }
+
+    /// Goes on after a window: with the next one, with the next pass, or to rest.
+    fn advance(&mut self, choice: &Choice, retention: LedgerRetention, now_ms: u64) {
+        self.fill.bytes = self.fill.bytes.saturating_sub(choice.bytes);
+        self.read_bytes = self.read_bytes.saturating_sub(choice.read_bytes);
+        self.cursor = choice.cursor;
+        if !choice.is_enough && !choice.is_last {
+            return;
+        }
+        let is_too_much = self.changing_bytes() > retention.bytes;
+        let pass = match self.fill.pass {
+            Pass::ReadOnly if is_too_much => Pass::Changing,
+            _ => Pass::Idle,
+        };
+        (self.fill.pass, self.cursor) = (pass, 0);
+        if pass == Pass::Idle {
+            (self.fill.pruned_bytes, self.fill.pruned_ms) = (self.fill.bytes, now_ms);
+        }
+    }
+}
+
+/// Drops what is due after a commit of so many bytes: some steps, twice as much as was added.
+pub(super) async fn after_commit(
+    store: &Store,
+    retention: LedgerRetention,
+    now_ms: u64,
+    added: u64,
+) -> Result<(), ToolError> {
+    // A look first: after a failed commit it is not known whether anything is due.
+    let rows = store.query(STATE, &[]).await?;
+    if !rows.first().is_some_and(|row| Fill::of(row).is_ok_and(|it| it.is_due(retention, now_ms))) {
+        return Ok(());
+    }
+    let mut dropped = 0;
+    for _ in 0..MAX_STEPS {
+        match step(store, retention, now_ms, false).await? {
+            Some(pruned) => dropped += pruned.bytes,
+            None => return Ok(()),
+        }
+        if dropped >= added.saturating_mul(2) {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Drops all that is too old or too much. Others go on working meanwhile.
+pub(super) async fn prune(
+    store: &Store,
+    retention: LedgerRetention,
+    now_ms: u64,
+) -> Result<Pruned, ToolError> {
+    let mut all = Pruned::default();
+    let mut is_first = true;
+    while let Some(pruned) = step(store, retention, now_ms, is_first).await? {
+        all.join(&pruned);
+        is_first = false;
+    }
+    Ok(all)
+}
+
+/// What [`prune`] would drop now.
+pub(super) async fn foresee(
+    store: &Store,
+    retention: LedgerRetention,
+    now_ms: u64,
+) -> Result<Pruned, ToolError> {
+    let mut transaction = store.begin_reading().await?;
+    let mut state = state(&mut transaction).await?;
+    let head = head_seq(&mut transaction).await?;
+    let mut all = Pruned::default();
+    // Nothing is gone here, so that a later pass meets the same entries again.
+    let mut met = HashSet::new();
+    begin_anew(&mut state, retention);
+    while state.fill.pass != Pass::Idle {
+        let window = scan(&mut transaction, state.cursor).await?;
+        let limits = (head, retention.oldest_ms(now_ms));
+        let bounds = Bounds::of(&mut transaction, limits, state.fill.pass).await?;
+        let choice = window.choose(&state, retention, bounds);
+        let dropped = choice.dropped.iter().filter_map(|at| window.rows.get(*at));
+        for row in dropped.filter(|row| met.insert(row.seq)) {
+            all.add(row);
+        }
+        state.advance(&choice, retention, now_ms);
+    }
+    Ok(all)
+}
+
+/// A pass that a person asked for begins at the oldest entry, whenever the last one was.
+fn begin_anew(state: &mut State, retention: LedgerRetention) {
+    let is_over = state.fill.bytes > retention.bytes;
+    (state.fill.pass, state.cursor) = (if is_over { Pass::ReadOnly } else { Pass::Age }, 0);
+}
+
+async fn state(transaction: &mut Transaction) -> Result<State, ToolError> {
+    let rows = transaction.query(STATE, &[]).await?;
+    let row = rows.first().ok_or_else(|| {
+        ToolError::unavailable("the ledger has lost the end of its chain")
+            .hint("see what is left with `haft ledger verify`")
+    })?;
+    State::of(row)
+}
+
+async fn head_seq(transaction: &mut Transaction) -> Result<u64, ToolError> {
+    let rows = transaction.query("SELECT seq FROM chain WHERE id = 1", &[]).await?;
+    rows.first().map_or(Ok(0), |row| row.number(0))
+}
+
+/// One window of entries in one transaction. None when no pass is due.
+async fn step(
+    store: &Store,
+    retention: LedgerRetention,
+    now_ms: u64,
+    is_asked_for: bool,
+) -> Result<Option<Pruned>, ToolError> {
+    let mut transaction = store.begin().await?;
+    // With the head nobody else appends or prunes until this is committed.
+    let head = take_head(&mut transaction).await?;
+    let mut state = state(&mut transaction).await?;
+    if is_asked_for {
+        begin_anew(&mut state, retention);
+    } else if !state.begin(retention, now_ms) {
+        return Ok(None);
+    }
+    let window = scan(&mut transaction, state.cursor).await?;
+    let limits = (head.seq, retention.oldest_ms(now_ms));
+    let bounds = Bounds::of(&mut transaction, limits, state.fill.pass).await?;
+    let choice = window.choose(&state, retention, bounds);
+    let dropped: Vec<&Scanned> =
+        choice.dropped.iter().filter_map(|at| window.rows.get(*at)).collect();
+    let mut pruned = Pruned::default();
+    dropped.iter().for_each(|row| pruned.add(row));
+    state.advance(&choice, retention, now_ms);
+    let anchor = match dropped.is_empty() {
+        true => None,
+        false => {
+            let anchors: Vec<_> = window.rows.iter().filter(|row| row.seq < head.seq).collect();
+            Some(drop_rows(&mut transaction, &choice.runs(&window), &anchors, &pruned).await?)
+        }
+    };
+    if let Some((_, replaced_bytes)) = &anchor {
+        state.fill.bytes = state.fill.bytes.saturating_sub(*replaced_bytes);
+    }
+    note_losses(&mut transaction, &dropped).await?;
+    note(&mut transaction, &state).await?;
+    if let Some((anchor, _)) = anchor {
+        append_anchor(&mut transaction, head, anchor, now_ms).await?;
+    }
+    transaction.commit().await?;
+    Ok(Some(pruned))
+}
+
+/// Deletes runs of entries, and the earlier anchors among `anchors` whose gaps fit into the new one. Returns what the
+/// new anchor says, and the bytes of those that it replaces.
+async fn drop_rows(
+    transaction: &mut Transaction,
+    runs: &[DroppedRange],
+    anchors: &[&Scanned],
+    pruned: &Pruned,
+) -> Result<(Dropped, u64), ToolError> {
+    let mut gaps = Gaps::default();
+    for run in runs {
+        gaps.open(transaction, run).await?;
+    }
+    let Pruned { mut entries, mut read_only, mut changing, .. } = *pruned;
+    let mut bytes = 0;
+    for row in anchors {
+        let Some(earlier) = &row.anchor else { continue };
+        if !gaps.carry(transaction, &earlier.ranges).await? {
+            continue;
+        }
+        let own = DroppedRange { first: row.seq, last: row.seq, hash: row.hash.clone() };
+        gaps.open(transaction, &own).await?;
+        entries += earlier.entries + 1;
+        read_only += earlier.read_only;
+        changing += earlier.changing;
+        bytes += row.bytes;
+    }
+    Ok((Dropped { ranges: gaps.ranges(), entries, read_only, changing }, bytes))
+}
+
+async fn append_anchor(
+    transaction: &mut Transaction,
+    head: Anchor,
+    dropped: Dropped,
+    now_ms: u64,
+) -> Result<(), ToolError> {
+    let line = Line::of(&LedgerEntry::anchor(dropped, now_ms))?;
+    append_in(transaction, head, &[line]).await.map(|_| ())
+}
+
+async fn note_losses(transaction: &mut Transaction, dropped: &[&Scanned]) -> Result<(), ToolError> {
+    let mut sessions: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for row in dropped {
+        let (calls, last_ms) = sessions.entry(&row.session).or_default();
+        *calls += row.calls;
+        *last_ms = row.began_ms.max(*last_ms);
+    }
+    for (session, (calls, last_ms)) in sessions {
+        let session = Value::Text(session);
+        let values = [session, Value::number(calls), Value::number(last_ms)];
+        transaction.execute(LOSE, &values).await?;
+        transaction.execute(FORGET, &[session]).await?;
+    }
+    Ok(())
+}
+
+async fn note(transaction: &mut Transaction, state: &State) -> Result<(), ToolError> {
+    let State { fill, read_bytes, cursor } = *state;
+    let values =
+        [fill.bytes, read_bytes, fill.pruned_bytes, fill.pruned_ms, fill.pass as u64, cursor];
+    transaction.execute(NOTE, &values.map(Value::number)).await.map(|_| ())
+}
+
+#[cfg(test)]
+mod tests;

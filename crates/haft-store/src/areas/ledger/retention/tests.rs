@@ -1,0 +1,370 @@
+//! Retention on a real file: whatever is dropped, the chain is whole, and nothing else can be missing from it.
+
+use std::path::PathBuf;
+
+use haft_core::Ledger as _;
+use proptest::{collection::vec, prelude::*};
+use rusqlite::Connection;
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+use crate::{Address, Answering, Place, StoreLedger, Verification, engine::clock::now_ms};
+
+struct Field {
+    _folder: TempDir,
+    path: PathBuf,
+}
+
+fn field() -> Field {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("haft.db");
+    Field { _folder: folder, path }
+}
+
+impl Field {
+    fn ledger(&self, bytes: u64) -> StoreLedger {
+        let place = Place::new(Address::Sqlite(self.path.clone()));
+        let retention = LedgerRetention { bytes, ..LedgerRetention::default() };
+        StoreLedger::new(place, Answering::AfterCommit).retaining(retention)
+    }
+
+    /// For filling: nothing goes by itself.
+    fn unlimited(&self) -> StoreLedger {
+        self.ledger(u64::MAX / 2)
+    }
+
+    /// The same in another file.
+    fn copy(&self) -> Self {
+        let copy = field();
+        self.tamper(&format!("VACUUM INTO '{}'", copy.path.display()));
+        copy
+    }
+
+    fn tamper(&self, sql: &str) {
+        Connection::open(&self.path).expect("opens").execute_batch(sql).expect(sql);
+    }
+}
+
+fn entry(number: u64, effect: &str) -> LedgerEntry {
+    serde_json::from_value(json!({
+        "call_id": format!("call_{number}"), "session": format!("s{}", number % 3), "agents": [],
+        "parent": null, "tool": effect, "effect": effect, "input": {"number": number, "text": "x".repeat(300)},
+        "repairs": [], "accesses": [], "decision": null, "verdict": null, "error": null,
+        "output_sha256": "", "began_ms": now_ms(), "ms": 1
+    }))
+    .expect("an entry")
+}
+
+async fn verified(ledger: &StoreLedger) -> Verification {
+    ledger.verify(None).await.expect("it is read")
+}
+
+/// Calls that may have changed something, as the ledger has them.
+async fn changes(ledger: &StoreLedger) -> usize {
+    let all = ledger.find(&crate::Filter::default()).await.expect("it is read");
+    all.iter().filter(|it| it.entry.effect != haft_core::Effect::Read).count()
+}
+
+async fn fill(ledger: &StoreLedger, numbers: std::ops::Range<u64>, effect: &str) {
+    for number in numbers {
+        ledger.record(entry(number, effect)).await.expect("recorded");
+    }
+}
+
+#[tokio::test]
+async fn calls_that_only_read_never_push_out_calls_that_changed_something() {
+    let field = field();
+    let ledger = field.ledger(200_000);
+    fill(&ledger, 0..50, "write").await;
+    fill(&ledger, 50..3_000, "read").await;
+    assert_eq!(changes(&ledger).await, 50);
+    let verified = verified(&ledger).await;
+    assert_eq!(verified.faults, []);
+    assert!(verified.entries < 400, "{} entries are left", verified.entries);
+    assert_eq!(verified.dropped.changing, 0);
+    assert!(verified.dropped.read_only > 2_500, "{:?}", verified.dropped);
+    assert_eq!(verified.dropped.entries + verified.entries, verified.head.seq);
+}
+
+#[tokio::test]
+async fn calls_that_changed_something_go_when_they_alone_are_too_much_the_oldest_first() {
+    let field = field();
+    let ledger = field.ledger(200_000);
+    fill(&ledger, 0..1_000, "write").await;
+    let verified = verified(&ledger).await;
+    assert_eq!(verified.faults, []);
+    assert!(verified.dropped.changing > 500, "{:?}", verified.dropped);
+    let left = ledger.find(&crate::Filter::default()).await.expect("it is read");
+    let newest: Vec<_> = left.iter().take(100).map(|it| it.entry.call_id.clone()).collect();
+    let expected: Vec<_> = (900..1_000).rev().map(|number| format!("call_{number}")).collect();
+    assert_eq!(newest, expected);
+}
+
+#[tokio::test]
+async fn the_newest_stay_however_small_the_limit_is() {
+    let field = field();
+    let ledger = field.ledger(0);
+    fill(&ledger, 0..300, "write").await;
+    fill(&ledger, 300..400, "read").await;
+    let verified = verified(&ledger).await;
+    assert_eq!(verified.faults, []);
+    let left = ledger.find(&crate::Filter::default()).await.expect("it is read");
+    assert!(left.len() <= 140, "{} are left", left.len());
+    assert!(left.iter().any(|it| it.entry.call_id == "call_299"));
+}
+
+#[tokio::test]
+async fn old_entries_go_by_their_age_alone() {
+    let field = field();
+    let unlimited = field.unlimited();
+    let day = 86_400_000;
+    for number in 0..40_u64 {
+        let effect = if number % 2 == 0 { "read" } else { "write" };
+        let began_ms = now_ms() - 100 * day + number * 3 * day;
+        let mut old = entry(number, effect);
+        old.began_ms = began_ms;
+        unlimited.record(old).await.expect("recorded");
+    }
+    let foreseen = unlimited.foresee_prune().await.expect("read");
+    let pruned = unlimited.prune().await.expect("pruned");
+    assert_eq!((pruned.entries, pruned.read_only, pruned.changing), (4, 2, 2));
+    assert_eq!(foreseen, pruned);
+    assert_eq!(unlimited.prune().await.expect("pruned"), Pruned::default());
+    assert_eq!(verified(&unlimited).await.faults, []);
+}
+
+#[tokio::test]
+async fn what_an_undo_an_open_approval_or_a_kept_result_needs_stays() {
+    let field = field();
+    fill(&field.unlimited(), 0..300, "write").await;
+    fill(&field.unlimited(), 300..600, "read").await;
+    field.tamper(
+        "INSERT INTO changes VALUES (1, 1, 'call_7', 's', 'edit', 1, 0);
+         INSERT INTO entries (id, change, workspace, path, before_kind, before_mode, before_size, after_kind, after_mode, after_size)
+            VALUES (1, 1, 1, 'a', 1, 1, 1, 1, 1, 1);
+         INSERT INTO approvals (id, workspace, state, call_id, created_ms, expires_ms, request, asker, lease_ms)
+            VALUES ('ask_1', 'w', 'pending', 'call_8', 1, 1, 'x', 'a', 1), ('ask_2', 'w', 'approved', 'call_9', 1, 1, 'x', 'a', 1),
+                   ('ask_3', 'w', 'denied', 'call_10', 1, 1, 'x', 'a', 1);
+         INSERT INTO call_results SELECT seq, 'w', 'h' FROM ledger WHERE call_id = 'call_310';",
+    );
+    let ledger = field.ledger(0);
+    ledger.prune().await.expect("pruned");
+    let left = ledger.find(&crate::Filter::default()).await.expect("it is read");
+    let left: Vec<_> = left.iter().map(|it| it.entry.call_id.as_str()).collect();
+    for needed in ["call_7", "call_8", "call_9", "call_310"] {
+        assert!(left.contains(&needed), "{needed}: {left:?}");
+    }
+    for gone in ["call_6", "call_10", "call_311"] {
+        assert!(!left.contains(&gone), "{gone}: {left:?}");
+    }
+    assert_eq!(verified(&ledger).await.faults, []);
+}
+
+#[tokio::test]
+async fn a_call_that_was_refused_goes_like_one_that_only_read() {
+    let field = field();
+    let unlimited = field.unlimited();
+    fill(&unlimited, 0..120, "write").await;
+    for number in 120..400 {
+        let mut refused = entry(number, "write");
+        refused.error = Some(haft_core::ErrorKind::Denied);
+        unlimited.record(refused).await.expect("recorded");
+    }
+    let ledger = field.ledger(120_000);
+    let pruned = ledger.prune().await.expect("pruned");
+    assert_eq!(pruned.changing, 0, "{pruned:?}");
+    assert!(pruned.read_only > 200, "{pruned:?}");
+}
+
+#[tokio::test]
+async fn entries_of_earlier_versions_go_by_what_their_text_says() {
+    let field = field();
+    fill(&field.unlimited(), 0..50, "write").await;
+    fill(&field.unlimited(), 50..400, "read").await;
+    field.tamper("UPDATE ledger SET kind = NULL; UPDATE chain SET read_bytes = 0");
+    let ledger = field.ledger(100_000);
+    ledger.prune().await.expect("pruned");
+    assert_eq!(changes(&ledger).await, 50);
+    let verified = verified(&ledger).await;
+    assert_eq!((verified.faults, verified.dropped.changing), (Vec::new(), 0));
+    assert!(verified.dropped.read_only > 200);
+}
+
+#[tokio::test]
+async fn what_was_dropped_is_known_to_those_who_kept_an_anchor() {
+    let field = field();
+    let unlimited = field.unlimited();
+    fill(&unlimited, 0..300, "read").await;
+    let kept = verified(&unlimited).await.head;
+    fill(&unlimited, 300..600, "read").await;
+    field.ledger(0).prune().await.expect("pruned");
+    let found = unlimited.verify(Some(&kept)).await.expect("read");
+    assert_eq!((found.faults, found.anchor_is_dropped), (Vec::new(), true));
+    let last = unlimited.find(&crate::Filter { anchors: true, ..Default::default() }).await;
+    let last = last.expect("read");
+    let dropped = last.first().and_then(|it| it.entry.dropped.clone()).expect("an anchor");
+    let range = dropped.ranges.last().expect("a gap");
+    let ours = super::super::Anchor { seq: range.last, hash: range.hash.clone() };
+    let found = unlimited.verify(Some(&ours)).await.expect("read");
+    assert_eq!((found.faults, found.anchor_is_dropped), (Vec::new(), false));
+    let other = super::super::Anchor { hash: "0".repeat(64), ..ours };
+    let found = unlimited.verify(Some(&other)).await.expect("read");
+    assert!(found.faults.iter().any(|it| it.what.contains("anchor has another hash")));
+}
+
+/// A ledger with gaps: entries 1 to 300, of which some were dropped, and an anchor.
+async fn with_gaps() -> (Field, StoreLedger) {
+    let field = field();
+    let unlimited = field.unlimited();
+    for number in 1..=300 {
+        let effect = if number % 10 == 0 { "write" } else { "read" };
+        unlimited.record(entry(number, effect)).await.expect("recorded");
+    }
+    field.ledger(100_000).prune().await.expect("pruned");
+    let found = verified(&unlimited).await;
+    assert_eq!(found.faults, []);
+    assert!(found.dropped.read_only > 100, "{:?}", found.dropped);
+    (field, unlimited)
+}
+
+#[tokio::test]
+async fn tampering_is_found_beside_gaps_too() {
+    let (whole, _) = with_gaps().await;
+    for (sql, told) in [
+        ("DELETE FROM ledger WHERE seq = 10", "and no anchor entry lists"),
+        ("DELETE FROM ledger WHERE seq = 20", "and no anchor entry lists"),
+        ("DELETE FROM ledger WHERE seq = 290", "entry 290 is missing, and no anchor entry lists"),
+        ("DELETE FROM ledger WHERE kind = 3", "are missing"),
+        ("UPDATE ledger SET session = 'x' WHERE kind = 3", "column `session`"),
+        ("UPDATE ledger SET kind = 0 WHERE kind = 3", "column `kind`"),
+        ("UPDATE ledger SET kind = 0 WHERE seq = 10", "column `kind`"),
+        ("UPDATE ledger SET kind = 9 WHERE seq = 10", "column `kind`"),
+        ("UPDATE ledger SET calls = 7 WHERE seq = 10", "column `calls`"),
+        ("UPDATE ledger SET previous = NULL WHERE seq = 10", "column `previous`"),
+        ("UPDATE ledger SET previous = hash WHERE seq = 10", "column `previous`"),
+        ("UPDATE ledger SET previous = hash WHERE seq = 295", "column `previous`"),
+        ("UPDATE ledger SET entry = replace(entry, 'xx', 'yy') WHERE seq = 20", "hash"),
+        (
+            "UPDATE ledger SET entry = replace(entry, '\"last\":9', '\"last\":10') WHERE kind = 3; DELETE FROM ledger WHERE seq = 10",
+            "hash",
+        ),
+        (
+            "INSERT INTO ledger SELECT 5, call_id, session, tool, began_ms, action, error, entry, hash, kind, calls, previous FROM ledger WHERE seq = 10",
+            "which is not so",
+        ),
+        ("UPDATE ledger SET seq = 5 WHERE seq = 10", "which is not so"),
+    ] {
+        let field = whole.copy();
+        field.tamper(sql);
+        let faults = verified(&field.unlimited()).await.faults;
+        assert!(faults.iter().any(|fault| fault.what.contains(told)), "{sql}: {faults:?}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_more_is_dropped_beside_a_gap_that_somebody_else_has_made() {
+    let field = field();
+    fill(&field.unlimited(), 0..300, "read").await;
+    field.tamper("DELETE FROM ledger WHERE seq = 1");
+    let ledger = field.ledger(0);
+    let before = verified(&ledger).await;
+    ledger.prune().await.expect("what is before the first entry cannot be told apart");
+    let after = verified(&ledger).await;
+    assert!(!before.faults.is_empty() && !after.faults.is_empty(), "{:?}", after.faults);
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    Reads(u64),
+    Same(u64),
+    Writes(u64),
+    Prune(u64),
+}
+
+fn work() -> impl Strategy<Value = Work> {
+    prop_oneof![
+        (1..60_u64).prop_map(Work::Reads),
+        (1..60_u64).prop_map(Work::Same),
+        (1..30_u64).prop_map(Work::Writes),
+        (0..60_000_u64).prop_map(Work::Prune),
+    ]
+}
+
+async fn carry_out(field: &Field, all: &[Work]) -> u64 {
+    let place = Place::new(Address::Sqlite(field.path.clone()));
+    let retention = LedgerRetention { bytes: u64::MAX / 2, ..LedgerRetention::default() };
+    let ledger = StoreLedger::new(place, Answering::Early).retaining(retention);
+    let mut number = 0;
+    for work in all {
+        match *work {
+            Work::Reads(count) => fill(&ledger, number..number + count, "read").await,
+            Work::Same(count) => {
+                for _ in 0..count {
+                    ledger.record(entry(0, "read")).await.expect("recorded");
+                }
+            }
+            Work::Writes(count) => fill(&ledger, number..number + count, "write").await,
+            Work::Prune(bytes) => {
+                ledger.flush().await.expect("written");
+                field.ledger(bytes).prune().await.expect("pruned");
+            }
+        }
+        number += match *work {
+            Work::Reads(count) | Work::Writes(count) | Work::Same(count) => count,
+            Work::Prune(_) => 0,
+        };
+    }
+    ledger.flush().await.expect("written");
+    number
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn calls_and_prunes_in_any_order_leave_a_whole_chain(all in vec(work(), 1..20)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let (field, calls, found, left) = runtime.block_on(async {
+            let field = field();
+            let calls = carry_out(&field, &all).await;
+            let ledger = field.unlimited();
+            let left = ledger.find(&crate::Filter::default()).await.expect("read");
+            let left: u64 = left.iter().map(|it| it.entry.calls()).sum();
+            (field, calls, verified(&ledger).await, left)
+        });
+        prop_assert_eq!(&found.faults, &[]);
+        prop_assert_eq!(left + found.dropped.read_only + found.dropped.changing, calls);
+        // Whatever is taken away besides is found.
+        if found.entries > 0 {
+            field.tamper("DELETE FROM ledger WHERE seq = (SELECT seq FROM ledger ORDER BY hash LIMIT 1)");
+            let faults = runtime.block_on(verified(&field.unlimited())).faults;
+            prop_assert!(!faults.is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_anchor_that_was_forged_at_the_end_is_told_with_what_it_hides() {
+    // Whoever can write the store can append an entry: then at least the number of calls that are gone is told.
+    let (field, ledger) = with_gaps().await;
+    let head = verified(&ledger).await.head;
+    let victim: (String, String) = Connection::open(&field.path)
+        .expect("opens")
+        .query_row("SELECT hash, entry FROM ledger WHERE seq = 290", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .expect("there");
+    let range = DroppedRange { first: 290, last: 290, hash: victim.0.clone() };
+    let forged = Dropped { ranges: vec![range], entries: 1, read_only: 1, changing: 0 };
+    let line = Line::of(&LedgerEntry::anchor(forged, 1)).expect("JSON");
+    let store = Store::existing(&Address::Sqlite(field.path.clone())).await.expect("opens");
+    let mut transaction = store.expect("there").begin().await.expect("begun");
+    let end = take_head(&mut transaction).await.expect("there");
+    append_in(&mut transaction, end, &[line]).await.expect("added");
+    transaction.commit().await.expect("committed");
+    // The entry is still there, so the anchor lies.
+    let faults = verified(&ledger).await.faults;
+    assert!(faults.iter().any(|it| it.what.contains("which is not so")), "{faults:?}");
+    assert!(ledger.verify(Some(&head)).await.expect("read").head.seq > head.seq);
+}

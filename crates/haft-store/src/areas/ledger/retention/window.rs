@@ -1,0 +1,213 @@
+//! A stretch of the ledger that one step looks at, and what of it is dropped.
+
+use haft_core::{Dropped, DroppedRange, LedgerEntry, ToolError};
+
+use super::{LedgerRetention, Pass, State};
+use crate::{
+    areas::ledger::chain::{Kind, ROW_BYTES},
+    engine::{
+        store::Transaction,
+        value::{Row, Value},
+    },
+};
+
+/// Entries that one step looks at.
+const WINDOW: u64 = 500;
+/// Runs of entries that one step drops: each costs some statements, and the head of the chain is held meanwhile.
+const MAX_RUNS: usize = 64;
+/// The number of the oldest among the newest hundred entries of calls that may have changed something: these stay, whatever
+/// the size, because such a call may still run. What only read is dropped already when this is asked for.
+const NEWEST: &str =
+    "SELECT seq FROM ledger WHERE kind IN (1, 2) ORDER BY seq DESC LIMIT 1 OFFSET 99";
+
+/// The text comes along only where the columns do not say enough: anchors, and entries of earlier versions.
+const SCAN: &str = "SELECT l.seq, l.session, l.kind, l.calls, l.began_ms, CAST(octet_length(l.entry) AS BIGINT), l.hash, \
+    CASE WHEN l.kind IS NULL OR l.kind = 3 THEN l.entry END, \
+    CAST(CASE WHEN EXISTS (SELECT 1 FROM call_results r WHERE r.seq = l.seq) \
+        OR EXISTS (SELECT 1 FROM approvals a WHERE a.call_id = l.call_id \
+            AND (a.state = 'pending' OR (a.state = 'approved' AND a.ended IS NULL))) \
+        OR EXISTS (SELECT 1 FROM changes c JOIN entries e ON e.change = c.number WHERE c.call_id = l.call_id) \
+        THEN 1 ELSE 0 END AS BIGINT) \
+    FROM ledger l WHERE l.seq > $1 ORDER BY l.seq LIMIT $2";
+
+/// An entry, as far as it matters here.
+pub(super) struct Scanned {
+    pub(super) seq: u64,
+    pub(super) session: String,
+    pub(super) kind: Kind,
+    /// Whether the store counts it as one that changed nothing.
+    is_counted_read_only: bool,
+    pub(super) calls: u64,
+    pub(super) began_ms: u64,
+    pub(super) bytes: u64,
+    pub(super) hash: String,
+    /// What an anchor says.
+    pub(super) anchor: Option<Dropped>,
+    /// Whether an undo, an open approval or a kept result refers to its call.
+    is_needed: bool,
+}
+
+impl Scanned {
+    fn of(row: &Row) -> Result<Self, ToolError> {
+        let entry: Option<LedgerEntry> =
+            row.maybe_text(7)?.and_then(|text| serde_json::from_str(text).ok());
+        let kind = row.maybe_number(2)?;
+        Ok(Self {
+            seq: row.number(0)?,
+            session: row.text(1)?.to_owned(),
+            // What cannot be understood is dropped as late as possible.
+            kind: match (kind, &entry) {
+                (None, Some(entry)) => Kind::of(entry),
+                (kind, _) => kind.and_then(Kind::numbered).unwrap_or(Kind::Changing),
+            },
+            is_counted_read_only: kind == Some(Kind::ReadOnly as u64),
+            calls: row.number(3)?,
+            began_ms: row.number(4)?,
+            bytes: row.number(5)? + ROW_BYTES,
+            hash: row.text(6)?.to_owned(),
+            anchor: entry.and_then(|entry| entry.dropped),
+            is_needed: row.integer(8)? != 0,
+        })
+    }
+}
+
+pub(super) struct Window {
+    pub(super) rows: Vec<Scanned>,
+    /// Whether the ledger ends with it.
+    is_last: bool,
+}
+
+/// What of a window is dropped.
+pub(super) struct Choice {
+    /// Places in the window.
+    pub(super) dropped: Vec<usize>,
+    pub(super) bytes: u64,
+    /// Of these, what the store counts as bytes of calls that changed nothing.
+    pub(super) read_bytes: u64,
+    /// The number of the last entry that was looked at.
+    pub(super) cursor: u64,
+    /// Whether the pass has what it wants.
+    pub(super) is_enough: bool,
+    /// Whether every entry was looked at.
+    pub(super) is_last: bool,
+}
+
+pub(super) async fn scan(transaction: &mut Transaction, after: u64) -> Result<Window, ToolError> {
+    let values = [Value::number(after), Value::number(WINDOW)];
+    let rows = transaction.query(SCAN, &values).await?;
+    let is_last = (rows.len() as u64) < WINDOW;
+    let rows = rows.iter().map(Scanned::of).collect::<Result<_, _>>()?;
+    Ok(Window { rows, is_last })
+}
+
+/// Up to where a step may drop entries.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    /// The end of the chain, which stays.
+    head: u64,
+    /// From here on calls that may have changed something stay, unless they are too old.
+    newest: u64,
+    oldest_ms: u64,
+}
+
+impl Bounds {
+    pub(super) async fn of(
+        transaction: &mut Transaction,
+        (head, oldest_ms): (u64, u64),
+        pass: Pass,
+    ) -> Result<Self, ToolError> {
+        let rows = match pass {
+            Pass::Changing => transaction.query(NEWEST, &[]).await?,
+            Pass::Idle | Pass::Age | Pass::ReadOnly => Vec::new(),
+        };
+        let newest = rows.first().map_or(Ok(0), |row| row.number(0))?;
+        Ok(Self { head, newest, oldest_ms })
+    }
+}
+
+impl Window {
+    pub(super) fn choose(
+        &self,
+        state: &State,
+        retention: LedgerRetention,
+        Bounds { head, newest, oldest_ms }: Bounds,
+    ) -> Choice {
+        let mut choice = Choice {
+            dropped: Vec::new(),
+            bytes: 0,
+            read_bytes: 0,
+            cursor: state.cursor,
+            is_enough: false,
+            is_last: self.is_last,
+        };
+        let mut runs = 0;
+        for (at, row) in self.rows.iter().enumerate() {
+            let is_too_old = row.began_ms < oldest_ms;
+            choice.is_enough = !is_too_old && choice.is_satisfied(state, retention);
+            if choice.is_enough {
+                break;
+            }
+            let is_spare = !row.is_needed && row.kind != Kind::Anchor && row.seq < head;
+            let is_too_much = match (state.fill.pass, row.kind) {
+                (Pass::ReadOnly, Kind::ReadOnly) => true,
+                (Pass::Changing, Kind::Begun | Kind::Changing) => row.seq < newest,
+                _ => false,
+            };
+            if is_spare && (is_too_old || is_too_much) {
+                let is_new_run = at == 0 || choice.dropped.last() != Some(&(at - 1));
+                runs += usize::from(is_new_run);
+                if runs > MAX_RUNS {
+                    choice.is_last = false;
+                    break;
+                }
+                choice.take(at, row);
+            }
+            choice.cursor = row.seq;
+        }
+        // The ages grow with the numbers: where none of so many is too old, none behind them is.
+        let is_young = self.rows.iter().all(|row| row.began_ms >= oldest_ms);
+        choice.is_enough |= state.fill.pass == Pass::Age && is_young;
+        choice
+    }
+}
+
+impl Choice {
+    fn take(&mut self, at: usize, row: &Scanned) {
+        self.dropped.push(at);
+        self.bytes += row.bytes;
+        if row.is_counted_read_only {
+            self.read_bytes += row.bytes;
+        }
+    }
+
+    fn is_satisfied(&self, state: &State, retention: LedgerRetention) -> bool {
+        match state.fill.pass {
+            Pass::Idle => true,
+            Pass::Age => false,
+            Pass::ReadOnly => state.fill.bytes.saturating_sub(self.bytes) <= retention.goal(),
+            Pass::Changing => {
+                let dropped = self.bytes - self.read_bytes;
+                state.changing_bytes().saturating_sub(dropped) <= retention.goal()
+            }
+        }
+    }
+
+    /// The dropped entries, neighbours together.
+    pub(super) fn runs(&self, window: &Window) -> Vec<DroppedRange> {
+        let mut runs: Vec<DroppedRange> = Vec::new();
+        let mut before = None;
+        for at in &self.dropped {
+            let Some(row) = window.rows.get(*at) else { continue };
+            let is_next = before.is_some_and(|before| before + 1 == *at);
+            before = Some(*at);
+            match runs.last_mut().filter(|_| is_next) {
+                Some(run) => (run.last, run.hash) = (row.seq, row.hash.clone()),
+                None => {
+                    let (first, last) = (row.seq, row.seq);
+                    runs.push(DroppedRange { first, last, hash: row.hash.clone() });
+                }
+            }
+        }
+        runs
+    }
+}

@@ -1,0 +1,118 @@
+//! Gaps in the chain that retention has made. Anchor entries list them; a gap that none lists is a fault, and so is an
+//! entry where an anchor says that there is none.
+
+use std::collections::BTreeMap;
+
+use haft_core::{DroppedRange, LedgerEntry, ToolError};
+use serde::Serialize;
+
+use crate::engine::store::Transaction;
+
+const ANCHORS: &str =
+    "SELECT entry FROM ledger WHERE session = 'retention' AND kind = 3 ORDER BY seq";
+
+/// What retention has dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DroppedEntries {
+    /// Entries that are not there any more.
+    pub entries: u64,
+    /// Among them, calls that changed nothing.
+    pub read_only: u64,
+    /// Among them, calls that may have changed something.
+    pub changing: u64,
+    /// When the last were dropped, in milliseconds since 1970; 0 when none were.
+    pub last_ms: u64,
+}
+
+#[derive(Default)]
+pub(super) struct Gaps {
+    /// Hashes of the last entries of gaps, as columns say. Each is proven by the entry behind the gap.
+    hashes: BTreeMap<u64, String>,
+    /// Gaps that are there.
+    met: Vec<(u64, u64)>,
+    /// What anchors in the chain list, with their numbers.
+    listed: Vec<(u64, DroppedRange)>,
+    told: DroppedEntries,
+}
+
+impl Gaps {
+    /// Reads the anchors beforehand: they come after the gaps that they list.
+    pub(super) async fn announced(transaction: &mut Transaction) -> Result<Self, ToolError> {
+        let mut gaps = Self::default();
+        for row in transaction.query(ANCHORS, &[]).await? {
+            let entry =
+                row.text(0).ok().and_then(|it| serde_json::from_str::<LedgerEntry>(it).ok());
+            let ranges = entry.and_then(|entry| entry.dropped).unwrap_or_default().ranges;
+            gaps.hashes.extend(ranges.into_iter().map(|range| (range.last, range.hash)));
+        }
+        Ok(gaps)
+    }
+
+    pub(super) fn hash_of(&self, seq: u64) -> Option<String> {
+        self.hashes.get(&seq).cloned()
+    }
+
+    pub(super) fn meet(&mut self, first: u64, last: u64) {
+        self.met.push((first, last));
+    }
+
+    /// Takes what an anchor says that was met in the chain.
+    pub(super) fn confirm(&mut self, seq: u64, entry: &LedgerEntry) {
+        let Some(dropped) = &entry.dropped else { return };
+        self.listed.extend(dropped.ranges.iter().map(|range| (seq, range.clone())));
+        self.told.entries += dropped.entries;
+        self.told.read_only += dropped.read_only;
+        self.told.changing += dropped.changing;
+        self.told.last_ms = self.told.last_ms.max(entry.began_ms);
+    }
+
+    pub(super) fn told(self) -> DroppedEntries {
+        self.told
+    }
+
+    /// Where gaps and anchors contradict each other, by number.
+    pub(super) fn faults(&mut self) -> Vec<(u64, String)> {
+        let mut faults = Vec::new();
+        self.listed.sort_by_key(|(_, range)| (range.first, range.last));
+        for (anchor, range) in &self.listed {
+            let at = self.met.partition_point(|(_, last)| *last < range.last);
+            let is_gap = self.met.get(at).is_some_and(|(first, _)| *first <= range.first);
+            if !is_gap || range.last >= *anchor || range.first > range.last {
+                let DroppedRange { first, last, .. } = range;
+                let what = format!(
+                    "anchor entry {anchor} says that entries {first} to {last} were dropped, which is not so"
+                );
+                faults.push((*first, what));
+            }
+        }
+        for (first, last) in &self.met {
+            if !self.is_listed(*first, *last) {
+                let what = format!(
+                    "entries {first} to {last} are missing, and no anchor entry lists them as dropped"
+                );
+                faults.push((*first, what));
+            }
+        }
+        let sizes = self.met.iter().map(|(first, last)| last - first + 1);
+        let missing: u64 = sizes.sum();
+        if faults.is_empty() && missing != self.told.entries {
+            let what = format!(
+                "{missing} entries are missing, and the anchor entries say that retention dropped {}",
+                self.told.entries
+            );
+            faults.push((self.met.first().map_or(0, |(first, _)| *first), what));
+        }
+        faults
+    }
+
+    /// Whether the ranges, which are in order, cover a gap.
+    fn is_listed(&self, first: u64, last: u64) -> bool {
+        let mut next = first;
+        for (_, range) in &self.listed {
+            if range.first <= next && range.last >= next {
+                next = range.last + 1;
+            }
+        }
+        next > last
+    }
+}

@@ -1,0 +1,377 @@
+//! Whole outputs on disk, packed, each text once however often it is returned, up to a quota and an age.
+//!
+//! A text is kept in pieces that end with a line where they can, so that a page of a hundred megabytes is read without the
+//! rest. It is there once its last piece is: a process that ends half-way leaves pieces that nobody finds, and that are
+//! collected an hour later. A store that cannot be written fails no call: then the text stays in memory, and that is told.
+
+mod collect;
+mod pack;
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use haft_core::{
+    BoxFuture, KeptOutput, MadeBy, MemoryOutputs, OutputPiece, Outputs, Position, Receipt,
+    ToolError, brief, count_lines, lengthy, new_output_id, no_such_output,
+};
+
+use self::pack::{Piece, Slice, slices};
+use crate::{
+    Place, Store,
+    engine::{
+        clock::now_ms,
+        store::Transaction,
+        value::{Row, Value, searchable},
+    },
+};
+
+/// So many bytes are packed and written at once: the store is never held for longer than that takes.
+const AT_ONCE: usize = 4 << 20;
+/// A text that is longer is packed on another thread.
+const LONG: usize = 1 << 20;
+
+const SAME: &str = "SELECT id FROM output_texts WHERE workspace = $1 AND hash = $2 AND whole = 1";
+/// Rows dated later than now come from a clock that was set back; they count as kept just before now, in any order.
+const SET_BACK: &str = "UPDATE output_texts SET kept_ms = $1 WHERE workspace = $2 AND kept_ms > $3";
+const NEWEST: &str = "SELECT max(kept_ms) FROM output_texts WHERE workspace = $1";
+/// Rows at most this far ahead of the clock were kept within the same few milliseconds: their order stays.
+const AHEAD_MS: u64 = 1_000;
+const USE_AGAIN: &str = "UPDATE output_texts SET kept_ms = $1 WHERE id = $2";
+const BEGIN: &str = "INSERT INTO output_texts (id, workspace, hash, bytes, lines, packed, whole, kept_ms) \
+    VALUES ($1, $2, $3, $4, $5, 0, 0, $6)";
+const ADD: &str = "INSERT INTO output_pieces (text, first_byte, first_line, packing, packed) VALUES ($1, $2, $3, $4, $5)";
+/// Not when somebody else has kept the same meanwhile.
+const FINISH: &str = "UPDATE output_texts SET whole = 1, packed = $1 WHERE id = $2 AND NOT EXISTS \
+    (SELECT 1 FROM output_texts WHERE workspace = $3 AND hash = $4 AND whole = 1)";
+const NAME: &str = "INSERT INTO outputs (id, text, workspace, session, call_id, tool, kept_ms) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+const FIND: &str = "SELECT t.bytes, t.lines, o.session, o.call_id, o.tool, o.kept_ms \
+    FROM outputs o JOIN output_texts t ON t.id = o.text WHERE o.id = $1 AND o.workspace = $2";
+const AT_BYTE: &str = "SELECT p.first_byte, p.first_line, p.packing, p.packed FROM outputs o JOIN output_pieces p ON p.text = o.text \
+    WHERE o.id = $1 AND o.workspace = $2 AND p.first_byte <= $3 ORDER BY p.first_byte DESC LIMIT 1";
+const AT_LINE: &str = "SELECT p.first_byte, p.first_line, p.packing, p.packed FROM outputs o JOIN output_pieces p ON p.text = o.text \
+    WHERE o.id = $1 AND o.workspace = $2 AND (p.first_line < $3 OR p.first_byte = 0) ORDER BY p.first_byte DESC LIMIT 1";
+
+/// How much is kept, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputRetention {
+    /// The most bytes that the outputs of a workspace take in the store, packed.
+    pub bytes: u64,
+    /// What is older goes.
+    pub age: Duration,
+}
+
+impl Default for OutputRetention {
+    fn default() -> Self {
+        Self { bytes: 256 << 20, age: Duration::from_secs(14 * 24 * 3600) }
+    }
+}
+
+/// The outputs of a workspace in a store.
+pub struct StoreOutputs {
+    place: Arc<Place>,
+    workspace: String,
+    retention: OutputRetention,
+    /// For what the store does not take. None in a process that ends with its call, where it would be of no use.
+    beside: Option<MemoryOutputs>,
+}
+
+impl StoreOutputs {
+    /// Opens nothing.
+    pub fn new(place: Arc<Place>, workspace: &Path, retention: OutputRetention) -> Self {
+        let workspace = searchable(&workspace.to_string_lossy());
+        Self { place, workspace, retention, beside: Some(MemoryOutputs::default()) }
+    }
+
+    /// For a process that ends with its call: what the store does not take is not kept.
+    #[must_use]
+    pub fn nowhere_else(mut self) -> Self {
+        self.beside = None;
+        self
+    }
+
+    async fn keep_anywhere(&self, text: String, made_by: MadeBy) -> Result<Receipt, ToolError> {
+        let text = Arc::new(text);
+        let error = match self.put(&text, &made_by).await {
+            Ok(id) => return Ok(Receipt { id, note: None }),
+            Err(error) => error,
+        };
+        let Some(memory) = &self.beside else { return Err(error) };
+        let text = Arc::try_unwrap(text).unwrap_or_else(|shared| (*shared).clone());
+        let Receipt { id, .. } = memory.keep(text, made_by).await?;
+        let note = format!("the output is kept in memory only, until haft ends: {error}");
+        Ok(Receipt { id, note: Some(note) })
+    }
+
+    async fn put(&self, text: &Arc<String>, made_by: &MadeBy) -> Result<String, ToolError> {
+        if text.len() as u64 > self.retention.bytes {
+            let (length, quota) = (text.len(), self.retention.bytes);
+            let message =
+                format!("an output of {length} bytes is more than the {quota} of the quota");
+            return Err(ToolError::unavailable(message)
+                .hint("raise `max_bytes` under [outputs] in your config file"));
+        }
+        let plan = elsewhere_when_long(text, Plan::of).await?;
+        let store = self.place.store().await?;
+        let id = match self.use_again(&store, &plan, made_by).await? {
+            Some(id) => id,
+            None => {
+                let own = new_output_id();
+                match self.write(&store, &own, text, &plan, made_by).await {
+                    Ok(id) => id,
+                    Err(error) => {
+                        let _ = collect::give_up(&store, &own).await;
+                        // Somebody else may have kept the same at the same moment.
+                        self.use_again(&store, &plan, made_by).await?.ok_or(error)?
+                    }
+                }
+            }
+        };
+        // What is too much is too much until the next time, if this fails.
+        let _ = self.collect(&store).await;
+        Ok(id)
+    }
+
+    /// Names a text that is there already.
+    async fn use_again(
+        &self,
+        store: &Store,
+        plan: &Plan,
+        made_by: &MadeBy,
+    ) -> Result<Option<String>, ToolError> {
+        let same = [Value::Text(&self.workspace), Value::Text(&plan.hash)];
+        let rows = store.query(SAME, &same).await?;
+        let Some(text) = rows.first().map(|row| row.text(0)).transpose()? else { return Ok(None) };
+        let mut transaction = store.begin().await?;
+        let again = [Value::number(self.moment(&mut transaction).await?), Value::Text(text)];
+        if transaction.execute(USE_AGAIN, &again).await? == 0 {
+            return Ok(None);
+        }
+        let id = self.name(&mut transaction, text, made_by).await?;
+        transaction.commit().await?;
+        Ok(Some(id))
+    }
+
+    async fn write(
+        &self,
+        store: &Store,
+        own: &str,
+        text: &Arc<String>,
+        plan: &Plan,
+        made_by: &MadeBy,
+    ) -> Result<String, ToolError> {
+        let mut packed_bytes = 0;
+        let mut batches = plan.batches().peekable();
+        let mut is_first = true;
+        loop {
+            let batch = batches.next().unwrap_or_default().to_vec();
+            let packed = elsewhere_when_long(text, move |text| pack::packed(text, &batch)).await?;
+            let mut transaction = store.begin().await?;
+            if std::mem::take(&mut is_first) {
+                self.begin(&mut transaction, own, plan).await?;
+            }
+            for piece in &packed {
+                packed_bytes += piece.packed.bytes.len() as u64;
+                add(&mut transaction, own, piece).await?;
+            }
+            if batches.peek().is_some() {
+                transaction.commit().await?;
+                continue;
+            }
+            let finish = [
+                Value::number(packed_bytes),
+                Value::Text(own),
+                Value::Text(&self.workspace),
+                Value::Text(&plan.hash),
+            ];
+            if transaction.execute(FINISH, &finish).await? == 0 {
+                return Err(ToolError::conflict("somebody else has kept the same text"));
+            }
+            let id = self.name(&mut transaction, own, made_by).await?;
+            transaction.commit().await?;
+            return Ok(id);
+        }
+    }
+
+    async fn begin(
+        &self,
+        transaction: &mut Transaction,
+        own: &str,
+        plan: &Plan,
+    ) -> Result<(), ToolError> {
+        let row = [
+            Value::Text(own),
+            Value::Text(&self.workspace),
+            Value::Text(&plan.hash),
+            Value::number(plan.bytes),
+            Value::number(plan.lines),
+            Value::number(self.moment(transaction).await?),
+        ];
+        transaction.execute(BEGIN, &row).await.map(|_| ())
+    }
+
+    /// Returns a moment later than that of every kept text, so that the newest is never taken for the oldest: neither
+    /// after the clock was set back nor within one millisecond.
+    async fn moment(&self, transaction: &mut Transaction) -> Result<u64, ToolError> {
+        let now = now_ms();
+        let workspace = Value::Text(&self.workspace);
+        let set_back =
+            [Value::number(now.saturating_sub(1)), workspace, Value::number(now + AHEAD_MS)];
+        transaction.execute(SET_BACK, &set_back).await?;
+        let newest = transaction.query(NEWEST, &[workspace]).await?;
+        let newest = newest.first().map(|row| row.maybe_number(0)).transpose()?.flatten();
+        Ok(newest.map_or(now, |newest| now.max(newest + 1)))
+    }
+
+    async fn name(
+        &self,
+        transaction: &mut Transaction,
+        text: &str,
+        made_by: &MadeBy,
+    ) -> Result<String, ToolError> {
+        let id = new_output_id();
+        let (session, tool) = (searchable(&made_by.session), searchable(&made_by.tool));
+        let call_id = searchable(&made_by.call_id);
+        let row = [
+            Value::Text(&id),
+            Value::Text(text),
+            Value::Text(&self.workspace),
+            Value::Text(&session),
+            Value::Text(&call_id),
+            Value::Text(&tool),
+            Value::number(now_ms()),
+        ];
+        transaction.execute(NAME, &row).await?;
+        Ok(id)
+    }
+
+    async fn existing(&self, id: &str) -> Result<Store, ToolError> {
+        self.place.existing().await?.ok_or_else(|| no_such_output(id))
+    }
+
+    async fn find_kept(&self, id: &str) -> Result<KeptOutput, ToolError> {
+        let id = &*searchable(id);
+        let store = self.existing(id).await?;
+        let rows = store.query(FIND, &[Value::Text(id), Value::Text(&self.workspace)]).await?;
+        let row = rows.first().ok_or_else(|| no_such_output(id))?;
+        let text = |column| row.text(column).map(str::to_owned);
+        let made_by = MadeBy { session: text(2)?, call_id: text(3)?, tool: text(4)? };
+        Ok(KeptOutput {
+            bytes: row.number(0)?,
+            lines: row.number(1)?,
+            made_by,
+            kept_ms: row.number(5)?,
+        })
+    }
+
+    async fn find_piece(&self, id: &str, at: Position) -> Result<OutputPiece, ToolError> {
+        let id = &*searchable(id);
+        let store = self.existing(id).await?;
+        let (statement, place) = match at {
+            Position::Byte(byte) => (AT_BYTE, byte),
+            Position::Line(line) => (AT_LINE, line),
+        };
+        let values = [Value::Text(id), Value::Text(&self.workspace), Value::number(place)];
+        let rows = store.query(statement, &values).await?;
+        let Some(row) = rows.first() else {
+            // An empty text has no pieces.
+            let kept = self.find_kept(id).await?;
+            return Ok(OutputPiece { first_byte: kept.bytes, first_line: 1, text: "".into() });
+        };
+        let piece = unpacked(row, id)?;
+        Ok(match at {
+            Position::Byte(byte) if byte >= piece.end() => OutputPiece {
+                first_byte: piece.end(),
+                first_line: piece.first_line + count_lines(&piece.text).saturating_sub(1),
+                text: "".into(),
+            },
+            _ => piece,
+        })
+    }
+}
+
+impl Outputs for StoreOutputs {
+    fn keep(&self, text: String, made_by: MadeBy) -> BoxFuture<'_, Result<Receipt, ToolError>> {
+        Box::pin(self.keep_anywhere(text, made_by))
+    }
+
+    fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<KeptOutput, ToolError>> {
+        Box::pin(async move {
+            if let Some(memory) = &self.beside
+                && let Ok(kept) = memory.find(id).await
+            {
+                return Ok(kept);
+            }
+            self.find_kept(id).await
+        })
+    }
+
+    fn piece<'a>(
+        &'a self,
+        id: &'a str,
+        at: Position,
+    ) -> BoxFuture<'a, Result<OutputPiece, ToolError>> {
+        Box::pin(async move {
+            if let Some(memory) = &self.beside
+                && let Ok(piece) = memory.piece(id, at).await
+            {
+                return Ok(piece);
+            }
+            self.find_piece(id, at).await
+        })
+    }
+}
+
+async fn add(transaction: &mut Transaction, own: &str, piece: &Piece) -> Result<(), ToolError> {
+    let row = [
+        Value::Text(own),
+        Value::number(piece.slice.first_byte as u64),
+        Value::number(piece.slice.first_line),
+        Value::number(piece.packed.packing),
+        Value::Bytes(&piece.packed.bytes),
+    ];
+    transaction.execute(ADD, &row).await.map(|_| ())
+}
+
+fn unpacked(row: &Row, id: &str) -> Result<OutputPiece, ToolError> {
+    let (packing, packed) = (row.number(2)?, row.bytes(3)?);
+    let text = brief(|| pack::unpacked(packing, packed)).map_err(|why| {
+        ToolError::unavailable(format!("a piece of the output `{id}` {why}"))
+            .hint("see what is wrong with `haft store check`")
+    })?;
+    Ok(OutputPiece { first_byte: row.number(0)?, first_line: row.number(1)?, text: text.into() })
+}
+
+/// What there is to know about a text before it is written.
+struct Plan {
+    hash: String,
+    bytes: u64,
+    lines: u64,
+    slices: Vec<Slice>,
+}
+
+impl Plan {
+    fn of(text: &str) -> Self {
+        Self {
+            hash: blake3::hash(text.as_bytes()).to_hex().as_str().to_owned(),
+            bytes: text.len() as u64,
+            lines: count_lines(text),
+            slices: slices(text),
+        }
+    }
+
+    fn batches(&self) -> impl Iterator<Item = &[Slice]> {
+        self.slices.chunks((AT_ONCE / pack::PIECE).max(1))
+    }
+}
+
+/// Work on a text that takes long when the text is long.
+async fn elsewhere_when_long<T: Send + 'static>(
+    text: &Arc<String>,
+    work: impl FnOnce(&str) -> T + Send + 'static,
+) -> Result<T, ToolError> {
+    if text.len() < LONG {
+        return Ok(work(text));
+    }
+    let text = text.clone();
+    lengthy(move || Ok(work(&text))).await
+}

@@ -1,0 +1,123 @@
+//! What goes when there is too much: what is older than the age, then the oldest until there is room, and what a process that
+//! ended has left unfinished. Looked for whenever something is kept, which is one question over a narrow index.
+
+use std::time::Duration;
+
+use haft_core::ToolError;
+
+use super::StoreOutputs;
+use crate::{
+    Store,
+    engine::{
+        clock::now_ms,
+        value::{Row, Value},
+    },
+};
+
+/// So long nothing goes for its age, whatever is configured, and what is unfinished may still be written.
+const RECENT: Duration = Duration::from_secs(3600);
+/// So many go in one transaction, so that nobody waits long for it.
+const AT_ONCE: u64 = 8;
+
+const STATE: &str = "SELECT CAST(COALESCE(SUM(packed), 0) AS BIGINT), CAST(COALESCE(MIN(kept_ms), 0) AS BIGINT), \
+    (SELECT COUNT(*) FROM output_texts WHERE workspace = $1 AND whole = 0 AND kept_ms < $2) \
+    FROM output_texts WHERE workspace = $3";
+/// What is being written is nobody's to take away: its pieces would have no text any more.
+const OLDEST: &str = "SELECT id, kept_ms, packed FROM output_texts WHERE workspace = $1 AND whole = 1 \
+    ORDER BY kept_ms, id LIMIT $2";
+const UNFINISHED: &str = "SELECT id, kept_ms, packed FROM output_texts WHERE workspace = $1 AND whole = 0 \
+    AND kept_ms < $2 LIMIT $3";
+/// Not when somebody has used it again meanwhile.
+const GONE: &str = "DELETE FROM output_texts WHERE id = $1 AND kept_ms = $2";
+const NEVER_WAS: &str = "DELETE FROM output_texts WHERE id = $1 AND whole = 0";
+const PIECES_GONE: &str = "DELETE FROM output_pieces WHERE text = $1";
+const NAMES_GONE: &str = "DELETE FROM outputs WHERE text = $1";
+
+impl StoreOutputs {
+    /// Makes room.
+    pub(super) async fn collect(&self, store: &Store) -> Result<(), ToolError> {
+        let before = |age: Duration| {
+            now_ms().saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+        };
+        let (too_old, left_over) = (before(self.retention.age.max(RECENT)), before(RECENT));
+        let workspace = Value::Text(&self.workspace);
+        let state = store.query(STATE, &[workspace, Value::number(left_over), workspace]).await?;
+        let Some(state) = state.first() else { return Ok(()) };
+        if state.number(2)? > 0 {
+            self.drop_unfinished(store, left_over).await?;
+        }
+        let is_over = state.number(0)? > self.retention.bytes;
+        if is_over || is_before(state.integer(1)?, too_old) {
+            self.drop_oldest(store, state.number(0)?, is_over, too_old).await?;
+        }
+        Ok(())
+    }
+
+    async fn drop_oldest(
+        &self,
+        store: &Store,
+        mut taken: u64,
+        is_over: bool,
+        too_old: u64,
+    ) -> Result<(), ToolError> {
+        // Below the quota by some: not every output that is kept should have to make room.
+        let wanted = if is_over { self.retention.bytes / 10 * 9 } else { u64::MAX };
+        loop {
+            let query = [Value::Text(&self.workspace), Value::number(AT_ONCE + 1)];
+            let rows = store.query(OLDEST, &query).await?;
+            let mut going = Vec::new();
+            // Never the last: it may be the one that was just kept.
+            for row in rows.iter().take(rows.len().saturating_sub(1)) {
+                if !is_before(row.integer(1)?, too_old) && taken <= wanted {
+                    break;
+                }
+                taken = taken.saturating_sub(row.number(2)?);
+                going.push(row);
+            }
+            let is_last = (going.len() as u64) < AT_ONCE;
+            // Those that stayed because they are used again are the youngest now.
+            if drop_texts(store, &going).await? == 0 || is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn drop_unfinished(&self, store: &Store, before_ms: u64) -> Result<(), ToolError> {
+        let query =
+            [Value::Text(&self.workspace), Value::number(before_ms), Value::number(AT_ONCE)];
+        let rows = store.query(UNFINISHED, &query).await?;
+        drop_texts(store, &rows.iter().collect::<Vec<_>>()).await.map(|_| ())
+    }
+}
+
+fn is_before(kept_ms: i64, moment: u64) -> bool {
+    u64::try_from(kept_ms).unwrap_or(0) < moment
+}
+
+/// What could not be kept to its end leaves nothing behind, if that can be helped.
+pub(super) async fn give_up(store: &Store, text: &str) -> Result<(), ToolError> {
+    let mut transaction = store.begin().await?;
+    transaction.execute(NEVER_WAS, &[Value::Text(text)]).await?;
+    transaction.execute(PIECES_GONE, &[Value::Text(text)]).await?;
+    transaction.commit().await
+}
+
+/// Returns how many are gone.
+async fn drop_texts(store: &Store, rows: &[&Row]) -> Result<u64, ToolError> {
+    if rows.is_empty() {
+        return Ok(0);
+    }
+    let mut transaction = store.begin().await?;
+    let mut gone = 0;
+    for row in rows {
+        let id = Value::Text(row.text(0)?);
+        let is_gone = transaction.execute(GONE, &[id, Value::Integer(row.integer(1)?)]).await?;
+        if is_gone > 0 {
+            transaction.execute(NAMES_GONE, &[id]).await?;
+            transaction.execute(PIECES_GONE, &[id]).await?;
+        }
+        gone += is_gone;
+    }
+    transaction.commit().await?;
+    Ok(gone)
+}

@@ -1,0 +1,103 @@
+//! A text in pieces, packed. Pieces end after a line where one ends, and never inside a character.
+
+use crate::engine::packing::{self, Packed, Packer};
+
+/// About how long a piece is: short enough to be unpacked in a millisecond, long enough to be packed well.
+pub(super) const PIECE: usize = 256 << 10;
+
+/// A part of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slice {
+    pub(super) first_byte: usize,
+    pub(super) end: usize,
+    /// The line that its beginning belongs to, from 1.
+    pub(super) first_line: u64,
+}
+
+/// A part of a text as it is kept.
+pub(super) struct Piece {
+    pub(super) slice: Slice,
+    pub(super) packed: Packed,
+}
+
+pub(super) fn slices(text: &str) -> Vec<Slice> {
+    let bytes = text.as_bytes();
+    let mut slices = Vec::with_capacity(bytes.len() / PIECE + 1);
+    let (mut first_byte, mut first_line) = (0, 1);
+    while first_byte < bytes.len() {
+        let most = text.floor_char_boundary((first_byte + PIECE).min(bytes.len()));
+        let window = bytes.get(first_byte..most).unwrap_or_default();
+        let line = memchr::memrchr(b'\n', window).map(|at| first_byte + at + 1);
+        let end = if most == bytes.len() { most } else { line.unwrap_or(most) };
+        slices.push(Slice { first_byte, end, first_line });
+        let taken = bytes.get(first_byte..end).unwrap_or_default();
+        first_line += memchr::memchr_iter(b'\n', taken).count() as u64;
+        first_byte = end;
+    }
+    slices
+}
+
+pub(super) fn packed(text: &str, slices: &[Slice]) -> Vec<Piece> {
+    let mut packer = Packer::new();
+    let pack = |slice: &Slice| {
+        let part = text.as_bytes().get(slice.first_byte..slice.end).unwrap_or_default();
+        Piece { slice: *slice, packed: packer.pack(part) }
+    };
+    slices.iter().map(pack).collect()
+}
+
+/// What is wrong with it is in words that follow a name.
+pub(super) fn unpacked(packing: u64, bytes: &[u8]) -> Result<String, &'static str> {
+    let plain = packing::unpack(packing, bytes, PIECE)?;
+    String::from_utf8(plain).map_err(|_| "is no text")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str) -> usize {
+        let slices = slices(text);
+        let packed = packed(text, &slices);
+        let mut whole = String::new();
+        for piece in &packed {
+            let Slice { first_byte, first_line, end } = piece.slice;
+            assert_eq!(
+                (first_byte, first_line),
+                (whole.len(), whole.matches('\n').count() as u64 + 1)
+            );
+            let Packed { packing, bytes } = &piece.packed;
+            whole.push_str(&unpacked(*packing, bytes).expect("packed by us"));
+            assert_eq!(end, whole.len());
+        }
+        assert_eq!(whole, text);
+        slices.len()
+    }
+
+    #[test]
+    fn long_texts_are_pieces_that_make_the_text_again() {
+        assert_eq!(check(""), 0);
+        assert_eq!(check("a\nb"), 1);
+        assert_eq!(check(&"ä€😀".repeat(PIECE / 8)), 2);
+        assert_eq!(check(&"a line of twenty one\n".repeat(3 * PIECE / 21 + 9)), 4);
+        assert_eq!(check(&format!("{}\n{}", "x".repeat(PIECE + 5), "y".repeat(PIECE))), 3);
+    }
+
+    #[test]
+    fn what_is_no_piece_of_ours_is_refused() {
+        for plain in [&vec![b'x'; PIECE + 1][..], b"\xff\xfe"] {
+            let Packed { packing, bytes } = Packer::new().pack(plain);
+            assert!(unpacked(packing, &bytes).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_comes_back(text in "(\\PC|\n){0,400}") {
+            check(&text);
+        }
+    }
+}

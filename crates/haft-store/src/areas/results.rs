@@ -1,0 +1,199 @@
+//! Whole outcomes, kept beside the ledger entries of their calls and written with them: by the hash that the entry has, once for
+//! all calls that came to the same, packed, and within the quota and the age of outputs. The newest give nothing up; of the
+//! others the oldest go first.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use haft_core::ToolError;
+use zstd::bulk::{Compressor, decompress};
+
+use crate::{
+    OutputRetention, Place, Store,
+    engine::{
+        clock::now_ms,
+        store::Transaction,
+        value::{Row, Value, searchable},
+    },
+};
+
+const PLAIN: u64 = 0;
+const ZSTD: u64 = 1;
+/// The quickest of the usual ones: a call waits for it.
+const LEVEL: i32 = 1;
+/// What is shorter than this gains nothing.
+const SHORTEST: usize = 128;
+/// No gate hands out more: attachments of 20 MB, a megabyte of text and data.
+const LARGEST: u64 = 64 << 20;
+/// So long nothing goes for its age, whatever is configured.
+const RECENT: Duration = Duration::from_secs(3600);
+/// After so many bytes somebody looks whether there is too much.
+const LOOK_AFTER: u64 = 1 << 20;
+/// So many go in one transaction, so that nobody waits long for it.
+const AT_ONCE: u64 = 32;
+
+const ADD: &str = "INSERT INTO results (workspace, hash, size, packing, packed, kept_ms, content) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (workspace, hash) DO UPDATE SET kept_ms = excluded.kept_ms";
+const LINK: &str = "INSERT INTO call_results (seq, workspace, hash) VALUES ($1, $2, $3)";
+const STATE: &str = "SELECT CAST(COALESCE(SUM(packed), 0) AS BIGINT), CAST(COALESCE(MIN(kept_ms), 0) AS BIGINT) \
+    FROM results WHERE workspace = $1";
+const OLDEST: &str = "SELECT hash, kept_ms, packed FROM results WHERE workspace = $1 ORDER BY kept_ms, hash LIMIT $2";
+/// Not when somebody has kept the same again meanwhile.
+const GONE: &str = "DELETE FROM results WHERE workspace = $1 AND hash = $2 AND kept_ms = $3";
+const LINKS_GONE: &str = "DELETE FROM call_results WHERE workspace = $1 AND hash = $2";
+const FIND: &str = "SELECT r.hash, r.size, r.packing, r.content FROM call_results c \
+    JOIN results r ON r.workspace = c.workspace AND r.hash = c.hash WHERE c.seq = $1";
+
+/// The results of a workspace.
+pub(crate) struct Results {
+    workspace: Arc<str>,
+    retention: OutputRetention,
+    /// Making one ready takes longer than packing something small.
+    packer: Mutex<Option<Compressor<'static>>>,
+    /// Bytes that were kept since somebody looked whether there is room.
+    unlooked: AtomicU64,
+}
+
+/// An outcome on its way to the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeptResult {
+    workspace: Arc<str>,
+    hash: String,
+    size: u64,
+    packing: u64,
+    content: Vec<u8>,
+}
+
+impl KeptResult {
+    pub(crate) fn weight(&self) -> usize {
+        self.content.len()
+    }
+}
+
+impl Results {
+    pub(crate) fn new(workspace: &Path, retention: OutputRetention) -> Self {
+        let workspace = searchable(&workspace.to_string_lossy()).into();
+        let packer = Mutex::new(Compressor::new(LEVEL).ok());
+        // The first to keep something looks what was there before.
+        Self { workspace, retention, packer, unlooked: AtomicU64::new(LOOK_AFTER) }
+    }
+
+    /// None when its entry has no hash to find it by.
+    pub(crate) fn pack(&self, hash: Option<&str>, outcome: Vec<u8>) -> Option<KeptResult> {
+        let (workspace, hash) = (self.workspace.clone(), hash?.to_owned());
+        let size = outcome.len() as u64;
+        let mut packer = self.packer.lock().unwrap_or_else(PoisonError::into_inner);
+        let packed = match &mut *packer {
+            Some(packer) if outcome.len() >= SHORTEST => packer.compress(&outcome).ok(),
+            _ => None,
+        };
+        let (packing, content) = match packed.filter(|packed| packed.len() < outcome.len()) {
+            Some(packed) => (ZSTD, packed),
+            None => (PLAIN, outcome),
+        };
+        Some(KeptResult { workspace, hash, size, packing, content })
+    }
+
+    /// Drops what is too old or too much, when enough was kept since the last look.
+    pub(crate) async fn make_room(&self, place: &Place, bytes: usize) -> Result<(), ToolError> {
+        let unlooked = self.unlooked.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
+        if unlooked < LOOK_AFTER.min(self.retention.bytes / 10) {
+            return Ok(());
+        }
+        self.unlooked.store(0, Ordering::Relaxed);
+        match place.existing().await? {
+            Some(store) => self.collect(&store).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn collect(&self, store: &Store) -> Result<(), ToolError> {
+        let age = u64::try_from(self.retention.age.max(RECENT).as_millis()).unwrap_or(u64::MAX);
+        let too_old = now_ms().saturating_sub(age);
+        let workspace = Value::Text(&self.workspace);
+        let rows = store.query(STATE, &[workspace]).await?;
+        let Some(state) = rows.first() else { return Ok(()) };
+        let (mut taken, oldest) = (state.number(0)?, state.number(1)?);
+        let is_over = taken > self.retention.bytes;
+        if !is_over && oldest >= too_old {
+            return Ok(());
+        }
+        // Below the quota by some: not every call should have to make room.
+        let wanted = if is_over { self.retention.bytes / 10 * 9 } else { u64::MAX };
+        loop {
+            let rows = store.query(OLDEST, &[workspace, Value::number(AT_ONCE)]).await?;
+            let mut going = Vec::new();
+            for row in &rows {
+                if row.number(1)? >= too_old && taken <= wanted {
+                    break;
+                }
+                taken = taken.saturating_sub(row.number(2)?);
+                going.push(row);
+            }
+            let is_last = going.len() < rows.len() || rows.is_empty();
+            if self.drop_rows(store, &going).await? == 0 || is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns how many are gone.
+    async fn drop_rows(&self, store: &Store, rows: &[&Row]) -> Result<u64, ToolError> {
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        let mut transaction = store.begin().await?;
+        let mut gone = 0;
+        for row in rows {
+            let (workspace, hash) = (Value::Text(&self.workspace), Value::Text(row.text(0)?));
+            let kept_ms = Value::Integer(row.integer(1)?);
+            if transaction.execute(GONE, &[workspace, hash, kept_ms]).await? > 0 {
+                transaction.execute(LINKS_GONE, &[workspace, hash]).await?;
+                gone += 1;
+            }
+        }
+        transaction.commit().await?;
+        Ok(gone)
+    }
+}
+
+/// Adds a result in the transaction of its entry.
+pub(crate) async fn add(
+    transaction: &mut Transaction,
+    seq: u64,
+    result: &KeptResult,
+) -> Result<(), ToolError> {
+    let (workspace, hash) = (Value::Text(&result.workspace), Value::Text(&result.hash));
+    let row = [
+        workspace,
+        hash,
+        Value::number(result.size),
+        Value::number(result.packing),
+        Value::number(result.content.len() as u64),
+        Value::number(now_ms()),
+        Value::Bytes(&result.content),
+    ];
+    transaction.execute(ADD, &row).await?;
+    transaction.execute(LINK, &[Value::number(seq), workspace, hash]).await.map(|_| ())
+}
+
+/// What is kept of the result of an entry: its hash as it is written there, and the outcome as JSON. Whoever asks compares.
+pub(crate) async fn find(store: &Store, seq: u64) -> Result<Option<Vec<u8>>, ToolError> {
+    let rows = store.query(FIND, &[Value::number(seq)]).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let (size, packing, content) = (row.number(1)?, row.number(2)?, row.bytes(3)?);
+    let unpacked = match packing {
+        PLAIN => Some(content.to_vec()),
+        // A foreign hand may have put anything there: no more than ever was kept.
+        ZSTD => decompress(content, usize::try_from(size.min(LARGEST)).unwrap_or_default()).ok(),
+        _ => None,
+    };
+    // What cannot be unpacked is not what was kept; nobody can tell it from something that was changed.
+    Ok(Some(unpacked.unwrap_or_default()))
+}

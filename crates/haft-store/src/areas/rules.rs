@@ -1,0 +1,291 @@
+//! The rules that people saved: those of a session or a project in the project's store, those of a person in their own.
+//! No store means no rules.
+//!
+//! A rule grants, and a store may have come with a cloned repository or been written by an agent. So every rule is sealed
+//! with a key of the person, for one workspace: what is not sealed by it does not count.
+//!
+//! A store that cannot be read stops nobody: rules only allow, so without them haft asks. It is told once.
+
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use haft_core::{
+    BoxFuture, Remember, SavedRule, SavedRules, Scope, ToolError, no_such_rule, policy::Rule,
+};
+use serde_json::{Value as Json, json};
+
+use crate::{
+    Announcement, Place, Store,
+    engine::{
+        clock::now_ms,
+        store::Engine,
+        value::{Row, Value},
+    },
+    seal::Key,
+};
+
+const ALL: &str = "SELECT id, rule, scope, session, made_by, saved_ms, expires_ms, seal FROM rules \
+    WHERE workspace = $1 ORDER BY saved_ms, id";
+const SAVE: &str = "INSERT INTO rules (id, workspace, rule, scope, session, made_by, saved_ms, expires_ms, seal) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+const REVOKE: &str = "DELETE FROM rules WHERE id = $1";
+const FORGET_LAPSED: &str = "DELETE FROM rules WHERE expires_ms <= $1";
+
+/// The saved rules of a person in a workspace.
+pub struct StoreRules {
+    project: Shelf,
+    user: Shelf,
+    key: PathBuf,
+    /// What was told already.
+    told: Mutex<HashSet<String>>,
+}
+
+/// The rules of one store.
+struct Shelf {
+    place: Arc<Place>,
+    /// For whom: a workspace, or the person everywhere.
+    whose: String,
+    read: Mutex<Option<Read>>,
+}
+
+/// What was read, and when that was the truth.
+#[derive(Clone)]
+struct Read {
+    store: Store,
+    version: Option<i64>,
+    rules: Arc<Vec<(SavedRule, Rule)>>,
+    /// Rules without a seal of ours.
+    foreign: usize,
+}
+
+/// Whose a rule of the user's store is: `*` is no path.
+const EVERYWHERE: &str = "*";
+
+impl StoreRules {
+    /// The rules of `workspace` in the project's store, and those of the person in theirs, which lies in `state` together with
+    /// the key that seals both.
+    pub fn new(project: Arc<Place>, workspace: &Path, state: &Path) -> Self {
+        let shelf = |place, whose: String| Shelf { place, whose, read: Mutex::default() };
+        let user = Place::new(crate::Address::Sqlite(state.join("haft.db")));
+        Self {
+            project: shelf(project, workspace.to_string_lossy().into_owned()),
+            user: shelf(user, EVERYWHERE.to_owned()),
+            key: state.join("rules.key"),
+            told: Mutex::default(),
+        }
+    }
+
+    fn shelves(&self) -> [&Shelf; 2] {
+        [&self.project, &self.user]
+    }
+
+    fn shelf(&self, scope: Scope) -> &Shelf {
+        if scope == Scope::User { &self.user } else { &self.project }
+    }
+
+    /// The same failure is told once.
+    fn tell(&self, error: ToolError) -> Result<(), ToolError> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.insert(error.message().to_owned()) { Err(error) } else { Ok(()) }
+    }
+
+    async fn collect(&self, session: &str) -> Result<Vec<Rule>, ToolError> {
+        let now = now_ms();
+        let mut rules = Vec::new();
+        for shelf in self.shelves() {
+            match shelf.rules(&self.key).await {
+                Ok(None) => {}
+                Ok(Some(read)) => {
+                    let speaks = |(saved, _): &&(SavedRule, Rule)| saved.is_in_force(session, now);
+                    rules.extend(read.rules.iter().filter(speaks).map(|(_, rule)| rule.clone()));
+                    if read.foreign > 0 {
+                        self.tell(shelf.foreign(read.foreign))?;
+                    }
+                }
+                Err(error) => self.tell(error)?,
+            }
+        }
+        Ok(rules)
+    }
+
+    async fn keep(
+        &self,
+        session: &str,
+        by: &str,
+        remember: &Remember,
+    ) -> Result<Vec<SavedRule>, ToolError> {
+        let saved = SavedRule::all_of(session, by, remember)?;
+        let key = Key::made(&self.key)?;
+        let shelf = self.shelf(remember.scope);
+        let mut transaction = shelf.place.store().await?.begin().await?;
+        transaction.execute(FORGET_LAPSED, &[Value::number(now_ms())]).await?;
+        for rule in &saved {
+            let seal = key.seal(rule, &shelf.whose);
+            let row = [
+                Value::Text(&rule.id),
+                Value::Text(&shelf.whose),
+                Value::Text(&rule.rule),
+                Value::Text(rule.scope.name()),
+                Value::Text(&rule.session),
+                Value::Text(&rule.by),
+                Value::number(rule.saved_ms),
+                rule.expires_ms.map_or(Value::Nothing, Value::number),
+                Value::Text(&seal),
+            ];
+            transaction.execute(SAVE, &row).await?;
+        }
+        // Behind all of them: until the commit nobody else can tell anything.
+        for rule in &saved {
+            transaction
+                .announce(&told(
+                    "rule.saved",
+                    rule,
+                    &json!({"rule": rule.rule, "scope": rule.scope}),
+                ))
+                .await?;
+        }
+        transaction.commit().await?;
+        shelf.forget();
+        Ok(saved)
+    }
+
+    async fn all(&self) -> Result<Vec<SavedRule>, ToolError> {
+        let now = now_ms();
+        let mut all = Vec::new();
+        for shelf in self.shelves() {
+            let Some(read) = shelf.rules(&self.key).await? else { continue };
+            let rules = read.rules.iter().map(|(saved, _)| saved);
+            all.extend(rules.filter(|it| it.expires_ms.is_none_or(|at| at > now)).cloned());
+        }
+        all.sort_by(|a, b| (a.saved_ms, &a.id).cmp(&(b.saved_ms, &b.id)));
+        Ok(all)
+    }
+
+    async fn take_back(&self, id: &str) -> Result<SavedRule, ToolError> {
+        for shelf in self.shelves() {
+            let Some(read) = shelf.rules(&self.key).await? else { continue };
+            let Some((saved, _)) = read.rules.iter().find(|(saved, _)| saved.id == id) else {
+                continue;
+            };
+            let mut transaction = read.store.begin().await?;
+            let gone = transaction.execute(REVOKE, &[Value::Text(id)]).await?;
+            if gone > 0 {
+                transaction.announce(&told("rule.revoked", saved, &json!({}))).await?;
+            }
+            transaction.commit().await?;
+            shelf.forget();
+            let is_lapsed = saved.expires_ms.is_some_and(|at| at <= now_ms());
+            if gone > 0 && !is_lapsed {
+                return Ok(saved.clone());
+            }
+        }
+        Err(no_such_rule(id))
+    }
+}
+
+impl SavedRules for StoreRules {
+    fn scopes(&self) -> &'static [Scope] {
+        &[Scope::Session, Scope::Project, Scope::User]
+    }
+
+    fn in_force<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ToolError>> {
+        Box::pin(self.collect(session))
+    }
+
+    fn save<'a>(
+        &'a self,
+        session: &'a str,
+        by: &'a str,
+        remember: &'a Remember,
+    ) -> BoxFuture<'a, Result<Vec<SavedRule>, ToolError>> {
+        Box::pin(self.keep(session, by, remember))
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<SavedRule>, ToolError>> {
+        Box::pin(self.all())
+    }
+
+    fn revoke<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<SavedRule, ToolError>> {
+        Box::pin(self.take_back(id))
+    }
+}
+
+impl Shelf {
+    fn cache(&self) -> MutexGuard<'_, Option<Read>> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn forget(&self) {
+        *self.cache() = None;
+    }
+
+    /// What is saved and sealed; none without a store. Read again only when somebody wrote to the store meanwhile.
+    async fn rules(&self, key: &Path) -> Result<Option<Read>, ToolError> {
+        let Some(store) = self.place.existing().await? else { return Ok(None) };
+        let version = match &store.engine {
+            Engine::Sqlite(sqlite) => Some(sqlite.hold()?.data_version()?),
+            // Asking whether something changed takes as long as asking what there is.
+            Engine::Postgres(_) => None,
+        };
+        let is_true =
+            |read: &&Read| version.is_some() && read.version == version && read.store.is(&store);
+        if let Some(read) = self.cache().as_ref().filter(is_true) {
+            return Ok(Some(read.clone()));
+        }
+        let rows = store.query(ALL, &[Value::Text(&self.whose)]).await?;
+        let read = self.read(store, version, &rows, key)?;
+        *self.cache() = Some(read.clone());
+        Ok(Some(read))
+    }
+
+    fn read(
+        &self,
+        store: Store,
+        version: Option<i64>,
+        rows: &[Row],
+        key: &Path,
+    ) -> Result<Read, ToolError> {
+        // Nobody has a key who never saved a rule.
+        let key = if rows.is_empty() { None } else { Key::existing(key)? };
+        let sealed = rows.iter().filter_map(|row| {
+            let saved = saved_rule(row)?;
+            let is_sealed = key.as_ref()?.seal(&saved, &self.whose) == row.text(7).ok()?;
+            is_sealed.then(|| Some((saved.clone(), saved.parsed().ok()?))).flatten()
+        });
+        let rules: Vec<(SavedRule, Rule)> = sealed.collect();
+        let foreign = rows.len() - rules.len();
+        Ok(Read { store, version, rules: Arc::new(rules), foreign })
+    }
+
+    fn foreign(&self, count: usize) -> ToolError {
+        let rules = if count == 1 { "rule was" } else { "rules were" };
+        let place = self.place.address();
+        let message = format!("{count} saved {rules} not saved by you in this folder: {place}");
+        ToolError::denied(message).hint("save them again when you are asked, if you want them")
+    }
+}
+
+fn told<'a>(kind: &'a str, rule: &'a SavedRule, body: &'a Json) -> Announcement<'a> {
+    let session = Some(rule.session.as_str());
+    Announcement { session, ..Announcement::of(kind, &rule.id, body) }
+}
+
+fn saved_rule(row: &Row) -> Option<SavedRule> {
+    let text = |column| row.text(column).ok().map(str::to_owned);
+    let scopes = [Scope::Session, Scope::Project, Scope::User];
+    Some(SavedRule {
+        id: text(0)?,
+        rule: text(1)?,
+        scope: scopes.into_iter().find(|scope| row.text(2).is_ok_and(|it| it == scope.name()))?,
+        session: text(3)?,
+        by: text(4)?,
+        saved_ms: row.number(5).ok()?,
+        expires_ms: row.maybe_number(6).ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests;

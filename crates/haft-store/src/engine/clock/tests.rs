@@ -1,0 +1,164 @@
+//! A clock that is set back while a store is in use. Only for the thread of the test, and so for what SQLite does on it; nobody
+//! touches the clock of the machine.
+
+use std::{cell::Cell, path::Path, sync::Arc};
+
+use haft_core::{
+    CallInfo, ContentHash, Happened, Image, Journal, MadeBy, NewChange, NewEntry, NewMessage,
+    Outputs, Sessions, Todos,
+};
+
+use crate::{
+    Address, Keep, OutputRetention, Place, StoreJournal, StoreOutputs, StoreSessions, StoreTodos,
+};
+
+const DAY_MS: i64 = 86_400_000;
+
+thread_local! {
+    static SHIFT_MS: Cell<i64> = const { Cell::new(0) };
+    static STOPPED_MS: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+pub(super) fn shifted(now: u64) -> u64 {
+    STOPPED_MS.get().unwrap_or(now).saturating_add_signed(SHIFT_MS.get())
+}
+
+fn stop_clock() {
+    STOPPED_MS.set(Some(super::now_ms()));
+}
+
+fn set_clock(days: i64) {
+    SHIFT_MS.set(days * DAY_MS);
+}
+
+fn place() -> (tempfile::TempDir, Arc<Place>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = Place::new(Address::Sqlite(folder.path().join("haft.db")));
+    (folder, place)
+}
+
+/// Hardly to be packed.
+fn noise(seed: u8, bytes: usize) -> String {
+    let mut noise = vec![0; bytes / 2];
+    blake3::Hasher::new().update(&[seed]).finalize_xof().fill(&mut noise);
+    noise.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[tokio::test]
+async fn the_newest_output_is_not_taken_for_the_oldest() {
+    let (_folder, place) = place();
+    let retention = OutputRetention { bytes: 25_000, ..OutputRetention::default() };
+    let outputs = StoreOutputs::new(place, Path::new("/w"), retention).nowhere_else();
+    let keep = async |seed| {
+        let text = noise(seed, 20_000);
+        outputs.keep(text, MadeBy::default()).await.expect("kept").id
+    };
+    set_clock(40);
+    let mut ids = vec![keep(0).await, keep(1).await];
+    for (day, seed) in [(0, 2), (-40, 3), (-80, 4), (-120, 5), (-120, 6)] {
+        set_clock(day);
+        ids.push(keep(seed).await);
+        for id in &ids[ids.len() - 2..] {
+            assert!(outputs.read(id).await.is_ok(), "of the two newest after {seed}");
+        }
+    }
+    assert!(outputs.read(&ids[0]).await.is_err(), "the first has made room");
+}
+
+#[tokio::test]
+async fn what_is_used_again_is_young_by_the_clock_of_now() {
+    let (_folder, place) = place();
+    let retention = OutputRetention { bytes: 25_000, ..OutputRetention::default() };
+    let outputs = StoreOutputs::new(place, Path::new("/w"), retention).nowhere_else();
+    let keep = async |seed| {
+        let text = noise(seed, 20_000);
+        outputs.keep(text, MadeBy::default()).await.expect("kept").id
+    };
+    set_clock(40);
+    let (used, other) = (keep(0).await, keep(1).await);
+    set_clock(0);
+    keep(0).await;
+    keep(2).await;
+    assert!(outputs.read(&used).await.is_ok(), "used after the other one");
+    assert!(outputs.read(&other).await.is_err());
+}
+
+#[tokio::test]
+async fn what_is_used_again_within_the_same_millisecond_is_young_too() {
+    let (_folder, place) = place();
+    let retention = OutputRetention { bytes: 25_000, ..OutputRetention::default() };
+    let outputs = StoreOutputs::new(place, Path::new("/w"), retention).nowhere_else();
+    let keep = async |seed| {
+        let text = noise(seed, 20_000);
+        outputs.keep(text, MadeBy::default()).await.expect("kept").id
+    };
+    stop_clock();
+    let (used, other) = (keep(0).await, keep(1).await);
+    keep(0).await;
+    keep(2).await;
+    assert!(outputs.read(&used).await.is_ok(), "used after the other one");
+    assert!(outputs.read(&other).await.is_err());
+}
+
+#[tokio::test]
+async fn the_journal_makes_room_again() {
+    let (_folder, place) = place();
+    let journal = StoreJournal::new(place, Keep { days: 30, bytes: 15_000 });
+    let file = |text: &str| Image::File {
+        hash: Some(ContentHash::of(text.as_bytes())),
+        mode: 0o600,
+        size: text.len() as u64,
+    };
+    let change = |seed: u8| {
+        let (from, to) = (noise(seed, 10_000), noise(seed + 1, 10_000));
+        let (before, after) = (file(&from), file(&to));
+        let content = Some(from.into_bytes());
+        let entry = NewEntry { path: "a".into(), before, content, after, moved_from: None };
+        let call = CallInfo::default();
+        let entries = [entry];
+        let change = NewChange { call: &call, tool: "edit", entries: &entries, undoes: &[] };
+        journal.made(journal.begin(&change).expect("it is kept"));
+    };
+    set_clock(40);
+    // It looks with the first of them, when nothing has to go, and then not for a while.
+    (0..7).for_each(change);
+    set_clock(0);
+    change(7);
+    let oldest = ContentHash::of(noise(0, 10_000).as_bytes());
+    assert_eq!(journal.content(oldest).await.expect("read"), None, "there was too much");
+}
+
+#[tokio::test]
+async fn a_history_stays_in_order_and_its_pages_have_everything_once() {
+    let (_folder, place) = place();
+    let sessions = StoreSessions::new(place, Path::new("/w"));
+    sessions.saw("mcp-1", &[]).await.expect("noted");
+    for (number, day) in (1_u64..).zip([0, 0, -3, -3, -1, -9, 0]) {
+        set_clock(day);
+        let content = number.to_string();
+        let (role, author) = ("agent".to_owned(), "x".to_owned());
+        let message = NewMessage { role, author, content, call_id: None };
+        assert_eq!(sessions.send("mcp-1", &message).await.expect("sent"), number);
+        assert!(!sessions.is_noted("mcp-1") || day == 0, "it is noted again at {day}");
+    }
+    let mut seen = Vec::new();
+    for offset in (0..8).step_by(2) {
+        let page = sessions.history("mcp-1", offset, 2).await.expect("read");
+        seen.extend(page.happened.iter().rev().map(|it| match it {
+            Happened::Message(message) => message.seq,
+            Happened::Call(call) => panic!("{call:?}"),
+        }));
+        assert_eq!(page.has_more, offset < 6, "{offset}");
+    }
+    assert_eq!(seen, [7, 6, 5, 4, 3, 2, 1]);
+}
+
+#[tokio::test]
+async fn versions_of_a_todo_list_go_on() {
+    let (_folder, place) = place();
+    let todos = StoreTodos::new(place, Path::new("/w"));
+    for (version, day) in (0..).zip([0, -3, 5]) {
+        set_clock(day);
+        assert_eq!(todos.write("s", &[], Some(version)).await.expect("written"), version + 1);
+    }
+}

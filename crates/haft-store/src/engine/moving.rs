@@ -1,0 +1,337 @@
+//! Copies a whole store to another place, of either engine: every table that the migrations make, read at one moment and
+//! written in one transaction, which counts only after what it holds was looked over. Whoever is killed meanwhile leaves a
+//! target without contents, and the source is never written to.
+
+mod tables;
+
+use haft_core::{ErrorKind, ToolError};
+use serde::Serialize;
+
+pub(crate) use self::tables::{Column, Sort, Table};
+use crate::{
+    Address, Fault, Store,
+    areas::ledger::verify_in,
+    engine::{
+        migrations,
+        postgres::{Postgres, Rows},
+        sqlite::Sqlite,
+        store::{On, Transaction},
+        value::{Cell, Row},
+    },
+};
+
+/// So much is in memory at once, and a row more: a file that was changed may have 64 MiB.
+const ENOUGH_BYTES: usize = 4 << 20;
+const ENOUGH_ROWS: usize = 5_000;
+
+/// What was copied.
+#[derive(Clone, Debug, Serialize)]
+pub struct Copied {
+    /// How many rows of each table.
+    pub tables: Vec<(String, u64)>,
+    /// Of all tables.
+    pub rows: u64,
+    /// Calls in the ledger.
+    pub calls: u64,
+    /// Where the chain of the ledger is broken, in the source as in the copy.
+    pub faults: Vec<Fault>,
+    /// Tables of the source that are none of haft's.
+    pub left_behind: Vec<String>,
+    /// Calls that were recorded in the source while it was copied, and are not in the copy.
+    pub missed: u64,
+}
+
+/// How far a copy is.
+#[derive(Clone, Copy, Debug)]
+pub struct CopyStep<'a> {
+    /// The table that is being copied.
+    pub table: &'a str,
+    /// Rows that are copied, of all tables.
+    pub rows: u64,
+    /// Rows there are.
+    pub of: u64,
+}
+
+/// Copies a store. The target is made when there is none.
+///
+/// # Errors
+/// `not_found` when there is no source, `conflict` when the target holds something or the source cannot be copied as it is,
+/// `unavailable` when either is out of reach or goes away; then nothing of the source is in the target.
+pub async fn copy_store(
+    from: &Address,
+    to: &Address,
+    mut tell: impl FnMut(CopyStep<'_>) + Send,
+) -> Result<Copied, ToolError> {
+    if is_same(from, to) {
+        return Err(ToolError::input(format!("{from} cannot be copied to itself"))
+            .hint("name another place with --to"));
+    }
+    let tables = tables::made_by(migrations::ALL)?;
+    let source = source(from).await?;
+    let mut reading = source.begin_reading().await?;
+    reading.take_time().await?;
+    let left_behind = left_behind(&mut reading, &tables).await?;
+    let mut counts = Vec::with_capacity(tables.len());
+    for table in &tables {
+        counts.push(reading.count(table).await?);
+    }
+    let target = Store::open(to).await?;
+    let mut writing = target.begin().await?;
+    writing.take_time().await?;
+    writing.lock(&tables).await?;
+    for table in &tables {
+        check_unused(&mut writing, table, to).await?;
+    }
+    let (of, mut rows) = (counts.iter().sum(), 0);
+    for table in &tables {
+        writing.tell(&format!("DELETE FROM \"{}\"", table.name)).await?;
+        let mut cursor = Cursor::Start;
+        loop {
+            tell(CopyStep { table: &table.name, rows, of });
+            let batch = reading.batch(table, &mut cursor).await?;
+            if batch.rows.is_empty() {
+                break;
+            }
+            rows += batch.rows.len() as u64;
+            writing.insert(table, &batch.rows, to).await?;
+        }
+    }
+    let (calls, faults) = check_copy(&mut reading, &mut writing, &tables, &counts).await?;
+    let last = reading.number(CHAIN_END).await?;
+    drop(reading);
+    writing.commit_much(to).await?;
+    // The copy is whole whatever this says; it is for those who go on in the source.
+    let missed = missed(&source, last).await.unwrap_or_default();
+    let tables = tables.into_iter().map(|table| table.name).zip(counts).collect();
+    Ok(Copied { tables, rows, calls, faults, left_behind, missed })
+}
+
+const CHAIN_END: &str = "SELECT seq FROM chain WHERE id = 1";
+
+fn is_same(from: &Address, to: &Address) -> bool {
+    match (from, to) {
+        (Address::Sqlite(one), Address::Sqlite(two)) => {
+            let real = |path: &std::path::Path| path.canonicalize().ok();
+            one == two || real(one).is_some_and(|one| real(two) == Some(one))
+        }
+        _ => from == to,
+    }
+}
+
+/// Opens the source as it is. Whoever opens a store brings it up to date, which a source that must not change is not.
+async fn source(from: &Address) -> Result<Store, ToolError> {
+    let behind = match from {
+        Address::Sqlite(path) => Sqlite::steps_behind(path)?,
+        Address::Postgres(url) => Postgres::steps_behind(url).await?,
+    };
+    if let Some(steps) = behind.filter(|steps| *steps > 0) {
+        let newest = migrations::newest(migrations::ALL);
+        let version = newest.saturating_sub(i64::try_from(steps).unwrap_or_default());
+        let message = format!(
+            "the store {from} is of version {version}, made by an older haft; stores of version {newest} are copied"
+        );
+        return Err(ToolError::conflict(message).hint(format!(
+            "bring it up to date with `haft store info --store {from}`, which changes it, and copy it then"
+        )));
+    }
+    Store::existing(from).await?.ok_or_else(|| {
+        ToolError::not_found(format!("there is no store at {from}"))
+            .hint("name another one with --from")
+    })
+}
+
+async fn left_behind(
+    reading: &mut Transaction,
+    tables: &[Table],
+) -> Result<Vec<String>, ToolError> {
+    let mut names = match &mut reading.on {
+        On::Sqlite(held) => held.table_names(),
+        On::Postgres(begun) => begun.table_names().await,
+    }?;
+    names.retain(|name| name != "migrations" && tables.iter().all(|table| table.name != *name));
+    Ok(names)
+}
+
+/// A table may hold what the migrations have put there, and nothing else.
+async fn check_unused(
+    writing: &mut Transaction,
+    table: &Table,
+    to: &Address,
+) -> Result<(), ToolError> {
+    let count = writing.count(table).await?;
+    let usual = table.first_rows.len() as u64;
+    if count == 0 && usual == 0 {
+        return Ok(());
+    }
+    if count == usual {
+        let found = writing.batch(table, &mut Cursor::Start).await?.rows;
+        if found == table.first_rows {
+            return Ok(());
+        }
+    }
+    let rows = if count == 1 { "row" } else { "rows" };
+    let message =
+        format!("the store {to} is in use: its table `{}` holds {count} {rows}", table.name);
+    Err(ToolError::conflict(message)
+        .hint("name a place that holds no store yet; nothing was changed"))
+}
+
+/// Counts, and the chain. What is wrong with the chain may have been wrong before; then it is told and no reason to stop.
+async fn check_copy(
+    reading: &mut Transaction,
+    writing: &mut Transaction,
+    tables: &[Table],
+    counts: &[u64],
+) -> Result<(u64, Vec<Fault>), ToolError> {
+    for (table, expected) in tables.iter().zip(counts) {
+        let found = writing.count(table).await?;
+        if found != *expected {
+            let message = format!(
+                "the copy is not whole: `{}` has {found} rows instead of {expected}",
+                table.name
+            );
+            return Err(ToolError::conflict(message).hint("try again; nothing was kept"));
+        }
+    }
+    let copied = verify_in(writing).await?;
+    if !copied.faults.is_empty() && verify_in(reading).await?.faults != copied.faults {
+        let message = "the chain of the ledger is broken in the copy and not in the source";
+        return Err(ToolError::conflict(message).hint("try again; nothing was kept"));
+    }
+    Ok((copied.entries, copied.faults))
+}
+
+async fn missed(source: &Store, last: u64) -> Result<u64, ToolError> {
+    let mut now = source.begin_reading().await?;
+    Ok(now.number(CHAIN_END).await?.saturating_sub(last))
+}
+
+/// Rows that are in memory at once.
+#[derive(Default)]
+pub(crate) struct Batch {
+    pub(crate) rows: Vec<Row>,
+    bytes: usize,
+}
+
+impl Batch {
+    pub(crate) fn push(&mut self, row: Row) {
+        self.bytes += row.0.iter().map(Cell::weight).sum::<usize>();
+        self.rows.push(row);
+    }
+
+    pub(crate) fn is_enough(&self) -> bool {
+        self.rows.len() >= ENOUGH_ROWS || self.bytes >= ENOUGH_BYTES
+    }
+}
+
+/// How far a table is read.
+enum Cursor {
+    Start,
+    Behind(i64),
+    Streaming(Rows),
+}
+
+impl Transaction {
+    /// What is done in it may take longer than anything else that is done in a store.
+    async fn take_time(&mut self) -> Result<(), ToolError> {
+        match &mut self.on {
+            On::Sqlite(_) => Ok(()),
+            On::Postgres(begun) => begun.take_time().await,
+        }
+    }
+
+    /// Nobody else may begin to use a target that was found unused.
+    async fn lock(&mut self, tables: &[Table]) -> Result<(), ToolError> {
+        match &mut self.on {
+            // It has the file to itself.
+            On::Sqlite(_) => Ok(()),
+            On::Postgres(begun) => {
+                let names: Vec<_> = tables.iter().map(|it| format!("\"{}\"", it.name)).collect();
+                let sql = format!("LOCK TABLE {} IN EXCLUSIVE MODE", names.join(", "));
+                begun.tell(&sql).await
+            }
+        }
+    }
+
+    async fn tell(&mut self, sql: &str) -> Result<(), ToolError> {
+        match &mut self.on {
+            On::Sqlite(held) => held.tell(sql),
+            On::Postgres(begun) => begun.tell(sql).await,
+        }
+    }
+
+    async fn number(&mut self, sql: &str) -> Result<u64, ToolError> {
+        match &mut self.on {
+            On::Sqlite(held) => held.number(sql),
+            On::Postgres(begun) => begun.number(sql).await,
+        }
+    }
+
+    async fn count(&mut self, table: &Table) -> Result<u64, ToolError> {
+        self.number(&format!("SELECT count(*) FROM \"{}\"", table.name)).await
+    }
+
+    /// The next rows of a table. Empty at its end.
+    async fn batch(&mut self, table: &Table, cursor: &mut Cursor) -> Result<Batch, ToolError> {
+        match &mut self.on {
+            On::Sqlite(held) => {
+                let mut behind = if let Cursor::Behind(row) = cursor { *row } else { i64::MIN };
+                let batch = held.rows_behind(table, &mut behind)?;
+                *cursor = Cursor::Behind(behind);
+                Ok(batch)
+            }
+            On::Postgres(begun) => {
+                if !matches!(cursor, Cursor::Streaming(_)) {
+                    *cursor = Cursor::Streaming(begun.rows(table).await?);
+                }
+                match cursor {
+                    Cursor::Streaming(rows) => begun.next_rows(rows).await,
+                    _ => Ok(Batch::default()),
+                }
+            }
+        }
+    }
+
+    async fn insert(&mut self, table: &Table, rows: &[Row], to: &Address) -> Result<(), ToolError> {
+        match &mut self.on {
+            On::Sqlite(held) => held.insert(table, rows),
+            On::Postgres(begun) => {
+                check_texts(table, rows, to)?;
+                begun.insert(table, rows).await
+            }
+        }
+    }
+
+    async fn commit_much(self, to: &Address) -> Result<(), ToolError> {
+        match self.on {
+            On::Sqlite(mut held) => {
+                held.commit()?;
+                // To the disk: the next thing that happens may be that somebody removes the source.
+                held.query("PRAGMA wal_checkpoint(TRUNCATE)", &[]).map(|_| ())
+            }
+            On::Postgres(begun) => begun.commit_much().await.map_err(|error| {
+                let message = format!("{error}; it is not known whether the copy is there");
+                let look = format!("see with `haft store info --store {to}`");
+                ToolError::new(ErrorKind::Unavailable, message).hint(look)
+            }),
+        }
+    }
+}
+
+/// PostgreSQL has no texts with the character zero. What haft keeps has none where both engines have to hold it.
+fn check_texts(table: &Table, rows: &[Row], to: &Address) -> Result<(), ToolError> {
+    for row in rows {
+        for (column, cell) in table.columns.iter().zip(&row.0) {
+            if matches!(cell, Cell::Text(text) if text.contains('\0')) {
+                let (column, table) = (&column.name, &table.name);
+                let message = format!(
+                    "a text in column `{column}` of `{table}` has a character zero, which {to} cannot hold"
+                );
+                return Err(
+                    ToolError::conflict(message).hint("take that row out, or copy to a file")
+                );
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! What a store consists of, found by making one in memory: a later migration needs no line here.
+
+use haft_core::ToolError;
+use rusqlite::Connection;
+
+use crate::engine::{
+    migrations::{self, Migration},
+    sqlite,
+    value::Row,
+};
+
+/// A table as the migrations leave it.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) name: String,
+    pub(crate) columns: Vec<Column>,
+    /// What is in it before anybody has kept something.
+    pub(crate) first_rows: Vec<Row>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) sort: Sort,
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sort {
+    Integer,
+    Text,
+    Bytes,
+}
+
+// In the order in which they are made, so that what refers to something comes after it. The list of migrations is not
+// copied: it tells how this one store was made.
+const TABLES: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!' \
+    AND name <> 'migrations' ORDER BY rowid";
+const COLUMNS: &str = "SELECT name, type FROM pragma_table_info($1) ORDER BY cid";
+
+/// The tables that these migrations make.
+pub(crate) fn made_by(list: &[Migration]) -> Result<Vec<Table>, ToolError> {
+    let found = found(list).map_err(|error| {
+        ToolError::internal(format!("a store cannot be made in memory: {error}"))
+    })?;
+    found.into_iter().map(Draft::table).collect()
+}
+
+/// A table as SQLite tells of it.
+struct Draft {
+    name: String,
+    columns: Vec<(String, String)>,
+    first_rows: Vec<Row>,
+}
+
+impl Draft {
+    fn table(self) -> Result<Table, ToolError> {
+        let Self { name, columns, first_rows } = self;
+        let column = |(column, declared): (String, String)| {
+            let sort = match declared.as_str() {
+                "INTEGER" | "BIGINT" => Sort::Integer,
+                "TEXT" => Sort::Text,
+                "BLOB" => Sort::Bytes,
+                _ => {
+                    let message =
+                        format!("column `{column}` of table `{name}` is of type {declared}");
+                    return Err(ToolError::internal(message).hint("copying knows no such type yet"));
+                }
+            };
+            Ok(Column { name: column, sort })
+        };
+        let columns = columns.into_iter().map(column).collect::<Result<_, _>>()?;
+        Ok(Table { name, columns, first_rows })
+    }
+}
+
+fn found(list: &[Migration]) -> Result<Vec<Draft>, rusqlite::Error> {
+    let connection = Connection::open_in_memory()?;
+    connection.execute_batch(&sqlite::dialect(migrations::TABLE))?;
+    for step in list {
+        connection.execute_batch(&sqlite::dialect(step.text))?;
+    }
+    let mut tables = connection.prepare(TABLES)?;
+    let names = tables.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+    let draft = |name: String| {
+        let mut statement = connection.prepare(COLUMNS)?;
+        let columns = statement.query_map([&name], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let columns = columns.collect::<Result<Vec<(String, String)>, _>>()?;
+        let mut statement = connection.prepare(&format!("SELECT * FROM \"{name}\""))?;
+        let width = columns.len();
+        let rows = statement.query_map([], |row| {
+            (0..width)
+                .map(|at| row.get_ref(at).map(sqlite::cell))
+                .collect::<Result<_, _>>()
+                .map(Row)
+        })?;
+        Ok(Draft { first_rows: rows.collect::<Result<_, _>>()?, name, columns })
+    };
+    names.into_iter().map(draft).collect()
+}
+
+impl Table {
+    /// `"a", "b"`
+    pub(crate) fn column_list(&self) -> String {
+        let quoted = self.columns.iter().map(|column| format!("\"{}\"", column.name));
+        quoted.collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_of_all_migrations_are_found_with_their_columns() {
+        let tables = made_by(migrations::ALL).expect("they are made");
+        let text: String = migrations::ALL.iter().map(|step| step.text).collect();
+        assert_eq!(tables.len(), text.matches("CREATE TABLE").count());
+        let chain = tables.iter().find(|table| table.name == "chain").expect("it is there");
+        let columns: Vec<_> = chain.columns.iter().map(|it| (&*it.name, it.sort)).collect();
+        let expected = [("id", Sort::Integer), ("seq", Sort::Integer), ("hash", Sort::Text)];
+        assert_eq!((columns.get(..3), chain.first_rows.len()), (Some(&expected[..]), 1));
+    }
+
+    #[test]
+    fn a_column_of_another_type_is_told_before_anything_is_copied() {
+        let list = [Migration { version: 1, text: "CREATE TABLE a (b REAL)" }];
+        let error = made_by(&list).expect_err("no such type");
+        assert!(error.message().contains("column `b` of table `a` is of type REAL"), "{error}");
+    }
+
+    #[test]
+    fn what_a_later_step_adds_to_a_table_is_found_too() {
+        let list = [
+            Migration { version: 1, text: "CREATE TABLE a (b {key}); INSERT INTO a VALUES (7)" },
+            Migration { version: 2, text: "ALTER TABLE a ADD COLUMN c {bytes}" },
+        ];
+        let tables = made_by(&list).expect("they are made");
+        assert_eq!(tables.first().map(Table::column_list).as_deref(), Some("\"b\", \"c\""));
+    }
+}

@@ -1,0 +1,109 @@
+//! Where a store is or will be. It is opened when it is first needed, and again when somebody has put it away meanwhile:
+//! `git clean` must not make haft write into a file that is gone.
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use haft_core::ToolError;
+
+use crate::{Address, Retention, Store, engine::sqlite::Absence};
+
+/// An address and the store there, once it is open.
+pub struct Place {
+    address: Address,
+    retention: Retention,
+    open: Mutex<Option<Store>>,
+    /// Whether this process records calls here, with an entry before each that changes something.
+    has_ledger: AtomicBool,
+    /// Held while opening, so that the process opens it once.
+    opening: tokio::sync::Mutex<()>,
+}
+
+impl Place {
+    /// Opens nothing.
+    pub fn new(address: Address) -> Arc<Self> {
+        Self::keeping(address, Retention::default())
+    }
+
+    /// Opens nothing. Of the events that are told here so many are kept.
+    pub fn keeping(address: Address, retention: Retention) -> Arc<Self> {
+        let (open, opening) = (Mutex::default(), tokio::sync::Mutex::default());
+        Arc::new(Self { address, retention, open, has_ledger: AtomicBool::new(false), opening })
+    }
+
+    pub(crate) fn has_ledger(&self) -> bool {
+        self.has_ledger.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_ledger(&self) {
+        self.has_ledger.store(true, Ordering::Relaxed);
+    }
+
+    /// The address.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// The store, made when there is none.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub async fn store(&self) -> Result<Store, ToolError> {
+        let opened = self.opened(Absence::Make).await?;
+        opened.ok_or_else(|| ToolError::internal(format!("the store {} is gone", self.address)))
+    }
+
+    /// The store if there is one.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub async fn existing(&self) -> Result<Option<Store>, ToolError> {
+        self.opened(Absence::Leave).await
+    }
+
+    async fn opened(&self, absence: Absence) -> Result<Option<Store>, ToolError> {
+        if let Some(store) = self.current() {
+            return Ok(Some(store));
+        }
+        if absence == Absence::Leave && !self.may_exist() {
+            return Ok(None);
+        }
+        let _opening = self.opening.lock().await;
+        if let Some(store) = self.current() {
+            return Ok(Some(store));
+        }
+        let store = match absence {
+            Absence::Make => Some(Store::open(&self.address).await?),
+            Absence::Leave => Store::existing(&self.address).await?,
+        };
+        if let Some(store) = &store {
+            store.hub.retain(self.retention);
+        }
+        self.slot().clone_from(&store);
+        Ok(store)
+    }
+
+    fn current(&self) -> Option<Store> {
+        let mut slot = self.slot();
+        if slot.as_ref().is_some_and(|store| !store.is_in_place()) {
+            *slot = None;
+        }
+        slot.clone()
+    }
+
+    fn may_exist(&self) -> bool {
+        match &self.address {
+            // Not `exists`: what cannot be looked at is to be told, not passed over.
+            Address::Sqlite(path) => path
+                .symlink_metadata()
+                .map_or_else(|e| e.kind() != std::io::ErrorKind::NotFound, |_| true),
+            Address::Postgres(_) => true,
+        }
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<Store>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

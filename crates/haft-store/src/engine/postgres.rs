@@ -1,0 +1,215 @@
+//! A store in a database of PostgreSQL, in a schema of its own called `haft`. Several machines may share it.
+
+mod faults;
+mod listening;
+mod opening;
+mod rows;
+
+use std::{error::Error, sync::Arc, time::Duration};
+
+use deadpool_postgres::{Object, Pool};
+use haft_core::ToolError;
+use tokio_postgres::{
+    Config,
+    types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked},
+};
+
+use self::faults::Faults;
+pub(crate) use self::rows::Rows;
+use crate::engine::value::{Cell, Row, Value};
+
+/// How long the server may take for anything: a statement, a lock, a connection.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The server gives up before we do, so that it says why.
+const LAST: Duration = Duration::from_secs(8);
+
+pub(crate) struct Postgres {
+    pool: Pool,
+    /// For connections that are not of the pool.
+    config: Config,
+    /// The address as it may be shown.
+    shown: String,
+}
+
+/// A connection with a transaction on it. Dropped before its commit it is closed, because what was begun on it must not
+/// reach whoever has it next.
+pub(crate) struct Begun {
+    home: Arc<Postgres>,
+    client: Option<Object>,
+}
+
+impl Postgres {
+    pub(crate) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    fn faults(&self) -> Faults<'_> {
+        Faults(&self.shown)
+    }
+
+    async fn client(&self) -> Result<Object, ToolError> {
+        self.pool.get().await.map_err(|error| self.faults().of_pool(error))
+    }
+
+    /// Begins a transaction.
+    pub(crate) async fn begin(
+        self: &Arc<Self>,
+        statement: &'static str,
+    ) -> Result<Begun, ToolError> {
+        let (client, _) = self.first(Word::Begin(statement)).await?;
+        Ok(Begun { home: self.clone(), client: Some(client) })
+    }
+
+    /// One question, outside of any transaction: one way there and back.
+    pub(crate) async fn query(
+        &self,
+        sql: &'static str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, ToolError> {
+        let (_, rows) = self.first(Word::Ask(sql, values)).await?;
+        Ok(rows)
+    }
+
+    /// The first word on a connection, which changes nothing: on one that turns out to be dead, it is said on another. A
+    /// server that was started anew has closed all of them.
+    async fn first(&self, word: Word<'_>) -> Result<(Object, Vec<Row>), ToolError> {
+        let mut left = opening::CONNECTIONS;
+        loop {
+            let client = self.client().await?;
+            match tokio::time::timeout(LAST, word.said_to(&client)).await {
+                Ok(Ok(answer)) => return Ok((client, answer)),
+                Ok(Err(error)) => {
+                    let is_dead = client.is_closed() || faults::is_cut(&error);
+                    drop(Object::take(client));
+                    if !is_dead || left == 0 {
+                        return Err(self.faults().of(error));
+                    }
+                }
+                Err(_) => {
+                    drop(Object::take(client));
+                    return Err(self.faults().silent());
+                }
+            }
+            left -= 1;
+        }
+    }
+
+    async fn patiently<T>(
+        &self,
+        work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, ToolError> {
+        match tokio::time::timeout(LAST, work).await {
+            Ok(done) => done.map_err(|error| self.faults().of(error)),
+            Err(_) => Err(self.faults().silent()),
+        }
+    }
+}
+
+impl Begun {
+    fn client(&self) -> &Object {
+        self.client.as_ref().expect("it is given back at the end only")
+    }
+
+    pub(crate) async fn execute(
+        &mut self,
+        sql: &'static str,
+        values: &[Value<'_>],
+    ) -> Result<u64, ToolError> {
+        let client = self.client();
+        let work = async {
+            let statement = client.prepare_cached(sql).await?;
+            client.execute(&statement, &parameters(values)).await
+        };
+        self.home.patiently(work).await
+    }
+
+    pub(crate) async fn query(
+        &mut self,
+        sql: &'static str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, ToolError> {
+        self.home.patiently(ask(self.client(), sql, values)).await
+    }
+
+    /// Only then may somebody else have the connection.
+    pub(crate) async fn commit(mut self) -> Result<(), ToolError> {
+        self.home.patiently(self.client().batch_execute("COMMIT")).await?;
+        self.client = None;
+        Ok(())
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take() {
+            drop(Object::take(client));
+        }
+    }
+}
+
+/// The first word on a connection.
+enum Word<'a> {
+    Begin(&'static str),
+    Ask(&'static str, &'a [Value<'a>]),
+}
+
+impl Word<'_> {
+    async fn said_to(&self, client: &Object) -> Result<Vec<Row>, tokio_postgres::Error> {
+        match self {
+            Self::Begin(statement) => client.batch_execute(statement).await.map(|()| Vec::new()),
+            Self::Ask(sql, values) => ask(client, sql, values).await,
+        }
+    }
+}
+
+async fn ask(
+    client: &Object,
+    sql: &'static str,
+    values: &[Value<'_>],
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let statement = client.prepare_cached(sql).await?;
+    let rows = client.query(&statement, &parameters(values)).await?;
+    rows.iter().map(row).collect()
+}
+
+fn parameters<'a>(values: &'a [Value<'_>]) -> Vec<&'a (dyn ToSql + Sync)> {
+    values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
+}
+
+fn row(row: &tokio_postgres::Row) -> Result<Row, tokio_postgres::Error> {
+    let cell = |(index, column): (usize, &tokio_postgres::Column)| {
+        if *column.type_() == Type::INT8 {
+            let number: Option<i64> = row.try_get(index)?;
+            return Ok(number.map_or(Cell::Nothing, Cell::Integer));
+        }
+        if *column.type_() == Type::BYTEA {
+            let bytes: Option<Vec<u8>> = row.try_get(index)?;
+            return Ok(bytes.map_or(Cell::Nothing, Cell::Bytes));
+        }
+        let text: Option<String> = row.try_get(index)?;
+        Ok(text.map_or(Cell::Nothing, Cell::Text))
+    };
+    row.columns().iter().enumerate().map(cell).collect::<Result<_, _>>().map(Row)
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        match self {
+            Self::Integer(number) => number.to_sql(kind, out),
+            Self::Text(text) => text.to_sql(kind, out),
+            Self::Bytes(bytes) => bytes.to_sql(kind, out),
+            Self::Nothing => Ok(IsNull::Yes),
+        }
+    }
+
+    /// Which it is the server finds out: there are no others.
+    fn accepts(kind: &Type) -> bool {
+        matches!(*kind, Type::INT8 | Type::TEXT | Type::BYTEA)
+    }
+
+    to_sql_checked!();
+}

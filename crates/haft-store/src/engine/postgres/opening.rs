@@ -1,0 +1,183 @@
+//! Reaches a database and brings its tables up to date, one process at a time.
+
+use std::sync::Arc;
+
+use deadpool_postgres::{
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime,
+};
+use haft_core::ToolError;
+use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use tokio_postgres::{
+    Config,
+    config::{Host, SslMode},
+};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::{PATIENCE, Postgres};
+use crate::{
+    Address,
+    engine::{
+        clock::now_ms,
+        migrations::{self, Migration},
+        sqlite::Absence,
+    },
+};
+
+/// Connections of one process at once.
+pub(super) const CONNECTIONS: usize = 4;
+/// Said on every new connection. Whatever the server waits for, it gives up after five seconds.
+const GREETING: &str = "SET search_path TO haft; SET statement_timeout = '5s'; SET lock_timeout = '5s'; \
+                        SET idle_in_transaction_session_timeout = '60s'";
+/// "haft", for the lock under which tables are changed.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(1751213684)";
+const SCHEMA: &str = "CREATE SCHEMA IF NOT EXISTS haft";
+const HAS_TABLES: &str = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'haft' AND table_name = 'migrations'";
+
+impl Postgres {
+    /// Opens a database. None when it has no tables of ours and none are wanted.
+    pub(crate) async fn open(url: &str, absence: Absence) -> Result<Option<Arc<Self>>, ToolError> {
+        Self::open_with(url, absence, migrations::ALL).await
+    }
+
+    pub(super) async fn open_with(
+        url: &str,
+        absence: Absence,
+        list: &[Migration],
+    ) -> Result<Option<Arc<Self>>, ToolError> {
+        let store = Self::reach(url)?;
+        if absence == Absence::Leave && !store.has_tables(&store.client().await?).await? {
+            return Ok(None);
+        }
+        store.migrate(list).await?;
+        Ok(Some(store))
+    }
+
+    /// How many steps a database is behind what this haft makes, without changing it. None when it has no tables of ours.
+    pub(crate) async fn steps_behind(url: &str) -> Result<Option<usize>, ToolError> {
+        let store = Self::reach(url)?;
+        let client = store.client().await?;
+        if !store.has_tables(&client).await? {
+            return Ok(None);
+        }
+        let behind = store.outstanding(&client, migrations::ALL).await?;
+        Ok(Some(behind.len()))
+    }
+
+    fn reach(url: &str) -> Result<Arc<Self>, ToolError> {
+        let shown = Address::Postgres(url.to_owned()).to_string();
+        let config = config(url, &shown)?;
+        let pool = pool(config.clone(), &shown)?;
+        Ok(Arc::new(Self { pool, config, shown }))
+    }
+
+    async fn has_tables(&self, client: &Object) -> Result<bool, ToolError> {
+        let row = self.patiently(client.query_one(HAS_TABLES, &[])).await?;
+        let count: i64 = row.get(0);
+        Ok(count > 0)
+    }
+
+    async fn migrate(self: &Arc<Self>, list: &[Migration]) -> Result<(), ToolError> {
+        let client = self.client().await?;
+        let is_done =
+            self.has_tables(&client).await? && self.outstanding(&client, list).await?.is_empty();
+        drop(client);
+        if is_done {
+            return Ok(());
+        }
+        let mut begun = self.begin("BEGIN").await?;
+        let client = begun.client();
+        self.patiently(client.batch_execute(LOCK)).await?;
+        // Asked again: another process may have been faster.
+        if !self.has_tables(client).await? {
+            self.patiently(client.batch_execute(SCHEMA)).await?;
+            self.patiently(client.batch_execute(&dialect(migrations::TABLE))).await?;
+        }
+        for step in self.outstanding(client, list).await? {
+            let client = begun.client();
+            self.patiently(client.batch_execute(&dialect(step.text))).await?;
+            let checksum = step.checksum();
+            let note = [
+                crate::engine::value::Value::Integer(step.version),
+                crate::engine::value::Value::Text(&checksum),
+                crate::engine::value::Value::number(now_ms()),
+            ];
+            begun.execute(migrations::NOTE, &note).await?;
+        }
+        begun.commit().await
+    }
+
+    async fn outstanding<'a>(
+        &self,
+        client: &Object,
+        list: &'a [Migration],
+    ) -> Result<&'a [Migration], ToolError> {
+        let rows = self.patiently(client.query(migrations::APPLIED, &[])).await?;
+        let applied: Vec<(i64, String)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        migrations::outstanding(list, &applied, &self.shown)
+    }
+}
+
+fn config(url: &str, shown: &str) -> Result<Config, ToolError> {
+    let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
+        let why = std::error::Error::source(&error)
+            .map_or_else(|| error.to_string(), ToString::to_string);
+        ToolError::input(format!("`{shown}` is no address of PostgreSQL: {why}"))
+            .hint("write postgres://USER@HOST:PORT/DATABASE")
+    })?;
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(PATIENCE);
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("haft");
+    }
+    // On this machine nobody listens in; and the certificate that a server makes for itself there says nothing.
+    if config.get_ssl_mode() == SslMode::Prefer && config.get_hosts().iter().all(is_here) {
+        config.ssl_mode(SslMode::Disable);
+    }
+    Ok(config)
+}
+
+fn is_here(host: &Host) -> bool {
+    match host {
+        Host::Tcp(name) => matches!(name.as_str(), "localhost" | "127.0.0.1" | "::1"),
+        Host::Unix(_) => true,
+    }
+}
+
+fn unusable(shown: &str, why: &str) -> ToolError {
+    ToolError::unavailable(format!("the store {shown} cannot be reached: {why}"))
+}
+
+pub(super) fn tls(shown: &str) -> Result<MakeRustlsConnect, ToolError> {
+    let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable(shown, &error.to_string()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(MakeRustlsConnect::new(tls))
+}
+
+fn pool(config: Config, shown: &str) -> Result<Pool, ToolError> {
+    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let manager = Manager::from_config(config, tls(shown)?, recycling);
+    let greet = Hook::async_fn(|client: &mut deadpool_postgres::ClientWrapper, _| {
+        Box::pin(async move {
+            let greeted = client.batch_execute(GREETING).await;
+            greeted.map_err(HookError::Backend)
+        })
+    });
+    Pool::builder(manager)
+        .max_size(CONNECTIONS)
+        .runtime(Runtime::Tokio1)
+        .wait_timeout(Some(PATIENCE))
+        .create_timeout(Some(PATIENCE))
+        .recycle_timeout(Some(PATIENCE))
+        .post_create(greet)
+        .build()
+        .map_err(|error| unusable(shown, &error.to_string()))
+}
+
+fn dialect(text: &str) -> String {
+    text.replace("{key}", "BIGINT PRIMARY KEY").replace("{bytes}", "BYTEA")
+}

@@ -1,0 +1,269 @@
+//! A store in a file. Calls are made inline, because a statement takes less time than waking another thread; one connection
+//! serves the process, and whoever has it has it alone.
+
+mod creation;
+mod faults;
+mod opening;
+mod rows;
+mod watching;
+
+use std::{
+    fs, hint,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use haft_core::{ToolError, brief};
+use rusqlite::{Connection, ErrorCode, ToSql, types::ValueRef};
+
+pub(crate) use self::{
+    faults::Faults,
+    opening::{Absence, dialect},
+};
+use crate::engine::value::{Cell, Row, Value};
+
+/// How long somebody else may keep the store before we give up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// How long of that is waited for on a thread that others may need.
+const QUICK: Duration = Duration::from_millis(20);
+/// Who has the connection to ask one thing has it for two microseconds; going to sleep for that and being woken takes ten times as
+/// long. So it is looked for a few times first, some three microseconds apart.
+const LOOKS: u32 = 4;
+const PAUSES: u32 = 64;
+/// About a hundred pages, twenty calls; reading them again takes 0.2 ms, and putting them into the file two waits for the disk.
+const LONGEST_LOG: u64 = 400 << 10;
+/// Enough for every statement of this crate.
+const STATEMENTS: usize = 128;
+
+pub(crate) struct Sqlite {
+    path: PathBuf,
+    /// Device and inode: somebody may remove the file, or put another one in its place, while we have it open.
+    identity: (u64, u64),
+    slot: Mutex<Slot>,
+    returned: Condvar,
+}
+
+/// Where the connection is while nobody has it.
+struct Slot {
+    connection: Option<Connection>,
+    /// How many sleep until it is back. Nearly always nobody, and then giving it back calls no kernel.
+    sleeping: usize,
+}
+
+/// The connection, for as long as this lives. What was begun and not committed is undone.
+pub(crate) struct Held {
+    home: Arc<Sqlite>,
+    connection: Option<Connection>,
+}
+
+impl Sqlite {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the file that is open is still the one at its path.
+    pub(crate) fn is_in_place(&self) -> bool {
+        identity(&self.path) == Some(self.identity)
+    }
+
+    /// Waits for the connection, but not for ever.
+    pub(crate) fn hold(self: &Arc<Self>) -> Result<Held, ToolError> {
+        let connection = match self.take(QUICK) {
+            Some(connection) => Some(connection),
+            None => brief(|| self.take(PATIENCE)),
+        };
+        match connection {
+            Some(_) => Ok(Held { home: self.clone(), connection }),
+            None => Err(self.faults().busy()),
+        }
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, patience: Duration) -> Option<Connection> {
+        for _ in 0..LOOKS {
+            if let Some(connection) = self.slot().connection.take() {
+                return Some(connection);
+            }
+            (0..PAUSES).for_each(|_| hint::spin_loop());
+        }
+        let mut slot = self.slot();
+        slot.sleeping += 1;
+        let is_away = |slot: &mut Slot| slot.connection.is_none();
+        let waited = self.returned.wait_timeout_while(slot, patience, is_away);
+        let mut slot = waited.unwrap_or_else(PoisonError::into_inner).0;
+        slot.sleeping -= 1;
+        slot.connection.take()
+    }
+
+    pub(crate) fn faults(&self) -> Faults<'_> {
+        Faults(&self.path)
+    }
+}
+
+impl Drop for Sqlite {
+    /// Whoever opens the store alone reads all that is not in the file yet, so it must not become much, and nobody else may
+    /// ever be there long enough to see to it: a person who only types commands has one process after the other.
+    fn drop(&mut self) {
+        let slot = self.slot.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(connection) = slot.connection.take()
+            && log_size(&self.path) > LONGEST_LOG
+        {
+            // As far as it goes without waiting for anybody. The next one tries again.
+            let _ = connection.busy_timeout(Duration::ZERO);
+            let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+        }
+    }
+}
+
+impl Held {
+    pub(crate) fn connection(&self) -> &Connection {
+        self.connection.as_ref().expect("it is given back in drop only")
+    }
+
+    fn failed(&self, error: rusqlite::Error) -> ToolError {
+        self.home.faults().of(error)
+    }
+
+    /// Always immediate: a transaction that reads first and writes later is refused when somebody wrote in between.
+    pub(crate) fn begin(&mut self) -> Result<(), ToolError> {
+        const BEGIN: &str = "BEGIN IMMEDIATE";
+        match self.run(BEGIN) {
+            Err(error) if is_busy(&error) => {}
+            begun => return begun.map_err(|error| self.failed(error)),
+        }
+        // Each attempt waits a little by itself; on a runtime the others take over meanwhile.
+        let began = Instant::now();
+        brief(|| {
+            loop {
+                match self.run(BEGIN) {
+                    Err(error) if is_busy(&error) && began.elapsed() < PATIENCE => {}
+                    begun => return begun.map_err(|error| self.failed(error)),
+                }
+            }
+        })
+    }
+
+    /// What is read in it is of one moment.
+    pub(crate) fn begin_reading(&mut self) -> Result<(), ToolError> {
+        self.run("BEGIN DEFERRED").map_err(|error| self.failed(error))
+    }
+
+    pub(crate) fn commit(&mut self) -> Result<(), ToolError> {
+        self.run("COMMIT").map_err(|error| self.failed(error))
+    }
+
+    fn run(&self, sql: &'static str) -> Result<(), rusqlite::Error> {
+        self.connection().prepare_cached(sql)?.execute([]).map(|_| ())
+    }
+
+    /// Returns how many rows were touched.
+    pub(crate) fn execute(
+        &mut self,
+        sql: &'static str,
+        values: &[Value<'_>],
+    ) -> Result<u64, ToolError> {
+        let execute = || {
+            let mut statement = self.connection().prepare_cached(sql)?;
+            bind(&mut statement, values)?;
+            statement.raw_execute()
+        };
+        let touched = execute().map_err(|error| self.failed(error))?;
+        Ok(u64::try_from(touched).unwrap_or_default())
+    }
+
+    pub(crate) fn query(
+        &mut self,
+        sql: &'static str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, ToolError> {
+        let query = || {
+            let mut statement = self.connection().prepare_cached(sql)?;
+            bind(&mut statement, values)?;
+            let columns = statement.column_count();
+            let mut rows = statement.raw_query();
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                let cells = (0..columns).map(|column| row.get_ref(column).map(cell));
+                found.push(Row(cells.collect::<Result<_, _>>()?));
+            }
+            Ok(found)
+        };
+        query().map_err(|error| self.failed(error))
+    }
+
+    /// Changes whenever another connection has committed something.
+    pub(crate) fn data_version(&mut self) -> Result<i64, ToolError> {
+        let rows = self.query("PRAGMA data_version", &[])?;
+        rows.first().map_or(Ok(0), |row| row.integer(0))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            if !connection.is_autocommit() {
+                // It fails when the failure that brought us here has undone everything already.
+                let _ = connection.execute_batch("ROLLBACK");
+            }
+            let mut slot = self.home.slot();
+            slot.connection = Some(connection);
+            if slot.sleeping > 0 {
+                self.home.returned.notify_one();
+            }
+        }
+    }
+}
+
+/// `$1` is the name of a parameter to SQLite, which numbers names as they appear. Ours appear in order: the tests, which say
+/// every statement, would not get past the assertions.
+fn bind(
+    statement: &mut rusqlite::Statement<'_>,
+    values: &[Value<'_>],
+) -> Result<(), rusqlite::Error> {
+    debug_assert_eq!(statement.parameter_count(), values.len());
+    for (index, value) in values.iter().enumerate() {
+        debug_assert_eq!(statement.parameter_name(index + 1), Some(&*format!("${}", index + 1)));
+        let value: &dyn ToSql = match value {
+            Value::Integer(number) => number,
+            Value::Text(text) => text,
+            Value::Bytes(bytes) => bytes,
+            Value::Nothing => &rusqlite::types::Null,
+        };
+        statement.raw_bind_parameter(index + 1, value)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn cell(value: ValueRef<'_>) -> Cell {
+    match value {
+        ValueRef::Null => Cell::Nothing,
+        ValueRef::Integer(number) => Cell::Integer(number),
+        ValueRef::Real(number) => Cell::Text(number.to_string()),
+        ValueRef::Text(bytes) => Cell::Text(String::from_utf8_lossy(bytes).into_owned()),
+        ValueRef::Blob(bytes) => Cell::Bytes(bytes.to_vec()),
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// What was written and is not in the file itself yet.
+fn log_size(path: &Path) -> u64 {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    fs::metadata(log).map_or(0, |log| log.len())
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! Makes a new store. It is made whole under another name and then put in its place, so that a file of the right name is
+//! never half a store, and of two processes that begin at once one finds the other's.
+
+use std::{
+    fs::{self, DirBuilder, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use haft_core::ToolError;
+use rusqlite::{Connection, params};
+
+use super::{
+    Faults,
+    opening::{self, OURS, connect, dialect},
+};
+use crate::engine::{
+    clock::now_ms,
+    migrations::{self, Migration},
+};
+
+const IGNORED: &str = "# Made by haft: its own records, which are not for the repository.\n\
+                       /haft.db*\n/tmp/\n/.gitignore\n";
+
+pub(super) fn make(path: &Path, list: &[Migration]) -> Result<(), ToolError> {
+    let faults = Faults(path);
+    let on_disk = |error: io::Error| faults.of_file(&error);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(on_disk)?;
+        keep_from_git(folder);
+    }
+    let path = opening::real(path).map_err(on_disk)?;
+    let draft = Draft::new(&path).map_err(on_disk)?;
+    fill(&draft.path, list).map_err(|error| faults.of(error))?;
+    let written = fs::File::open(&draft.path).and_then(|file| file.sync_all());
+    written.map_err(on_disk)?;
+    match fs::hard_link(&draft.path, &path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        linked => linked.map_err(on_disk),
+    }
+}
+
+/// So that `git status` stays clean. What is there already is somebody's.
+fn keep_from_git(folder: &Path) {
+    if folder.file_name().is_some_and(|name| name == ".haft") {
+        let file = OpenOptions::new().write(true).create_new(true).open(folder.join(".gitignore"));
+        // A repository that shows one file too many is no reason to keep no records.
+        let _ = file.and_then(|mut file| io::Write::write_all(&mut file, IGNORED.as_bytes()));
+    }
+}
+
+/// A store in the making; gone with this.
+struct Draft {
+    path: PathBuf,
+}
+
+impl Draft {
+    fn new(path: &Path) -> io::Result<Self> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".new-{}-{:x}-{count}", std::process::id(), now_ms()));
+        let path = path.with_file_name(name);
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        for end in ["", "-wal", "-shm"] {
+            let mut name = self.path.clone().into_os_string();
+            name.push(end);
+            let _ = fs::remove_file(name);
+        }
+    }
+}
+
+fn fill(path: &Path, list: &[Migration]) -> Result<(), rusqlite::Error> {
+    let connection = connect(path)?;
+    // Nobody else sees it, and it is brought to the disk as a whole.
+    connection.execute_batch(&format!(
+        "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA application_id = {OURS}; BEGIN"
+    ))?;
+    connection.execute_batch(&dialect(migrations::TABLE))?;
+    for step in list {
+        connection.execute_batch(&dialect(step.text))?;
+        let applied_ms = i64::try_from(now_ms()).unwrap_or(i64::MAX);
+        connection.execute(migrations::NOTE, params![step.version, step.checksum(), applied_ms])?;
+    }
+    connection.execute_batch("COMMIT")?;
+    into_wal(connection)
+}
+
+/// From now on readers and a writer do not wait for each other.
+fn into_wal(connection: Connection) -> Result<(), rusqlite::Error> {
+    connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+    let truncate = "PRAGMA wal_checkpoint(TRUNCATE)";
+    connection.query_row(truncate, [], |_| Ok(()))?;
+    connection.close().map_err(|(_, error)| error)
+}

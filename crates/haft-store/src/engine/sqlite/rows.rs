@@ -1,0 +1,118 @@
+//! Whole tables, for a copy of the store.
+
+use std::path::Path;
+
+use haft_core::ToolError;
+use rusqlite::types::ValueRef;
+
+use super::{Held, Sqlite, bind, opening};
+use crate::engine::{
+    migrations,
+    moving::{Batch, Column, Sort, Table},
+    value::{Cell, Row},
+};
+
+const NAMES: &str =
+    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'";
+
+impl Sqlite {
+    /// How many steps a file is behind what this haft makes, without changing it. None when that cannot be told; whoever opens
+    /// it is told why.
+    pub(crate) fn steps_behind(path: &Path) -> Result<Option<usize>, ToolError> {
+        let applied = || {
+            let connection = opening::connect(path)?;
+            let mut statement = connection.prepare(migrations::APPLIED)?;
+            let applied = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            applied.collect::<Result<Vec<(i64, String)>, rusqlite::Error>>()
+        };
+        let Ok(applied) = applied() else { return Ok(None) };
+        let shown = path.display().to_string();
+        let behind = migrations::outstanding(migrations::ALL, &applied, &shown)?;
+        Ok(Some(behind.len()))
+    }
+}
+
+impl Held {
+    pub(crate) fn table_names(&mut self) -> Result<Vec<String>, ToolError> {
+        let rows = self.query(NAMES, &[])?;
+        rows.iter().map(|row| Ok(row.text(0)?.to_owned())).collect()
+    }
+
+    pub(crate) fn number(&mut self, sql: &str) -> Result<u64, ToolError> {
+        let number = self.connection().query_row(sql, [], |row| row.get::<_, i64>(0));
+        let number = number.map_err(|error| self.failed(error))?;
+        Ok(u64::try_from(number).unwrap_or_default())
+    }
+
+    pub(crate) fn tell(&mut self, sql: &str) -> Result<(), ToolError> {
+        self.connection().execute_batch(sql).map_err(|error| self.failed(error))
+    }
+
+    /// The rows behind one, in the order of the file, until there are enough. Empty at the end.
+    pub(crate) fn rows_behind(
+        &mut self,
+        table: &Table,
+        behind: &mut i64,
+    ) -> Result<Batch, ToolError> {
+        let (columns, name) = (table.column_list(), &table.name);
+        let sql =
+            format!("SELECT rowid, {columns} FROM \"{name}\" WHERE rowid > ?1 ORDER BY rowid");
+        let failed = |error| self.failed(error);
+        let mut statement = self.connection().prepare_cached(&sql).map_err(failed)?;
+        let mut rows = statement.query([*behind]).map_err(failed)?;
+        let mut batch = Batch::default();
+        while !batch.is_enough()
+            && let Some(row) = rows.next().map_err(failed)?
+        {
+            *behind = row.get(0).map_err(failed)?;
+            let cell = |(at, column): (usize, &Column)| {
+                let value = row.get_ref(at + 1).map_err(failed)?;
+                self.cell_of(table, column, *behind, value)
+            };
+            let cells = table.columns.iter().enumerate().map(cell);
+            batch.push(Row(cells.collect::<Result<_, _>>()?));
+        }
+        Ok(batch)
+    }
+
+    /// SQLite keeps whatever somebody puts into a column; another engine would not.
+    fn cell_of(
+        &self,
+        table: &Table,
+        column: &Column,
+        row: i64,
+        value: ValueRef<'_>,
+    ) -> Result<Cell, ToolError> {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok().map(Cell::Text);
+        let cell = match (column.sort, value) {
+            (_, ValueRef::Null) => Some(Cell::Nothing),
+            (Sort::Integer, ValueRef::Integer(number)) => Some(Cell::Integer(number)),
+            (Sort::Text, ValueRef::Text(bytes)) => text(bytes),
+            (Sort::Bytes, ValueRef::Blob(bytes)) => Some(Cell::Bytes(bytes.to_vec())),
+            _ => None,
+        };
+        cell.ok_or_else(|| {
+            let (path, column, table) = (self.home.path().display(), &column.name, &table.name);
+            let message = format!(
+                "the store {path} holds something in column `{column}` of row {row} of `{table}` that haft never puts there"
+            );
+            ToolError::conflict(message).hint("take that row out, or copy a backup; nothing was kept")
+        })
+    }
+
+    pub(crate) fn insert(&mut self, table: &Table, rows: &[Row]) -> Result<(), ToolError> {
+        let marks = (1..=table.columns.len()).map(|at| format!("${at}")).collect::<Vec<_>>();
+        let (columns, marks) = (table.column_list(), marks.join(", "));
+        let sql = format!("INSERT INTO \"{}\" ({columns}) VALUES ({marks})", table.name);
+        let insert = || {
+            let mut statement = self.connection().prepare_cached(&sql)?;
+            for row in rows {
+                let values: Vec<_> = row.0.iter().map(Cell::as_value).collect();
+                bind(&mut statement, &values)?;
+                statement.raw_execute()?;
+            }
+            Ok(())
+        };
+        insert().map_err(|error| self.failed(error))
+    }
+}
