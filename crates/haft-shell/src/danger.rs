@@ -3,7 +3,7 @@
 use super::{
     Certainty, How, Word,
     files::Named,
-    git,
+    git, is_one_of,
     options::{Options, Valued},
 };
 
@@ -73,7 +73,7 @@ static HIDDEN: &[Hidden] = &[
 
 /// Why a command is dangerous if the words that nobody sees are the worst ones.
 fn by_hidden_words(name: &str, rest: &[Word], more: bool) -> Option<Why> {
-    let hidden = HIDDEN.iter().find(|row| row.names.split(' ').any(|known| known == name))?;
+    let hidden = HIDDEN.iter().find(|row| is_one_of(row.names, name))?;
     let is_hidden = |at: &usize| {
         let before = at.checked_sub(1).and_then(|before| rest.get(before));
         rest.get(*at).is_some_and(|word| may_hide(name, word, before))

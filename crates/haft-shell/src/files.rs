@@ -1,7 +1,7 @@
 //! Which files the words of a known program name.
 
 use super::{
-    How, Reach, Word, git,
+    How, Reach, Word, git, is_one_of,
     options::{Given, Options, Valued},
     programs::{Operands, Program},
     scripts, wrappers,
@@ -485,9 +485,9 @@ pub(super) fn find_only_looks(rest: &[Word]) -> bool {
             }
             continue;
         };
-        if ALONE.split_whitespace().any(|known| known == text) {
+        if is_one_of(ALONE, text) {
             is_expression |= !matches!(text, "-H" | "-L" | "-P");
-        } else if VALUED.split_whitespace().any(|known| known == text) {
+        } else if is_one_of(VALUED, text) {
             is_expression = true;
             if words.next().is_none_or(|word| word.is_open) {
                 return false;

@@ -1,7 +1,7 @@
 //! git: which of its commands only look, and where the name of the command stands.
 
 use super::{
-    Certainty, Word,
+    Certainty, Word, is_one_of,
     options::{Options, Valued},
 };
 
@@ -205,7 +205,7 @@ pub(super) fn may_run_programs(rest: &[Word]) -> bool {
     match name {
         "ls-files" => has('m', "--modified"),
         "describe" => has('\0', "--dirty") || has('\0', "--broken"),
-        _ => COMPARING.split(' ').chain(LOGGING.split(' ')).any(|known| known == name),
+        _ => is_one_of(COMPARING, name) || is_one_of(LOGGING, name),
     }
 }
 
@@ -246,7 +246,7 @@ pub(super) fn shown(rest: &[Word]) -> Shown<'_> {
                            cat-file stash reflog shortlog range-diff";
     let mut shown = Shown::default();
     let Some((name, after)) = called(rest) else { return shown };
-    if !SHOWING.split(' ').any(|known| known == name) {
+    if !is_one_of(SHOWING, name) {
         return shown;
     }
     shown.is_one = matches!(name, "show" | "cat-file");
@@ -288,7 +288,7 @@ fn shows_content(name: &str, after: &[Word]) -> bool {
     let is_given = |names: &str| {
         after.iter().filter_map(Word::known).any(|text| {
             let text = text.split('=').next().unwrap_or_default();
-            names.split(' ').any(|known| known == text)
+            is_one_of(names, text)
         })
     };
     let has_patch = after.iter().any(|word| {

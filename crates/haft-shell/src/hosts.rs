@@ -1,7 +1,7 @@
 //! Which other machines the words of a command plainly name.
 
 use super::{
-    Word, git,
+    Word, git, is_one_of,
     options::{Options, Valued},
 };
 
@@ -46,7 +46,7 @@ pub(super) fn of(name: &str, words: &[Word]) -> Vec<String> {
             const TALKING: &str = "clone fetch pull push ls-remote remote submodule archive";
             let at = git::subcommand(rest).unwrap_or(rest.len());
             let name = rest.get(at).and_then(Word::known).unwrap_or_default();
-            if TALKING.split(' ').any(|known| known == name) {
+            if is_one_of(TALKING, name) {
                 found.extend(rest.iter().skip(at + 1).filter_map(remote_host));
             }
         }

@@ -223,7 +223,7 @@ pub fn starts_shell(text: &str) -> bool {
 fn is_interactive_shell(name: &str, words: &[Word]) -> bool {
     const SHELLS: &str = "sh bash dash zsh ksh ash rbash mksh fish";
     let has_script = words.iter().skip(1).any(|word| !word.text.starts_with(['-', '+']));
-    SHELLS.split(' ').any(|known| known == name)
+    is_one_of(SHELLS, name)
         && (!has_script || words.iter().any(|word| word.is("-i") || word.is("-s")))
 }
 
@@ -305,6 +305,11 @@ fn at_home(path: PathBuf, home: Option<&Path>) -> PathBuf {
         Ok(below) => home.unwrap_or(Path::new("/~")).join(below),
         Err(_) => path,
     }
+}
+
+/// Whether a list of words with blanks between them has this one.
+fn is_one_of(list: &str, word: &str) -> bool {
+    list.split_whitespace().any(|known| known == word)
 }
 
 /// Doubts are shown to people.

@@ -1,6 +1,6 @@
 //! Command lines taken apart: options, their values, and the rest.
 
-use super::Word;
+use super::{Word, is_one_of};
 
 /// The words after a program's name.
 #[derive(Debug, Default)]
@@ -69,7 +69,7 @@ impl<'a> Options<'a> {
             None => (text, None),
         };
         let bare = name.trim_start_matches('-');
-        let takes = value.is_none() && valued.names.split(' ').any(|known| known == bare);
+        let takes = value.is_none() && is_one_of(valued.names, bare);
         let word = if takes { rest.next() } else { None };
         self.is_uncertain |= word.is_some_and(|word| word.is_open);
         let value = value.or_else(|| word.map(|word| word.text.clone()));
@@ -114,7 +114,7 @@ impl<'a> Options<'a> {
     /// Whether every option is one of the letters or names.
     pub(super) fn are_all(&self, letters: &str, names: &str) -> bool {
         self.given.iter().all(|given| match given.name.strip_prefix("--") {
-            Some(name) => names.split(' ').any(|known| known == name),
+            Some(name) => is_one_of(names, name),
             None => given.name.chars().nth(1).is_some_and(|letter| letters.contains(letter)),
         })
     }

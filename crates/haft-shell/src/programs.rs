@@ -1,6 +1,6 @@
 //! The table of programs: which of their words are files, and which of their options only look.
 
-use super::options::Valued;
+use super::{is_one_of, options::Valued};
 
 /// What is known of a program.
 pub(super) struct Program {
@@ -50,7 +50,7 @@ pub(super) enum Caution {
 
 impl Program {
     pub(super) fn named(name: &str) -> Option<&'static Self> {
-        PROGRAMS.iter().find(|program| program.names.split(' ').any(|known| known == name))
+        PROGRAMS.iter().find(|program| is_one_of(program.names, name))
     }
 }
 

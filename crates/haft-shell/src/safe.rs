@@ -2,7 +2,7 @@
 //! ones is looked at; what is not known is not safe.
 
 use super::{
-    Word, git,
+    Word, git, is_one_of,
     options::Options,
     programs::{Caution, Program},
     scripts,
@@ -190,7 +190,7 @@ fn only_tells_version(name: &str, rest: &[Word]) -> bool {
         Some("-version") => WHOLE_WORD,
         _ => return false,
     };
-    known.split_whitespace().any(|known| known == name)
+    is_one_of(known, name)
 }
 
 /// `tar tf x`, `tar -tzf x`, `tar --list --file=x`, with the options that change how it is told.

@@ -2,7 +2,7 @@
 //! `git push` for them. What allows a command sees its whole text only.
 
 use super::{
-    Certainty, Word,
+    Certainty, Word, is_one_of,
     widths::{arity, global_values},
     words::line,
 };
@@ -61,7 +61,7 @@ fn without_options(name: &str, rest: &[Word], takes_value: bool) -> Vec<Word> {
             continue;
         }
         let has_value =
-            values.contains(&text) || takes_value && !text.contains('=') && text != "--";
+            is_one_of(values, text) || takes_value && !text.contains('=') && text != "--";
         // A value that may be several words may be the sub-command too.
         let is_seen = rest.get(at).is_some_and(|value| !value.is_open);
         at += usize::from(has_value && text.starts_with('-') && is_seen);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    About, FileUse, Reading, Risk, dialect, environment, parse, quoting,
+    About, FileUse, Reading, Risk, dialect, environment, is_one_of, parse, quoting,
     syntax::{self, Assignment, Expansion, Joint, Kind, List, Node, Part, Redirect, Simple},
     witness, words,
 };
@@ -389,7 +389,7 @@ fn is_declaration(name: &str) -> bool {
 /// Whether a wrapper reads a text, by itself or by a shell.
 fn is_reader(name: &str) -> bool {
     const READERS: &str = "sh dash ash zsh ksh mksh fish watch su runuser script flock ssh";
-    READERS.split(' ').any(|reader| reader == name)
+    is_one_of(READERS, name)
 }
 
 /// An assignment before a command, when it matters.

@@ -1,6 +1,6 @@
 //! What a person is offered to allow for good: the command itself, and the command with other arguments.
 
-use super::{Certainty, Command, Risk, Word};
+use super::{Certainty, Command, Risk, Word, is_one_of};
 
 /// How many words say what is done, flags not counted. The longest beginning that fits counts.
 static ARITY: &[(&str, usize)] = &[
@@ -89,280 +89,41 @@ static ARITY: &[(&str, usize)] = &[
 ];
 
 /// Options before the sub-command that take a word with them.
-static GLOBAL_VALUES: &[(&str, &[&str])] = &[
-    (
-        "git",
-        &[
-            "-C",
-            "-c",
-            "--git-dir",
-            "--work-tree",
-            "--namespace",
-            "--super-prefix",
-            "--config-env",
-            "--attr-source",
-        ],
-    ),
-    (
-        "docker",
-        &[
-            "-H",
-            "--host",
-            "-c",
-            "--context",
-            "--config",
-            "-l",
-            "--log-level",
-            "--tlscacert",
-            "--tlscert",
-            "--tlskey",
-        ],
-    ),
-    (
-        "podman",
-        &["-c", "--connection", "--url", "--root", "--runroot", "--log-level", "--identity"],
-    ),
+static GLOBAL_VALUES: &[(&str, &str)] = &[
+    ("git", "-C -c --git-dir --work-tree --namespace --super-prefix --config-env --attr-source"),
+    ("docker", "-H --host -c --context --config -l --log-level --tlscacert --tlscert --tlskey"),
+    ("podman", "-c --connection --url --root --runroot --log-level --identity"),
     (
         "kubectl",
-        &[
-            "-n",
-            "--namespace",
-            "--context",
-            "--kubeconfig",
-            "--cluster",
-            "--user",
-            "-s",
-            "--server",
-            "--token",
-            "--as",
-            "-v",
-        ],
+        "-n --namespace --context --kubeconfig --cluster --user -s --server --token --as -v",
     ),
-    ("cargo", &["--manifest-path", "-Z", "--color"]),
-    ("npm", &["--prefix", "-w", "--workspace"]),
-    ("pnpm", &["--filter", "-F", "-C", "--dir"]),
-    ("yarn", &["--cwd"]),
-    ("make", &["-C", "-f", "-j"]),
-    ("gh", &["-R", "--repo"]),
-    ("helm", &["-n", "--namespace"]),
-    ("terraform", &[]),
+    ("cargo", "--manifest-path -Z --color"),
+    ("npm", "--prefix -w --workspace"),
+    ("pnpm", "--filter -F -C --dir"),
+    ("yarn", "--cwd"),
+    ("make", "-C -f -j"),
+    ("gh", "-R --repo"),
+    ("helm", "-n --namespace"),
 ];
 
 /// Programs that do whatever their arguments say, so that "with any arguments" would mean anything.
-static TOO_WIDE: &[&str] = &[
-    "bash",
-    "sh",
-    "zsh",
-    "dash",
-    "ksh",
-    "fish",
-    "ash",
-    "python",
-    "python2",
-    "python3",
-    "node",
-    "perl",
-    "ruby",
-    "php",
-    "lua",
-    "deno",
-    "bun",
-    "osascript",
-    "tclsh",
-    "Rscript",
-    "java",
-    "awk",
-    "gawk",
-    "sed",
-    "xargs",
-    "env",
-    "eval",
-    "exec",
-    "source",
-    ".",
-    "command",
-    "builtin",
-    "sudo",
-    "doas",
-    "su",
-    "ssh",
-    "scp",
-    "rsync",
-    "rm",
-    "mv",
-    "cp",
-    "dd",
-    "ln",
-    "chmod",
-    "chown",
-    "find",
-    "fd",
-    "tee",
-    "curl",
-    "wget",
-    "nc",
-    "ncat",
-    "socat",
-    "kill",
-    "killall",
-    "pkill",
-    "tar",
-    "unzip",
-    "install",
-    "timeout",
-    "nice",
-    "nohup",
-    "time",
-    "watch",
-    "parallel",
-    "busybox",
-    "vim",
-    "vi",
-    "nvim",
-    "emacs",
-    "ed",
-    "tmux",
-    "screen",
-    "crontab",
-    "at",
-    "docker",
-    "podman",
-    "kubectl",
-    "psql",
-    "mysql",
-    "sqlite3",
-    "truncate",
-    "shred",
-    "mount",
-    "strace",
-    "script",
-    "flock",
-    "chroot",
-    "unshare",
-    "trap",
-    "set",
-    "export",
-    "declare",
-    "alias",
-    "shopt",
-    "npx",
-    "bunx",
-    "uvx",
-    "entr",
-    "gdb",
-    "expect",
-    "systemd-run",
-    "pwsh",
-    "powershell",
-    "csh",
-    "tcsh",
-    "mksh",
-    "yash",
-    "rbash",
-    "nu",
-    "elvish",
-    "xonsh",
-    "pypy",
-    "ipython",
-    "julia",
-    "R",
-    "octave",
-    "groovy",
-    "scala",
-    "jshell",
-    "elixir",
-    "iex",
-    "erl",
-    "ghci",
-    "runghc",
-    "luajit",
-    "tsx",
-    "ts-node",
-    "mawk",
-    "nawk",
-    "m4",
-    "rg",
-    "man",
-    "less",
-    "more",
-    "most",
-    "view",
-    "ex",
-    "nano",
-    "fzf",
-    "sftp",
-    "ftp",
-    "telnet",
-    "mosh",
-    "sshpass",
-    "zip",
-    "cpio",
-    "bsdtar",
-    "7z",
-    "sort",
-    "split",
-    "tcpdump",
-    "setsid",
-    "ionice",
-    "chrt",
-    "taskset",
-    "stdbuf",
-    "unbuffer",
-    "runuser",
-    "setpriv",
-    "capsh",
-    "nsenter",
-    "bwrap",
-    "firejail",
-    "fakeroot",
-    "proot",
-    "xvfb-run",
-    "dbus-run-session",
-    "ltrace",
-    "perf",
-    "valgrind",
-    "hyperfine",
-    "ld.so",
-    "ld-linux-x86-64.so.2",
-    "ld-linux-aarch64.so.1",
-];
+const TOO_WIDE: &str = "bash sh zsh dash ksh fish ash python python2 python3 node perl ruby php lua deno bun \
+     osascript tclsh Rscript java awk gawk sed xargs env eval exec source . command builtin sudo \
+     doas su ssh scp rsync rm mv cp dd ln chmod chown find fd tee curl wget nc ncat socat kill \
+     killall pkill tar unzip install timeout nice nohup time watch parallel busybox vim vi nvim \
+     emacs ed tmux screen crontab at docker podman kubectl psql mysql sqlite3 truncate shred \
+     mount strace script flock chroot unshare trap set export declare alias shopt npx bunx uvx \
+     entr gdb expect systemd-run pwsh powershell csh tcsh mksh yash rbash nu elvish xonsh pypy \
+     ipython julia R octave groovy scala jshell elixir iex erl ghci runghc luajit tsx ts-node \
+     mawk nawk m4 rg man less more most view ex nano fzf sftp ftp telnet mosh sshpass zip cpio \
+     bsdtar 7z sort split tcpdump setsid ionice chrt taskset stdbuf unbuffer runuser setpriv \
+     capsh nsenter bwrap firejail fakeroot proot xvfb-run dbus-run-session ltrace perf valgrind \
+     hyperfine ld.so ld-linux-x86-64.so.2 ld-linux-aarch64.so.1";
 
 /// Programs that run the program named by their arguments, so that no pattern that begins with one is narrow.
-static RUNNERS: &[&str] = &[
-    "env",
-    "sudo",
-    "doas",
-    "su",
-    "xargs",
-    "parallel",
-    "timeout",
-    "nice",
-    "nohup",
-    "time",
-    "watch",
-    "strace",
-    "ltrace",
-    "flock",
-    "chroot",
-    "unshare",
-    "nsenter",
-    "setsid",
-    "ionice",
-    "chrt",
-    "taskset",
-    "stdbuf",
-    "runuser",
-    "setpriv",
-    "bwrap",
-    "eval",
-    "exec",
-    "command",
-    "builtin",
-    "busybox",
-    "systemd-run",
-    "entr",
-    "ssh",
-];
+const RUNNERS: &str = "env sudo doas su xargs parallel timeout nice nohup time watch strace ltrace flock chroot \
+     unshare nsenter setsid ionice chrt taskset stdbuf runuser setpriv bwrap eval exec command \
+     builtin busybox systemd-run entr ssh";
 
 /// Two words that run the program named by the third.
 static RUNNING_PAIRS: &[&str] = &[
@@ -480,7 +241,7 @@ pub fn is_too_wide(pattern: &str) -> bool {
     match words[..] {
         [] => true,
         [program] => arity(named(program)) > 1 || is_interpreter(program),
-        [program, ..] if RUNNERS.contains(&named(program)) => true,
+        [program, ..] if is_one_of(RUNNERS, named(program)) => true,
         [program, second] => {
             TOO_WIDE_PAIRS.contains(&format!("{} {second}", named(program)).as_str())
         }
@@ -493,13 +254,13 @@ fn is_interpreter(program: &str) -> bool {
     let named = named(program);
     let unversioned =
         named.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
-    let begins = |known: &&&str| {
-        let rest = named.strip_prefix(**known).unwrap_or_default();
-        rest.starts_with(|c: char| c.is_ascii_digit())
+    let begins = |known: &str| {
+        let rest = named.strip_prefix(known).unwrap_or_default();
+        known.len() > 2 && rest.starts_with(|c: char| c.is_ascii_digit())
     };
-    TOO_WIDE.contains(&named)
-        || TOO_WIDE.contains(&unversioned)
-        || TOO_WIDE.iter().filter(|known| known.len() > 2).any(|known| begins(&known))
+    is_one_of(TOO_WIDE, named)
+        || is_one_of(TOO_WIDE, unversioned)
+        || TOO_WIDE.split_whitespace().any(begins)
 }
 
 fn is_wide_triple(program: &str, second: &str, third: &str) -> bool {
@@ -540,7 +301,7 @@ fn least_words(words: &[Word]) -> Option<usize> {
         if text == "-c" && named(&program) == "git" {
             return None;
         }
-        if values.contains(&text.as_str()) {
+        if is_one_of(values, &text) {
             at += 1;
         } else if !text.starts_with('-') && !text.starts_with('+') {
             said = format!("{said} {text}");
@@ -555,9 +316,9 @@ fn least_words(words: &[Word]) -> Option<usize> {
 }
 
 /// The options of a program before its sub-command that take a word with them.
-pub(super) fn global_values(program: &str) -> &'static [&'static str] {
+pub(super) fn global_values(program: &str) -> &'static str {
     let found = GLOBAL_VALUES.iter().find(|(name, _)| *name == program);
-    found.map_or(&[], |(_, values)| values)
+    found.map_or("", |(_, values)| values)
 }
 
 pub(super) fn arity(said: &str) -> usize {

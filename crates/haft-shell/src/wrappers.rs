@@ -1,7 +1,7 @@
 //! Programs that run other programs: where the inner command stands among their words.
 
 use super::{
-    Word,
+    Word, is_one_of,
     options::{Options, Valued},
 };
 
@@ -141,10 +141,10 @@ fn by_table(name: &str, rest: &[Word]) -> Inner {
     if let Some((_, verb)) = RUNNERS.iter().find(|(runner, _)| *runner == name) {
         return runner(verb, rest);
     }
-    if STARTERS.split(' ').any(|known| known == name) {
+    if is_one_of(STARTERS, name) {
         return Inner::Unknown { why: "it starts another program", is_fetched: false };
     }
-    let Some(row) = ROWS.iter().find(|row| row.names.split(' ').any(|known| known == name)) else {
+    let Some(row) = ROWS.iter().find(|row| is_one_of(row.names, name)) else {
         return Inner::NoWrapper;
     };
     let skipped = match leading_options(rest, row.flags, row.valued) {
@@ -198,7 +198,7 @@ fn takes_next(text: &str, flags: &str, valued: Valued) -> Option<bool> {
                          non-interactive yes exclusive shared nonblock frozen no-sync isolated quiet";
     if let Some(long) = text.strip_prefix("--") {
         let name = long.split('=').next().unwrap_or_default();
-        let is = |list: &str| list.split_whitespace().any(|known| known == name);
+        let is = |list: &str| is_one_of(list, name);
         return match (is(valued.names), is(FLAGS)) {
             (true, _) => Some(name == long),
             (false, true) => Some(false),

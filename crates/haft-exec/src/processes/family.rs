@@ -78,7 +78,9 @@ impl Family {
 
     fn has(&self, pid: i32) -> bool {
         let entry = entry_of(OsStr::new(&pid.to_string()), 0);
-        entry.is_some_and(|(pid, entry)| !entry.is_over && self.is_marked(pid, &entry))
+        entry.is_some_and(|(pid, entry)| {
+            (!entry.is_over || has_children(pid)) && self.is_marked(pid, &entry)
+        })
     }
 
     fn members_in(&self, table: &HashMap<i32, Entry>) -> Vec<Pid> {
@@ -137,7 +139,8 @@ impl Family {
             let ended = orphans::ended();
             self.stop_at_sight();
             let members = self.members();
-            quiet = if members.is_empty() && !has_ended_since(ended) { quiet + 1 } else { 0 };
+            let is_quiet = members.is_empty() && !has_ended_since(ended) && self.left() == 0;
+            quiet = if is_quiet { quiet + 1 } else { 0 };
             // All stand still before the first one dies, or its fellows would take its place.
             for signal in [Signal::STOP, Signal::KILL] {
                 for member in &members {
@@ -181,6 +184,12 @@ impl Family {
     pub(crate) fn forget(&self) {
         noted().retain(|family| family.number != self.number);
     }
+}
+
+/// Whether a process that is exiting still has children. They become orphans when its exit is complete: until then no list of
+/// orphans shows them.
+fn has_children(pid: i32) -> bool {
+    fs::read(format!("/proc/{pid}/task/{pid}/children")).is_ok_and(|children| !children.is_empty())
 }
 
 /// Whether an orphan has ended since this count, also one that lived when it was listed and ended before it was judged.
