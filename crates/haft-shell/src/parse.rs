@@ -53,7 +53,7 @@ fn has_split_operator(text: &str) -> bool {
             let (first, second) = operator.split_at(1);
             before.ends_with(first) && after.starts_with(second)
         };
-        before.ends_with('$') || OPERATORS.iter().any(|operator| joins(&operator))
+        before.ends_with('$') || OPERATORS.iter().any(joins)
     })
 }
 

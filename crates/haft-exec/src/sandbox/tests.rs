@@ -8,6 +8,7 @@ use std::{
     os::{
         fd::OwnedFd,
         linux::net::SocketAddrExt,
+        unix::fs::PermissionsExt,
         unix::net::{SocketAddr, UnixListener},
     },
     path::{Path, PathBuf},
@@ -750,7 +751,7 @@ fn programs_on_a_path_in_a_temporary_folder_work() {
         let mut field = Field::new();
         field.path = format!("{}:{}", bin.display(), field.path);
         for which in ALL {
-            let script = format!("greet && echo x > /tmp/x && ! touch {}/x", bin.display());
+            let script = format!("greet && echo x > $TMPDIR/x && ! touch {}/x", bin.display());
             let outcome = field.shell(*which, READS, &script);
             assert!(outcome.output.starts_with("hello"), "{which:?} {outcome:?}");
             assert_eq!(outcome.code, Some(0), "{which:?} {outcome:?}");

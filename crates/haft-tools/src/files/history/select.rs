@@ -42,22 +42,22 @@ impl Direction {
     }
 }
 
-/// What to take back. Without any of these: the last one of this session.
+/// Which changes, or for `redo` which undos. Without any of these: the last one of this session.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "path": "src/main.rs" }))]
 pub struct TakeBack {
-    /// Exactly these changes, by the numbers that `changes` shows.
+    /// Exactly these, by the numbers that `changes` shows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-aliases" = ["change", "number", "numbers"]))]
     pub changes: Vec<u64>,
-    /// All changes of this call.
+    /// All of this call; for `redo`, of this call of `undo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
-    /// All changes of this session; `all` means every session.
+    /// All of this session; `all` means every session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// All changes since then, of every session unless one is named: `30m`, `2h`, `3d`, or a time with its zone.
+    /// All since then, of every session unless one is named: `30m`, `2h`, `3d`, or a time with its zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// Only this file, or what lies below this directory.
