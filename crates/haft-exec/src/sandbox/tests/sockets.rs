@@ -3,11 +3,18 @@
 
 use std::{fs, os::unix::net::UnixListener, path::Path};
 
+use rustix::time::{ClockId, clock_gettime};
+
 use super::{CONNECTED, Field, WRITES, WRITING, confinements, perl};
 
+/// A socket that is older than every command started after it. Files are dated by a clock of a few milliseconds, and one of the
+/// same tick counts as made by the command.
 fn listener(path: &Path) -> UnixListener {
     let listener = UnixListener::bind(path).expect("bound");
     listener.set_nonblocking(true).expect("set");
+    let now = || clock_gettime(ClockId::RealtimeCoarse);
+    let bound = now();
+    while now() == bound {}
     listener
 }
 
