@@ -1,7 +1,9 @@
 //! Capabilities: what a tool takes as arguments after its input. Holding the value is holding the permission, so the
 //! signature is the manifest. Files are in `files.rs`; here are the free ones and the way to other tools.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -86,7 +88,7 @@ impl Progress {
         let Some((sender, pieces)) = self.0.as_ref().filter(|(sender, _)| sender.is_heard()) else {
             return;
         };
-        let text = certain(&mut pieces.lock().unwrap_or_else(PoisonError::into_inner));
+        let text = certain(&mut pieces.lock());
         if !text.is_empty() {
             sender.send(|_| Happening::Output { text });
         }

@@ -4,10 +4,12 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
+
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use serde::Serialize;
 use tokio::sync::Notify;
@@ -107,7 +109,7 @@ impl Events {
         if !self.are_watched() {
             return;
         }
-        let queues = self.0.queues.read().unwrap_or_else(PoisonError::into_inner);
+        let queues = self.0.queues.read();
         for queue in queues.iter() {
             queue.push(event.clone());
         }
@@ -116,7 +118,7 @@ impl Events {
 
 impl Hub {
     fn change(&self, change: impl FnOnce(&mut Vec<Arc<Queue>>)) {
-        let mut queues = self.queues.write().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.queues.write();
         change(&mut queues);
         self.watchers.store(queues.len(), Ordering::Release);
     }
@@ -175,7 +177,7 @@ struct Waiting {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 
     fn push(&self, event: Event) {

@@ -1,10 +1,9 @@
 //! Orders calls that would change the same path. First come, first served; all paths of a call are taken at once, so
 //! there is no order in which two calls could wait for each other.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{path::PathBuf, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
@@ -71,7 +70,7 @@ impl PathQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, Line> {
-        self.0.line.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.line.lock()
     }
 }
 

@@ -5,12 +5,9 @@ mod chance;
 mod known;
 mod shapes;
 
-use std::{
-    borrow::Cow,
-    fmt,
-    ops::Range,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{borrow::Cow, fmt, ops::Range, sync::Arc};
+
+use parking_lot::RwLock;
 
 use serde_json::{Map, Value};
 
@@ -132,12 +129,12 @@ impl Watched {
         if version == 0 {
             return None;
         }
-        let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let seen = self.seen.read().clone();
         if seen.0 == version {
             return Some(seen.1);
         }
         let known = Arc::new(first.with(self.vault.known()));
-        let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.write();
         // Another thread may have been told of more meanwhile.
         if seen.0 < version {
             *seen = (version, known);
@@ -266,11 +263,11 @@ mod tests {
 
     /// Keeps what it is given, from then on.
     #[derive(Debug, Default)]
-    struct Growing(std::sync::Mutex<Vec<(String, String)>>);
+    struct Growing(parking_lot::Mutex<Vec<(String, String)>>);
 
     impl Growing {
         fn set(&self, name: &str, value: &str) {
-            self.0.lock().expect("no panic").push((name.to_owned(), value.to_owned()));
+            self.0.lock().push((name.to_owned(), value.to_owned()));
         }
     }
 
@@ -280,11 +277,11 @@ mod tests {
         }
 
         fn version(&self) -> u64 {
-            self.0.lock().expect("no panic").len() as u64
+            self.0.lock().len() as u64
         }
 
         fn known(&self) -> Vec<(String, String)> {
-            self.0.lock().expect("no panic").clone()
+            self.0.lock().clone()
         }
     }
 

@@ -1,10 +1,9 @@
 //! The tools there are, by name, in the order they came. Some are made at first use; one that cannot be made costs
 //! itself and a warning, never the registry.
 
-use std::{
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use indexmap::IndexMap;
 use tokio::sync::watch;
@@ -224,7 +223,7 @@ impl Registry {
         let entry = self.read().get(name).cloned();
         if let Some(Entry::Lazy(lazy)) = entry {
             *lazy.made.lock().await = None;
-            *lazy.failure.write().unwrap_or_else(PoisonError::into_inner) = None;
+            *lazy.failure.write() = None;
             self.changed();
         }
     }
@@ -274,7 +273,7 @@ impl Registry {
             let result = make_guarded(name, lazy).await;
             let failure = result.as_ref().err().cloned();
             let has_failed = failure.is_some();
-            *lazy.failure.write().unwrap_or_else(PoisonError::into_inner) = failure;
+            *lazy.failure.write() = failure;
             *made = Some(result);
             if has_failed {
                 self.changed();
@@ -288,11 +287,11 @@ impl Registry {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, IndexMap<String, Entry>> {
-        self.0.tools.read().unwrap_or_else(PoisonError::into_inner)
+        self.0.tools.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, IndexMap<String, Entry>> {
-        self.0.tools.write().unwrap_or_else(PoisonError::into_inner)
+        self.0.tools.write()
     }
 }
 
@@ -358,7 +357,7 @@ impl Entry {
 
 impl Lazy {
     fn failure(&self) -> Option<String> {
-        self.failure.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.failure.read().clone()
     }
 }
 

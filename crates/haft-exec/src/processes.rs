@@ -25,10 +25,12 @@ use std::{
     io,
     path::Path,
     sync::{
-        Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, LazyLock, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{
     ErrorKind, ToolError, Vault,
@@ -364,7 +366,7 @@ impl Programs {
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<String, Vec<Arc<Running>>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

@@ -119,8 +119,7 @@ impl Round {
         let Some(subject) = self.subject.as_ref().filter(|_| !questions.is_empty()) else {
             return Ok(None);
         };
-        let kept =
-            link.rounds.lock().unwrap_or_else(std::sync::PoisonError::into_inner).kept.clone();
+        let kept = link.rounds.lock().kept.clone();
         let mut answers = self.rounds.answers.clone();
         // An answer counts for the request it was given to, never for the one that follows it.
         answers.remove(approval::KEY);
@@ -145,7 +144,7 @@ async fn run(
         // Nobody can be asked: the mode decides, and a refusal says how to allow it.
         return Ok(Answer::Done(Box::new(gate.call(request).await)));
     }
-    let earlier = link.rounds.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    let earlier = link.rounds.lock().clone();
     let caller = request.context.clone();
     let mut asked = match earlier.approval {
         Some(id) => {

@@ -1,7 +1,9 @@
 //! The client as the code behind a request sees it: it can be asked, told and logged to, whichever era it speaks. A tool
 //! takes [`Client`] as an argument like any other capability.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{
     AgentView, Call, CancellationToken, Capability, Context, Gate, Need, Power, Schema, ToolError,
@@ -230,13 +232,13 @@ impl Client {
     }
 
     fn rounds(&self) -> MutexGuard<'_, Rounds> {
-        self.0.rounds.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.rounds.lock()
     }
 }
 
 impl Link {
     pub(crate) fn wanted(&self) -> MutexGuard<'_, InputRequests> {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.wanted.lock()
     }
 
     /// Whether it can be asked by a form; one that opens addresses only cannot.
@@ -248,13 +250,13 @@ impl Link {
     /// From 2026-07-28 these are errors of the protocol and not results; before, a model reads them like any failure.
     fn refuse(&self, refusal: ErrorData) {
         if self.era == Era::Stateless {
-            *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
+            *self.refusal.lock() = Some(refusal);
         }
     }
 
     /// How the protocol says that the work failed, if it failed for the client's sake.
     pub(crate) fn refusal(&self) -> Option<ErrorData> {
-        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.refusal.lock().take()
     }
 
     /// Asks a client of the earlier era and waits for its answer.

@@ -1,7 +1,9 @@
 //! One client of a server, and the answers to everything it may ask. rmcp calls this for clients over HTTP, our own loop
 //! for the client at the other end of a pipe: the answers are the same because they are made here.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use haft_core::{Context, ErrorKind, Gate, Schema, ToolError, ToolSpec};
 use rmcp::{
@@ -144,7 +146,7 @@ impl Connection {
     pub(crate) fn link(&self, context: RequestContext<RoleServer>, rounds: Rounds) -> Arc<Link> {
         let era = self.era(&context);
         let log_level = match era {
-            Era::Stateful => *self.log_level.lock().unwrap_or_else(PoisonError::into_inner),
+            Era::Stateful => *self.log_level.lock(),
             Era::Stateless => context.meta.log_level(),
         };
         Arc::new(Link {
@@ -208,7 +210,7 @@ impl Connection {
                     Ok(()) = tools.changed() => peer.notify_tool_list_changed().await,
                     Ok(uri) = resources.recv() => {
                         let is_watched =
-                            watched.lock().unwrap_or_else(PoisonError::into_inner).contains(&uri);
+                            watched.lock().contains(&uri);
                         if !is_watched {
                             continue;
                         }
@@ -449,7 +451,7 @@ impl ServerHandler for Connection {
         if self.era(&context) == Era::Stateless {
             return Err(no_method("logging/setLevel"));
         }
-        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.level);
+        *self.log_level.lock() = Some(request.level);
         Ok(())
     }
 
@@ -464,7 +466,7 @@ impl ServerHandler for Connection {
             let message = format!("{} cannot be watched", request.uri);
             return Err(ErrorData::resource_not_found(message, None));
         }
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.watched.lock();
         if !watched.contains(&request.uri) {
             watched.push(request.uri);
         }
@@ -476,7 +478,7 @@ impl ServerHandler for Connection {
         request: UnsubscribeRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.watched.lock();
         watched.retain(|uri| *uri != request.uri);
         Ok(())
     }

@@ -1,11 +1,9 @@
 //! Where a client's calls are made: behind the server's own gate, or behind one for the folders that the client works in.
 //! Who has said that it has such folders is waited for a moment: its first call must not land somewhere else.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use parking_lot::RwLock;
 
 use haft_core::{Gate, ToolError};
 use rmcp::{RoleServer, model::ListRootsResult, service::Peer};
@@ -30,11 +28,11 @@ impl Place {
     }
 
     fn get(&self) -> Option<Result<Gate, Arc<ToolError>>> {
-        self.gate.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.gate.read().clone()
     }
 
     fn settle(&self, gate: Result<Gate, Arc<ToolError>>) {
-        *self.gate.write().unwrap_or_else(PoisonError::into_inner) = Some(gate);
+        *self.gate.write() = Some(gate);
         self.settled.send_replace(true);
     }
 

@@ -1,11 +1,9 @@
 //! What a tool reports while it works, on its way to the client that asked for it. Bounded: a client that reads slowly
 //! misses steps, never the result.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, time::Duration};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{Happening, Listener, Step};
 use rmcp::{
@@ -72,7 +70,7 @@ impl Listener for Steps {
 
 impl Steps {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn take(&self) -> Option<Step> {

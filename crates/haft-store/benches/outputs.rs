@@ -6,9 +6,11 @@ use std::{
     io::Read,
     path::Path,
     process::Command,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use haft_core::{MadeBy, Outputs, Position};
 use haft_store::{Address, OutputRetention, Place, StoreOutputs};
@@ -71,7 +73,7 @@ async fn keep(megabytes: usize) {
     println!(
         "{megabytes} MB: kept in {kept:.1?} (a plain file in {plainly:.1?}), others waited {:.1?} at most, {} MB of store, {} MB \
          of memory beyond the text",
-        *longest.lock().expect("no panic"),
+        *longest.lock(),
         size(&folder.path().join("haft.db")) >> 20,
         status("VmHWM:").saturating_sub(before) >> 20
     );
@@ -156,7 +158,7 @@ async fn watch(longest: Arc<Mutex<Duration>>) {
         let began = Instant::now();
         tokio::time::sleep(Duration::from_millis(1)).await;
         let late = began.elapsed().saturating_sub(Duration::from_millis(1));
-        let mut longest = longest.lock().expect("no panic");
+        let mut longest = longest.lock();
         *longest = longest.max(late);
     }
 }

@@ -10,11 +10,13 @@ use std::{
     ffi::OsString,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{
     Secret, ToolError, Vault, brief, fault_of_secret, is_secret_name, nearest, now_ms,
@@ -227,7 +229,7 @@ impl StoreVault {
 
     /// Reads the file again if it is another one than before.
     fn look(&self) -> Result<MutexGuard<'_, State>, ToolError> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if self.folder.stamp()? == state.stamp {
             return Ok(state);
         }
@@ -277,7 +279,7 @@ impl Vault for StoreVault {
     }
 
     fn known(&self) -> Vec<(String, String)> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).known.clone()
+        self.state.lock().known.clone()
     }
 }
 

@@ -10,8 +10,9 @@ mod tty;
 use std::{
     borrow::Cow,
     io::{self, IsTerminal, Write},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use self::{hidden::hidden_line, keys::Key, screen::Screen, tty::Tty};
 use crate::{environment::Colours, safe_text::shown};
@@ -154,7 +155,7 @@ impl Terminal {
     }
 
     fn lock_status(&self) -> MutexGuard<'_, Status> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+        self.status.lock()
     }
 
     fn safe<'a>(&self, text: &'a str) -> Cow<'a, str> {

@@ -1,11 +1,9 @@
 //! Approvals: the request a person decides on, the ways to decide, and where requests are kept. The first decision
 //! wins; the recorded call runs as it was shown, once, or not at all.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -286,7 +284,7 @@ pub struct MemoryApprovals {
 
 impl MemoryApprovals {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<ApprovalRecord>>> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+        self.records.lock()
     }
 
     fn change(

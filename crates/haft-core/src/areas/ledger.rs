@@ -1,10 +1,9 @@
 //! The record of every call: what was asked, what was decided, by whom, what it touched and how it ended. The chain
 //! of hashes and the disk come with the store; here are the entry, the trait and a version in memory.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -262,14 +261,14 @@ fn weight(value: &Value) -> usize {
 impl MemoryLedger {
     /// What is recorded, oldest first.
     pub fn entries(&self) -> Vec<LedgerEntry> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock();
         entries.newest.iter().cloned().collect()
     }
 }
 
 impl Ledger for MemoryLedger {
     fn record(&self, entry: LedgerEntry) -> BoxFuture<'_, Result<(), ToolError>> {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         entries.bytes += entry.input_bytes();
         entries.newest.push_back(entry);
         while entries.newest.len() > self.most || entries.bytes > self.most_bytes {
@@ -280,7 +279,7 @@ impl Ledger for MemoryLedger {
     }
 
     fn newest(&self, most: usize) -> BoxFuture<'_, Result<Vec<LedgerEntry>, ToolError>> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock();
         let newest = entries.newest.iter().rev().take(most).cloned().collect();
         Box::pin(std::future::ready(Ok(newest)))
     }

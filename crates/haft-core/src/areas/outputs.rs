@@ -3,10 +3,9 @@
 //! An id is not to be guessed (74 random bits), and nothing lists them: whoever has one was shown the output, or was told of
 //! it by somebody who was. So an id opens its output to every session of the same workspace, for people and agents alike.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::VecDeque, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{BoxFuture, Call, Capability, Need, Power, ToolError, clock::now_ms};
 
@@ -148,7 +147,7 @@ impl MemoryOutputs {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 
     fn put(&self, text: String, made_by: MadeBy) -> Result<Receipt, ToolError> {

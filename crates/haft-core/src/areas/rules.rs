@@ -1,10 +1,9 @@
 //! Rules that people keep when they say yes, so that they are not asked again: for a session, a workspace, or everywhere.
 //! They only ever allow, and what is written as ask or deny goes before them.
 
-use std::{
-    fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::fmt;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use serde::{Deserialize, Serialize};
 
@@ -152,7 +151,7 @@ impl MemoryRules {
     /// What has not lapsed.
     fn current(&self) -> MutexGuard<'_, Vec<SavedRule>> {
         let now = now_ms();
-        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rules = self.rules.lock();
         rules.retain(|rule| rule.expires_ms.is_none_or(|expires| expires > now));
         rules
     }

@@ -1,10 +1,9 @@
 //! The list of what a session still has to do: what it is made of, where it is kept, and the power to read and write it.
 //! Versions keep two writers from losing each other's changes.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -87,7 +86,7 @@ pub struct MemoryTodos(Mutex<HashMap<String, TodoList>>);
 
 impl MemoryTodos {
     fn lists(&self) -> MutexGuard<'_, HashMap<String, TodoList>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,6 +1,8 @@
 //! Where lines begin in large files, remembered at a few places, so that the second look deep into one is immediate.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::Facts;
 
@@ -24,7 +26,7 @@ impl LineIndexes {
     /// The last remembered place with fewer than `ends` line ends before it, as (offset, line ends before it). Looking
     /// on from there one meets the line end of that number.
     pub fn seek(&self, facts: &Facts, ends: u64) -> (u64, u64) {
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.0.lock();
         let Some(found) = files.iter().position(|(known, _)| known.is_same_state(facts)) else {
             return (0, 0);
         };
@@ -40,7 +42,7 @@ impl LineIndexes {
     /// order from the last known one.
     pub fn learn(&self, facts: &Facts, offset: u64, ended: u64) {
         let number = offset / Self::STEP;
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.0.lock();
         let found = files.iter().position(|(known, _)| known.is_same_state(facts));
         let found = found.unwrap_or_else(|| {
             let same_file =
@@ -113,6 +115,6 @@ mod tests {
         for inode in 0..1_000 {
             indexes.learn(&facts(inode, 0), LineIndexes::STEP, 1);
         }
-        assert_eq!(indexes.0.lock().expect("not poisoned").len(), MOST_FILES);
+        assert_eq!(indexes.0.lock().len(), MOST_FILES);
     }
 }

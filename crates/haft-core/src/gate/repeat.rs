@@ -5,11 +5,9 @@
 //! are not told. So a pointer is only given for a short while and little traffic, names an output that has the text, and is
 //! never given twice in a row: whoever makes the call once more gets the whole.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, time::Duration};
+
+use parking_lot::Mutex;
 
 use serde_json::Value;
 use tokio::time::Instant;
@@ -107,8 +105,8 @@ fn may_be_pointed_at(gate: &Inner, flight: &Flight, outcome: &Outcome) -> bool {
 }
 
 impl Repeats {
-    fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn memory(&self) -> parking_lot::MutexGuard<'_, Memory> {
+        self.0.lock()
     }
 
     /// A result that is no candidate.

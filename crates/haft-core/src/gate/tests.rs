@@ -5,12 +5,11 @@ mod repeats;
 mod rights;
 
 use std::{
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use serde_json::json;
 
@@ -143,7 +142,7 @@ impl Person {
 
 impl ApprovalHandler for Person {
     fn decide<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Option<Verdict>> {
-        self.asked.lock().expect("not poisoned").push(request.clone());
+        self.asked.lock().push(request.clone());
         Box::pin(std::future::ready(self.verdict.clone()))
     }
 }
@@ -296,7 +295,7 @@ fn blocking(held: std::sync::mpsc::Receiver<()>) -> Probe {
     let blocks = Probe::new("blocks", move |_| {
         let held = held.clone();
         async move {
-            let _ = held.lock().expect("not poisoned").recv();
+            let _ = held.lock().recv();
             Ok(Reply::default())
         }
     });
@@ -651,7 +650,7 @@ async fn a_terminal_tool_runs_when_its_siblings_are_done() {
             let order = order.clone();
             async move {
                 tokio::task::yield_now().await;
-                order.lock().expect("not poisoned").push(name);
+                order.lock().push(name);
                 Ok(Reply::text(name))
             }
         })
@@ -661,7 +660,7 @@ async fn a_terminal_tool_runs_when_its_siblings_are_done() {
     let gate = builder([log("first"), end, late, log("second")]).build();
     let names = ["complete_task", "first", "fail_task", "second"];
     let outcomes = gate.turn(names.map(|name| call(name, json!({}))).into()).await;
-    assert_eq!(order.lock().expect("not poisoned").last(), Some(&"complete_task"));
+    assert_eq!(order.lock().last(), Some(&"complete_task"));
     let contents: Vec<&str> = outcomes.iter().map(|o| o.content.as_str()).collect();
     assert_eq!((contents[0], contents[1], contents[3]), ("complete_task", "first", "second"));
     assert_eq!(kind(&outcomes[2]), ErrorKind::Conflict);
@@ -681,7 +680,7 @@ async fn explaining_runs_and_asks_nothing() {
     assert!(explanation.confirmation.required);
     assert_eq!(explanation.repairs.len(), 1);
     assert_eq!(ran.load(Ordering::SeqCst), 0);
-    assert!(person.asked.lock().expect("not poisoned").is_empty());
+    assert!(person.asked.lock().is_empty());
 }
 
 #[tokio::test]
@@ -755,7 +754,7 @@ struct Ear(Mutex<Vec<f64>>);
 impl crate::Listener for Ear {
     fn hear(&self, what: &Happening) {
         if let Happening::Progress(step) = what {
-            self.0.lock().expect("not poisoned").push(step.done);
+            self.0.lock().push(step.done);
         }
     }
 }
@@ -774,8 +773,8 @@ async fn a_caller_hears_the_progress_of_its_own_call_only() {
         request.context.services.insert::<dyn crate::Listener>(ear.clone());
         assert!(gate.call(request).await.is_ok());
     }
-    assert_eq!(*first.0.lock().expect("not poisoned"), [1.0]);
-    assert_eq!(*second.0.lock().expect("not poisoned"), [2.0]);
+    assert_eq!(*first.0.lock(), [1.0]);
+    assert_eq!(*second.0.lock(), [2.0]);
 }
 
 #[tokio::test]

@@ -5,9 +5,10 @@ use std::{
     io,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
-    sync::Mutex,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use haft_core::{
     ErrorKind, Image, ResolvePath, SearchStep, ToolError,

@@ -1,11 +1,9 @@
 //! Pages that were read a moment ago: few, small and for minutes only, so that a page is not sent again when it is
 //! looked at in another form or read on.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
 
 use haft_core::network::Response;
 use tokio::time::Instant;
@@ -55,14 +53,14 @@ impl Page {
 impl Cache {
     pub(super) fn find(&self, key: &Key) -> Option<Arc<Page>> {
         let now = Instant::now();
-        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pages = self.pages.lock();
         pages.retain(|page| page.kept_until > now);
         pages.iter().find(|page| page.key == *key).cloned()
     }
 
     /// Keeps an answer, if its author lets it be kept and it could be asked about again.
     pub(super) fn keep(&self, key: Key, response: &Response) {
-        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pages = self.pages.lock();
         pages.retain(|page| page.key != key);
         let control = response.header("cache-control").unwrap_or_default().to_ascii_lowercase();
         let fresh = freshness(&control);
@@ -152,7 +150,7 @@ mod tests {
         for number in 0..40 {
             cache.keep(key(&number.to_string()), &page(&[("etag", "x")], 1 << 20));
         }
-        let pages = cache.pages.lock().expect("nobody panics");
+        let pages = cache.pages.lock();
         assert_eq!(pages.len(), 8);
         assert_eq!(pages.back().map(|page| page.key.url.clone()).as_deref(), Some("39"));
     }

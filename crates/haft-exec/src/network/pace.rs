@@ -1,6 +1,8 @@
 //! No host is asked more often than it should be: requests to one host wait for each other.
 
-use std::{collections::HashMap, sync::Mutex, time::Duration};
+use std::{collections::HashMap, time::Duration};
+
+use parking_lot::Mutex;
 
 use tokio::time::{Instant, sleep_until};
 
@@ -25,7 +27,7 @@ impl Pace {
         let per_minute = u32::try_from(per_minute).ok().filter(|count| *count > 0)?;
         let gap = Duration::from_secs(60) / per_minute;
         let now = Instant::now();
-        let mut next = self.next.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut next = self.next.lock();
         if next.len() >= MOST_HOSTS {
             next.retain(|_, turn| *turn > now);
         }

@@ -1,11 +1,9 @@
 //! A thread that starts what commands need besides themselves. Children are told to die with the *thread* that made them, so
 //! it lives as long as we do.
 
-use std::{
-    io,
-    sync::{Mutex, PoisonError, mpsc},
-    thread,
-};
+use std::{io, sync::mpsc, thread};
+
+use parking_lot::Mutex;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -24,7 +22,7 @@ pub(crate) fn aside<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static)
 
 fn queue() -> io::Result<mpsc::Sender<Job>> {
     static QUEUE: Mutex<Option<mpsc::Sender<Job>>> = Mutex::new(None);
-    let mut queue = QUEUE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut queue = QUEUE.lock();
     if let Some(queue) = &*queue {
         return Ok(queue.clone());
     }

@@ -10,9 +10,10 @@ use std::{
         fd::AsFd,
         unix::ffi::{OsStrExt, OsStringExt},
     },
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -209,7 +210,7 @@ fn has_changed_its_mark(pid: i32, entry: &Entry) -> bool {
 /// Those of this process that may live.
 fn noted() -> MutexGuard<'static, Vec<Family>> {
     static NOTED: Mutex<Vec<Family>> = Mutex::new(Vec::new());
-    NOTED.lock().unwrap_or_else(PoisonError::into_inner)
+    NOTED.lock()
 }
 
 /// The command line of a process, or its name when it has none.

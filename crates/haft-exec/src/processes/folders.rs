@@ -8,8 +8,10 @@ use std::{
     ops::ControlFlow,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::files::{Stop, Warrant};
 use rustix::{
@@ -142,7 +144,7 @@ impl Folders {
     }
 
     fn remembered(&self) -> MutexGuard<'_, Vec<Look>> {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.remembered.lock()
     }
 }
 

@@ -8,9 +8,11 @@ mod repository;
 use std::{
     io::Write,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{commands::Refusal, files::Warrant};
 use rustix::fs::{self, AtFlags, Mode, OFlags};
@@ -111,7 +113,7 @@ impl GitGuard {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -5,9 +5,11 @@ use std::{
     io,
     os::unix::fs::FileExt,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{ToolError, commands::Piece};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -100,7 +102,7 @@ impl Log {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

@@ -6,8 +6,10 @@
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::Mutex;
 
 use haft_core::{ToolError, files::Warrant};
 
@@ -88,7 +90,7 @@ impl Outside {
 
     /// None for what is gone, or is no folder.
     fn root(&self, path: &Path) -> Option<Arc<Root>> {
-        let mut roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut roots = self.roots.lock();
         let is_there = |root: &Arc<Root>| {
             let now = rustix::fs::stat(path).ok();
             let then = rustix::fs::fstat(&root.handle).ok();

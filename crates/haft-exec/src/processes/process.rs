@@ -6,11 +6,13 @@ use std::{
     os::fd::{AsFd, OwnedFd},
     path::Path,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{
     BoxFuture, ToolError,
@@ -281,12 +283,12 @@ impl Running {
     }
 
     fn survivors(&self) -> MutexGuard<'_, Vec<(i32, String)>> {
-        self.survivors.lock().unwrap_or_else(PoisonError::into_inner)
+        self.survivors.lock()
     }
 
     /// Taking mounts down takes time, which nobody should wait for.
     fn leave_room(&self) {
-        let room = self.room.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let room = self.room.lock().take();
         // Others use it as well, mostly.
         if let Some(room) = room.and_then(Arc::into_inner) {
             tokio::task::spawn_blocking(move || drop(room));
@@ -330,11 +332,11 @@ impl Running {
     }
 
     fn end(&self) -> MutexGuard<'_, End> {
-        self.end.lock().unwrap_or_else(PoisonError::into_inner)
+        self.end.lock()
     }
 
     fn input(&self) -> MutexGuard<'_, Option<Arc<Watched>>> {
-        self.input.lock().unwrap_or_else(PoisonError::into_inner)
+        self.input.lock()
     }
 
     pub(crate) fn is_over(&self) -> bool {

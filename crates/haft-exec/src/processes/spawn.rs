@@ -4,9 +4,11 @@ use std::{
     collections::VecDeque,
     io,
     os::fd::OwnedFd,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc},
+    sync::{Arc, mpsc},
     thread::{self, JoinHandle},
 };
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use haft_core::commands::{Stdin, Streams};
 use rustix::{
@@ -127,7 +129,7 @@ impl Spawner {
     }
 
     fn add(&self, job: Job) -> io::Result<()> {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = self.threads.lock();
         let most = self.most_threads;
         let mut queue = self.work.queue();
         queue.jobs.push_back(job);
@@ -145,7 +147,7 @@ impl Drop for Spawner {
     fn drop(&mut self) {
         self.work.queue().is_closed = true;
         self.work.news.notify_all();
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = self.threads.lock();
         // A group goes only when nobody is in it.
         threads.drain(..).for_each(|thread| drop(thread.join()));
     }
@@ -174,16 +176,13 @@ impl Work {
     fn next(&self) -> Option<Job> {
         let mut queue = self.queue();
         queue.idle += 1;
-        let mut queue = self
-            .news
-            .wait_while(queue, |queue| queue.jobs.is_empty() && !queue.is_closed)
-            .unwrap_or_else(PoisonError::into_inner);
+        self.news.wait_while(&mut queue, |queue| queue.jobs.is_empty() && !queue.is_closed);
         queue.idle -= 1;
         queue.jobs.pop_front()
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 }
 

@@ -19,9 +19,11 @@ use std::{
     collections::HashMap,
     ffi::OsString,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{Arc, OnceLock, Weak},
     thread,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{
     ToolError,
@@ -100,7 +102,7 @@ impl Container {
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sessions.lock()
     }
 
     /// The container for such a launch; another one when the old one is gone, or when its mounts do not hold any more what
@@ -111,7 +113,7 @@ impl Container {
         session.bury();
         let Confinement { network, writes } = launch.confinement;
         let room = &session.rooms[usize::from(network) + 2 * usize::from(writes)];
-        let mut room = room.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut room = room.lock();
         if let Some(warm) = &*room {
             if warm.serves(self.settings.longest, &site.closed) {
                 return Ok(warm.clone());
@@ -146,12 +148,12 @@ impl Session {
     }
 
     fn retired(&self) -> MutexGuard<'_, Vec<Arc<Warm>>> {
-        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
+        self.retired.lock()
     }
 
     fn end(&self) {
         let rooms = self.rooms.iter().filter_map(|room| {
-            let mut room = room.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut room = room.lock();
             room.take()
         });
         let all: Vec<Arc<Warm>> = rooms.chain(std::mem::take(&mut *self.retired())).collect();
@@ -176,14 +178,14 @@ fn end_all(all: &[Arc<Warm>]) {
 static ALL: Mutex<Vec<Weak<Warm>>> = Mutex::new(Vec::new());
 
 fn note(warm: &Arc<Warm>) {
-    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = ALL.lock();
     all.retain(|known| known.strong_count() > 0);
     all.push(Arc::downgrade(warm));
 }
 
 /// Ends every container that this process has made.
 pub(crate) fn end_everything() {
-    let all = std::mem::take(&mut *ALL.lock().unwrap_or_else(PoisonError::into_inner));
+    let all = std::mem::take(&mut *ALL.lock());
     end_all(&all.iter().filter_map(Weak::upgrade).collect::<Vec<_>>());
 }
 

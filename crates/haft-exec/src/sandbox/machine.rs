@@ -5,9 +5,11 @@ use std::{
     ffi::{OsStr, OsString},
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use rustix::fs::access;
 
@@ -152,7 +154,7 @@ impl Machine {
         let owned = |name| variable(site, name).map(OsStr::to_owned);
         let writable = roots(site).into_iter().chain(site.shown.write.iter().cloned());
         let question = (owned("PATH"), owned("HOME"), site.private.clone(), writable.collect());
-        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = LAST.lock();
         match &*last {
             Some((asked, at, machine)) if *asked == question && at.elapsed() < FRESH => {
                 machine.clone()

@@ -17,9 +17,11 @@ use std::{
         unix::ffi::OsStringExt,
     },
     path::{Component, Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     thread,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::commands::Refusal;
 use seccompiler::sock_filter;
@@ -100,7 +102,7 @@ impl Noted {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Refusal>> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+        self.refused.lock()
     }
 
     fn add(&self, refusal: Refusal) {

@@ -12,9 +12,11 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::ToolError;
 use rustix::{
@@ -156,7 +158,7 @@ impl Rooms {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<(String, Arc<Room>)>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 
@@ -197,7 +199,7 @@ impl Room {
         if !all_hold(&self.seals) {
             return false;
         }
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looked = self.looked.lock();
         if looked.elapsed() < FRESH {
             return true;
         }

@@ -9,8 +9,10 @@ use std::{
         unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
     },
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, Once, PoisonError},
+    sync::{Arc, Once},
 };
+
+use parking_lot::Mutex;
 
 use haft_core::ToolError;
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, mknodat};
@@ -42,7 +44,7 @@ impl Scratches {
     /// # Errors
     /// Of kind `unavailable` when none can be made.
     pub(crate) fn of_session(&self, session: &str) -> Result<Arc<Scratch>, ToolError> {
-        let mut all = self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.of_sessions.lock();
         if let Some(scratch) = all.get(session).filter(|scratch| scratch.tmp().is_dir()) {
             return Ok(scratch.clone());
         }
@@ -60,7 +62,7 @@ impl Scratches {
 
     /// The session is over and none of its programs lives: its places go.
     pub(crate) fn forget(&self, session: &str) {
-        self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
+        self.of_sessions.lock().remove(session);
     }
 }
 

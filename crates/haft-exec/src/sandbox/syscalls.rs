@@ -3,10 +3,9 @@
 
 mod set_id;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
+
+use parking_lot::Mutex;
 
 use crate::processes::limits::MARKED_RESOURCE;
 use haft_core::ToolError;
@@ -184,7 +183,7 @@ const TYPING: &[u64] = &[0x5412, 0x541c];
 /// Of kind `unavailable` on a machine whose kind of processor is not known here.
 pub(crate) fn program(calls: Calls) -> Result<Arc<BpfProgram>, ToolError> {
     static MADE: Mutex<Vec<(Calls, Arc<BpfProgram>)>> = Mutex::new(Vec::new());
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut made = MADE.lock();
     if let Some((_, program)) = made.iter().find(|(known, _)| *known == calls) {
         return Ok(program.clone());
     }

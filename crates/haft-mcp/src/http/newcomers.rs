@@ -4,11 +4,13 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -63,7 +65,7 @@ impl Newcomers {
     }
 
     fn waiting(&self) -> MutexGuard<'_, VecDeque<(u64, CancellationToken)>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }
 

@@ -4,10 +4,12 @@
 use std::{
     collections::{HashMap, VecDeque},
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use futures_core::Stream;
 use rmcp::{
@@ -86,7 +88,7 @@ struct Sent {
 
 impl Answer {
     fn sent(&self) -> MutexGuard<'_, Sent> {
-        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sent.lock()
     }
 
     fn send(&self, event: ServerSseMessage) {
@@ -144,7 +146,7 @@ impl Stream for Reader {
 
 impl Sessions {
     fn answers(&self) -> MutexGuard<'_, HashMap<SessionId, Answers>> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.answers.lock()
     }
 
     /// Takes down what is sent until it is over, and keeps it until the client has it.
@@ -162,7 +164,7 @@ impl Sessions {
         self.answers().entry(id.clone()).or_default().kept.insert(number, answer.clone());
         let (answers, id, kept) = (self.answers.clone(), id.clone(), answer.clone());
         let with_session = move |then: &dyn Fn(&mut Answers)| {
-            let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut answers = answers.lock();
             if let Some(of_session) = answers.get_mut(&id) {
                 then(of_session);
             }

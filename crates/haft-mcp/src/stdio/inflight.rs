@@ -3,12 +3,11 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    sync::{
-        Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use rmcp::model::RequestId;
 use tokio_util::sync::CancellationToken;
@@ -66,10 +65,10 @@ impl Inflight {
     /// Waits until nothing is being made, but not longer than this.
     pub(super) fn wait(&self, most: Duration) {
         self.is_awaited.store(true, Ordering::Release);
-        drop(self.left.wait_timeout_while(self.calls(), most, |calls| !calls.is_empty()));
+        self.left.wait_while_for(&mut self.calls(), |calls| !calls.is_empty(), most);
     }
 
     fn calls(&self) -> MutexGuard<'_, HashMap<RequestId, CancellationToken>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        self.calls.lock()
     }
 }

@@ -1,14 +1,9 @@
 //! What goes to the client. Whoever finds the pipe free writes itself; otherwise a thread of its own does, so that a
 //! client that does not read holds up nobody but itself.
 
-use std::{
-    collections::VecDeque,
-    io,
-    os::fd::BorrowedFd,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread,
-    time::Duration,
-};
+use std::{collections::VecDeque, io, os::fd::BorrowedFd, sync::Arc, thread, time::Duration};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -117,7 +112,7 @@ impl Outbox {
             let waiting: usize = state.waiting.iter().map(Vec::len).sum();
             waiting > MOST_WAITING && !self.gone.is_cancelled()
         };
-        drop(self.changed.wait_while(self.state(), is_full));
+        self.changed.wait_while(&mut self.state(), is_full);
     }
 
     /// Waits until everything is written or nobody reads any more, but not longer than this.
@@ -127,14 +122,13 @@ impl Outbox {
         let is_busy = |state: &mut State| {
             !self.gone.is_cancelled() && (state.is_writing || !state.waiting.is_empty())
         };
-        drop(self.changed.wait_timeout_while(state, most, is_busy));
+        self.changed.wait_while_for(&mut state, is_busy, most);
     }
 
     fn write_all(&self) {
         loop {
-            let state = self.state();
             let is_idle = |state: &mut State| state.is_writing || state.waiting.is_empty();
-            drop(self.changed.wait_while(state, is_idle));
+            self.changed.wait_while(&mut self.state(), is_idle);
             self.write_waiting();
         }
     }
@@ -197,7 +191,7 @@ impl Outbox {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -7,11 +7,13 @@ use std::{
     os::fd::BorrowedFd,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     task::{Context, Poll, Waker},
     thread,
     time::Duration,
 };
+
+use parking_lot::{Condvar, Mutex};
 
 use haft_core::{DEFAULT_DEADLINE, ErrorKind, Outcome, ToolError};
 use rmcp::{
@@ -99,7 +101,7 @@ impl Session {
     /// Answers until the client is gone. The calling thread only waits: a tool that never returns would keep it.
     pub(super) fn serve(self: Arc<Self>) -> io::Result<()> {
         self.start_reader(0)?;
-        drop(self.ended.wait_while(locked(&self.is_over), |is_over| !*is_over));
+        self.ended.wait_while(&mut self.is_over.lock(), |is_over| !*is_over);
         self.wind_up();
         Ok(())
     }
@@ -171,10 +173,10 @@ impl Session {
 
     /// The next line. None when the conversation is over.
     fn next(&self) -> Option<Next> {
-        if locked(&self.unsent).len() > MAX_UNSENT_BYTES {
+        if self.unsent.lock().len() > MAX_UNSENT_BYTES {
             self.flush();
         }
-        let mut lines = locked(&self.lines);
+        let mut lines = self.lines.lock();
         if !lines.is_ready() {
             self.flush();
         }
@@ -238,10 +240,10 @@ impl Session {
             Box::pin(answer(connection, request, context))
         };
         self.keep_watch();
-        *locked(&self.current) = Some(id.clone());
+        *self.current.lock() = Some(id.clone());
         self.make(&id, work);
         // Another thread may read by now, and make a call of its own.
-        locked(&self.current).take_if(|current| *current == id);
+        self.current.lock().take_if(|current| *current == id);
     }
 
     fn list(self: &Arc<Self>, id: RequestId, mut request: ClientRequest) {
@@ -282,7 +284,7 @@ impl Session {
             && let Poll::Ready(answer) = work.as_mut().poll(&mut Context::from_waker(Waker::noop()))
         {
             if self.inflight.leave(id) {
-                locked(&self.unsent).extend_from_slice(&answer);
+                self.unsent.lock().extend_from_slice(&answer);
             }
             return;
         }
@@ -303,11 +305,11 @@ impl Session {
     }
 
     fn refuse(&self, id: Option<&RequestId>, error: &ErrorData) {
-        locked(&self.unsent).extend(message::error(id, error));
+        self.unsent.lock().extend(message::error(id, error));
     }
 
     fn flush(&self) {
-        let unsent = std::mem::take(&mut *locked(&self.unsent));
+        let unsent = std::mem::take(&mut *self.unsent.lock());
         self.outbox.send_here(unsent);
     }
 
@@ -326,7 +328,7 @@ impl Session {
 
     /// The reader is stuck in a call: another thread reads on, and the call is answered in any case.
     fn take_over(self: &Arc<Self>, number: u64) {
-        if let Some(stuck) = locked(&self.current).take() {
+        if let Some(stuck) = self.current.lock().take() {
             let session = self.clone();
             self.runtime.spawn(async move {
                 tokio::time::sleep(DEFAULT_DEADLINE + CANCEL_TIMEOUT).await;
@@ -337,7 +339,7 @@ impl Session {
     }
 
     fn end(&self) {
-        *locked(&self.is_over) = true;
+        *self.is_over.lock() = true;
         self.ended.notify_all();
     }
 
@@ -436,10 +438,6 @@ async fn answer(
 ) -> Vec<u8> {
     let id = context.id.clone();
     message::answer(&id, &connection.handle_request(request, context).await)
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn too_long() -> ErrorData {

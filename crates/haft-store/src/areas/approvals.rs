@@ -20,9 +20,11 @@ mod taken;
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use haft_core::{
     ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Asker, BoxFuture, ErrorKind, Inbox,
@@ -135,7 +137,7 @@ impl StoreApprovals {
     }
 
     fn note(&self, id: &str, error: &ToolError) {
-        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut troubles = self.troubles.lock();
         // It is asked for within the call.
         if troubles.len() > 1_000 {
             troubles.clear();
@@ -490,7 +492,7 @@ impl Approvals for StoreApprovals {
     }
 
     fn trouble(&self, id: &str) -> Option<String> {
-        self.troubles.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+        self.troubles.lock().get(id).cloned()
     }
 }
 

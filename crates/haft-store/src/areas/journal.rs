@@ -15,10 +15,12 @@ use std::{
     collections::HashSet,
     path::Path,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{
     BoxFuture, Changes, ContentHash, Image, Journal, JournalChange, NewChange, ToolError,
@@ -69,15 +71,15 @@ impl StoreJournal {
     }
 
     fn undoings(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.undoings.lock().unwrap_or_else(PoisonError::into_inner)
+        self.undoings.lock()
     }
 
     fn bases(&self) -> MutexGuard<'_, Bases> {
-        self.bases.lock().unwrap_or_else(PoisonError::into_inner)
+        self.bases.lock()
     }
 
     fn packer(&self) -> MutexGuard<'_, Option<Packer>> {
-        self.packer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.packer.lock()
     }
 
     /// Keeps a change; `base_of` knows by what the content of a file may be told.

@@ -17,11 +17,13 @@ mod verify;
 use std::{
     path::Path,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Instant,
 };
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use haft_core::{BoxFuture, Ledger, LedgerEntry, ToolError, sha256_hex};
 use tokio::sync::oneshot;
@@ -302,7 +304,7 @@ impl Inner {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     /// Queues an entry to be written a little later. Gives it back when it has to be written now.
@@ -320,7 +322,7 @@ impl Inner {
         // Not for each: waking a thread costs more than the call, and it comes for all of them.
         if is_news {
             match *self.thread.get_or_init(|| latecomers::start(self)) {
-                true => self.news.notify_one(),
+                true => drop(self.news.notify_one()),
                 // No thread to write them later: then now.
                 false => drop(crate::engine::waiting::wait_for(self.flush())),
             }

@@ -21,10 +21,9 @@
 
 mod differences;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::Mutex;
 
 use haft_core::{
     Answers, Asked, BoxFuture, ErrorKind, LedgerEntry, Outcome, ToolError, did_you_mean, nearest,
@@ -176,7 +175,7 @@ impl Recording {
         let key = self.key_of(asked)?;
         let same = self.same.get(&key).map(Vec::as_slice).unwrap_or_default();
         let turn = {
-            let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut given = self.given.lock();
             let turn = given.entry(key).or_default();
             *turn += 1;
             *turn - 1

@@ -5,11 +5,13 @@
 use std::{
     path::Path,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use haft_core::ToolError;
 use zstd::bulk::{Compressor, decompress};
@@ -88,7 +90,7 @@ impl Results {
     pub(crate) fn pack(&self, hash: Option<&str>, outcome: Vec<u8>) -> Option<KeptResult> {
         let (workspace, hash) = (self.workspace.clone(), hash?.to_owned());
         let size = outcome.len() as u64;
-        let mut packer = self.packer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut packer = self.packer.lock();
         let packed = match &mut *packer {
             Some(packer) if outcome.len() >= SHORTEST => packer.compress(&outcome).ok(),
             _ => None,

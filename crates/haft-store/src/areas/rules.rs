@@ -9,8 +9,10 @@
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{
     BoxFuture, Remember, SavedRule, SavedRules, Scope, ToolError, no_such_rule, policy::Rule,
@@ -88,7 +90,7 @@ impl StoreRules {
 
     /// The same failure is told once.
     fn tell(&self, error: ToolError) -> Result<(), ToolError> {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told.lock();
         if told.insert(error.message().to_owned()) { Err(error) } else { Ok(()) }
     }
 
@@ -215,7 +217,7 @@ impl SavedRules for StoreRules {
 
 impl Shelf {
     fn cache(&self) -> MutexGuard<'_, Option<Read>> {
-        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+        self.read.lock()
     }
 
     fn forget(&self) {

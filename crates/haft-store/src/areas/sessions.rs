@@ -1,11 +1,9 @@
 //! Sessions and their messages in the store. A session has a row from its first recorded call on, or when somebody labels it;
 //! its calls are in the ledger, and its history is both, in the order of their times.
 
-use std::{
-    collections::HashMap,
-    path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, path::Path, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{
     BoxFuture, Happened, History, LedgerEntry, Message, NewMessage, Newcomer, PastCall,
@@ -100,7 +98,7 @@ impl StoreSessions {
     }
 
     fn noted(&self) -> MutexGuard<'_, HashMap<String, u64>> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.noted.lock()
     }
 
     async fn note(&self, session: &str, agents: &[String], now: u64) -> Result<(), ToolError> {

@@ -2,9 +2,11 @@
 //! `git clean` must not make haft write into a file that is gone.
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc,
     atomic::{AtomicBool, Ordering},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::ToolError;
 
@@ -104,6 +106,6 @@ impl Place {
     }
 
     fn slot(&self) -> MutexGuard<'_, Option<Store>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 }

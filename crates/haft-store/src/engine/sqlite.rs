@@ -8,12 +8,14 @@ mod rows;
 mod watching;
 
 use std::{
-    fs, hint,
+    fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
+
+use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 
 use haft_core::{ToolError, brief};
 use rusqlite::{Connection, ErrorCode, ToSql, types::ValueRef};
@@ -28,10 +30,6 @@ use crate::engine::value::{Cell, Row, Value};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// How long of that is waited for on a thread that others may need.
 const QUICK: Duration = Duration::from_millis(20);
-/// Who has the connection to ask one thing has it for two microseconds; going to sleep for that and being woken takes ten times as
-/// long. So it is looked for a few times first, some three microseconds apart.
-const LOOKS: u32 = 4;
-const PAUSES: u32 = 64;
 /// About a hundred pages, twenty calls; reading them again takes 0.2 ms, and putting them into the file two waits for the disk.
 const LONGEST_LOG: u64 = 400 << 10;
 /// Enough for every statement of this crate.
@@ -41,21 +39,13 @@ pub(crate) struct Sqlite {
     path: PathBuf,
     /// Device and inode: somebody may remove the file, or put another one in its place, while we have it open.
     identity: (u64, u64),
-    slot: Mutex<Slot>,
-    returned: Condvar,
-}
-
-/// Where the connection is while nobody has it.
-struct Slot {
-    connection: Option<Connection>,
-    /// How many sleep until it is back. Nearly always nobody, and then giving it back calls no kernel.
-    sleeping: usize,
+    connection: Arc<Mutex<Connection>>,
 }
 
 /// The connection, for as long as this lives. What was begun and not committed is undone.
 pub(crate) struct Held {
     home: Arc<Sqlite>,
-    connection: Option<Connection>,
+    connection: ArcMutexGuard<RawMutex, Connection>,
 }
 
 impl Sqlite {
@@ -70,34 +60,11 @@ impl Sqlite {
 
     /// Waits for the connection, but not for ever.
     pub(crate) fn hold(self: &Arc<Self>) -> Result<Held, ToolError> {
-        let connection = match self.take(QUICK) {
-            Some(connection) => Some(connection),
-            None => brief(|| self.take(PATIENCE)),
-        };
-        match connection {
-            Some(_) => Ok(Held { home: self.clone(), connection }),
+        let at_once = self.connection.try_lock_arc_for(QUICK);
+        match at_once.or_else(|| brief(|| self.connection.try_lock_arc_for(PATIENCE))) {
+            Some(connection) => Ok(Held { home: self.clone(), connection }),
             None => Err(self.faults().busy()),
         }
-    }
-
-    fn slot(&self) -> MutexGuard<'_, Slot> {
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take(&self, patience: Duration) -> Option<Connection> {
-        for _ in 0..LOOKS {
-            if let Some(connection) = self.slot().connection.take() {
-                return Some(connection);
-            }
-            (0..PAUSES).for_each(|_| hint::spin_loop());
-        }
-        let mut slot = self.slot();
-        slot.sleeping += 1;
-        let is_away = |slot: &mut Slot| slot.connection.is_none();
-        let waited = self.returned.wait_timeout_while(slot, patience, is_away);
-        let mut slot = waited.unwrap_or_else(PoisonError::into_inner).0;
-        slot.sleeping -= 1;
-        slot.connection.take()
     }
 
     pub(crate) fn faults(&self) -> Faults<'_> {
@@ -109,10 +76,8 @@ impl Drop for Sqlite {
     /// Whoever opens the store alone reads all that is not in the file yet, so it must not become much, and nobody else may
     /// ever be there long enough to see to it: a person who only types commands has one process after the other.
     fn drop(&mut self) {
-        let slot = self.slot.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(connection) = slot.connection.take()
-            && log_size(&self.path) > LONGEST_LOG
-        {
+        let connection = self.connection.lock();
+        if log_size(&self.path) > LONGEST_LOG {
             // As far as it goes without waiting for anybody. The next one tries again.
             let _ = connection.busy_timeout(Duration::ZERO);
             let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
@@ -122,7 +87,7 @@ impl Drop for Sqlite {
 
 impl Held {
     pub(crate) fn connection(&self) -> &Connection {
-        self.connection.as_ref().expect("it is given back in drop only")
+        &self.connection
     }
 
     fn failed(&self, error: rusqlite::Error) -> ToolError {
@@ -205,16 +170,9 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            if !connection.is_autocommit() {
-                // It fails when the failure that brought us here has undone everything already.
-                let _ = connection.execute_batch("ROLLBACK");
-            }
-            let mut slot = self.home.slot();
-            slot.connection = Some(connection);
-            if slot.sleeping > 0 {
-                self.home.returned.notify_one();
-            }
+        if !self.connection.is_autocommit() {
+            // It fails when the failure that brought us here has undone everything already.
+            let _ = self.connection.execute_batch("ROLLBACK");
         }
     }
 }

@@ -8,8 +8,9 @@ use std::{
     num::NonZeroU32,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
 };
+
+use parking_lot::Mutex;
 
 use data_encoding::HEXLOWER_PERMISSIVE as HEX;
 use haft_core::ToolError;
@@ -151,7 +152,7 @@ impl Keys {
     }
 
     fn in_keyring(&self) -> Result<Key, ToolError> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.lock();
         if let Some((KeyPlace::Keyring, key)) = &*made {
             return Ok(*key);
         }
@@ -206,7 +207,7 @@ impl Keys {
     }
 
     fn derived(&self, place: &KeyPlace, salt: &str, rounds: u32) -> Result<Key, ToolError> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.lock();
         if let Some((_, key)) = made.as_ref().filter(|(known, _)| known == place) {
             return Ok(*key);
         }

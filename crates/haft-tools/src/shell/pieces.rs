@@ -1,10 +1,9 @@
 //! Lines that were begun in what was written to a shell and not ended: what is written next is read with them, so that
 //! policy cannot judge it by itself.
 
-use std::{
-    collections::HashMap,
-    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::LazyLock};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::commands::Process;
 
@@ -16,7 +15,7 @@ const MAX_BYTES: usize = 64 << 10;
 static BEGUN: LazyLock<Mutex<HashMap<String, String>>> = LazyLock::new(Mutex::default);
 
 fn begun() -> MutexGuard<'static, HashMap<String, String>> {
-    BEGUN.lock().unwrap_or_else(PoisonError::into_inner)
+    BEGUN.lock()
 }
 
 /// Whether a line was begun and not ended.

@@ -22,12 +22,11 @@ mod typing;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     thread,
 };
+
+use parking_lot::Mutex;
 
 use haft::ErrorKind;
 
@@ -48,12 +47,12 @@ fn every_call_has_the_same_outcome_on_every_surface() {
             scope.spawn(|| {
                 while let Some(call) = calls.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let found = differences_of(call);
-                    differences.lock().unwrap_or_else(PoisonError::into_inner).push_str(&found);
+                    differences.lock().push_str(&found);
                 }
             });
         }
     });
-    let differences = differences.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let differences = differences.into_inner();
     assert!(differences.is_empty(), "{differences}");
 }
 

@@ -22,8 +22,10 @@ use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::Mutex;
 
 use haft::{
     ApprovalHandler, ApprovalRequest, BoxFuture, CallRequest, Context, ErrorKind, Gate, Journal,
@@ -62,8 +64,7 @@ impl Desk {
     /// Somebody is asked before anything is changed.
     fn asking(person: &Arc<Person>) -> Self {
         let folder = folder();
-        *person.folder.lock().unwrap_or_else(PoisonError::into_inner) =
-            folder.path().join("workspace");
+        *person.folder.lock() = folder.path().join("workspace");
         let gate = gate(folder.path(), Mode::Safe, &[], Some(person.clone()));
         Self { folder, gate, runtime: current_thread() }
     }
@@ -208,15 +209,15 @@ impl Person {
     }
 
     fn last(&self) -> (ApprovalRequest, Tree) {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = self.asked.lock();
         asked.last().expect("somebody was asked").clone()
     }
 }
 
 impl ApprovalHandler for Person {
     fn decide<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Option<Verdict>> {
-        let folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = self.folder.lock().clone();
+        let mut asked = self.asked.lock();
         asked.push((request.clone(), tree(&folder)));
         let verdict = match self.says_yes {
             true => Verdict::approve("ada", "test"),

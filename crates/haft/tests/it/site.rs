@@ -3,9 +3,11 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     thread,
 };
+
+use parking_lot::Mutex;
 
 /// Serves whoever asks, each connection on a thread of its own.
 pub(crate) struct Site {
@@ -37,7 +39,7 @@ impl Site {
 
     /// Every request so far, head and body.
     pub(crate) fn heard(&self) -> Vec<String> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.heard.lock().clone()
     }
 }
 
@@ -51,7 +53,7 @@ fn serve(mut stream: TcpStream, ear: &Mutex<Vec<String>>, answer: &dyn Fn(&str) 
         }
     }
     let request = String::from_utf8_lossy(&bytes).into_owned();
-    ear.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
+    ear.lock().push(request.clone());
     let (head, body) = answer(&request);
     let head =
         format!("HTTP/1.1 {head}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());

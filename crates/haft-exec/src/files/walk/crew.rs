@@ -1,12 +1,9 @@
 //! Work that makes more work, shared among threads: whoever is free takes the newest task. Nothing here knows what the
 //! work is.
 
-use std::{
-    num::NonZero,
-    ops::ControlFlow,
-    sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError},
-    thread,
-};
+use std::{num::NonZero, ops::ControlFlow, sync::LazyLock, thread};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// More threads than this wait for each other and for the disk.
 const MOST_WORKERS: usize = 12;
@@ -117,14 +114,14 @@ impl<T> Crew<T> {
                 return None;
             }
             state.idle += 1;
-            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.wake.wait(&mut state);
             state.idle -= 1;
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         // Nothing panics while it is held.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

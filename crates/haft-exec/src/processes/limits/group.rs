@@ -6,11 +6,10 @@ use std::{
     fs, io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
 };
+
+use parking_lot::Mutex;
 
 use super::Allowance;
 
@@ -104,7 +103,7 @@ impl Group {
 
     /// What was found when somebody looked last.
     pub(crate) fn known_hits(&self) -> Hits {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.known.lock()
     }
 
     /// What is found now.
@@ -122,7 +121,7 @@ impl Group {
             processes: count(processes, "pids.events", "max"),
             memory: count(memory, of_memory, "oom_kill"),
         };
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = hits;
+        *self.known.lock() = hits;
         hits
     }
 }

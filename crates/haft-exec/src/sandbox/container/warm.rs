@@ -8,11 +8,13 @@ use std::{
     path::Path,
     process::{Child, ChildStdin},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::ToolError;
 
@@ -212,11 +214,11 @@ impl Warm {
     }
 
     fn talk(&self) -> MutexGuard<'_, Talk> {
-        self.talk.lock().unwrap_or_else(PoisonError::into_inner)
+        self.talk.lock()
     }
 
     fn launches(&self) -> MutexGuard<'_, usize> {
-        self.launches.lock().unwrap_or_else(PoisonError::into_inner)
+        self.launches.lock()
     }
 }
 

@@ -4,11 +4,13 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
 };
+
+use parking_lot::Mutex;
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -91,7 +93,7 @@ impl Server {
 
     /// Every request so far.
     pub(crate) fn heard(&self) -> Vec<String> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.heard.lock().clone()
     }
 
     /// How many connections were left by the other side while something was still to be said.
@@ -133,7 +135,7 @@ async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, ear: Ear) {
 
 async fn serve<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, ear: &Ear) {
     let Some(request) = hear(&mut stream).await else { return };
-    ear.heard.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
+    ear.heard.lock().push(request.clone());
     let was_left = match (ear.script)(&request) {
         Act::Say(bytes) => stream.write_all(&bytes).await.is_err(),
         Act::Pieces(bytes, size) => {

@@ -1,9 +1,11 @@
 //! Tools that do not let go of their thread: the pipe goes on without them.
 
 use std::{
-    sync::{Arc, Mutex, mpsc},
+    sync::{Arc, mpsc},
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use haft_core::Reply;
 use serde_json::{Value, json};
@@ -26,9 +28,9 @@ fn blocking() -> Blocking {
     let (released, begin) = (Arc::new(Mutex::new(released)), Mutex::new(begin));
     let tool = Acting::new("block", move |_call| {
         let released = released.clone();
-        begin.lock().expect("nobody panics").send(()).expect("somebody looks");
+        begin.lock().send(()).expect("somebody looks");
         async move {
-            let wait = released.lock().expect("nobody panics");
+            let wait = released.lock();
             // A sender that is gone lets it go too, so that no thread outlives a test that failed.
             let _ = wait.recv();
             Ok(Reply::text("let go"))

@@ -4,9 +4,11 @@ use std::{
     fs::File,
     io::{BufRead, BufReader, Write},
     os::fd::OwnedFd,
-    sync::{Mutex, mpsc},
+    sync::mpsc,
     thread::{self, JoinHandle},
 };
+
+use parking_lot::Mutex;
 
 use haft_core::{
     Access, BoxFuture, Call, Cancel, Capability, Gate, Progress, Reply, Tool, ToolError, ToolSpec,
@@ -182,7 +184,7 @@ fn a_command_shows_each_second_that_it_runs_and_what_it_wrote_last() {
     let (release, released) = tokio::sync::oneshot::channel::<()>();
     let released = Mutex::new(Some(released));
     let command = Acting::new("command", move |call| {
-        let released = released.lock().expect("not poisoned").take().expect("called once");
+        let released = released.lock().take().expect("called once");
         async move {
             let progress = Progress::from_call(&call)?;
             progress.output("Compiling one\nCompiling two\n\n");
@@ -219,7 +221,7 @@ fn waiting(name: &str) -> (Acting, mpsc::Receiver<&'static str>) {
     let (sender, seen) = mpsc::channel();
     let sender = Mutex::new(sender);
     let tool = Acting::new(name, move |_call| {
-        let sender = sender.lock().expect("nobody panics").clone();
+        let sender = sender.lock().clone();
         async move {
             let dropped = Dropped(sender.clone());
             sender.send("begun").expect("somebody looks");
@@ -262,7 +264,7 @@ fn work_that_listens_hears_that_it_is_called_off() {
     let (sender, heard) = mpsc::channel();
     let sender = Mutex::new(sender);
     let listening = Acting::new("listen", move |call| {
-        let sender = sender.lock().expect("nobody panics").clone();
+        let sender = sender.lock().clone();
         async move {
             let cancel = Cancel::from_call(&call)?;
             sender.send("begun").expect("somebody looks");

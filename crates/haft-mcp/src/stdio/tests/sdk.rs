@@ -1,9 +1,8 @@
 //! rmcp's own client at the other end of the pipe, in both eras of the protocol: our loop answers as the SDK's would.
 
-use std::{
-    sync::{Mutex, mpsc},
-    time::Instant,
-};
+use std::{sync::mpsc, time::Instant};
+
+use parking_lot::Mutex;
 
 use haft_core::{Gate, Reply, ToolError};
 use rmcp::{
@@ -45,7 +44,7 @@ impl ClientHandler for Person {
         let ElicitRequestParams::FormElicitationParams { message, .. } = request else {
             return Err(ErrorData::invalid_params("not a form", None));
         };
-        self.asked.lock().expect("nobody panics").send(message).expect("somebody looks");
+        self.asked.lock().send(message).expect("somebody looks");
         let content = json!({"decision": "once"});
         Ok(ElicitResult::new(self.says.clone()).with_content(content))
     }
@@ -156,7 +155,7 @@ fn a_person_is_asked_through_the_client() {
             let (sender, ran) = mpsc::channel();
             let sender = Mutex::new(sender);
             let grave = Acting::new("grave", move |_call| {
-                let _ = sender.lock().expect("nobody panics").send(());
+                let _ = sender.lock().send(());
                 async { Ok(Reply::text("done")) }
             });
             let sdk = Sdk::at(gate([grave.destructive()]), era, says).await;

@@ -2,9 +2,11 @@
 //! whatever the engine has for that. It runs only while somebody waits.
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError, RwLock,
+    Arc,
     atomic::{AtomicUsize, Ordering},
 };
+
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use tokio::sync::{Notify, watch};
 
@@ -45,15 +47,15 @@ impl Hub {
     }
 
     pub(crate) fn retention(&self) -> Retention {
-        *self.retention.read().unwrap_or_else(PoisonError::into_inner)
+        *self.retention.read()
     }
 
     pub(crate) fn retain(&self, retention: Retention) {
-        *self.retention.write().unwrap_or_else(PoisonError::into_inner) = retention;
+        *self.retention.write() = retention;
     }
 
     fn lookout(&self) -> MutexGuard<'_, bool> {
-        self.lookout.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lookout.lock()
     }
 }
 

@@ -2,13 +2,12 @@
 //! whatever runtime that thread belongs to.
 
 use std::{
-    sync::{
-        Mutex, PoisonError,
-        mpsc::{self, Sender},
-    },
+    sync::mpsc::{self, Sender},
     thread,
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use haft_core::ToolError;
 use tokio::runtime::{Builder, Runtime};
@@ -45,7 +44,7 @@ impl Hand {
             // Who waits no longer has told so.
             let _ = answer.send(runtime.block_on(work(place)));
         });
-        let sent = self.0.lock().unwrap_or_else(PoisonError::into_inner).send(job);
+        let sent = self.0.lock().send(job);
         let gone = || ToolError::unavailable("the thread that writes the journal is gone");
         sent.map_err(|_| gone())?;
         answered.recv_timeout(LONGEST).unwrap_or_else(|_| {

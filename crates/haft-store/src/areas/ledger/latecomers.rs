@@ -1,10 +1,12 @@
 //! The thread that writes the entries that no caller waits for, and their last chance when the process ends.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
     thread,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use haft_core::ToolError;
 
@@ -23,7 +25,7 @@ static LEDGERS: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
 /// # Errors
 /// The first failure; the other ledgers are written all the same.
 pub fn flush_everything() -> Result<(), ToolError> {
-    let ledgers = LEDGERS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let ledgers = LEDGERS.lock().clone();
     let flushed = ledgers.iter().filter_map(Weak::upgrade).map(|it| wait_for(it.flush()));
     flushed.fold(Ok(()), Result::and)
 }
@@ -34,7 +36,7 @@ pub(super) fn start(ledger: &Arc<Inner>) -> bool {
     let thread = thread::Builder::new().name("haft-ledger".to_owned());
     let is_started = thread.spawn(move || work(&own)).is_ok();
     if is_started {
-        let mut ledgers = LEDGERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ledgers = LEDGERS.lock();
         ledgers.retain(|known| known.strong_count() > 0);
         ledgers.push(Arc::downgrade(ledger));
     }
@@ -58,14 +60,11 @@ fn wait(ledger: &Inner) -> bool {
     loop {
         let due = queue.since.map(|since| since + DELAY);
         let now = Instant::now();
-        queue = match due {
+        match due {
             _ if queue.is_closed => return true,
-            None => ledger.news.wait(queue).unwrap_or_else(PoisonError::into_inner),
+            None => ledger.news.wait(&mut queue),
             Some(due) if due <= now || queue.is_long() => return false,
-            Some(due) => {
-                let waited = ledger.news.wait_timeout(queue, due - now);
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            }
-        };
+            Some(due) => drop(ledger.news.wait_for(&mut queue, due - now)),
+        }
     }
 }

@@ -4,13 +4,15 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, Condvar, Mutex},
+    sync::Arc,
 };
+
+use parking_lot::Mutex;
 
 use haft_core::ToolError;
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
-use super::{Faults, Held, QUICK, STATEMENTS, Slot, Sqlite, creation, identity};
+use super::{Faults, Held, QUICK, STATEMENTS, Sqlite, creation, identity};
 use crate::engine::{
     clock::now_ms,
     migrations::{self, Migration},
@@ -59,8 +61,8 @@ impl Sqlite {
         let path = real(path).map_err(|error| faults.of_file(&error))?;
         let connection = connect(&path).map_err(|error| faults.of(error))?;
         let identity = identity(&path).unwrap_or_default();
-        let slot = Mutex::new(Slot { connection: Some(connection), sleeping: 0 });
-        let store = Arc::new(Self { path, identity, slot, returned: Condvar::new() });
+        let connection = Arc::new(Mutex::new(connection));
+        let store = Arc::new(Self { path, identity, connection });
         let mut held = store.hold()?;
         // All in one go: each question by itself takes and gives back its own locks.
         held.begin_reading()?;
