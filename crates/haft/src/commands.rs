@@ -312,6 +312,19 @@ fn request(globals: &Globals, settings: &Settings, tool: &str, input: Input) -> 
     CallRequest::new(tool, input, context)
 }
 
+/// Those whose id begins like this, with or without the word before its first `_`. An exact id stands for itself.
+fn by_id<'a, T>(all: &'a [T], wanted: &str, id: impl Fn(&T) -> &str) -> Vec<&'a T> {
+    if let Some(exact) = all.iter().find(|item| id(item) == wanted) {
+        return vec![exact];
+    }
+    let begins = |item: &&T| {
+        let id = id(item);
+        let bare = id.split_once('_').map_or("", |(_, bare)| bare);
+        !wanted.is_empty() && (id.starts_with(wanted) || bare.starts_with(wanted))
+    };
+    all.iter().filter(begins).collect()
+}
+
 /// The scopes that a person at a terminal may choose from. Not the session: every command is of the session `cli`, so a rule
 /// of that session would be one for the project by another name.
 fn scopes_at_terminal(environment: &Environment) -> Vec<Scope> {

@@ -15,6 +15,7 @@ mod properties;
 
 use std::borrow::Cow;
 
+pub(crate) use self::closest::closest;
 use self::folded::Folded;
 use self::lenient::{Found, Search};
 
@@ -88,7 +89,7 @@ pub(crate) fn replace(text: &str, old: &str, new: &str, all: bool) -> Result<Rep
     let folded = Folded::newlines(text);
     let search = Search { text, folded: &folded, old: &old, new: &new };
     let Some(found) = search.run() else {
-        let closest = closest::closest(text, &old);
+        let closest = closest(text, &old);
         let retry = closest.first().and_then(|place| retry::at_closest(&search, place));
         return Err(Mismatch::Missing { closest, retry });
     };

@@ -16,7 +16,7 @@ use haft_core::{
 use jiff::Zoned;
 use serde_json::{Value, json};
 
-use super::Bench;
+use super::{Bench, by_id};
 use crate::{
     globals::{Format, Globals},
     prompt::{Conversation, lapse},
@@ -164,12 +164,7 @@ impl Desk<'_> {
     fn named(&self, matches: &ArgMatches) -> Result<Standing, ToolError> {
         let wanted = matches.get_one::<String>("id").map_or("", String::as_str);
         let found = self.bench.runtime.block_on(self.standings())?;
-        let bare = |id: &str| id.split_once('_').map_or("", |(_, bare)| bare).to_owned();
-        let begins = |standing: &&Standing| {
-            let id = &standing.record.request.id;
-            !wanted.is_empty() && (id.starts_with(wanted) || bare(id).starts_with(wanted))
-        };
-        let fitting: Vec<&Standing> = found.standings.iter().filter(begins).collect();
+        let fitting = by_id(&found.standings, wanted, |standing| &standing.record.request.id);
         match fitting[..] {
             [one] => Ok(one.clone()),
             [] => Err(no_such_request(wanted)),

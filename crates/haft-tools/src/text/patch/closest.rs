@@ -3,19 +3,12 @@
 use std::collections::HashMap;
 
 use super::{Hunk, HunkLine, PatchError, looseness::Looseness, search::Search, shown};
+use crate::text::replace::closest;
 
 /// A line that stands in more places says nothing about which one is meant.
 const MOST_PLACES: usize = 200;
 /// So many hints in all are counted; both keep a hopeless hunk on a large file within some milliseconds.
 const MOST_VOTES: usize = 20_000;
-/// So many bytes of the file are looked at when no line is equal.
-const MOST_BYTES: usize = 8 * 1024 * 1024;
-/// So many lines that share the most pairs of bytes are compared in full.
-const MOST_COMPARED: usize = 16;
-/// Lines are compared up to here.
-const MOST_CHARS: usize = 200;
-/// Lines less alike than this are not worth showing.
-const LEAST_LIKENESS: f64 = 0.6;
 /// So many lines of the file are shown.
 const MOST_SHOWN: usize = 12;
 
@@ -59,7 +52,7 @@ pub(super) fn not_found(search: &Search<'_>, hunk: &Hunk, lines: &[HunkLine]) ->
 }
 
 pub(super) fn header_not_found(search: &Search<'_>, hunk: &Hunk, header: &str) -> PatchError {
-    let alike = most_alike(search, header, search.position);
+    let alike = most_alike(search, header);
     PatchError::new(
         format!("{}; its `@@` line {} is no line of the file; nothing was changed", head(search, hunk), shown(header)),
         match alike {
@@ -134,72 +127,15 @@ fn best_place(search: &Search<'_>, hunk: &Hunk, old: &[&str]) -> Option<usize> {
         .max_by_key(|(start, count)| (*count, std::cmp::Reverse(start.abs_diff(expected)), *start));
     best.map(|(start, _)| start).or_else(|| {
         let (offset, line) = old.iter().enumerate().find(|(_, line)| !line.trim().is_empty())?;
-        most_alike(search, line, expected)?.checked_sub(offset)
+        most_alike(search, line)?.checked_sub(offset)
     })
 }
 
-/// The line of the file that is most like this one; near the expected place first, since the budget may end.
-fn most_alike(search: &Search<'_>, line: &str, expected: usize) -> Option<usize> {
-    let wanted = beginning(line);
-    let pairs = Pairs::new(wanted);
-    let n_lines = search.file.len();
-    let mut bytes_left = MOST_BYTES;
-    let mut candidates: Vec<(usize, usize)> = Vec::new();
-    for at in (expected.min(n_lines)..n_lines).chain(0..expected.min(n_lines)) {
-        let text = beginning(search.file.text(at));
-        let Some(left) = bytes_left.checked_sub(text.len() + 1) else { break };
-        bytes_left = left;
-        let likeness = pairs.likeness(text);
-        let is_weak = candidates.len() == MOST_COMPARED
-            && candidates.last().is_some_and(|(least, _)| likeness <= *least);
-        if likeness == 0 || is_weak {
-            continue;
-        }
-        let place = candidates.partition_point(|(other, _)| *other >= likeness);
-        candidates.insert(place, (likeness, at));
-        candidates.truncate(MOST_COMPARED);
-    }
-    let compared = candidates.iter().map(|(_, at)| {
-        (strsim::normalized_levenshtein(wanted, beginning(search.file.text(*at))), *at)
-    });
-    let alike = compared.filter(|(likeness, _)| *likeness >= LEAST_LIKENESS);
-    // Of equals the first, which shares more or stands nearer.
-    alike.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, at)| at)
-}
-
-/// Which pairs of neighbouring bytes a line has: a rough likeness that costs one look at each byte.
-struct Pairs {
-    has: Vec<bool>,
-    length: usize,
-}
-
-impl Pairs {
-    fn new(line: &str) -> Self {
-        let mut has = vec![false; 1 << 16];
-        for pair in line.as_bytes().windows(2) {
-            has[Self::number(pair)] = true;
-        }
-        Self { has, length: line.len() }
-    }
-
-    fn number(pair: &[u8]) -> usize {
-        pair.iter().fold(0, |number, byte| number << 8 | usize::from(*byte))
-    }
-
-    /// In thousandths; 0 for lines that are surely not alike.
-    fn likeness(&self, line: &str) -> usize {
-        if line.len() > self.length * 3 || line.len() * 3 < self.length {
-            return 0;
-        }
-        let shared = line.as_bytes().windows(2).filter(|pair| self.has[Self::number(pair)]).count();
-        2000 * shared / (self.length + line.len()).max(1)
-    }
-}
-
-fn beginning(line: &str) -> &str {
-    let line = line.trim();
-    let end = line.char_indices().nth(MOST_CHARS).map_or(line.len(), |(at, _)| at);
-    line.get(..end).unwrap_or(line)
+/// The line of the file that is most like this one.
+fn most_alike(search: &Search<'_>, line: &str) -> Option<usize> {
+    let lines: Vec<&str> = search.file.lines.iter().map(|line| line.text).collect();
+    let places = closest(&lines.join("\n"), line);
+    places.first().map(|place| place.first_line - 1)
 }
 
 /// The first old line that the file does not have: at the closest place, or else anywhere.

@@ -28,7 +28,7 @@ const MOST_SHOWN_LINES: usize = 20;
 const MOST_SHOWN_CHARS: usize = 300;
 
 /// Up to three places that resemble `old`, the best first.
-pub(super) fn closest(text: &str, old: &str) -> Vec<Closest> {
+pub(crate) fn closest(text: &str, old: &str) -> Vec<Closest> {
     let all: Vec<&str> = old.strip_suffix('\n').unwrap_or(old).split('\n').collect();
     let (before, after) = blank_ends(&all);
     let wanted = &all[before..all.len() - after];

@@ -6,7 +6,10 @@ use clap::{Arg, ArgMatches, Command};
 use haft::host::config::Settings;
 use haft_core::{SavedRule, ToolError, no_such_rule};
 
-use super::{super::Bench, told};
+use super::{
+    super::{Bench, by_id},
+    told,
+};
 use crate::{
     globals::{Format, Globals},
     report,
@@ -57,14 +60,7 @@ impl Bench<'_> {
 
 /// The one rule whose id begins like this, with or without the word before its first `_`.
 fn named<'a>(saved: &'a [SavedRule], id: &str) -> Result<&'a SavedRule, ToolError> {
-    if let Some(exact) = saved.iter().find(|rule| rule.id == id) {
-        return Ok(exact);
-    }
-    let begins = |rule: &&SavedRule| {
-        let bare = rule.id.split_once('_').map_or("", |(_, bare)| bare);
-        !id.is_empty() && (rule.id.starts_with(id) || bare.starts_with(id))
-    };
-    let found: Vec<&SavedRule> = saved.iter().filter(begins).collect();
+    let found = by_id(saved, id, |rule| &rule.id);
     match found[..] {
         [one] => Ok(one),
         [] => Err(no_such_rule(id)),
