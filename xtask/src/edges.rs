@@ -28,7 +28,8 @@ const ROOMS: &[Room] = &[
     room("haft-exec", &["haft-core"]),
     room("haft-store", &["haft-core"]),
     room("haft-mcp", &["haft-core"]),
-    room("haft-agent", &["haft-core"]),
+    // For the wire types of MCP, which have one place.
+    room("haft-agent", &["haft-core", "haft-mcp"]),
     room("haft-server", &["haft-core", "haft-agent", "haft-mcp"]),
     room(
         "haft",

@@ -7,7 +7,6 @@ mod shapes;
 
 use std::{
     borrow::Cow,
-    cell::OnceCell,
     fmt,
     ops::Range,
     sync::{Arc, PoisonError, RwLock},
@@ -67,39 +66,17 @@ impl Redactor {
         Pieces { redactor: self.clone(), held: String::new() }
     }
 
-    /// For several texts at once: what is known is asked for at most once.
-    pub(crate) fn glance(&self) -> Glance<'_> {
-        Glance { redactor: self, watched: OnceCell::new() }
-    }
-
     /// The text without its secrets; borrowed if there were none.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        self.glance().text(text)
-    }
-
-    /// Redacts all strings inside a value. A member's key counts as the name its string is assigned
-    /// to; the key itself changes only if it contains a known secret. Numbers stay.
-    pub fn value(&self, value: &mut Value) {
-        self.glance().value(value);
-    }
-}
-
-/// A redactor with what is known at a moment. The vault looks at a clock whenever it is asked, and a call has a dozen texts.
-pub(crate) struct Glance<'r> {
-    redactor: &'r Redactor,
-    /// Asked for when a text is long enough to hold a secret.
-    watched: OnceCell<Option<Arc<Known>>>,
-}
-
-impl Glance<'_> {
-    pub(crate) fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.replace_known(text) {
             Cow::Borrowed(text) => shapes::replace(text),
             Cow::Owned(text) => Cow::Owned(shapes::replace(&text).into_owned()),
         }
     }
 
-    pub(crate) fn value(&self, value: &mut Value) {
+    /// Redacts all strings inside a value. A member's key counts as the name its string is assigned
+    /// to; the key itself changes only if it contains a known secret. Numbers stay.
+    pub fn value(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
                 if let Cow::Owned(redacted) = self.text(text) {
@@ -129,14 +106,14 @@ impl Glance<'_> {
     }
 
     fn replace_known<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        // Most texts of a call are words like `ok`: no secret fits, so nobody has to be asked for them.
+        // Most texts of a call are words like `ok`: no secret fits, so the vault need not be asked for them.
         if text.len() < SHORTEST_SECRET { Cow::Borrowed(text) } else { self.known().replace(text) }
     }
 
-    fn known(&self) -> &Known {
-        let Redactor { known, watched } = self.redactor;
-        let Some(watched) = watched else { return known };
-        self.watched.get_or_init(|| watched.now(known)).as_ref().unwrap_or(known)
+    /// The secrets that are known now.
+    fn known(&self) -> Arc<Known> {
+        let watched = self.watched.as_ref().and_then(|watched| watched.now(&self.known));
+        watched.unwrap_or_else(|| self.known.clone())
     }
 }
 
@@ -179,10 +156,7 @@ impl Pieces {
     /// What can be shown now that this has come.
     pub(crate) fn push(&mut self, text: &str) -> String {
         let text = std::mem::take(&mut self.held) + text;
-        let first = &self.redactor.known;
-        let watched = self.redactor.watched.as_ref().and_then(|watched| watched.now(first));
-        let known = watched.as_ref().unwrap_or(first);
-        let (certain, held) = text.split_at(text.len() - known.unfinished(&text));
+        let (certain, held) = text.split_at(text.len() - self.redactor.known().unfinished(&text));
         held.clone_into(&mut self.held);
         self.redactor.text(certain).into_owned()
     }

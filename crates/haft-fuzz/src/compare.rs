@@ -286,9 +286,10 @@ fn is_call_of(command: &Command, path: &str, argv: &[String], may_rename: bool) 
     let given = argv.first().map_or("", String::as_str);
     // With assignments before it the search path may be another.
     let is_renamed = (may_rename || !command.text.starts_with(&first.text)) && base(given) == name;
-    // `exec ./a` makes the whole path of it.
+    // `exec ./a` and `exec sub/a` make the whole path of it.
     let whole = format!("{WORKSPACE}/{name}");
-    let is_same = name.starts_with('.') && resolved(&whole) == resolved(path);
+    let is_relative = name.contains('/') && !name.starts_with('/');
+    let is_same = is_relative && resolved(&whole) == resolved(path);
     if first.certainty == Certainty::Exact && name != base(path) && !is_renamed && !is_same {
         return false;
     }
@@ -439,6 +440,13 @@ mod tests {
             &[executed(1, "/usr/bin/touch", &["touch", "m"]), wrote(1, "/o/w/m")],
             &[],
         );
+    }
+
+    #[test]
+    fn exec_makes_a_whole_path() {
+        check("exec sub/ls", &[executed(1, "/o/w/sub/ls", &["/o/w/sub/ls"])], &[]);
+        let other = executed(1, "/o/w/ls", &["/o/w/ls"]);
+        check("exec sub/ls", &[other], &[("executed", "/o/w/ls")]);
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(crate) struct Link {
     /// Of the request that this is about.
     pub(crate) context: RequestContext<RoleServer>,
     pub(crate) era: Era,
-    pub(crate) capabilities: Arc<ClientCapabilities>,
+    pub(crate) capabilities: ClientCapabilities,
     /// The least severe message it wants to see; none when it wants none.
     pub(crate) log_level: Option<LoggingLevel>,
     /// Who calls, for code that calls tools on the client's behalf.

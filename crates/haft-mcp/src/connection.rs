@@ -1,21 +1,18 @@
 //! One client of a server, and the answers to everything it may ask. rmcp calls this for clients over HTTP, our own loop
 //! for the client at the other end of a pipe: the answers are the same because they are made here.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
-    time::{Duration, Instant},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_core::{Context, ErrorKind, Gate, Schema, ToolError, ToolSpec};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, ClientCapabilities, CompleteRequestParams,
-        CompleteResult, CompletionInfo, CustomRequest, CustomResult, GetPromptRequestParams,
-        GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, LoggingLevel, PaginatedRequestParams,
-        ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
-        Reference, ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
+        CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
+        CompletionInfo, CustomRequest, CustomResult, GetPromptRequestParams, GetPromptResponse,
+        Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+        ListToolsResult, LoggingLevel, PaginatedRequestParams, ProtocolVersion,
+        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference,
+        ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
         SubscriptionFilter, Tool, UnsubscribeRequestParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
@@ -59,9 +56,6 @@ const METHODS: &[&str] = &[
 const UNTIL_2026: &[&str] =
     &["initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"];
 
-/// How old a list may be that is handed out again.
-const LIST_AGE: Duration = Duration::from_secs(600);
-
 /// How long a connection lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lasting {
@@ -76,33 +70,14 @@ pub(crate) struct Connection {
     lasting: Lasting,
     caller: Arc<Caller>,
     place: Place,
-    listed: Mutex<Option<Listed>>,
     log_level: Mutex<Option<LoggingLevel>>,
     /// What a client of the earlier era wants to be told about.
     watched: Arc<Mutex<Vec<String>>>,
     /// Since the connection began: what changes before anybody listens is told when somebody does.
     tool_changes: watch::Receiver<u64>,
-    /// Of a client that introduced itself once and for all.
-    capabilities: OnceLock<Arc<ClientCapabilities>>,
-    quirks: OnceLock<Quirks>,
     /// Called off when the connection is gone.
     alive: CancellationToken,
     _end: DropGuard,
-}
-
-/// The tools as they were listed last.
-struct Listed {
-    /// The registry's count of changes then.
-    changes: u64,
-    /// Descriptions may speak of the date.
-    at: Instant,
-    tools: Arc<[ToolSpec]>,
-}
-
-impl Listed {
-    fn is_fresh(&self, changes: u64) -> bool {
-        self.changes == changes && self.at.elapsed() < LIST_AGE
-    }
 }
 
 impl Connection {
@@ -113,12 +88,9 @@ impl Connection {
             lasting,
             caller: Arc::new(Caller::new(server)),
             place: Place::new(server.0.clone()),
-            listed: Mutex::default(),
             log_level: Mutex::default(),
             watched: Arc::default(),
             tool_changes: server.0.gate.registry().subscribe(),
-            capabilities: OnceLock::new(),
-            quirks: OnceLock::new(),
             _end: alive.clone().drop_guard(),
             alive,
         }
@@ -145,22 +117,18 @@ impl Connection {
         &self,
         context: &RequestContext<RoleServer>,
     ) -> Result<Gate, Arc<ToolError>> {
-        self.place
-            .gate(|| {
-                self.capabilities(context).roots.is_some() && self.era(context) == Era::Stateful
-            })
-            .await
+        let has_roots = || {
+            let capabilities = context.client_capabilities().unwrap_or_default();
+            capabilities.roots.is_some() && self.era(context) == Era::Stateful
+        };
+        self.place.gate(has_roots).await
     }
 
-    fn capabilities(&self, context: &RequestContext<RoleServer>) -> Arc<ClientCapabilities> {
-        // Who introduces itself with every request may do so differently each time.
-        if context.meta.protocol_version().is_some() {
-            return Arc::new(context.client_capabilities().unwrap_or_default());
-        }
-        let known = self
-            .capabilities
-            .get_or_init(|| Arc::new(context.client_capabilities().unwrap_or_default()));
-        known.clone()
+    async fn gate_or_refusal(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Gate, ErrorData> {
+        self.gate(context).await.map_err(|error| refused(&error))
     }
 
     /// Who decides when this client is asked.
@@ -181,7 +149,7 @@ impl Connection {
         };
         Arc::new(Link {
             era,
-            capabilities: self.capabilities(&context),
+            capabilities: context.client_capabilities().unwrap_or_default(),
             log_level,
             caller: self.caller.clone(),
             context,
@@ -199,14 +167,7 @@ impl Connection {
     }
 
     pub(crate) fn quirks(&self, context: &RequestContext<RoleServer>) -> Quirks {
-        let find =
-            || Quirks::of(&context.client_info().map(|client| client.name).unwrap_or_default());
-        // Who introduces itself with every request may be another one each time.
-        if context.meta.protocol_version().is_some() {
-            find()
-        } else {
-            *self.quirks.get_or_init(find)
-        }
+        Quirks::of(&context.client_info().map(|client| client.name).unwrap_or_default())
     }
 
     fn is_structured(&self, context: &RequestContext<RoleServer>) -> bool {
@@ -230,24 +191,9 @@ impl Connection {
     pub(crate) async fn shown_tools(
         &self,
         context: &RequestContext<RoleServer>,
-    ) -> Result<(Arc<[ToolSpec]>, bool), ErrorData> {
-        let gate = self.gate(context).await.map_err(|error| refused(&error))?;
-        Ok((self.tools(&gate).await, self.is_structured(context)))
-    }
-
-    async fn tools(&self, gate: &Gate) -> Arc<[ToolSpec]> {
-        let registry = gate.registry();
-        let changes = *registry.subscribe().borrow();
-        if let Some(listed) = self.listed().as_ref().filter(|listed| listed.is_fresh(changes)) {
-            return listed.tools.clone();
-        }
-        let tools: Arc<[ToolSpec]> = self.caller.tools(gate).await.into();
-        *self.listed() = Some(Listed { changes, at: Instant::now(), tools: Arc::clone(&tools) });
-        tools
-    }
-
-    fn listed(&self) -> MutexGuard<'_, Option<Listed>> {
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    ) -> Result<(Vec<ToolSpec>, bool), ErrorData> {
+        let gate = self.gate_or_refusal(context).await?;
+        Ok((self.caller.tools(&gate).await, self.is_structured(context)))
     }
 
     /// Tells a client of the earlier era what has changed, as long as it is there.
@@ -355,7 +301,7 @@ impl ServerHandler for Connection {
             let Some(resources) = &self.shared.resources else {
                 return Ok(ListResourcesResult::default());
             };
-            let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
+            let gate = self.gate_or_refusal(&context).await?;
             let client = Client(self.link(context, Rounds::default()));
             let listed = resources.list(&gate, &client).await.map_err(|error| refused(&error))?;
             Ok(ListResourcesResult::with_all_items(listed))
@@ -371,7 +317,7 @@ impl ServerHandler for Connection {
         let Some(resources) = &self.shared.resources else {
             return Ok(ListResourceTemplatesResult::default());
         };
-        let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
+        let gate = self.gate_or_refusal(&context).await?;
         Ok(ListResourceTemplatesResult::with_all_items(resources.templates(&gate)))
     }
 
@@ -381,7 +327,7 @@ impl ServerHandler for Connection {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         Box::pin(async move {
-            let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
+            let gate = self.gate_or_refusal(&context).await?;
             let ReadResourceRequestParams { uri, input_responses, request_state, .. } = request;
             let Some(resources) = &self.shared.resources else {
                 let data = json!({"uri": uri});
@@ -436,7 +382,7 @@ impl ServerHandler for Connection {
                     None,
                 ));
             };
-            let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
+            let gate = self.gate_or_refusal(&context).await?;
             let arguments = arguments.unwrap_or_default();
             let subject = || Subject::of("prompts/get", &name, &Value::Object(arguments.clone()));
             let round = call::Round::of(
@@ -475,7 +421,7 @@ impl ServerHandler for Connection {
             let argument = &request.argument;
             let values = match (&request.r#ref, &self.shared.resources, &self.shared.prompts) {
                 (Reference::Resource(template), Some(resources), _) => {
-                    let gate = self.gate(&context).await.map_err(|error| refused(&error))?;
+                    let gate = self.gate_or_refusal(&context).await?;
                     let client = Client(self.link(context, Rounds::default()));
                     resources
                         .complete(&template.uri, &argument.name, &argument.value, &gate, &client)
@@ -578,7 +524,6 @@ impl ServerHandler for Connection {
     async fn on_roots_list_changed(&self, context: NotificationContext<RoleServer>) {
         self.place.ask(&context.peer).await;
         // Descriptions speak of the workspace, so the list is another one now.
-        *self.listed() = None;
         let _ = context.peer.notify_tool_list_changed().await;
     }
 

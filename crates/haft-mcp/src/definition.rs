@@ -5,34 +5,62 @@ use rmcp::model::Tool;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// A tool on the wire. Its schemas stay the text they are written down as: a client waits for this at every start.
+/// A tool on the wire, with its schemas as `S`: the text they are written down as, or a tree.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Definition<'a> {
-    name: &'a str,
-    title: &'a str,
-    description: &'a str,
-    input_schema: Box<RawValue>,
+pub struct Definition<'a, S> {
+    /// Its name.
+    pub name: &'a str,
+    /// A few words for people.
     #[serde(skip_serializing_if = "Option::is_none")]
-    output_schema: Option<Box<RawValue>>,
-    annotations: Annotations<'a>,
+    pub title: Option<&'a str>,
+    /// What the model reads.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub description: &'a str,
+    /// The schema of the arguments.
+    pub input_schema: S,
+    /// The schema of the structured content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<S>,
+    /// Hints for the client.
+    #[serde(skip_serializing_if = "Annotations::is_empty")]
+    pub annotations: Annotations<'a>,
 }
 
-/// Hints for the client; the gate relies on none of them.
-#[derive(Serialize)]
+/// Hints for the client; the gate relies on none of them. What is not known is left out.
+#[derive(Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Annotations<'a> {
-    title: &'a str,
-    read_only_hint: bool,
-    destructive_hint: bool,
-    idempotent_hint: bool,
-    open_world_hint: bool,
+pub struct Annotations<'a> {
+    /// A few words for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<&'a str>,
+    /// It changes nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_only_hint: Option<bool>,
+    /// What it changes cannot be brought back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destructive_hint: Option<bool>,
+    /// Calling it twice is the same as calling it once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotent_hint: Option<bool>,
+    /// It reaches things outside this machine and workspace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_world_hint: Option<bool>,
 }
+
+impl Annotations<'_> {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Its schemas stay the text they are written down as: a client waits for this at every start.
+type Written<'a> = Definition<'a, Box<RawValue>>;
 
 /// The result of `tools/list`.
 #[derive(Serialize)]
 pub(crate) struct List<'a> {
-    tools: Vec<Definition<'a>>,
+    tools: Vec<Written<'a>>,
 }
 
 /// `structured` says whether results carry typed data, and so whether its schema is announced.
@@ -40,20 +68,20 @@ pub(crate) fn list(specs: &[ToolSpec], structured: bool) -> List<'_> {
     List { tools: specs.iter().map(|spec| definition(spec, structured)).collect() }
 }
 
-fn definition(spec: &ToolSpec, structured: bool) -> Definition<'_> {
+fn definition(spec: &ToolSpec, structured: bool) -> Written<'_> {
     let output = spec.output.as_ref().filter(|_| structured);
     Definition {
         name: &spec.name,
-        title: &spec.title,
+        title: Some(&spec.title),
         description: &spec.description,
         input_schema: raw(spec.input.announced_text().into_owned()),
         output_schema: output.map(|output| raw(output.beside_content_text().into_owned())),
         annotations: Annotations {
-            title: &spec.title,
-            read_only_hint: spec.effect == Effect::Read,
-            destructive_hint: matches!(spec.effect, Effect::Execute | Effect::Destructive),
-            idempotent_hint: spec.idempotent,
-            open_world_hint: spec.open_world,
+            title: Some(&spec.title),
+            read_only_hint: Some(spec.effect == Effect::Read),
+            destructive_hint: Some(matches!(spec.effect, Effect::Execute | Effect::Destructive)),
+            idempotent_hint: Some(spec.idempotent),
+            open_world_hint: Some(spec.open_world),
         },
     }
 }

@@ -33,7 +33,9 @@ pub use rmcp::model;
 
 pub use self::{
     client::Client,
+    definition::{Annotations, Definition},
     http::{Http, HttpError, Listening},
     offers::{BoxFuture, Prompts, Resources},
+    result::result,
     server::{Server, ServerBuilder, Structured},
 };

@@ -23,13 +23,20 @@ pub(crate) fn of(
     envelope: Envelope,
 ) -> CallToolResult {
     let meta = (envelope == Envelope::Sent).then(|| meta(&mut outcome));
-    let structured = match (outcome.data, data) {
+    let structured = match (outcome.data.take(), data) {
         (Some(mut value), Some(schema)) => {
             schema.without_content(&mut value);
             Some(value)
         }
         _ => None,
     };
+    let mut result = result(outcome, structured);
+    result.meta = meta;
+    result
+}
+
+/// The content of an outcome, its attachments, whether it failed, and typed data beside them.
+pub fn result(outcome: Outcome, structured: Option<Value>) -> CallToolResult {
     let mut blocks = Vec::with_capacity(1 + outcome.attachments.len());
     if !outcome.content.is_empty() || outcome.attachments.is_empty() {
         blocks.push(ContentBlock::text(outcome.content));
@@ -40,7 +47,6 @@ pub(crate) fn of(
         Some(_) => CallToolResult::error(blocks),
     };
     result.structured_content = structured;
-    result.meta = meta;
     result
 }
 

@@ -33,7 +33,28 @@ pub(super) fn parse(text: &str) -> Parsed {
     let mut parser = Parser::new(text, 0);
     let mut list = List::default();
     let problem = parser.program(&mut list).err();
-    parser.finish(list, problem)
+    let split =
+        has_split_operator(text).then_some("a sign of several letters is split by a line end");
+    parser.finish(list, problem.or(split))
+}
+
+/// Whether a continued line ends inside an operator or behind a `$`: bash joins lines before it looks for either.
+fn has_split_operator(text: &str) -> bool {
+    const CONTINUED: &str = "\\\n";
+    const OPERATORS: &[&str] = &[
+        "((", "))", "&&", "||", "|&", "&>", ";;", ";&", "<<", "<(", "<&", "<>", ">>", ">(", ">&",
+        ">|",
+    ];
+    text.match_indices(CONTINUED).any(|(at, _)| {
+        let (before, after) = text.split_at(at);
+        let (before, after) =
+            (before.trim_end_matches(CONTINUED), after.trim_start_matches(CONTINUED));
+        let joins = |operator: &&str| {
+            let (first, second) = operator.split_at(1);
+            before.ends_with(first) && after.starts_with(second)
+        };
+        before.ends_with('$') || OPERATORS.iter().any(joins)
+    })
 }
 
 fn is_one_pipeline(list: &List) -> bool {

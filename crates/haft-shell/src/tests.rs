@@ -299,6 +299,27 @@ fn operands_that_look_like_something_else_are_files() {
     }
 }
 
+/// bash joins continued lines before it looks for operators and expansions.
+#[test]
+fn an_operator_that_is_split_over_lines_is_doubted() {
+    for text in [
+        "x=$S; (\\\n(x))",
+        "echo $(\\\n(x))",
+        "echo $\\\n(date)",
+        "cat $\\\nX",
+        "cat a >\\\n\\\n> b",
+        "cat <\\\n(date)",
+        "true &\\\n& date",
+    ] {
+        let reading = read(text);
+        assert!(!reading.is_only_looking(), "{text}");
+        assert!(!reading.doubts.is_empty(), "{text}");
+    }
+    for text in ["cat a |\\\nwc -l", "ls &&\\\npwd", "cat \\\n  a", "(cd src; \\\n(ls))"] {
+        assert!(read(text).is_only_looking(), "{text}");
+    }
+}
+
 /// What comes first is a pattern, a mode or a script only as long as it is one word.
 #[test]
 fn a_first_operand_that_may_become_several_is_files_too() {

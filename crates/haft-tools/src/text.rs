@@ -8,3 +8,13 @@ pub(crate) mod patch;
 pub(crate) mod replace;
 pub(crate) mod terminal;
 pub(crate) mod window;
+
+/// `1 file`, `2 files`.
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    match noun.strip_suffix("ry") {
+        _ if number == 1 => format!("1 {noun}"),
+        Some(stem) => format!("{number} {stem}ries"),
+        None if noun.ends_with("ch") => format!("{number} {noun}es"),
+        None => format!("{number} {noun}s"),
+    }
+}

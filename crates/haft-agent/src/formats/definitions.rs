@@ -258,13 +258,13 @@ impl List {
                 declared.extend(input.schema.map(|schema| ("parameters".to_owned(), schema)));
                 declared.into()
             }
-            Format::Mcp => self.of_mcp(tool, declared, input.schema),
+            Format::Mcp => self.of_mcp(tool, &input.schema.unwrap_or_default()),
         }
     }
 
     fn describe(&self, tool: &Definition, declared: &mut Map<String, Value>) {
         let mut description = tool.description.as_str();
-        if description.is_empty() && self.format != Format::Mcp {
+        if description.is_empty() {
             description = tool.title.as_deref().unwrap_or_default();
         }
         if !description.is_empty() {
@@ -272,29 +272,30 @@ impl List {
         }
     }
 
-    fn of_mcp(
-        &mut self,
-        tool: &Definition,
-        mut declared: Map<String, Value>,
-        input: Option<Value>,
-    ) -> Value {
-        if let Some(title) = &tool.title {
-            declared.shift_insert(1, "title".to_owned(), title.as_str().into());
+    fn of_mcp(&mut self, tool: &Definition, input: &Value) -> Value {
+        // Before 2026-07-28 nothing else is allowed.
+        let is_object = |output: &&Value| output["type"] == "object";
+        let output_schema = tool.output.as_ref().filter(is_object);
+        if output_schema.is_none() && tool.output.is_some() {
+            self.note(&tool.name, "its output schema is not for an object and is left out");
         }
-        declared.extend(input.map(|schema| ("inputSchema".to_owned(), schema)));
-        if let Some(output) = &tool.output {
-            // Before 2026-07-28 nothing else is allowed.
-            if output.get("type").and_then(Value::as_str) == Some("object") {
-                declared.insert("outputSchema".to_owned(), output.clone());
-            } else {
-                self.note(&tool.name, "its output schema is not for an object and is left out");
-            }
-        }
-        let annotations = annotations(tool);
-        if !annotations.is_empty() {
-            declared.insert("annotations".to_owned(), annotations.into());
-        }
-        declared.into()
+        let Annotations { read_only, destructive, idempotent, open_world } = tool.annotations;
+        let title = tool.title.as_deref();
+        let definition = haft_mcp::Definition {
+            name: self.names.to_provider(&tool.name),
+            title,
+            description: &tool.description,
+            input_schema: input,
+            output_schema,
+            annotations: haft_mcp::Annotations {
+                title,
+                read_only_hint: read_only,
+                destructive_hint: destructive,
+                idempotent_hint: idempotent,
+                open_world_hint: open_world,
+            },
+        };
+        json!(definition)
     }
 
     fn finish(mut self) -> Definitions {
@@ -317,19 +318,6 @@ impl List {
         };
         Definitions { tools, names: self.names, notes: self.notes }
     }
-}
-
-fn annotations(tool: &Definition) -> Map<String, Value> {
-    let Annotations { read_only, destructive, idempotent, open_world } = tool.annotations;
-    let hints = [
-        ("readOnlyHint", read_only),
-        ("destructiveHint", destructive),
-        ("idempotentHint", idempotent),
-        ("openWorldHint", open_world),
-    ];
-    let title = tool.title.iter().map(|title| ("title".to_owned(), Value::from(title.as_str())));
-    let hints = hints.into_iter().filter_map(|(name, hint)| Some((name.to_owned(), hint?.into())));
-    title.chain(hints).collect()
 }
 
 /// How deep a schema may be nested that is handed on as it is: the JSON around it must stay below what readers take.

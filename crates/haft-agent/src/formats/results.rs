@@ -193,38 +193,17 @@ fn gemini(result: &CallResult<'_>, names: &Names) -> Value {
 }
 
 fn mcp(result: &CallResult<'_>, names: &Names) -> Value {
-    let outcome = result.outcome;
-    let mut content = Vec::new();
-    // Here a tool may say nothing.
-    if !outcome.content.is_empty() || outcome.attachments.is_empty() {
-        content.push(json!({"type": "text", "text": outcome.content}));
-    }
-    content.extend(outcome.attachments.iter().map(mcp_block));
-    let mut told = json!({"content": content, "isError": !outcome.is_ok()});
     // Before 2026-07-28 only objects are allowed.
-    if let Some(Value::Object(data)) = &outcome.data {
-        let mut data = data.clone();
+    let mut data = result.outcome.data.clone().filter(Value::is_object);
+    if let Some(Value::Object(data)) = &mut data {
         for repeated in names.in_content(result.name) {
             data.shift_remove(repeated);
         }
-        told["structuredContent"] = data.into();
     }
-    told
-}
-
-fn mcp_block(attachment: &Attachment) -> Value {
-    let Attachment { mime, name, data } = attachment;
-    let kind = mime.split('/').next().unwrap_or_default();
-    if kind == "image" || kind == "audio" {
-        return json!({"type": kind, "data": data, "mimeType": mime});
-    }
-    let uri = if name.contains("://") { name.clone() } else { format!("haft://attachment/{name}") };
-    let mut resource = json!({"uri": uri, "mimeType": mime});
-    match plain_text(attachment) {
-        Some(text) => resource["text"] = text.into(),
-        None => resource["blob"] = data.as_str().into(),
-    }
-    json!({"type": "resource", "resource": resource})
+    let mut told = haft_mcp::result(result.outcome.clone(), data);
+    // Its default is not written: clients of before 2026-07-28 do not know it.
+    told.result_type = None;
+    json!(told)
 }
 
 #[cfg(test)]

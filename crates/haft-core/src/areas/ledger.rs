@@ -100,14 +100,14 @@ pub struct DroppedRange {
 }
 
 impl LedgerEntry {
-    /// The anchor entry that is written when retention drops entries.
-    pub fn anchor(dropped: Dropped, at_ms: u64) -> Self {
+    /// An entry of nothing, to be filled in.
+    pub(crate) fn blank(began_ms: u64) -> Self {
         Self {
             call_id: String::new(),
-            session: RETENTION.to_owned(),
+            session: String::new(),
             agents: Vec::new(),
             parent: None,
-            tool: RETENTION.to_owned(),
+            tool: String::new(),
             effect: Effect::Read,
             input: Value::Null,
             repairs: Vec::new(),
@@ -119,11 +119,17 @@ impl LedgerEntry {
             result_sha256: None,
             begun_seq: None,
             process: None,
-            began_ms: at_ms,
+            began_ms,
             ms: 0,
             repeated: None,
-            dropped: Some(dropped),
+            dropped: None,
         }
+    }
+
+    /// The anchor entry that is written when retention drops entries.
+    pub fn anchor(dropped: Dropped, at_ms: u64) -> Self {
+        let (session, tool) = (RETENTION.to_owned(), RETENTION.to_owned());
+        Self { session, tool, dropped: Some(dropped), ..Self::blank(at_ms) }
     }
 
     /// About how much memory its input takes.
@@ -289,25 +295,10 @@ mod tests {
     fn entry(number: usize, content: &str) -> LedgerEntry {
         LedgerEntry {
             call_id: number.to_string(),
-            session: String::new(),
-            agents: Vec::new(),
-            parent: None,
             tool: "write".to_owned(),
             effect: Effect::Write,
             input: json!({"content": content}),
-            repairs: Vec::new(),
-            accesses: Vec::new(),
-            decision: None,
-            verdict: None,
-            error: None,
-            output_sha256: String::new(),
-            result_sha256: None,
-            begun_seq: None,
-            process: None,
-            began_ms: 0,
-            ms: 0,
-            repeated: None,
-            dropped: None,
+            ..LedgerEntry::blank(0)
         }
     }
 

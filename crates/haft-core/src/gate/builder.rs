@@ -1,7 +1,7 @@
 //! Puts a gate together. Whatever is not given is the version in memory, or its absence: no handler means that what
 //! must be asked for is refused.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use super::{Answers, Gate, Inner};
 use crate::{
@@ -56,35 +56,19 @@ impl Default for Limits {
 
 /// A gate in the making.
 pub struct GateBuilder {
-    registry: Registry,
-    policy: Option<Policy>,
+    inner: Inner,
     paths: Option<Arc<dyn ResolvePath>>,
-    surroundings: Surroundings,
-    services: Services,
-    approvals: Arc<dyn Approvals>,
-    handlers: Vec<Arc<dyn ApprovalHandler>>,
-    is_decided_elsewhere: bool,
-    asking_advice: Option<String>,
-    saved_rules: Arc<dyn SavedRules>,
-    outputs: Arc<dyn Outputs>,
-    ledger: Arc<dyn Ledger>,
-    redactor: Redactor,
-    limits: Limits,
-    reader: Option<ReadsCommands>,
-    starts_in_place: bool,
-    points_at_repeats: bool,
-    answers: Option<Arc<dyn Answers>>,
 }
 
 impl GateBuilder {
     pub(super) fn new(registry: Registry) -> Self {
-        Self {
+        let inner = Inner {
             registry,
-            // Made when there is none at the end: most programs bring their own.
-            policy: None,
-            paths: None,
+            policy: Arc::new(Policy::default()),
+            paths: Arc::new(LexicalPaths { workspace: PathBuf::new() }),
             surroundings: Surroundings::default(),
             services: Services::default(),
+            events: Events::default(),
             approvals: Arc::new(MemoryApprovals::default()),
             handlers: Vec::new(),
             is_decided_elsewhere: false,
@@ -93,18 +77,20 @@ impl GateBuilder {
             outputs: Arc::new(MemoryOutputs::default()),
             ledger: Arc::new(MemoryLedger::default()),
             redactor: Redactor::default(),
+            queue: PathQueue::default(),
             limits: Limits::default(),
             reader: None,
             starts_in_place: false,
-            points_at_repeats: false,
+            repeats: None,
             answers: None,
-        }
+        };
+        Self { inner, paths: None }
     }
 
     /// The rules. Without them the built-in ones hold, in mode `contained`.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
-        self.policy = Some(policy);
+        self.inner.policy = Arc::new(policy);
         self
     }
 
@@ -112,14 +98,14 @@ impl GateBuilder {
     /// text is judged as a whole.
     #[must_use]
     pub fn reads_commands(mut self, reader: ReadsCommands) -> Self {
-        self.reader = Some(reader);
+        self.inner.reader = Some(reader);
         self
     }
 
     /// Where the gate works; descriptions and path rules speak of it.
     #[must_use]
     pub fn surroundings(mut self, surroundings: Surroundings) -> Self {
-        self.surroundings = surroundings;
+        self.inner.surroundings = surroundings;
         self
     }
 
@@ -133,14 +119,14 @@ impl GateBuilder {
     /// Something that capabilities need, by its type.
     #[must_use]
     pub fn service<T: ?Sized + Send + Sync + 'static>(mut self, service: Arc<T>) -> Self {
-        self.services.insert(service);
+        self.inner.services.insert(service);
         self
     }
 
     /// A way to decide. With several, the first decision wins.
     #[must_use]
     pub fn handler(mut self, handler: Arc<dyn ApprovalHandler>) -> Self {
-        self.handlers.push(handler);
+        self.inner.handlers.push(handler);
         self
     }
 
@@ -148,63 +134,63 @@ impl GateBuilder {
     /// sense without a handler.
     #[must_use]
     pub fn decided_elsewhere(mut self) -> Self {
-        self.is_decided_elsewhere = true;
+        self.inner.is_decided_elsewhere = true;
         self
     }
 
     /// What a caller is told who needs a yes where nobody can be asked: how somebody would be.
     #[must_use]
     pub fn asking_advice(mut self, advice: impl Into<String>) -> Self {
-        self.asking_advice = Some(advice.into());
+        self.inner.asking_advice = Some(advice.into());
         self
     }
 
     /// Where requests are kept.
     #[must_use]
     pub fn approvals(mut self, approvals: Arc<dyn Approvals>) -> Self {
-        self.approvals = approvals;
+        self.inner.approvals = approvals;
         self
     }
 
     /// Where the rules of earlier approvals are kept.
     #[must_use]
     pub fn saved_rules(mut self, saved_rules: Arc<dyn SavedRules>) -> Self {
-        self.saved_rules = saved_rules;
+        self.inner.saved_rules = saved_rules;
         self
     }
 
     /// Where whole outputs are kept.
     #[must_use]
     pub fn outputs(mut self, outputs: Arc<dyn Outputs>) -> Self {
-        self.outputs = outputs;
+        self.inner.outputs = outputs;
         self
     }
 
     /// Who answers every call in place of its tool: nothing is judged, asked, run or recorded then.
     #[must_use]
     pub fn answered_by(mut self, answers: Arc<dyn Answers>) -> Self {
-        self.answers = Some(answers);
+        self.inner.answers = Some(answers);
         self
     }
 
     /// Where calls are recorded.
     #[must_use]
     pub fn ledger(mut self, ledger: Arc<dyn Ledger>) -> Self {
-        self.ledger = ledger;
+        self.inner.ledger = ledger;
         self
     }
 
     /// What must never be shown.
     #[must_use]
     pub fn redactor(mut self, redactor: Redactor) -> Self {
-        self.redactor = redactor;
+        self.inner.redactor = redactor;
         self
     }
 
     /// The sizes and times that bound every call.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.inner.limits = limits;
         self
     }
 
@@ -213,7 +199,7 @@ impl GateBuilder {
     /// answer, deadline or not.
     #[must_use]
     pub fn start_in_place(mut self) -> Self {
-        self.starts_in_place = true;
+        self.inner.starts_in_place = true;
         self
     }
 
@@ -221,42 +207,20 @@ impl GateBuilder {
     /// gets a line that says so. The same call once more gives the whole again.
     #[must_use]
     pub fn point_at_repeats(mut self) -> Self {
-        self.points_at_repeats = true;
+        self.inner.repeats = Some(Default::default());
         self
     }
 
     /// The gate.
     pub fn build(self) -> Gate {
-        let paths = self.paths.unwrap_or_else(|| {
-            Arc::new(LexicalPaths { workspace: self.surroundings.workspace.clone() })
-        });
-        let mut policy = self.policy.unwrap_or_default();
-        policy.places.workspace.clone_from(&self.surroundings.workspace);
-        self.registry.place_in(&mut policy.profiles);
+        let Self { mut inner, paths } = self;
+        let workspace = inner.surroundings.workspace.clone();
+        let policy = Arc::make_mut(&mut inner.policy);
+        policy.places.workspace.clone_from(&workspace);
+        inner.registry.place_in(&mut policy.profiles);
+        inner.paths = paths.unwrap_or_else(|| Arc::new(LexicalPaths { workspace }));
         // What the gate keeps, tools may read.
-        let mut services = self.services;
-        services.insert::<dyn Outputs>(self.outputs.clone());
-        Gate(Arc::new(Inner {
-            registry: self.registry,
-            policy: Arc::new(policy),
-            paths,
-            surroundings: self.surroundings,
-            services,
-            events: Events::default(),
-            approvals: self.approvals,
-            handlers: self.handlers,
-            is_decided_elsewhere: self.is_decided_elsewhere,
-            asking_advice: self.asking_advice,
-            saved_rules: self.saved_rules,
-            outputs: self.outputs,
-            ledger: self.ledger,
-            redactor: self.redactor,
-            queue: PathQueue::default(),
-            limits: self.limits,
-            reader: self.reader,
-            starts_in_place: self.starts_in_place,
-            repeats: self.points_at_repeats.then(Default::default),
-            answers: self.answers,
-        }))
+        inner.services.insert::<dyn Outputs>(inner.outputs.clone());
+        Gate(Arc::new(inner))
     }
 }

@@ -72,15 +72,8 @@ pub(super) fn entry_of(gate: &Inner, flight: &Flight, mut input: Value) -> Ledge
         accesses: flight.judged.iter().map(|access| clean_access(redactor, access)).collect(),
         decision: flight.decision.clone().map(|decision| clean_decision(redactor, decision)),
         verdict: flight.verdict.clone().map(|verdict| clean_verdict(redactor, verdict)),
-        error: None,
-        output_sha256: String::new(),
-        result_sha256: None,
         begun_seq: flight.begun_seq,
-        process: None,
-        began_ms: flight.began_ms,
-        ms: 0,
-        repeated: None,
-        dropped: None,
+        ..LedgerEntry::blank(flight.began_ms)
     }
 }
 

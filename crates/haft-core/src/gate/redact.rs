@@ -9,13 +9,12 @@ use std::{
 use super::{Inner, LONG_TEXT};
 use crate::{
     Access, Decision, Outcome, Redactor, Verdict, access::ReadCommand, lengthy, policy::Reason,
-    redactor::Glance,
 };
 
 pub(super) async fn redact(gate: &Inner, outcome: &mut Outcome) {
     if outcome.content.len() >= LONG_TEXT {
         let (redactor, content) = (gate.redactor.clone(), std::mem::take(&mut outcome.content));
-        let cleaned = lengthy(move || Ok(cleaned(&redactor.glance(), content)));
+        let cleaned = lengthy(move || Ok(cleaned(&redactor, content)));
         let content = cleaned.await.unwrap_or_else(|e| format!("[the result is lost: {e}]"));
         redact_short(&gate.redactor, outcome);
         outcome.content = content;
@@ -26,8 +25,7 @@ pub(super) async fn redact(gate: &Inner, outcome: &mut Outcome) {
 
 /// Where nobody is held up by it.
 fn redact_short(redactor: &Redactor, outcome: &mut Outcome) {
-    let glance = redactor.glance();
-    let clean = |text: &mut String| *text = cleaned(&glance, std::mem::take(text));
+    let clean = |text: &mut String| *text = cleaned(redactor, std::mem::take(text));
     clean(&mut outcome.content);
     clean(&mut outcome.title);
     outcome.repairs.iter_mut().for_each(clean);
@@ -36,12 +34,12 @@ fn redact_short(redactor: &Redactor, outcome: &mut Outcome) {
         clean(&mut error.message);
         clean(&mut error.hint);
     }
-    outcome.data.iter_mut().for_each(|data| glance.value(data));
-    outcome.metadata.values_mut().for_each(|value| glance.value(value));
+    outcome.data.iter_mut().for_each(|data| redactor.value(data));
+    outcome.metadata.values_mut().for_each(|value| redactor.value(value));
 }
 
-fn cleaned(glance: &Glance<'_>, text: String) -> String {
-    match glance.text(&text) {
+fn cleaned(redactor: &Redactor, text: String) -> String {
+    match redactor.text(&text) {
         Cow::Owned(cleaned) => cleaned,
         Cow::Borrowed(_) => text,
     }
@@ -88,8 +86,7 @@ fn clean_path(redactor: &Redactor, path: &Path) -> PathBuf {
 /// Somebody's word for the record: what goes along may quote the call.
 pub(super) fn clean_verdict(redactor: &Redactor, mut verdict: Verdict) -> Verdict {
     let rules = verdict.remember.iter_mut().flat_map(|remember| &mut remember.rules);
-    let glance = redactor.glance();
-    rules.chain(&mut verdict.note).for_each(|text| *text = cleaned(&glance, std::mem::take(text)));
+    rules.chain(&mut verdict.note).for_each(|text| *text = cleaned(redactor, std::mem::take(text)));
     verdict
 }
 

@@ -51,7 +51,8 @@ impl Layout {
     /// Of kind `unavailable` when something of the workspace cannot be protected, or when the workspace is everything.
     pub(crate) fn of(site: &Site, writes: bool, scratch: &Scratch) -> Result<Self, ToolError> {
         let machine = Machine::seen_by(site);
-        let mut layout = Self { parts: machine.system.clone(), roots: roots(site) };
+        let (temporary, system) = machine.system.iter().cloned().partition(is_temporary);
+        let mut layout = Self { parts: system, roots: roots(site) };
         layout.parts.push(Part::Private { at: "/tmp".into(), source: scratch.tmp() });
         layout.parts.push(Part::Private { at: SHARED_MEMORY.into(), source: scratch.shm() });
         layout.parts.extend(of_home(&machine, site));
@@ -69,6 +70,8 @@ impl Layout {
         } else {
             Part::Link { at: "/var/tmp".into(), to: "../tmp".into() }
         });
+        // Folders on PATH may lie there, too: on top of the private places, or these would cover them.
+        layout.parts.extend::<Vec<Part>>(temporary);
         let access = if writes { Access::Write } else { Access::Read };
         roots.iter().for_each(|root| layout.show(root.clone(), access));
         layout.hide_secrets(&machine.secrets);
@@ -163,6 +166,12 @@ impl Layout {
             Ok(_) => Err(unprotectable(&git)),
         }
     }
+}
+
+/// Whether it lies where a private place is put.
+fn is_temporary(part: &Part) -> bool {
+    let places = ["/tmp", "/var/tmp", SHARED_MEMORY];
+    matches!(part, Part::Shown { path, .. } if places.iter().any(|place| path.starts_with(place)))
 }
 
 /// What is shown of the home.

@@ -8,6 +8,7 @@ use std::{
     os::{
         fd::OwnedFd,
         linux::net::SocketAddrExt,
+        unix::fs::PermissionsExt,
         unix::net::{SocketAddr, UnixListener},
     },
     path::{Path, PathBuf},
@@ -736,6 +737,25 @@ fn the_programs_of_the_real_home_work() {
         assert!(outcome.output.starts_with("cargo 1."), "{which:?} {outcome:?}");
         let outcome = field.shell(*which, READS, "python3 -c 'print(6 * 7)'");
         assert_eq!(outcome.output.trim(), "42", "{which:?} {outcome:?}");
+    }
+}
+
+#[test]
+fn programs_on_a_path_in_a_temporary_folder_work() {
+    for temporary in ["/tmp", "/var/tmp"] {
+        let tools = tempfile::tempdir_in(temporary).expect("a folder");
+        let bin = tools.path().join("bin");
+        fs::create_dir(&bin).expect("made");
+        fs::write(bin.join("greet"), "#!/bin/sh\necho hello\n").expect("written");
+        fs::set_permissions(bin.join("greet"), fs::Permissions::from_mode(0o755)).expect("set");
+        let mut field = Field::new();
+        field.path = format!("{}:{}", bin.display(), field.path);
+        for which in ALL {
+            let script = format!("greet && echo x > $TMPDIR/x && ! touch {}/x", bin.display());
+            let outcome = field.shell(*which, READS, &script);
+            assert!(outcome.output.starts_with("hello"), "{which:?} {outcome:?}");
+            assert_eq!(outcome.code, Some(0), "{which:?} {outcome:?}");
+        }
     }
 }
 

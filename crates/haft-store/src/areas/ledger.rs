@@ -333,18 +333,23 @@ impl Inner {
         let (caller, mut answer) = oneshot::channel();
         queued.caller = Some(caller);
         self.queue().push(queued);
-        tokio::select! {
-            biased;
-            answer = &mut answer => return answer.unwrap_or_else(|_| Err(unknown())),
-            writer = self.writer.lock() => {
-                // Callers answered by one commit return together; a commit for all takes little longer than one for the first.
-                tokio::task::yield_now().await;
-                let _ = self.write_out().await;
-                drop(writer);
-            }
+        // Without a wait where there is none to be had: a call at a pipe that waits lets later ones go before it.
+        let writer = match self.writer.try_lock() {
+            Ok(writer) => writer,
+            Err(_) => tokio::select! {
+                biased;
+                answer = &mut answer => return answer.unwrap_or_else(|_| Err(unknown())),
+                writer = self.writer.lock() => writer,
+            },
+        };
+        if self.queue().expects_more() {
+            // Once round the runtime: a commit for all callers takes little longer than one for the first.
+            tokio::task::yield_now().await;
         }
+        let _ = self.write_out().await;
+        drop(writer);
         self.make_room().await;
-        answer.await.unwrap_or_else(|_| Err(unknown()))
+        answer.try_recv().unwrap_or_else(|_| Err(unknown()))
     }
 
     async fn flush(&self) -> Result<(), ToolError> {

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use data_encoding::HEXLOWER_PERMISSIVE as HEX;
 use haft_core::{ErrorKind, ToolError, is_secret_name};
 use serde::{Deserialize, Serialize};
 
@@ -58,7 +59,7 @@ pub(super) struct Folder(PathBuf);
 
 impl SecretsFile {
     pub(super) fn new(key: KeyPlace, envelope: &Envelope) -> Result<Self, ToolError> {
-        let check = to_hex(&envelope.close(&["check"], Vec::new())?);
+        let check = HEX.encode(&envelope.close(&["check"], Vec::new())?);
         Ok(Self { version: VERSION, key, check, secrets: Vec::new() })
     }
 
@@ -72,8 +73,9 @@ impl SecretsFile {
     }
 
     pub(super) fn check_key(&self, envelope: &Envelope, folder: &Folder) -> Result<(), ToolError> {
-        let check =
-            from_hex(&self.check).ok_or_else(|| folder.damaged("its check is no number"))?;
+        let check = HEX
+            .decode(self.check.as_bytes())
+            .map_err(|_| folder.damaged("its check is no number"))?;
         match envelope.open(&["check"], &check) {
             Some(_) => Ok(()),
             None => Err(self.key.is_wrong(&folder.file())),
@@ -90,12 +92,14 @@ impl Entry {
         envelope: &Envelope,
     ) -> Result<Self, ToolError> {
         let mut entry = Self { name: name.to_owned(), hosts, set_ms, sealed: String::new() };
-        entry.sealed = to_hex(&entry.within(|it| envelope.close(it, value.into()))?);
+        entry.sealed = HEX.encode(&entry.within(|it| envelope.close(it, value.into()))?);
         Ok(entry)
     }
 
     pub(super) fn opened(&self, envelope: &Envelope, folder: &Folder) -> Result<String, ToolError> {
-        let opened = from_hex(&self.sealed)
+        let opened = HEX
+            .decode(self.sealed.as_bytes())
+            .ok()
             .and_then(|sealed| self.within(|it| envelope.open(it, &sealed)))
             .and_then(|value| String::from_utf8(value).ok());
         opened.ok_or_else(|| {
@@ -270,18 +274,4 @@ impl Stamp {
             changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
     }
-}
-
-pub(super) fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-pub(super) fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let byte = |pair: &[u8]| match pair {
-        [high, low] => u8::try_from(digit(*high)? << 4 | digit(*low)?).ok(),
-        _ => None,
-    };
-    digits.chunks(2).map(byte).collect()
 }

@@ -11,14 +11,12 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use data_encoding::HEXLOWER_PERMISSIVE as HEX;
 use haft_core::ToolError;
 use ring::pbkdf2;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    file::{from_hex, to_hex},
-    keyring::{Fault, Keyring},
-};
+use super::keyring::{Fault, Keyring};
 use crate::seal::{self, Envelope};
 
 const VARIABLE: &str = "HAFT_PASSPHRASE";
@@ -122,7 +120,7 @@ impl Keys {
             }
             Some(_) => {
                 let salt: [u8; 16] = by_chance()?;
-                KeyPlace::Passphrase { salt: to_hex(&salt), rounds: ROUNDS }
+                KeyPlace::Passphrase { salt: HEX.encode(&salt), rounds: ROUNDS }
             }
             None if wanted != KeyWanted::File && self.keep_in_keyring(wanted)? => KeyPlace::Keyring,
             None => {
@@ -218,7 +216,7 @@ impl Keys {
             ))
             .hint(format!("set {VARIABLE} where haft runs"))
         })?;
-        let salt = from_hex(salt).filter(|_| rounds <= MOST_ROUNDS);
+        let salt = HEX.decode(salt.as_bytes()).ok().filter(|_| rounds <= MOST_ROUNDS);
         let (Some(salt), Some(rounds)) = (salt, NonZeroU32::new(rounds)) else {
             return Err(ToolError::unavailable("the way to the key of your secrets is damaged")
                 .hint(

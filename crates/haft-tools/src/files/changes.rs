@@ -11,15 +11,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{
-    document::count,
-    history::{
-        contents::Contents,
-        select::{ALL, since},
-        words::{ChangedPath, ago, moment, told},
-    },
+use super::history::{
+    contents::Contents,
+    select::{ALL, since},
+    words::{ChangedPath, ago, moment, told},
 };
-use crate::text::diff;
+use crate::text::{count, diff};
 
 /// A list shows at most so many files of a change.
 const MOST_FILES: usize = 20;

@@ -203,8 +203,3 @@ pub(crate) fn not_text(path: &Path) -> ToolError {
     ToolError::new(ErrorKind::Unsupported, message)
         .hint("only text is edited; use a program that knows the format")
 }
-
-/// `3 lines`, `1 line`.
-pub(crate) fn count(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
-}

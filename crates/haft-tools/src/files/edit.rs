@@ -8,8 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::document::{Changed, Document, change_one, count};
-use crate::text::replace::{Mismatch, Replaced, replace};
+use super::document::{Changed, Document, change_one};
+use crate::text::{
+    count,
+    replace::{Mismatch, Replaced, replace},
+};
 
 /// What to replace.
 #[derive(Debug, Deserialize, JsonSchema)]

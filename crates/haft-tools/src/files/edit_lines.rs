@@ -9,7 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::document::{Changed, Document, change_one};
-use crate::text::line_patches::{self, LinePatch};
+use crate::text::{
+    count,
+    line_patches::{self, LinePatch},
+};
 
 /// Which lines to change.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -25,23 +28,10 @@ pub struct EditLines {
     pub path: PathBuf,
     /// The changes. All line numbers are those of the file as it is now; ranges may not overlap.
     #[schemars(length(min = 1, max = 1000), extend("x-aliases" = ["edits"]))]
-    pub patches: Vec<Patch>,
+    pub patches: Vec<LinePatch>,
     /// The version that the line numbers are of, as `read` told it.
     #[schemars(extend("x-aliases" = ["expectedVersion", "version"]))]
     pub expected_version: String,
-}
-
-/// One range of lines and what is to stand there.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Patch {
-    /// The first line of the range, counted from 1.
-    #[schemars(range(min = 1))]
-    pub start_line: usize,
-    /// The last line of the range; 0 inserts before start_line and replaces nothing.
-    pub end_line: usize,
-    /// The new lines; empty deletes the range.
-    pub content: String,
 }
 
 /// What was changed.
@@ -57,10 +47,7 @@ pub struct EditedLines {
 impl Output for EditedLines {
     fn text(&self) -> String {
         let Changed { path, version, diff, .. } = &self.change;
-        let applied = match self.applied {
-            1 => "1 patch".to_owned(),
-            applied => format!("{applied} patches"),
-        };
+        let applied = count(self.applied, "patch");
         format!("Edited {path} ({applied}), version {version}.\n{diff}")
     }
 
@@ -91,13 +78,7 @@ pub async fn edit_lines(
 }
 
 fn patched(document: &Document, input: &EditLines) -> Result<String, ToolError> {
-    let patch = |patch: &Patch| LinePatch {
-        start_line: patch.start_line,
-        end_line: patch.end_line,
-        content: patch.content.clone(),
-    };
-    let patches: Vec<LinePatch> = input.patches.iter().map(patch).collect();
-    let text = line_patches::apply(&document.text, &patches).map_err(|problems| {
+    let text = line_patches::apply(&document.text, &input.patches).map_err(|problems| {
         let message = format!("`{}` was not changed: {}", document.path, problems.join("; "));
         ToolError::input(message).hint("mend the patches that are named and send all of them again")
     })?;

@@ -12,10 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{
-    document::count,
-    list::{shown, unreadable, workspace},
-};
+use super::list::{shown, unreadable, workspace};
+use crate::text::count;
 
 const LIMIT: usize = 100;
 const MOST: usize = 1_000;

@@ -12,10 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{
-    document::count,
-    list::{shown, unreadable, workspace},
-};
+use super::list::{shown, unreadable, workspace};
+use crate::text::count;
 
 const RESULTS: usize = 100;
 const MOST: usize = 2_000;
@@ -173,10 +171,7 @@ impl Matches {
     }
 
     fn footer(&self) -> String {
-        let matches = match self.matches {
-            1 => "1 match".to_owned(),
-            matches => format!("{matches} matches"),
-        };
+        let matches = count(self.matches, "match");
         if self.has_more {
             let raise = if self.can_ask_for_more { ", or raise max_results" } else { "" };
             return format!("stopped at {matches}; narrow the pattern, give include{raise}");

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::document::count;
+use crate::text::count;
 
 const DEPTH: usize = 3;
 const DEEPEST: usize = 20;
@@ -147,15 +147,14 @@ impl Listed {
             notes.push("partial: stopped before all was listed".to_owned());
         }
         if self.has_more {
-            let entries = if shown == 1 { "entry" } else { "entries" };
+            let entries = count(shown, "entry");
             let more = if shown < MOST { " or a larger limit" } else { "" };
-            notes.push(format!("{shown} {entries}, there are more: give a deeper path{more}"));
+            notes.push(format!("{entries}, there are more: give a deeper path{more}"));
         } else if shown == 0 && self.is_complete {
             notes.push(format!("{} is empty, or all in it is ignored", self.path));
         }
         if self.unreadable > 0 {
-            let directories = if self.unreadable == 1 { "directory" } else { "directories" };
-            notes.push(format!("{} {directories} could not be read", self.unreadable));
+            notes.push(format!("{} could not be read", count(self.unreadable, "directory")));
         }
         notes
     }

@@ -11,9 +11,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::document::{Document, count, encode, preview};
+use super::document::{Document, encode, preview};
 use crate::text::{
-    diff,
+    count, diff,
     encoding::Form,
     patch::{self as patches, Action, FilePatch, PatchError},
 };

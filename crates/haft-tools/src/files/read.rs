@@ -15,11 +15,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{
-    document::count,
-    media::{self, Media},
-};
+use super::media::{self, Media};
 use crate::text::{
+    count,
     encoding::{Form, SAMPLE, Text},
     window::{self, LINE_CHARS, Wanted, Window},
 };
@@ -119,7 +117,7 @@ impl Output for FileText {
     }
 
     fn title(&self) -> Option<String> {
-        Some(["Read ", &self.path].concat())
+        Some(format!("Read {}", self.path))
     }
 
     fn attachments(&self) -> Vec<Attachment> {
@@ -143,55 +141,45 @@ impl FileText {
             return body;
         }
         body.push_str(if body.is_empty() { "[" } else { "\n[" });
-        self.put_footer(&mut body);
+        body.push_str(&self.footer());
         body.push(']');
         body
     }
 
-    /// By hand, because formatting it would cost as much as numbering the lines of a small file.
-    fn put_footer(&self, words: &mut String) {
+    fn footer(&self) -> String {
         let Self { path, size, first_line, lines, .. } = self;
-        words.push_str(path);
-        match (self.kind, self.total_lines) {
-            (Kind::Image, _) => {
-                return words.push_str(&format!(": an image, {size} bytes, attached"));
-            }
+        let mut words = match (self.kind, self.total_lines) {
+            (Kind::Image, _) => return format!("{path}: an image, {size} bytes, attached"),
             (Kind::Pdf, None) => {
                 let what = "a PDF document without readable text";
-                return words.push_str(&format!(": {what}, {size} bytes, attached"));
+                return format!("{path}: {what}, {size} bytes, attached");
             }
-            (_, Some(0)) if self.closed > 0 => words.push_str(" has nothing to show"),
-            (_, Some(0)) => words.push_str(" is empty"),
-            (_, total) => {
+            (_, Some(0)) if self.closed > 0 => format!("{path} has nothing to show"),
+            (_, Some(0)) => format!("{path} is empty"),
+            (kind, total) => {
                 let last = (first_line + *lines as u64).saturating_sub(1);
-                let is_directory = self.kind == Kind::Directory;
-                words.push_str(if is_directory { ": entries " } else { ": lines " });
-                put_number(words, *first_line);
-                words.push('-');
-                put_number(words, last);
-                if let Some(total) = total {
-                    words.push_str(" of ");
-                    put_number(words, total);
-                }
+                let what = if kind == Kind::Directory { "entries" } else { "lines" };
+                let of = total.map(|total| format!(" of {total}")).unwrap_or_default();
+                format!("{path}: {what} {first_line}-{last}{of}")
             }
-        }
+        };
         if let Some(next) = self.next_offset {
-            words.push_str("; go on with offset=");
-            put_number(words, next);
+            words += &format!("; go on with offset={next}");
         }
         if self.cut_lines > 0 {
             let cut = count(self.cut_lines, "line");
-            words.push_str(&format!("; {cut} longer than {LINE_CHARS} characters cut"));
+            words += &format!("; {cut} longer than {LINE_CHARS} characters cut");
         }
         if self.closed > 0 {
-            words.push_str(&format!("; {} more closed to you", self.closed));
+            words += &format!("; {} more closed to you", self.closed);
         }
         if let Some(encoding) = &self.encoding {
-            words.extend(["; written in ", encoding]);
+            words += &format!("; written in {encoding}");
         }
         if let Some(version) = &self.version {
-            words.extend(["; version ", version]);
+            words += &format!("; version {version}");
         }
+        words
     }
 
     fn fill(&mut self, first: u64, window: &Window<'_>) {

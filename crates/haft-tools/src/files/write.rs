@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::document::{Document, change_one, checked_version, count, encode, preview};
-use crate::text::encoding::Form;
+use super::document::{Document, change_one, checked_version, encode, preview};
+use crate::text::{count, encoding::Form};
 
 /// What to write.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -14,7 +14,6 @@ use super::{
     git_status::{reads, workspace},
     names,
     patches::{self, Excerpt, MOST_LINES, Question, USUAL_LINES},
-    words,
 };
 
 /// What to compare.
@@ -98,7 +97,7 @@ impl Difference {
     }
 
     fn note(&self) -> String {
-        let lines = words::count(self.left_out, "line");
+        let lines = crate::text::count(self.left_out, "line");
         match (self.left_out, self.is_cut) {
             (0, false) => String::new(),
             (0, true) => "[git said more than could be taken: give paths]".to_owned(),

@@ -75,12 +75,12 @@ impl FileDiffs {
     /// In words, one file a line.
     pub(crate) fn summary(&self) -> String {
         let Self { files, file_count, added, removed } = self;
-        let mut text = format!("{}, +{added} -{removed}", words::count(*file_count, "file"));
+        let mut text = format!("{}, +{added} -{removed}", crate::text::count(*file_count, "file"));
         for file in files {
             text.push_str(&format!("\n  {}", file.line()));
         }
         if let more @ 1.. = file_count.saturating_sub(files.len()) {
-            text.push_str(&format!("\n  … {} more", words::count(more, "file")));
+            text.push_str(&format!("\n  … {} more", crate::text::count(more, "file")));
         }
         text
     }

@@ -76,11 +76,6 @@ pub(crate) fn name(text: &str) -> String {
     text.chars().map(escaped).collect()
 }
 
-/// `1 file`, `2 files`.
-pub(crate) fn count(number: usize, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

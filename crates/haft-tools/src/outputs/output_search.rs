@@ -119,10 +119,7 @@ impl Output for FoundLines {
 impl FoundLines {
     fn footer(&self) -> String {
         let Self { searched, lines, .. } = self;
-        let matches = match self.matches {
-            1 => "1 match".to_owned(),
-            matches => format!("{matches} matches"),
-        };
+        let matches = crate::text::count(self.matches, "match");
         if self.has_more {
             return format!(
                 "stopped at {matches}, at line {searched} of {lines}; narrow the pattern, or raise max_results"

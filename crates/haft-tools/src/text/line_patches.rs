@@ -3,13 +3,19 @@
 use std::cmp::Reverse;
 use std::iter;
 
-/// Replaces lines `start_line` to `end_line`, both 1-based and included, by the lines of `content`. With `end_line` 0 it
-/// inserts before `start_line` and replaces nothing.
-#[derive(Clone, Debug)]
-pub(crate) struct LinePatch {
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// One range of lines and what is to stand there.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinePatch {
+    /// The first line of the range, counted from 1.
+    #[schemars(range(min = 1))]
     pub start_line: usize,
+    /// The last line of the range; 0 inserts before start_line and replaces nothing.
     pub end_line: usize,
-    /// Its lines. One final newline is not a further line; empty deletes.
+    /// The new lines; empty deletes the range.
     pub content: String,
 }
 

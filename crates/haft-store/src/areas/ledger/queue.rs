@@ -78,6 +78,8 @@ pub(super) struct Queue {
     is_failing: bool,
     /// Entries of answered calls that could not be kept.
     lost: u64,
+    /// How many callers waited for the last commit, and for the one before.
+    together: [usize; 2],
     /// No more entries will come.
     pub(super) is_closed: bool,
 }
@@ -103,7 +105,19 @@ impl Queue {
         self.bytes >= WRITE_AT_BYTES || self.entries.len() >= MAX_ENTRIES / 2
     }
 
+    fn callers(&self) -> usize {
+        self.entries.iter().filter(|queued| queued.caller.is_some()).count()
+    }
+
+    /// Callers answered by one commit tend to return together, so expect as many as in the last two batches. Two, because
+    /// one that comes too late is written alone, and then the others come after it.
+    pub(super) fn expects_more(&self) -> bool {
+        let together = self.together[0].max(self.together[1]);
+        together > 1 && self.callers() < together
+    }
+
     pub(super) fn take(&mut self) -> Vec<Queued> {
+        self.together = [self.callers(), self.together[0]];
         self.bytes = 0;
         self.since = None;
         std::mem::take(&mut self.entries)

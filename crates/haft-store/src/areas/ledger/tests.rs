@@ -297,6 +297,35 @@ fn equal_reads_in_a_row_become_one_line() {
     }
 }
 
+#[test]
+fn more_are_expected_when_lately_more_came_together() {
+    let mut queue = Queue::default();
+    let mut come = |count: u64| {
+        for number in 0..count {
+            let caller = Some(tokio::sync::oneshot::channel().0);
+            queue.push(Queued { caller, ..Queued::of(change(number)) });
+        }
+        let expects_more = queue.expects_more();
+        drop(queue.take());
+        expects_more
+    };
+    assert!(!come(7), "nobody knows them yet");
+    assert!(come(1));
+    assert!(come(1), "one came late; the others come after it");
+    assert!(!come(1), "they are gone");
+}
+
+#[tokio::test]
+async fn a_caller_alone_is_answered_without_a_wait() {
+    let field = Field::new();
+    let ledger = field.filled(1).await;
+    for number in 2..=300 {
+        let mut record = ledger.record(change(number));
+        let polled = std::future::poll_fn(|context| Poll::Ready(record.as_mut().poll(context)));
+        assert!(matches!(polled.await, Poll::Ready(Ok(()))), "{number}");
+    }
+}
+
 #[track_caller]
 fn check_found(faults: &[Fault], seq: u64, told: &str) {
     let found = faults.iter().any(|fault| fault.seq == seq && fault.what.contains(told));

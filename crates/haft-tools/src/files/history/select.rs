@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use haft_core::{Access, Changes, JournalChange, JournalEntry, ReadJournal, ToolError, now_ms};
 use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::words::numbers;
 
@@ -39,14 +42,32 @@ impl Direction {
     }
 }
 
-/// What was asked for.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Wish {
-    pub(crate) changes: Vec<u64>,
-    pub(crate) call_id: Option<String>,
-    pub(crate) session: Option<String>,
-    pub(crate) since: Option<String>,
-    pub(crate) path: Option<PathBuf>,
+/// Which changes, or for `redo` which undos. Without any of these: the last one of this session.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = json!({ "path": "src/main.rs" }))]
+pub struct TakeBack {
+    /// Exactly these, by the numbers that `changes` shows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-aliases" = ["change", "number", "numbers"]))]
+    pub changes: Vec<u64>,
+    /// All of this call; for `redo`, of this call of `undo`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<String>,
+    /// All of this session; `all` means every session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// All since then, of every session unless one is named: `30m`, `2h`, `3d`, or a time with its zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// Only this file, or what lies below this directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
+    pub path: Option<PathBuf>,
+    /// Only show what would be done, as a difference.
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["dry_run", "dryRun"]))]
+    pub preview: bool,
 }
 
 /// The changes that are meant, newest first, each with the entries that are to be taken back.
@@ -55,7 +76,7 @@ pub(crate) struct Wish {
 /// Of kind `not_found` when there are none, with what there is instead.
 pub(crate) async fn select(
     direction: Direction,
-    wish: &Wish,
+    wish: &TakeBack,
     own_session: &str,
     journal: &ReadJournal,
 ) -> Result<Vec<JournalChange>, ToolError> {
@@ -83,7 +104,7 @@ pub(crate) async fn select(
     Ok(found)
 }
 
-fn which(wish: &Wish) -> Result<Changes, ToolError> {
+fn which(wish: &TakeBack) -> Result<Changes, ToolError> {
     Ok(Changes {
         call_id: wish.call_id.clone(),
         session: wish.session.clone().filter(|session| session != ALL),
@@ -97,7 +118,7 @@ fn which(wish: &Wish) -> Result<Changes, ToolError> {
 /// The last call of this session that changed something and was not taken back, with all its changes.
 async fn last(
     direction: Direction,
-    wish: &Wish,
+    wish: &TakeBack,
     session: &str,
     journal: &ReadJournal,
 ) -> Result<Vec<JournalChange>, ToolError> {
@@ -135,14 +156,14 @@ fn standing(mut change: JournalChange, below: Option<&Path>) -> JournalChange {
 }
 
 /// Whether it is about the session of the call, because nothing else was said.
-fn is_own_session(wish: &Wish) -> bool {
-    let Wish { changes, call_id, session, since, .. } = wish;
+fn is_own_session(wish: &TakeBack) -> bool {
+    let TakeBack { changes, call_id, session, since, .. } = wish;
     changes.is_empty() && call_id.is_none() && session.is_none() && since.is_none()
 }
 
 async fn nothing(
     direction: Direction,
-    wish: &Wish,
+    wish: &TakeBack,
     own_session: &str,
     is_known: bool,
     collected: u64,
@@ -177,7 +198,7 @@ async fn nothing(
     ToolError::not_found(message).hint(hint)
 }
 
-fn asked_for(wish: &Wish) -> String {
+fn asked_for(wish: &TakeBack) -> String {
     let mut words = String::new();
     if !wish.changes.is_empty() {
         words.push_str(&format!(" of change {}", numbers(&wish.changes)));

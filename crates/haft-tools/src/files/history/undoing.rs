@@ -11,16 +11,16 @@ use haft_core::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::json;
 
 use super::{
     carry_out::carry_out,
     contents::Contents,
     plan::{Conflict, Deed, Plan, plan},
-    select::{Direction, MOST, Wish, select, touched},
+    select::{Direction, MOST, TakeBack, select, touched},
     words::{Action, ChangedPath, ago, moment, numbers, told},
 };
-use crate::{files::document::count, text::diff};
+use crate::text::{count, diff};
 
 /// A diff in an answer has at most so many lines.
 const MOST_DIFF_LINES: usize = 200;
@@ -106,14 +106,15 @@ impl TakenBack {
 /// When there is nothing to take back.
 pub(crate) async fn foresee(
     direction: Direction,
-    wish: &Wish,
-    rest: impl FnOnce(Vec<u64>) -> Value,
+    input: TakeBack,
     journal: &ReadJournal,
     call: &CallInfo,
 ) -> Result<Foreseen, ToolError> {
-    let changes = select(direction, wish, &call.session, journal).await?;
-    let numbers = changes.iter().map(|change| change.number).collect();
-    Ok(Foreseen { accesses: touched(&changes), input: Some(rest(numbers)) })
+    let found = select(direction, &input, &call.session, journal).await?;
+    let changes = found.iter().map(|change| change.number).collect();
+    let TakeBack { path, preview, .. } = input;
+    let pinned = TakeBack { changes, path, preview, ..TakeBack::default() };
+    Ok(Foreseen { accesses: touched(&found), input: Some(json!(pinned)) })
 }
 
 /// What such a call touches before it is known what that is.
@@ -137,10 +138,10 @@ impl Hands {
     pub(crate) async fn take_back(
         &self,
         direction: Direction,
-        wish: &Wish,
+        input: &TakeBack,
         is_preview: bool,
     ) -> Result<TakenBack, ToolError> {
-        let changes = select(direction, wish, &self.call.session, &self.journal).await?;
+        let changes = select(direction, input, &self.call.session, &self.journal).await?;
         let plan = plan(&changes, &mut |path| self.read.image(path))?;
         let contents = Contents::of_plan(&plan, &self.journal).await?;
         if !plan.conflicts.is_empty() {
@@ -290,8 +291,8 @@ impl Hands {
     }
 
     /// What would become of the files, for people who are asked. Nobody waits for a server here: then there is none.
-    pub(crate) fn preview(&self, direction: Direction, wish: &Wish) -> Option<String> {
-        let answer = pin!(self.take_back(direction, wish, true));
+    pub(crate) fn preview(&self, direction: Direction, input: &TakeBack) -> Option<String> {
+        let answer = pin!(self.take_back(direction, input, true));
         match answer.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(answer)) => Some(answer.text()),
             _ => None,

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::contents::Contents;
-use crate::{files::document::count, text::diff::Change};
+use crate::text::{count, diff::Change};
 
 /// What became of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

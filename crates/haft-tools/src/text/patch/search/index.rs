@@ -7,59 +7,36 @@ use crate::text::patch::{file_text::FileText, looseness::Looseness};
 
 pub(in crate::text::patch) struct Index<'a> {
     looseness: Looseness,
-    /// The number of each different line.
-    numbers: HashMap<Cow<'a, str>, usize>,
-    /// For each line of the file its number.
-    lines: Vec<usize>,
-    /// All lines, sorted by number, then by place.
-    places: Vec<usize>,
-    /// For each number where its places begin, and one more.
-    starts: Vec<usize>,
+    /// What each line of the file says.
+    keys: Vec<Cow<'a, str>>,
+    /// Where it says so, ascending.
+    places: HashMap<Cow<'a, str>, Vec<usize>>,
 }
 
 /// The lines that are looked for.
-struct Wanted {
-    numbers: Vec<usize>,
+struct Wanted<'o> {
+    keys: Vec<Cow<'o, str>>,
     /// Which of them is the rarest in the file.
     rarest: usize,
 }
 
 impl<'a> Index<'a> {
     pub(super) fn new(file: &FileText<'a>, looseness: Looseness) -> Self {
-        let mut numbers = HashMap::new();
-        let lines: Vec<usize> = file
-            .lines
-            .iter()
-            .map(|line| {
-                let next = numbers.len();
-                *numbers.entry(looseness.key(line.text)).or_insert(next)
-            })
-            .collect();
-        let mut starts = vec![0; numbers.len() + 1];
-        for number in &lines {
-            starts[number + 1] += 1;
+        let keys: Vec<_> = file.lines.iter().map(|line| looseness.key(line.text)).collect();
+        let mut places: HashMap<_, Vec<usize>> = HashMap::new();
+        for (place, key) in keys.iter().enumerate() {
+            places.entry(key.clone()).or_default().push(place);
         }
-        for number in 0..numbers.len() {
-            starts[number + 1] += starts[number];
-        }
-        let mut free = starts.clone();
-        let mut places = vec![0; lines.len()];
-        for (place, number) in lines.iter().enumerate() {
-            places[free[*number]] = place;
-            free[*number] += 1;
-        }
-        Self { looseness, numbers, lines, places, starts }
+        Self { looseness, keys, places }
     }
 
     /// The places of a line, ascending.
     pub(in crate::text::patch) fn lines(&self, text: &str) -> &[usize] {
-        let number = self.numbers.get(self.looseness.key(text).as_ref());
-        number.map_or(&[], |number| self.places_of(*number))
+        self.places_of(&self.looseness.key(text))
     }
 
-    fn places_of(&self, number: usize) -> &[usize] {
-        let range = self.starts.get(number).zip(self.starts.get(number + 1));
-        range.and_then(|(start, end)| self.places.get(*start..*end)).unwrap_or_default()
+    fn places_of(&self, key: &str) -> &[usize] {
+        self.places.get(key).map_or(&[], Vec::as_slice)
     }
 
     /// The first place from a line on.
@@ -113,24 +90,28 @@ impl<'a> Index<'a> {
     }
 
     /// `None` when one of the lines is nowhere in the file.
-    fn wanted(&self, old: &[&str]) -> Option<Wanted> {
-        let number = |line: &&str| self.numbers.get(self.looseness.key(line).as_ref()).copied();
-        let numbers = old.iter().map(number).collect::<Option<Vec<_>>>()?;
-        let (rarest, _) =
-            numbers.iter().enumerate().min_by_key(|(_, number)| self.places_of(**number).len())?;
-        Some(Wanted { numbers, rarest })
+    fn wanted<'o>(&self, old: &[&'o str]) -> Option<Wanted<'o>> {
+        let keys: Vec<_> = old.iter().map(|line| self.looseness.key(line)).collect();
+        let counts = keys.iter().map(|key| self.places_of(key).len()).enumerate();
+        let (rarest, count) = counts.min_by_key(|(_, count)| *count)?;
+        (count > 0).then_some(Wanted { keys, rarest })
     }
 
-    fn rarest_places(&self, wanted: &Wanted) -> &[usize] {
-        wanted.numbers.get(wanted.rarest).map_or(&[], |number| self.places_of(*number))
+    fn rarest_places(&self, wanted: &Wanted<'_>) -> &[usize] {
+        wanted.keys.get(wanted.rarest).map_or(&[], |key| self.places_of(key))
     }
 
-    fn agrees(&self, wanted: &Wanted, start: usize, work: &Cell<usize>) -> Result<bool, Exhausted> {
-        let lines = self.lines.get(start..start + wanted.numbers.len()).unwrap_or_default();
+    fn agrees(
+        &self,
+        wanted: &Wanted<'_>,
+        start: usize,
+        work: &Cell<usize>,
+    ) -> Result<bool, Exhausted> {
+        let lines = self.keys.get(start..start + wanted.keys.len()).unwrap_or_default();
         let same =
-            lines.iter().zip(&wanted.numbers).take_while(|(line, wanted)| line == wanted).count();
+            lines.iter().zip(&wanted.keys).take_while(|(line, wanted)| line == wanted).count();
         work.set(work.get().checked_sub(same + 1).ok_or(Exhausted)?);
-        Ok(same == wanted.numbers.len())
+        Ok(same == wanted.keys.len())
     }
 }
 
