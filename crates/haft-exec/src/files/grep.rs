@@ -18,13 +18,11 @@ use haft_core::{
     ToolError,
     files::{FileKind, FileMatches, MatchLine, SearchFiles, Searched, Stop, Warrant},
 };
-use rustix::{
-    fs::{self, FileType},
-    io::Errno,
-};
+use rustix::fs::{self, FileType};
 
 use self::lines::{Lines, keep_matches};
 use crate::files::{
+    open_file::read_up_to,
     walk::{Globs, Met, READ, Start, Visitor, Walk, is_worth_telling},
     workspace::{Workspace, not_regular},
 };
@@ -232,20 +230,6 @@ impl<'a> Seeker<'a> {
         }
         if has_more { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
-}
-
-/// Reads until the buffer is full or the file ends.
-fn read_up_to(handle: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match rustix::io::read(handle, &mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(filled)
 }
 
 /// A long file, which asks before each block whether to stop.

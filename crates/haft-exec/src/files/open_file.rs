@@ -38,3 +38,17 @@ impl OpenFile for Handle {
         }
     }
 }
+
+/// Reads until the buffer is full or the file ends.
+pub(super) fn read_up_to(handle: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match io::read(handle, &mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}

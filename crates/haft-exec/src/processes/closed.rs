@@ -79,7 +79,12 @@ pub(super) fn look_outside(
 /// # Errors
 /// Of kind `unavailable` when it cannot be covered, or when it is too much.
 pub(crate) fn files(workspace: &Workspace, look: &Look) -> Result<Vec<Closed>, ToolError> {
-    let found = workspace.roots.iter().zip(&look.roots).flat_map(|(root, folders)| {
+    checked(found_in(&workspace.roots, look))
+}
+
+/// What is closed below these folders, by what a look has found.
+pub(super) fn found_in<'a>(roots: impl IntoIterator<Item = &'a Root>, look: &Look) -> Vec<Closed> {
+    let found = roots.into_iter().zip(&look.roots).flat_map(|(root, folders)| {
         folders.iter().flat_map(move |(path, folder)| {
             let names = folder.closed.iter();
             names.map(move |(name, is_directory)| Closed {
@@ -88,7 +93,7 @@ pub(crate) fn files(workspace: &Workspace, look: &Look) -> Result<Vec<Closed>, T
             })
         })
     });
-    checked(found.collect())
+    found.collect()
 }
 
 /// The sockets of the workspace, for sandboxes in which nobody decides about connections.

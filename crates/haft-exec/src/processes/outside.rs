@@ -76,16 +76,7 @@ impl Outside {
         let roots: Vec<Arc<Root>> = tops.iter().filter_map(|path| self.root(path)).collect();
         let roots: Vec<&Root> = roots.iter().map(Arc::as_ref).collect();
         let look = closed::look_outside(&self.folders, &roots, warrant)?;
-        let found = roots.iter().zip(&look.roots).flat_map(|(root, folders)| {
-            folders.iter().flat_map(move |(path, folder)| {
-                let names = folder.closed.iter();
-                names.map(move |(name, is_directory)| Closed {
-                    path: root.path.join(path).join(name),
-                    is_directory: *is_directory,
-                })
-            })
-        });
-        Ok(found.collect())
+        Ok(closed::found_in(roots, &look))
     }
 
     /// None for what is gone, or is no folder.

@@ -21,7 +21,7 @@ use rustix::{
 };
 
 use super::{READ, or_dot};
-use crate::files::root::Root;
+use crate::files::{open_file::read_up_to, root::Root};
 
 const GIT: &[u8] = b".gitignore";
 const OWN: &[u8] = b".ignore";
@@ -134,16 +134,8 @@ fn read(opened: io::Result<OwnedFd>) -> Option<String> {
         return None;
     }
     let mut bytes = vec![0; size];
-    let mut filled = 0;
-    while filled < size {
-        match io::read(&handle, &mut bytes[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(io::Errno::INTR) => {}
-            Err(_) => return None,
-        }
-    }
-    bytes.truncate(filled);
+    let read = read_up_to(&handle, &mut bytes).ok()?;
+    bytes.truncate(read);
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 

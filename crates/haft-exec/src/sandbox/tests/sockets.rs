@@ -1,20 +1,25 @@
 //! Sockets that are files: those of other programs are out of reach wherever they lie, and those that a command makes itself
 //! are not.
 
-use std::{fs, os::unix::net::UnixListener, path::Path};
+use std::{fs, os::unix::net::UnixListener, path::Path, time::UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{CONNECTED, Field, WRITES, WRITING, confinements, perl};
 
-/// A socket that is older than every command started after it. Files are dated by a clock of a few milliseconds, and one of the
-/// same tick counts as made by the command.
+/// A socket that is older than every command started after it. The clock that a command's beginning is taken from goes in
+/// steps of milliseconds, and a file may be dated a little ahead of it; then it counts as made by the command.
 fn listener(path: &Path) -> UnixListener {
     let listener = UnixListener::bind(path).expect("bound");
     listener.set_nonblocking(true).expect("set");
-    let now = || clock_gettime(ClockId::RealtimeCoarse);
-    let bound = now();
-    while now() == bound {}
+    let born = fs::metadata(path).expect("there").created().expect("a date of birth");
+    let since = born.duration_since(UNIX_EPOCH).expect("after 1970");
+    let born = (since.as_secs().cast_signed(), i64::from(since.subsec_nanos()));
+    let has_passed = || {
+        let now = clock_gettime(ClockId::RealtimeCoarse);
+        (now.tv_sec, now.tv_nsec) > born
+    };
+    while !has_passed() {}
     listener
 }
 
