@@ -38,7 +38,7 @@ pub(crate) struct Transaction {
 
 pub(crate) enum On {
     Sqlite(Held),
-    Postgres(Begun),
+    Postgres(Box<Begun>),
 }
 
 impl Store {
@@ -107,7 +107,7 @@ impl Store {
             }
             Engine::Postgres(postgres) => {
                 let begun = postgres.begin("BEGIN").await?;
-                Ok(self.transaction(On::Postgres(begun)))
+                Ok(self.transaction(On::Postgres(Box::new(begun))))
             }
         }
     }
@@ -122,7 +122,7 @@ impl Store {
             }
             Engine::Postgres(postgres) => {
                 let begun = postgres.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-                Ok(self.transaction(On::Postgres(begun.await?)))
+                Ok(self.transaction(On::Postgres(Box::new(begun.await?))))
             }
         }
     }
