@@ -27,7 +27,7 @@ use rmcp::{
 use tokio::{runtime::Handle, sync::Semaphore};
 
 use super::{
-    inflight::{Inflight, NotEntered},
+    inflight::{Entered, Inflight, NotEntered},
     lines::{Lines, MAX_LINE_BYTES, Next},
     message::{self, Head, Kind},
     outbox::Outbox,
@@ -67,7 +67,7 @@ pub(super) struct Session {
     inflight: Inflight,
     running: Arc<Semaphore>,
     /// The call that the reader is making.
-    current: Mutex<Option<RequestId>>,
+    current: Mutex<Option<Entered>>,
     watch: Arc<Watch>,
     is_watched: OnceLock<()>,
     is_over: Mutex<bool>,
@@ -230,7 +230,7 @@ impl Session {
     }
 
     fn call(self: &Arc<Self>, id: RequestId, mut params: CallToolRequestParams) {
-        let Some(mut context) = self.enter(&id) else { return };
+        let Some((entered, mut context)) = self.enter(&id) else { return };
         context.meta = params.meta.take().unwrap_or_default();
         let connection = self.connection.clone();
         let work: Work = if connection.is_of_earlier_era(&context) {
@@ -240,14 +240,14 @@ impl Session {
             Box::pin(answer(connection, request, context))
         };
         self.keep_watch();
-        *self.current.lock() = Some(id.clone());
-        self.make(&id, work);
+        *self.current.lock() = Some(entered.clone());
+        self.make(entered, work);
         // Another thread may read by now, and make a call of its own.
-        self.current.lock().take_if(|current| *current == id);
+        self.current.lock().take_if(|current| current.id == id);
     }
 
     fn list(self: &Arc<Self>, id: RequestId, mut request: ClientRequest) {
-        let Some(mut context) = self.enter(&id) else { return };
+        let Some((entered, mut context)) = self.enter(&id) else { return };
         context.meta = std::mem::take(request.get_meta_mut());
         context.extensions = std::mem::take(request.extensions_mut());
         let connection = self.connection.clone();
@@ -256,17 +256,17 @@ impl Session {
         } else {
             Box::pin(answer(connection, request, context))
         };
-        self.make(&id, work);
+        self.make(entered, work);
     }
 
     /// Takes note of a request that is answered here. None when it is refused.
-    fn enter(&self, id: &RequestId) -> Option<RequestContext<RoleServer>> {
+    fn enter(&self, id: &RequestId) -> Option<(Entered, RequestContext<RoleServer>)> {
         let peer = self.relay.peer()?;
         match self.inflight.enter(id, MAX_IN_FLIGHT) {
-            Ok(token) => {
+            Ok(entered) => {
                 let mut context = RequestContext::new(id.clone(), peer);
-                context.ct = token;
-                return Some(context);
+                context.ct = entered.token.clone();
+                return Some((entered, context));
             }
             Err(NotEntered::SameId) => {
                 let message = format!("the id {id} is that of a call which is still being made");
@@ -278,17 +278,17 @@ impl Session {
     }
 
     /// As far as it goes without waiting; the rest on the runtime.
-    fn make(self: &Arc<Self>, id: &RequestId, mut work: Work) {
+    fn make(self: &Arc<Self>, call: Entered, mut work: Work) {
         let permit = self.running.clone().try_acquire_owned();
         if permit.is_ok()
             && let Poll::Ready(answer) = work.as_mut().poll(&mut Context::from_waker(Waker::noop()))
         {
-            if self.inflight.leave(id) {
+            if self.inflight.leave(&call) {
                 self.unsent.lock().extend_from_slice(&answer);
             }
             return;
         }
-        let owed = Owed { session: self.clone(), id: id.clone(), is_paid: false };
+        let owed = Owed { session: self.clone(), call, is_paid: false };
         self.runtime.spawn(async move {
             let _permit = match permit {
                 Ok(permit) => Ok(permit),
@@ -298,8 +298,8 @@ impl Session {
         });
     }
 
-    fn answer_later(&self, id: &RequestId, answer: Vec<u8>) {
-        if self.inflight.leave(id) {
+    fn answer_later(&self, call: &Entered, answer: Vec<u8>) {
+        if self.inflight.leave(call) {
             self.outbox.send(answer);
         }
     }
@@ -332,7 +332,7 @@ impl Session {
             let session = self.clone();
             self.runtime.spawn(async move {
                 tokio::time::sleep(DEFAULT_DEADLINE + CANCEL_TIMEOUT).await;
-                session.answer_later(&stuck, message::answer(&stuck, &Ok(left_behind())));
+                session.answer_later(&stuck, message::answer(&stuck.id, &Ok(left_behind())));
             });
         }
         let _ = self.start_reader(number);
@@ -381,14 +381,14 @@ impl Session {
 /// An answer that the client waits for. When the work panics instead of ending, that is the answer.
 struct Owed {
     session: Arc<Session>,
-    id: RequestId,
+    call: Entered,
     is_paid: bool,
 }
 
 impl Owed {
     fn pay(mut self, answer: Vec<u8>) {
         self.is_paid = true;
-        self.session.answer_later(&self.id, answer);
+        self.session.answer_later(&self.call, answer);
     }
 }
 
@@ -396,7 +396,7 @@ impl Drop for Owed {
     fn drop(&mut self) {
         if !self.is_paid {
             let error = ErrorData::internal_error("the call broke off", None);
-            self.session.answer_later(&self.id, message::error(Some(&self.id), &error));
+            self.session.answer_later(&self.call, message::error(Some(&self.call.id), &error));
         }
     }
 }
