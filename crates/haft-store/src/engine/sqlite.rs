@@ -44,8 +44,9 @@ pub(crate) struct Sqlite {
 
 /// The connection, for as long as this lives. What was begun and not committed is undone.
 pub(crate) struct Held {
-    home: Arc<Sqlite>,
+    // Dropped before `home`, which takes the lock once more when this was the last use.
     connection: ArcMutexGuard<RawMutex, Connection>,
+    home: Arc<Sqlite>,
 }
 
 impl Sqlite {
