@@ -193,6 +193,8 @@ impl Judge<'_> {
             Role::Driver | Role::Asked => return,
             // What a script does that the shell itself reads is not the reader's to know.
             Role::Wrapper(name) if is_shell(name) && self.sources() => return,
+            // What it is asked to do it does itself, with files beside those that are named.
+            Role::Wrapper(name) if name == "busybox" && self.may_rename(role) => return,
             Role::Wrapper(name) | Role::ReadOnly(name) | Role::Writer(name) => name,
         };
         // git reads what it tracks and keeps its own files.
@@ -440,6 +442,12 @@ mod tests {
             &[executed(1, "/usr/bin/touch", &["touch", "m"]), wrote(1, "/o/w/m")],
             &[],
         );
+    }
+
+    #[test]
+    fn busybox_asks_for_all_that_its_programs_do() {
+        let busybox = executed(1, "/usr/bin/busybox", &["busybox", "mkdir", "-p", "m/n"]);
+        check("busybox mkdir -p m/n", &[busybox, wrote(1, "/o/w/m")], &[]);
     }
 
     #[test]

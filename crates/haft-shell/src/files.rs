@@ -153,7 +153,8 @@ fn read_by_option(name: &str, options: &Options<'_>) -> Vec<Named> {
     let word =
         |given: &Given<'_>| given.word.cloned().or_else(|| given.value.as_deref().map(Word::exact));
     let found = options.given.iter().filter(is_file).filter_map(word);
-    found.filter(|word| !word.is("-")).map(|word| named(&word, How::Read, false)).collect()
+    let is_tree = name == "diff";
+    found.filter(|word| !word.is("-")).map(|word| named(&word, How::Read, is_tree)).collect()
 }
 
 /// Whether words that nobody can see may be among the files of a known program.
@@ -182,8 +183,10 @@ fn goes_deep(name: &str, options: &Options<'_>) -> bool {
         options.has(letters) || options.given.iter().any(|given| given.name.starts_with("--r"))
     };
     match name {
-        "rm" | "diff" | "chmod" | "chown" | "chgrp" | "setfacl" | "scp" | "ls" | "dir" | "vdir"
-        | "zcat" | "gzip" | "gunzip" => is_deep(&["-r", "-R"]),
+        // Of two directories it reads the files of both, without any option.
+        "diff" => true,
+        "rm" | "chmod" | "chown" | "chgrp" | "setfacl" | "scp" | "ls" | "dir" | "vdir" | "zcat"
+        | "gzip" | "gunzip" => is_deep(&["-r", "-R"]),
         "cp" | "rsync" => is_deep(&["-r", "-R", "-a", "--archive"]),
         "grep" | "egrep" | "fgrep" | "zgrep" => {
             // `-d recurse`, `--directories=recurse`, `--dereference-recursive`.

@@ -292,6 +292,7 @@ fn operands_that_look_like_something_else_are_files() {
         ("script -c ls m", &["m"]),
         ("cat -", &[]),
         ("chmod -7 a", &["a"]),
+        ("diff a ..", &["../**", "a/**"]),
         ("chmod -+x a", &["a"]),
         ("chmod -R 600 a", &["a/**"]),
     ] {

@@ -52,7 +52,8 @@ static ROWS: &[Row] = &[
     row("setsid", "cfw", "", "", 0),
     row("ionice", "t", "cn", "class classdata", 0),
     row("stdbuf", "", "ioe", "input output error", 0),
-    row("exec", "cl", "a", "", 0),
+    // With another name (`-a`, `-l`) a program may do something else: `exec -a x zstdcat a` packs.
+    row("exec", "c", "", "", 0),
     row("taskset", "", "", "", 1),
     row("unbuffer chronic caffeinate", "pevdims", "", "", 0),
     // Their programs have other options than those we know.

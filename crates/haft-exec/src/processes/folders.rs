@@ -34,6 +34,9 @@ const MAX_REMEMBERED: usize = 4;
 /// How many folders are looked at before others may take some.
 const STEP: usize = 32;
 
+/// The same for folders of which only the stamps are compared.
+const AT_ONCE: usize = 512;
+
 /// Identifies a version of a file or folder: every change of it changes this, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileStamp {
@@ -127,6 +130,11 @@ impl Folders {
         for (at, root) in looked.iter().enumerate() {
             let known = last.as_ref().and_then(|look| look.roots.get(at));
             let search = Search { root, warrant, stop, known };
+            let was_complete = last.as_ref().is_some_and(|look| look.unreadable.is_empty());
+            if let Some(known) = known.filter(|known| was_complete && search.is_as(known)) {
+                roots.push(known.clone());
+                continue;
+            }
             let (folders, unread) = search.run().ok_or_else(|| CutOff(root.path.clone()))?;
             unreadable.extend(unread.into_iter().map(|folder| root.path.join(folder)));
             roots.push(folders);
@@ -166,6 +174,27 @@ struct Worker {
 }
 
 impl Search<'_> {
+    /// Whether no folder has changed since: a new one would have changed the one that it is in.
+    fn is_as(&self, known: &RootFolders) -> bool {
+        let all: Vec<(&OsString, &Arc<Folder>)> = known.iter().collect();
+        let workers = share(
+            all,
+            || true,
+            |is_same, folders, new| {
+                if folders.len() > AT_ONCE {
+                    new.extend(folders.chunks(AT_ONCE).map(<[_]>::to_vec));
+                    return ControlFlow::Continue(());
+                }
+                let is_stamped = |(path, folder): &(&OsString, &Arc<Folder>)| {
+                    folder.stamp.is_some() && folder.stamp == self.stamp(path)
+                };
+                *is_same = !(self.stop)() && folders.iter().all(is_stamped);
+                if *is_same { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            },
+        );
+        workers.into_iter().all(|is_same| is_same)
+    }
+
     /// All folders and those that cannot be read; None when it was told to stop.
     fn run(&self) -> Option<(Arc<RootFolders>, Vec<PathBuf>)> {
         let workers = share(vec![OsString::new()], Worker::default, |worker, paths, new| {
@@ -219,9 +248,13 @@ impl Search<'_> {
     /// What is known of a folder, if it has not changed. Another one in its place has another stamp, also behind a link.
     fn unchanged(&self, path: &OsStr) -> Option<Arc<Folder>> {
         let known = self.known?.get(path)?;
-        let stat =
-            fs::statat(&self.root.handle, or_dot(Path::new(path)), AtFlags::SYMLINK_NOFOLLOW);
-        (known.stamp? == FileStamp::of(&stat.ok()?)).then(|| known.clone())
+        (known.stamp? == self.stamp(path)?).then(|| known.clone())
+    }
+
+    fn stamp(&self, path: &OsStr) -> Option<FileStamp> {
+        let path = or_dot(Path::new(path));
+        let stat = fs::statat(&self.root.handle, path, AtFlags::SYMLINK_NOFOLLOW);
+        Some(FileStamp::of(&stat.ok()?))
     }
 
     fn read(&self, path: &Path) -> Result<Folder, Errno> {
