@@ -165,6 +165,11 @@ impl Judge<'_> {
         if !named.is_empty() && (is_elsewhere || is_changed || named.iter().all(in_terminal)) {
             return Role::Asked;
         }
+        // `bash -c ''` names no command, and runs none.
+        let text = argv.iter().skip_while(|word| !is_text_option(word)).nth(1);
+        if is_shell(name) && text.is_some_and(|text| haft_shell::read(text).commands.is_empty()) {
+            return Role::Wrapper(name.to_owned());
+        }
         // The text of a script is not the reader's to know.
         let is_script = is_shell(name) && !argv.iter().any(|word| is_text_option(word));
         if wraps && !(asks && is_script) {
@@ -448,6 +453,14 @@ mod tests {
     fn busybox_asks_for_all_that_its_programs_do() {
         let busybox = executed(1, "/usr/bin/busybox", &["busybox", "mkdir", "-p", "m/n"]);
         check("busybox mkdir -p m/n", &[busybox, wrote(1, "/o/w/m")], &[]);
+    }
+
+    #[test]
+    fn a_shell_with_an_empty_text_is_a_wrapper_of_nothing() {
+        let bash = executed(1, "/usr/bin/bash", &["bash", "-c", "# ls"]);
+        check("bash -c '# ls'", &[bash.clone()], &[]);
+        let touch = executed(2, "/usr/bin/touch", &["touch", "m"]);
+        check("bash -c '# ls'", &[bash, forked(1, 2), touch], &[("executed", "touch m")]);
     }
 
     #[test]

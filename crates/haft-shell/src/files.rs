@@ -112,9 +112,9 @@ fn by_table(name: &str, program: &Program, rest: &[Word]) -> Vec<Named> {
             let written = if is_said { operands } else { options.after_one_word() };
             files = written.iter().map(|word| named(word, How::Write, is_deep)).collect();
         }
-        // `install -d a b` makes both.
+        // `install -d a b` makes both, and `-` is a name like any other.
         Operands::CopyToLast if name == "install" && makes_folders(&options) => {
-            files = each(operands, How::Write, false);
+            files = operands.iter().map(|word| named(word, How::Write, false)).collect();
         }
         Operands::CopyToLast | Operands::MoveToLast => {
             files = copied(name, program, &options, is_deep)

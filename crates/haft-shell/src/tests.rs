@@ -288,6 +288,7 @@ fn operands_that_look_like_something_else_are_files() {
         ("chown --ref b a", &["a/**", "b/**"]),
         ("install -d m n", &["m", "n"]),
         ("install --dir m n", &["m", "n"]),
+        ("install -d -", &["-"]),
         ("script -c ls", &["typescript"]),
         ("script -c ls m", &["m"]),
         ("cat -", &[]),
