@@ -458,7 +458,7 @@ mod tests {
     #[test]
     fn a_shell_with_an_empty_text_is_a_wrapper_of_nothing() {
         let bash = executed(1, "/usr/bin/bash", &["bash", "-c", "# ls"]);
-        check("bash -c '# ls'", &[bash.clone()], &[]);
+        check("bash -c '# ls'", std::slice::from_ref(&bash), &[]);
         let touch = executed(2, "/usr/bin/touch", &["touch", "m"]);
         check("bash -c '# ls'", &[bash, forked(1, 2), touch], &[("executed", "touch m")]);
     }
