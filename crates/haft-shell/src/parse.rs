@@ -571,6 +571,12 @@ impl<'a> Parser<'a> {
             }
         }
         self.expect(")")?;
+        // bash takes `x=()$ touch m` for an assignment before `touch`.
+        let is_over =
+            matches!(self.peek(), None | Some(b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b')'));
+        if !is_over {
+            return Err("a word goes on behind a list");
+        }
         let declares = simple.words.first().and_then(Word::bare).is_none_or(|name| {
             matches!(name, "declare" | "typeset" | "local" | "export" | "readonly")
         });

@@ -312,6 +312,8 @@ fn an_operator_that_is_split_over_lines_is_doubted() {
         "cat a >\\\n\\\n> b",
         "cat <\\\n(date)",
         "true &\\\n& date",
+        "x=()$ date",
+        "x=(a)b date",
     ] {
         let reading = read(text);
         assert!(!reading.is_only_looking(), "{text}");

@@ -83,7 +83,7 @@ struct Inner {
     sessions: OnceLock<Arc<StoreSessions>>,
     /// Called before an entry is written.
     before_writing: OnceLock<fn()>,
-    /// Bytes that were added when retention was last due; 0 when it is not.
+    /// Bytes that were added since retention is due; 0 when it is not.
     due: AtomicU64,
     pruning: tokio::sync::Mutex<()>,
 }
@@ -358,7 +358,9 @@ impl Inner {
         let writer = self.writer.lock().await;
         let written = self.write_out().await;
         drop(writer);
-        self.make_room().await;
+        // The process may end after this, and would take along another caller that is dropping entries.
+        let _pruning = self.pruning.lock().await;
+        self.drop_due().await;
         written
     }
 
@@ -426,17 +428,23 @@ impl Inner {
             Err(_) => true,
         };
         if is_due {
-            self.due.store(added.max(1), Ordering::Relaxed);
+            self.due.fetch_add(added.max(1), Ordering::Relaxed);
         }
     }
 
-    /// Drops what is due. Only the call that wrote last waits for it.
+    /// Drops what is due, unless another caller is at it.
     async fn make_room(&self) {
-        if self.due.load(Ordering::Relaxed) == 0 {
+        if let Ok(_pruning) = self.pruning.try_lock() {
+            self.drop_due().await;
+        }
+    }
+
+    /// Only for the holder of `pruning`.
+    async fn drop_due(&self) {
+        let added = self.due.swap(0, Ordering::Relaxed);
+        if added == 0 {
             return;
         }
-        let Ok(_pruning) = self.pruning.try_lock() else { return };
-        let added = self.due.swap(0, Ordering::Relaxed);
         if let Ok(Some(store)) = self.place.existing().await {
             // The entries are written, which is what was asked for; the next commit tries again.
             let _ = retention::after_commit(&store, self.retention(), now_ms(), added).await;
