@@ -166,8 +166,11 @@ impl Judge<'_> {
             return Role::Asked;
         }
         // `bash -c ''` names no command, and runs none.
-        let text = argv.iter().skip_while(|word| !is_text_option(word)).nth(1);
-        if is_shell(name) && text.is_some_and(|text| haft_shell::read(text).commands.is_empty()) {
+        if let [_, option, text, ..] = argv
+            && is_shell(name)
+            && is_text_option(option)
+            && haft_shell::read(text).commands.is_empty()
+        {
             return Role::Wrapper(name.to_owned());
         }
         // The text of a script is not the reader's to know.
@@ -344,7 +347,7 @@ fn covers(file: &FileUse, path: &str, how: How) -> bool {
         let is_link = |(link, target): &&(&str, &str)| {
             link.starts_with(folder) && (path == *target || path.starts_with(&format!("{target}/")))
         };
-        how == How::Read && LINKS.iter().any(|link| is_link(&link))
+        LINKS.iter().any(|link| is_link(&link))
     };
     if file.reach == Reach::Pattern {
         let fixed = rooted.split(['*', '?', '[', '\\', '(', '{', '+', '@', '!']).next();
@@ -355,7 +358,8 @@ fn covers(file: &FileUse, path: &str, how: How) -> bool {
     let below = path.strip_prefix(&format!("{}/", named.trim_end_matches('/')));
     // What is copied to a directory lies in it.
     let is_put_into = how == How::Write && below.is_some() && sandbox::is_directory(&named);
-    let is_in_tree = file.reach == Reach::Tree && (below.is_some() || leads_there(&named));
+    let leads_there = how == How::Read && leads_there(&named);
+    let is_in_tree = file.reach == Reach::Tree && (below.is_some() || leads_there);
     path == named || is_in_tree || is_put_into
 }
 
