@@ -106,6 +106,18 @@ fn what_bash_may_read_otherwise_is_never_only_looking() {
     assert!(unasked.is_empty(), "{unasked:#?}");
 }
 
+/// The gate decides by the accesses whether a text needs the power to write.
+#[test]
+fn the_gate_takes_the_same_texts_for_looking() {
+    let asked = ASKED.lines().filter(|line| !line.is_empty() && !line.starts_with("# "));
+    let shown = TABLE.lines().filter_map(|line| line.strip_prefix("$ "));
+    for text in asked.chain(shown).chain(EVERYDAY.iter().copied()) {
+        let text = text.replace("NEWLINE", "\n");
+        let given = haft_core::ReadText { parts: accesses(&text, None), text: text.clone() };
+        assert_eq!(given.only_looks(), read(&text).is_only_looking(), "{text}");
+    }
+}
+
 /// What a policy with these rules says to a text, in mode `all`.
 fn decided(deny: &[&str], allow: &[&str], text: &str) -> haft_core::policy::Action {
     use haft_core::{

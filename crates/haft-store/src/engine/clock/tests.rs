@@ -44,15 +44,21 @@ fn noise(seed: u8, bytes: usize) -> String {
     noise.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Outputs with room for two of [`keep`].
+fn outputs() -> (tempfile::TempDir, StoreOutputs) {
+    let (folder, place) = place();
+    let retention = OutputRetention { bytes: 25_000, ..OutputRetention::default() };
+    (folder, StoreOutputs::new(place, Path::new("/w"), retention).nowhere_else())
+}
+
+async fn keep(outputs: &StoreOutputs, seed: u8) -> String {
+    outputs.keep(noise(seed, 20_000), MadeBy::default()).await.expect("kept").id
+}
+
 #[tokio::test]
 async fn the_newest_output_is_not_taken_for_the_oldest() {
-    let (_folder, place) = place();
-    let retention = OutputRetention { bytes: 25_000, ..OutputRetention::default() };
-    let outputs = StoreOutputs::new(place, Path::new("/w"), retention).nowhere_else();
-    let keep = async |seed| {
-        let text = noise(seed, 20_000);
-        outputs.keep(text, MadeBy::default()).await.expect("kept").id
-    };
+    let (_folder, outputs) = outputs();
+    let keep = async |seed| keep(&outputs, seed).await;
     set_clock(40);
     let mut ids = vec![keep(0).await, keep(1).await];
     for (day, seed) in [(0, 2), (-40, 3), (-80, 4), (-120, 5), (-120, 6)] {
@@ -67,13 +73,8 @@ async fn the_newest_output_is_not_taken_for_the_oldest() {
 
 #[tokio::test]
 async fn what_is_used_again_is_young_by_the_clock_of_now() {
-    let (_folder, place) = place();
-    let retention = OutputRetention { bytes: 25_000, ..OutputRetention::default() };
-    let outputs = StoreOutputs::new(place, Path::new("/w"), retention).nowhere_else();
-    let keep = async |seed| {
-        let text = noise(seed, 20_000);
-        outputs.keep(text, MadeBy::default()).await.expect("kept").id
-    };
+    let (_folder, outputs) = outputs();
+    let keep = async |seed| keep(&outputs, seed).await;
     set_clock(40);
     let (used, other) = (keep(0).await, keep(1).await);
     set_clock(0);
@@ -85,13 +86,8 @@ async fn what_is_used_again_is_young_by_the_clock_of_now() {
 
 #[tokio::test]
 async fn what_is_used_again_within_the_same_millisecond_is_young_too() {
-    let (_folder, place) = place();
-    let retention = OutputRetention { bytes: 25_000, ..OutputRetention::default() };
-    let outputs = StoreOutputs::new(place, Path::new("/w"), retention).nowhere_else();
-    let keep = async |seed| {
-        let text = noise(seed, 20_000);
-        outputs.keep(text, MadeBy::default()).await.expect("kept").id
-    };
+    let (_folder, outputs) = outputs();
+    let keep = async |seed| keep(&outputs, seed).await;
     stop_clock();
     let (used, other) = (keep(0).await, keep(1).await);
     keep(0).await;
