@@ -5,8 +5,8 @@
 use std::sync::{Arc, Mutex};
 
 use haft::{
-    Access, ApprovalHandler, ApprovalRequest, BoxFuture, Call, CallRequest, Capability, Context,
-    Gate, Need, Power, Registry, Reply, ToolError, Verdict, tool,
+    Access, ApprovalDecision, ApprovalHandler, ApprovalRequest, BoxFuture, Call, CallRequest,
+    Capability, Context, Gate, Need, Power, Registry, Reply, ToolError, tool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -50,13 +50,20 @@ async fn order_tea(input: OrderTea, orders: PlaceOrders) -> Result<Reply, ToolEr
 struct Treasurer;
 
 impl ApprovalHandler for Treasurer {
-    fn decide<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Option<Verdict>> {
+    fn decide<'a>(
+        &'a self,
+        request: &'a ApprovalRequest,
+    ) -> BoxFuture<'a, Option<ApprovalDecision>> {
         Box::pin(async move {
             let cups = request.input["cups"].as_u64().unwrap_or(u64::MAX);
             Some(if cups <= 4 {
-                Verdict::approve("treasurer", "example")
+                ApprovalDecision::approve("treasurer", "example")
             } else {
-                Verdict::deny("treasurer", "example", Some("at most four cups a day".to_owned()))
+                ApprovalDecision::deny(
+                    "treasurer",
+                    "example",
+                    Some("at most four cups a day".to_owned()),
+                )
             })
         })
     }

@@ -21,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Access, Effect, Events, Power, ReadText, Redactor, ToolError, Tools,
     access::{is_below, is_inside},
-    events::{Event, Happening},
-    policy::{Action, Policy, Question, Reason},
+    events::{CallEvent, CallEventKind},
+    policy::{Action, Policy, PolicyQuery, Reason},
 };
 
 /// What a surface knows about the call it hands to the gate.
@@ -194,7 +194,7 @@ pub(crate) struct GrantsInner {
     pub(crate) tool: Cow<'static, str>,
     pub(crate) effect: Effect,
     pub(crate) accesses: Vec<Access>,
-    pub(crate) seen: Vec<SeenFile>,
+    pub(crate) seen: Vec<ResolvedFile>,
     pub(crate) texts: Vec<ReadText>,
     pub(crate) withheld: Vec<Power>,
     pub(crate) caller: Arc<Context>,
@@ -205,7 +205,7 @@ pub(crate) struct GrantsInner {
 
 /// A regular file that the gate came by when it resolved a path.
 #[derive(Clone, Debug)]
-pub(crate) struct SeenFile {
+pub(crate) struct ResolvedFile {
     /// As the call names it.
     pub(crate) named: PathBuf,
     /// As rules are written for it.
@@ -325,9 +325,9 @@ impl Grants {
     }
 
     /// What policy is asked about one access of this call.
-    fn question<'a>(&'a self, access: &'a Access) -> Question<'a> {
+    fn question<'a>(&'a self, access: &'a Access) -> PolicyQuery<'a> {
         let Self(inner) = self;
-        Question {
+        PolicyQuery {
             tool: &inner.tool,
             effect: inner.effect,
             accesses: std::slice::from_ref(access),
@@ -380,7 +380,7 @@ pub(crate) struct EventSender {
 /// A caller that hears what happens during its own call. Given in the services of its [`Context`] as `dyn Listener`.
 pub trait Listener: Send + Sync {
     /// Something happened. Called on the tool's thread: it must not wait.
-    fn hear(&self, what: &Happening);
+    fn hear(&self, what: &CallEventKind);
 }
 
 impl EventSender {
@@ -390,7 +390,7 @@ impl EventSender {
     }
 
     /// Sends what `make` makes, unless nobody watches.
-    pub(crate) fn send(&self, make: impl FnOnce(&Redactor) -> Happening) {
+    pub(crate) fn send(&self, make: impl FnOnce(&Redactor) -> CallEventKind) {
         let is_watched = self.events.are_watched();
         if !is_watched && self.listener.is_none() {
             return;
@@ -400,7 +400,7 @@ impl EventSender {
             listener.hear(&what);
         }
         if is_watched {
-            self.events.send(Event {
+            self.events.send(CallEvent {
                 call: self.info.call_id.to_string(),
                 session: self.info.session.clone(),
                 what,

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Call, CallInfo, Context, Need, Outcome, Power, ToolError,
     call::{EventSender, Lineage},
-    events::{Happening, Step},
+    events::{CallEventKind, ProgressUpdate},
     gate::{CallRequest, WeakGate},
     redactor::Pieces,
 };
@@ -69,7 +69,7 @@ impl Progress {
         if let Some((sender, _)) = &self.0 {
             sender.send(|redactor| {
                 let message = redactor.text(message).into_owned();
-                Happening::Progress(Step { done, total, message })
+                CallEventKind::Progress(ProgressUpdate { done, total, message })
             });
         }
     }
@@ -90,7 +90,7 @@ impl Progress {
         };
         let text = certain(&mut pieces.lock());
         if !text.is_empty() {
-            sender.send(|_| Happening::Output { text });
+            sender.send(|_| CallEventKind::Output { text });
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::{
     Access, BoxFuture, Call, Capability, ErrorKind, Grants, Need, Power, ReadText, ToolError,
-    files::Warrant,
+    files::FileGrant,
 };
 
 /// What runs programs. Whatever it starts has a session of its own, an environment of its own, and is gone as a whole when
@@ -60,7 +60,7 @@ pub struct Launch {
     /// What it may do.
     pub confinement: Confinement,
     /// What it may see of the files of the workspace. Executors without walls cannot hold it.
-    pub warrant: Warrant,
+    pub warrant: FileGrant,
     /// What it reads.
     pub input: Stdin,
     /// Where its output goes.
@@ -149,7 +149,7 @@ pub trait Process: Send + Sync {
     fn command(&self) -> &str;
 
     /// How it stands.
-    fn status(&self) -> Status;
+    fn status(&self) -> ProcessStatus;
 
     /// Counts what happens: output, and the end. Nobody has to poll.
     fn changes(&self) -> watch::Receiver<u64>;
@@ -159,7 +159,7 @@ pub trait Process: Send + Sync {
     ///
     /// # Errors
     /// When what is kept outside memory cannot be read.
-    fn output(&self, stream: Stream, from: u64, most: usize) -> Result<Piece, ToolError>;
+    fn output(&self, stream: Stream, from: u64, most: usize) -> Result<OutputChunk, ToolError>;
 
     /// Gives it something to read.
     ///
@@ -174,19 +174,19 @@ pub trait Process: Send + Sync {
     fn close_input(&self) -> Result<(), ToolError>;
 
     /// Ends it and everything it has started, and returns when all of that is gone.
-    fn kill(&self, why: Killed) -> BoxFuture<'_, ()>;
+    fn kill(&self, why: KillReason) -> BoxFuture<'_, ()>;
 
     /// The same without waiting, for those who cannot.
-    fn kill_soon(self: Arc<Self>, why: Killed);
+    fn kill_soon(self: Arc<Self>, why: KillReason);
 
     /// What it wanted and did not get, from what stands around it. No word of the program is read for this.
-    fn refusals(&self) -> Vec<Refusal> {
+    fn refusals(&self) -> Vec<Denial> {
         Vec::new()
     }
 
     /// What keeps it from reading this absolute path, which is there for others. Reading is not watched, so this is for
     /// paths that its command line names.
-    fn keeps_from(&self, _path: &Path) -> Option<Refusal> {
+    fn keeps_from(&self, _path: &Path) -> Option<Denial> {
         None
     }
 
@@ -210,7 +210,7 @@ pub enum Stream {
 
 /// A part of an output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Piece {
+pub struct OutputChunk {
     /// The bytes as the program wrote them.
     pub bytes: Vec<u8>,
     /// Where they begin; later than was asked when what lies before is kept no more.
@@ -221,7 +221,7 @@ pub struct Piece {
 
 /// Why a process is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Killed {
+pub enum KillReason {
     /// Its time was over.
     ByTimeout,
     /// The call that started it was called off, or its session has ended.
@@ -232,7 +232,7 @@ pub enum Killed {
 
 /// Something that a program wanted and was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Refusal {
+pub struct Denial {
     /// What it wanted, as `write /etc/hosts`.
     pub what: String,
     /// Why it could not have it.
@@ -246,9 +246,9 @@ pub struct Refusal {
 
 /// How a process stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status {
+pub struct ProcessStatus {
     /// In a word.
-    pub state: State,
+    pub state: ProcessState,
     /// What it ended with, by itself.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
@@ -266,7 +266,7 @@ pub struct Status {
 /// How a process stands, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum ProcessState {
     /// It works.
     Running,
     /// It reads what nobody has written yet.
@@ -282,10 +282,10 @@ pub enum State {
     /// The call was called off.
     Cancelled,
     /// Somebody ended it.
-    Killed,
+    KillReason,
 }
 
-impl State {
+impl ProcessState {
     /// Whether it is over.
     pub fn is_over(self) -> bool {
         !matches!(self, Self::Running | Self::WaitingForInput | Self::Silent)
@@ -327,7 +327,7 @@ impl Shell {
             environment: Vec::new(),
             secrets: Vec::new(),
             confinement: Confinement { network: has(Power::Net), writes: has(Power::WriteFiles) },
-            warrant: Warrant::of_what_is_open(self.grants.clone()),
+            warrant: FileGrant::of_what_is_open(self.grants.clone()),
             input: Stdin::Closed,
             streams: Streams::Joined,
         }
@@ -357,9 +357,9 @@ impl Shell {
     ///
     /// # Errors
     /// As [`Shell::start`], and of kind `unavailable` when what it ran in went away. That the program fails is no error here.
-    pub async fn finish(&self, launch: Launch, most: usize) -> Result<Finished, ToolError> {
+    pub async fn finish(&self, launch: Launch, most: usize) -> Result<FinishedProcess, ToolError> {
         let process = self.start(launch)?;
-        let awaited = Awaited::new(process.clone());
+        let awaited = KillOnDrop::new(process.clone());
         let mut changes = process.changes();
         // The sender lives in the process, which is here.
         while !process.status().state.is_over() && changes.changed().await.is_ok() {}
@@ -370,7 +370,7 @@ impl Shell {
         let (out, err) =
             (process.output(Stream::Out, 0, most)?, process.output(Stream::Err, 0, most)?);
         let is_cut = [&out, &err].iter().any(|piece| (piece.bytes.len() as u64) < piece.total);
-        Ok(Finished { status: process.status(), out: out.bytes, err: err.bytes, is_cut })
+        Ok(FinishedProcess { status: process.status(), out: out.bytes, err: err.bytes, is_cut })
     }
 
     /// Gives a process something to read. A shell runs what it reads, so it has to be granted like a command.
@@ -414,9 +414,9 @@ impl Shell {
 
 /// What a program has said and how it has ended.
 #[derive(Clone, Debug)]
-pub struct Finished {
+pub struct FinishedProcess {
     /// How it has ended.
-    pub status: Status,
+    pub status: ProcessStatus,
     /// What it said.
     pub out: Vec<u8>,
     /// What it complained about, where that came apart.
@@ -426,9 +426,9 @@ pub struct Finished {
 }
 
 /// A process that is of no use any more when nobody waits for it.
-pub struct Awaited(Option<Arc<dyn Process>>);
+pub struct KillOnDrop(Option<Arc<dyn Process>>);
 
-impl Awaited {
+impl KillOnDrop {
     /// Ends it when this is dropped.
     pub fn new(process: Arc<dyn Process>) -> Self {
         Self(Some(process))
@@ -440,10 +440,10 @@ impl Awaited {
     }
 }
 
-impl Drop for Awaited {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         if let Some(process) = self.0.take().filter(|process| !process.status().state.is_over()) {
-            process.kill_soon(Killed::Cancelled);
+            process.kill_soon(KillReason::Cancelled);
         }
     }
 }
@@ -502,9 +502,14 @@ mod tests {
 
     #[test]
     fn only_what_goes_on_is_not_over() {
-        let going_on = [State::Running, State::WaitingForInput, State::Silent];
+        let going_on = [ProcessState::Running, ProcessState::WaitingForInput, ProcessState::Silent];
         assert!(going_on.iter().all(|state| !state.is_over()));
-        let over = [State::Exited, State::Signalled, State::KilledByTimeout, State::Cancelled];
-        assert!(over.iter().all(|state| state.is_over()) && State::Killed.is_over());
+        let over = [
+            ProcessState::Exited,
+            ProcessState::Signalled,
+            ProcessState::KilledByTimeout,
+            ProcessState::Cancelled,
+        ];
+        assert!(over.iter().all(|state| state.is_over()) && ProcessState::KillReason.is_over());
     }
 }

@@ -23,28 +23,28 @@ const MOST_KEPT: usize = 16_384;
 
 /// One thing that happened.
 #[derive(Clone, Debug, Serialize)]
-pub struct Event {
+pub struct CallEvent {
     /// The call it happened in.
     pub call: String,
     /// The session of that call.
     pub session: String,
     /// What happened.
     #[serde(flatten)]
-    pub what: Happening,
+    pub what: CallEventKind,
 }
 
 /// What can happen during a call.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Happening {
+pub enum CallEventKind {
     /// The tool begins to run.
     Started {
         /// Which tool.
         tool: String,
     },
     /// It got somewhere.
-    Progress(Step),
+    Progress(ProgressUpdate),
     /// A piece of live output.
     Output {
         /// The text, already free of secrets.
@@ -63,7 +63,7 @@ pub enum Happening {
     Finished(Arc<Outcome>),
 }
 
-impl Happening {
+impl CallEventKind {
     fn may_be_lost(&self) -> bool {
         matches!(self, Self::Progress(_) | Self::Output { .. })
     }
@@ -71,7 +71,7 @@ impl Happening {
 
 /// How far a call has come.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Step {
+pub struct ProgressUpdate {
     /// How much is done.
     pub done: f64,
     /// Of how much, when that is known.
@@ -105,7 +105,7 @@ impl Events {
         self.0.watchers.load(Ordering::Acquire) > 0
     }
 
-    pub(crate) fn send(&self, event: Event) {
+    pub(crate) fn send(&self, event: CallEvent) {
         if !self.are_watched() {
             return;
         }
@@ -139,7 +139,7 @@ impl Drop for Subscription {
 impl Subscription {
     /// The next event. `None` when this watcher read so slowly that it was let go of: it must read the present state
     /// anew and subscribe again.
-    pub async fn next(&mut self) -> Option<Event> {
+    pub async fn next(&mut self) -> Option<CallEvent> {
         loop {
             let arrived = self.queue.arrival.notified();
             {
@@ -169,7 +169,7 @@ struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    events: VecDeque<Event>,
+    events: VecDeque<CallEvent>,
     n_lossy: usize,
     lost: u64,
     let_go: bool,
@@ -180,14 +180,14 @@ impl Queue {
         self.waiting.lock()
     }
 
-    fn push(&self, event: Event) {
+    fn push(&self, event: CallEvent) {
         self.lock().push(event);
         self.arrival.notify_one();
     }
 }
 
 impl Waiting {
-    fn push(&mut self, event: Event) {
+    fn push(&mut self, event: CallEvent) {
         if self.let_go {
             return;
         }
@@ -215,7 +215,7 @@ impl Waiting {
         }
     }
 
-    fn pop(&mut self) -> Option<Event> {
+    fn pop(&mut self) -> Option<CallEvent> {
         let event = self.events.pop_front()?;
         if event.what.may_be_lost() {
             self.n_lossy -= 1;
@@ -228,14 +228,14 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    fn progress(done: f64) -> Event {
-        let step = Step { done, total: None, message: String::new() };
-        Event { call: "c".into(), session: "s".into(), what: Happening::Progress(step) }
+    fn progress(done: f64) -> CallEvent {
+        let step = ProgressUpdate { done, total: None, message: String::new() };
+        CallEvent { call: "c".into(), session: "s".into(), what: CallEventKind::Progress(step) }
     }
 
-    fn started(tool: &str) -> Event {
-        let what = Happening::Started { tool: tool.into() };
-        Event { call: "c".into(), session: "s".into(), what }
+    fn started(tool: &str) -> CallEvent {
+        let what = CallEventKind::Started { tool: tool.into() };
+        CallEvent { call: "c".into(), session: "s".into(), what }
     }
 
     #[tokio::test]
@@ -252,8 +252,8 @@ mod tests {
         let mut steps = Vec::new();
         for _ in 0..MOST_LOSSY + 2 {
             match watcher.next().await.expect("not let go of").what {
-                Happening::Started { tool } => tools.push(tool),
-                Happening::Progress(step) => steps.push(step.done),
+                CallEventKind::Started { tool } => tools.push(tool),
+                CallEventKind::Progress(step) => steps.push(step.done),
                 other => panic!("unexpected {other:?}"),
             }
         }

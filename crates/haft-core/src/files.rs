@@ -18,17 +18,18 @@ use std::{
 };
 
 pub use self::{
-    change::{Change, Current, Plan, Restore, Target, Wanted},
-    facts::{Entry, Facts, FileKind, LARGEST_HASHED, Listing, Version},
+    change::{ChangeTarget, CurrentState, PathRestore, PlanChanges, PlannedChange, RestoredState},
+    facts::{DirectoryEntry, Facts, FileKind, LARGEST_HASHED, Listing, Version},
     lines::LineIndexes,
     search::{
-        FileMatches, FindFiles, FoundFile, FoundFiles, MatchLine, SearchFiles, Searched, Stop,
-        Tree, TreeEntry, WalkTree,
+        FileMatches, FindFiles, FoundFile, FoundFiles, MatchLine, SearchFiles, SearchResult,
+        ShouldStop, TreeEntry, TreeListing, WalkTree,
     },
-    survey::{ChangedFile, FileChange, Stamp, Survey},
+    survey::{ChangedFile, FileChange, FileStamp, WorkspaceScan},
 };
 use crate::{
-    Access, Call, Capability, ErrorKind, Grants, Image, Keeping, Need, Power, Scribe, ToolError,
+    Access, Call, Capability, ErrorKind, Grants, JournalWriter, Need, PathState, Power, PreImages,
+    ToolError,
 };
 
 /// What opens and changes files. Every method resolves the path itself, follows links only inside the workspace, and
@@ -38,19 +39,19 @@ pub trait Disk: Send + Sync {
     ///
     /// # Errors
     /// Names the path as the workspace knows it; `not_found` carries near names.
-    fn open(&self, path: &Path, warrant: &Warrant) -> Result<Opened, ToolError>;
+    fn open(&self, path: &Path, warrant: &FileGrant) -> Result<Opened, ToolError>;
 
     /// What is known without opening. The last link of the path is not followed.
     ///
     /// # Errors
     /// As for [`Disk::open`].
-    fn facts(&self, path: &Path, warrant: &Warrant) -> Result<Facts, ToolError>;
+    fn facts(&self, path: &Path, warrant: &FileGrant) -> Result<Facts, ToolError>;
 
     /// What a directory holds, by name, without what the warrant hides.
     ///
     /// # Errors
     /// As for [`Disk::open`].
-    fn entries(&self, path: &Path, warrant: &Warrant) -> Result<Listing, ToolError>;
+    fn entries(&self, path: &Path, warrant: &FileGrant) -> Result<Listing, ToolError>;
 
     /// Files whose paths fit a glob.
     ///
@@ -59,8 +60,8 @@ pub trait Disk: Send + Sync {
     fn find(
         &self,
         query: &FindFiles,
-        warrant: &Warrant,
-        stop: Stop<'_>,
+        warrant: &FileGrant,
+        stop: ShouldStop<'_>,
     ) -> Result<FoundFiles, ToolError>;
 
     /// Lines that match a pattern.
@@ -70,43 +71,57 @@ pub trait Disk: Send + Sync {
     fn search(
         &self,
         query: &SearchFiles,
-        warrant: &Warrant,
-        stop: Stop<'_>,
-    ) -> Result<Searched, ToolError>;
+        warrant: &FileGrant,
+        stop: ShouldStop<'_>,
+    ) -> Result<SearchResult, ToolError>;
 
     /// The tree below a directory, level by level until a limit is reached.
     ///
     /// # Errors
     /// When the directory cannot be opened.
-    fn tree(&self, query: &WalkTree, warrant: &Warrant, stop: Stop<'_>) -> Result<Tree, ToolError>;
+    fn tree(
+        &self,
+        query: &WalkTree,
+        warrant: &FileGrant,
+        stop: ShouldStop<'_>,
+    ) -> Result<TreeListing, ToolError>;
 
     /// Every file there is, as it looks from outside, without what ignore files name and what the warrant hides. With
     /// more than so many it is broken off.
     ///
     /// # Errors
     /// When a root cannot be opened.
-    fn survey(&self, most: usize, warrant: &Warrant, stop: Stop<'_>) -> Result<Survey, ToolError>;
+    fn survey(
+        &self,
+        most: usize,
+        warrant: &FileGrant,
+        stop: ShouldStop<'_>,
+    ) -> Result<WorkspaceScan, ToolError>;
 
     /// Changes some files, all or nothing. The paths are opened and held against other processes, `plan` says what is
     /// to become of them, and nothing is touched before all of it is ready. Missing directories are made.
     ///
     /// # Errors
     /// The plan's own, or what hindered the change; then everything is as before.
-    fn change(&self, paths: &[PathBuf], warrant: &Warrant, plan: Plan<'_>)
-    -> Result<(), ToolError>;
+    fn change(
+        &self,
+        paths: &[PathBuf],
+        warrant: &FileGrant,
+        plan: PlanChanges<'_>,
+    ) -> Result<(), ToolError>;
 
     /// What has a path, with the hash of a file's content. The last link is not followed.
     ///
     /// # Errors
     /// When it cannot be looked at; that there is nothing is no error.
-    fn image(&self, path: &Path, warrant: &Warrant) -> Result<Image, ToolError>;
+    fn image(&self, path: &Path, warrant: &FileGrant) -> Result<PathState, ToolError>;
 
     /// Brings files and links to earlier states, all or nothing, as [`Disk::change`] does; the last links of the paths are not
     /// followed.
     ///
     /// # Errors
     /// Of kind `conflict` when one is not in the state that is expected; then everything is as before.
-    fn restore(&self, steps: &[Restore], warrant: &Warrant) -> Result<(), ToolError>;
+    fn restore(&self, steps: &[PathRestore], warrant: &FileGrant) -> Result<(), ToolError>;
 
     /// Gives a file, link or directory another place; returns the old and the new path.
     ///
@@ -117,7 +132,7 @@ pub trait Disk: Send + Sync {
         from: &Path,
         to: &Path,
         replace: bool,
-        warrant: &Warrant,
+        warrant: &FileGrant,
     ) -> Result<(PathBuf, PathBuf), ToolError>;
 
     /// Removes a file, a link or a directory; returns its path and how many entries went.
@@ -128,14 +143,18 @@ pub trait Disk: Send + Sync {
         &self,
         path: &Path,
         recursive: bool,
-        warrant: &Warrant,
+        warrant: &FileGrant,
     ) -> Result<(PathBuf, u64), ToolError>;
 
     /// Makes a directory and those above it; returns its path, and false when it was there already.
     ///
     /// # Errors
     /// Of kind `conflict` when something else has the name.
-    fn make_directory(&self, path: &Path, warrant: &Warrant) -> Result<(PathBuf, bool), ToolError>;
+    fn make_directory(
+        &self,
+        path: &Path,
+        warrant: &FileGrant,
+    ) -> Result<(PathBuf, bool), ToolError>;
 
     /// Gives a directory its permissions back.
     ///
@@ -145,7 +164,7 @@ pub trait Disk: Send + Sync {
         &self,
         path: &Path,
         mode: u32,
-        warrant: &Warrant,
+        warrant: &FileGrant,
     ) -> Result<(), ToolError>;
 
     /// Where lines begin in files that were read before.
@@ -215,14 +234,14 @@ fn too_large(path: &Path, size: u64) -> ToolError {
 
 /// A capability's right to open things, which the backend asks about every path it really opens.
 #[derive(Clone)]
-pub struct Warrant {
+pub struct FileGrant {
     grants: Option<Grants>,
     kind: fn(PathBuf) -> Access,
-    extent: Extent,
-    scribe: Option<Scribe>,
+    extent: GrantScope,
+    scribe: Option<JournalWriter>,
 }
 
-impl fmt::Debug for Warrant {
+impl fmt::Debug for FileGrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Warrant({:?})", self.extent)
     }
@@ -230,30 +249,30 @@ impl fmt::Debug for Warrant {
 
 /// How far a warrant goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Extent {
+enum GrantScope {
     /// To what the call was granted.
     Granted,
     /// To all that neither a rule nor secrecy closes. For programs, which open what they like.
     NotClosed,
 }
 
-impl Warrant {
+impl FileGrant {
     /// Asks nobody, for what a call reaches by another right than to its files.
     pub fn none() -> Self {
         Self::granted(None, Access::Read)
     }
 
     fn granted(grants: Option<Grants>, kind: fn(PathBuf) -> Access) -> Self {
-        Self { grants, kind, extent: Extent::Granted, scribe: None }
+        Self { grants, kind, extent: GrantScope::Granted, scribe: None }
     }
 
     /// To read all that is not closed to a call, whatever it was granted.
     pub(crate) fn of_what_is_open(grants: Option<Grants>) -> Self {
-        Self { grants, kind: Access::Read, extent: Extent::NotClosed, scribe: None }
+        Self { grants, kind: Access::Read, extent: GrantScope::NotClosed, scribe: None }
     }
 
     /// Who is to be told of changes before they are made, if anybody.
-    pub fn scribe(&self) -> Option<&Scribe> {
+    pub fn scribe(&self) -> Option<&JournalWriter> {
         self.scribe.as_ref()
     }
 
@@ -263,7 +282,7 @@ impl Warrant {
             (None, None) => true,
             (Some(grants), Some(others)) => {
                 // Elsewhere it counts what was granted, which may be something else in each call.
-                let are_wide = [self, other].iter().all(|it| it.extent == Extent::NotClosed);
+                let are_wide = [self, other].iter().all(|it| it.extent == GrantScope::NotClosed);
                 let is_same_kind = (self.kind)(PathBuf::new()) == (other.kind)(PathBuf::new());
                 are_wide && is_same_kind && grants.answers_as(others, self.kind)
             }
@@ -296,8 +315,8 @@ impl Warrant {
     /// The same for walks, which pass over what is closed: no message is made.
     pub fn permits(&self, path: &Path) -> bool {
         self.grants.as_ref().is_none_or(|grants| match self.extent {
-            Extent::Granted => grants.permits(path, self.kind),
-            Extent::NotClosed => grants.leaves_open(path, self.kind),
+            GrantScope::Granted => grants.permits(path, self.kind),
+            GrantScope::NotClosed => grants.leaves_open(path, self.kind),
         })
     }
 }
@@ -306,14 +325,14 @@ impl Warrant {
 #[derive(Clone)]
 pub struct ReadFiles {
     disk: Arc<dyn Disk>,
-    warrant: Warrant,
+    warrant: FileGrant,
 }
 
 /// The power to change files of the workspace.
 #[derive(Clone)]
 pub struct WriteFiles {
     disk: Arc<dyn Disk>,
-    warrant: Warrant,
+    warrant: FileGrant,
 }
 
 #[diagnostic::do_not_recommend]
@@ -322,7 +341,7 @@ impl Capability for ReadFiles {
 
     fn from_call(call: &Call) -> Result<Self, ToolError> {
         let grants = Some(call.grants().clone());
-        Ok(Self { disk: call.service()?, warrant: Warrant::granted(grants, Access::Read) })
+        Ok(Self { disk: call.service()?, warrant: FileGrant::granted(grants, Access::Read) })
     }
 }
 
@@ -331,8 +350,8 @@ impl Capability for WriteFiles {
     const NEED: Need = Need::required(Power::WriteFiles);
 
     fn from_call(call: &Call) -> Result<Self, ToolError> {
-        let mut warrant = Warrant::granted(Some(call.grants().clone()), Access::Write);
-        warrant.scribe = Scribe::of(call);
+        let mut warrant = FileGrant::granted(Some(call.grants().clone()), Access::Write);
+        warrant.scribe = JournalWriter::of(call);
         Ok(Self { disk: call.service()?, warrant })
     }
 }
@@ -340,7 +359,7 @@ impl Capability for WriteFiles {
 impl ReadFiles {
     /// Reads whatever the disk reaches; for calling a tool's function directly.
     pub fn unchecked(disk: Arc<dyn Disk>) -> Self {
-        Self { disk, warrant: Warrant::granted(None, Access::Read) }
+        Self { disk, warrant: FileGrant::granted(None, Access::Read) }
     }
 
     /// Whether a path that some other capability opened may be read. The path must be the real one.
@@ -374,7 +393,7 @@ impl ReadFiles {
     ///
     /// # Errors
     /// As [`Disk::image`].
-    pub fn image(&self, path: &Path) -> Result<Image, ToolError> {
+    pub fn image(&self, path: &Path) -> Result<PathState, ToolError> {
         self.disk.image(path, &self.warrant)
     }
 
@@ -398,7 +417,7 @@ impl ReadFiles {
     ///
     /// # Errors
     /// As [`Disk::find`].
-    pub fn find(&self, query: &FindFiles, stop: Stop<'_>) -> Result<FoundFiles, ToolError> {
+    pub fn find(&self, query: &FindFiles, stop: ShouldStop<'_>) -> Result<FoundFiles, ToolError> {
         self.disk.find(query, &self.warrant, stop)
     }
 
@@ -406,7 +425,11 @@ impl ReadFiles {
     ///
     /// # Errors
     /// As [`Disk::search`].
-    pub fn search(&self, query: &SearchFiles, stop: Stop<'_>) -> Result<Searched, ToolError> {
+    pub fn search(
+        &self,
+        query: &SearchFiles,
+        stop: ShouldStop<'_>,
+    ) -> Result<SearchResult, ToolError> {
         self.disk.search(query, &self.warrant, stop)
     }
 
@@ -414,7 +437,7 @@ impl ReadFiles {
     ///
     /// # Errors
     /// As [`Disk::tree`].
-    pub fn tree(&self, query: &WalkTree, stop: Stop<'_>) -> Result<Tree, ToolError> {
+    pub fn tree(&self, query: &WalkTree, stop: ShouldStop<'_>) -> Result<TreeListing, ToolError> {
         self.disk.tree(query, &self.warrant, stop)
     }
 
@@ -427,12 +450,12 @@ impl ReadFiles {
 impl WriteFiles {
     /// Changes whatever the disk reaches; for calling a tool's function directly.
     pub fn unchecked(disk: Arc<dyn Disk>) -> Self {
-        Self { disk, warrant: Warrant::granted(None, Access::Write) }
+        Self { disk, warrant: FileGrant::granted(None, Access::Write) }
     }
 
     /// The same, telling somebody of its changes.
     #[must_use]
-    pub fn told_to(mut self, scribe: Scribe) -> Self {
+    pub fn told_to(mut self, scribe: JournalWriter) -> Self {
         self.warrant.scribe = Some(scribe);
         self
     }
@@ -445,7 +468,7 @@ impl WriteFiles {
     /// The same, but what goes is not kept, only that it was there.
     #[must_use]
     pub fn without_undo(mut self) -> Self {
-        self.warrant.scribe = self.warrant.scribe.map(|scribe| scribe.keeping(Keeping::Names));
+        self.warrant.scribe = self.warrant.scribe.map(|scribe| scribe.keeping(PreImages::Names));
         self
     }
 
@@ -468,7 +491,7 @@ impl WriteFiles {
     ///
     /// # Errors
     /// As [`Disk::restore`].
-    pub fn restore(&self, steps: &[Restore]) -> Result<(), ToolError> {
+    pub fn restore(&self, steps: &[PathRestore]) -> Result<(), ToolError> {
         self.disk.restore(steps, &self.warrant)
     }
 
@@ -476,7 +499,7 @@ impl WriteFiles {
     ///
     /// # Errors
     /// As [`Disk::survey`].
-    pub fn survey(&self, most: usize, stop: Stop<'_>) -> Result<Survey, ToolError> {
+    pub fn survey(&self, most: usize, stop: ShouldStop<'_>) -> Result<WorkspaceScan, ToolError> {
         self.disk.survey(most, &self.warrant, stop)
     }
 
@@ -484,7 +507,7 @@ impl WriteFiles {
     ///
     /// # Errors
     /// As [`Disk::change`].
-    pub fn change(&self, paths: &[PathBuf], plan: Plan<'_>) -> Result<(), ToolError> {
+    pub fn change(&self, paths: &[PathBuf], plan: PlanChanges<'_>) -> Result<(), ToolError> {
         self.disk.change(paths, &self.warrant, plan)
     }
 

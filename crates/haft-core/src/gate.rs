@@ -26,19 +26,20 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 pub use self::{
-    answered::{Answers, Asked},
+    answered::{RecordedCall, ReplaySource},
     builder::{GateBuilder, Limits},
 };
 use crate::{
-    Access, ApprovalHandler, ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, CallInfo,
-    Confirmation, Context, Decision, Events, Ledger, Outcome, Outputs, Policy, Power, ReadText,
-    Redactor, Registry, Reply, ResolvePath, SavedRules, Surroundings, Tool, ToolError, Verdict,
+    Access, ApprovalDecision, ApprovalHandler, ApprovalRecord, ApprovalRequest, ApprovalState,
+    Approvals, CallInfo, Confirmation, Context, Decision, Events, Ledger, Outcome, Outputs, Policy,
+    Power, ReadText, Redactor, Registry, Reply, ResolvePath, SavedRules, Surroundings, Tool,
+    ToolError,
     access::ReadsCommands,
     areas::approvals::{already_settled, no_such_request},
-    call::{CancelSignal, SeenFile, Services},
+    call::{CancelSignal, ResolvedFile, Services},
     clock::now_ms,
     ids::new_call_id,
-    policy::{AccessVerdict, Action},
+    policy::{AccessDecision, Action},
     queue::PathQueue,
 };
 
@@ -86,7 +87,7 @@ impl From<String> for Input {
 
 /// What a call that may be asked about comes to.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum Submission {
     /// It is over.
     Done(Box<Outcome>),
     /// Somebody has to decide; [`Gate::resume`] takes it up again.
@@ -107,7 +108,7 @@ pub struct Explanation {
     /// What policy says and why.
     pub decision: Decision,
     /// What it says to each of the accesses.
-    pub verdicts: Vec<AccessVerdict>,
+    pub verdicts: Vec<AccessDecision>,
     /// Optional powers that the tool would have to do without.
     pub withheld: Vec<Power>,
     /// Who calls: the chain of agents, outermost first; empty when a person does.
@@ -149,11 +150,11 @@ pub(crate) struct Inner {
     /// What was given a moment ago, if that is not to be given again.
     repeats: Option<repeat::Repeats>,
     /// Who answers every call in place of its tool.
-    answers: Option<Arc<dyn Answers>>,
+    answers: Option<Arc<dyn ReplaySource>>,
 }
 
 /// A call on its way through the stages; each one reads what the earlier ones left.
-struct Flight {
+struct CallState {
     requested: String,
     arguments: Option<Input>,
     context: Arc<Context>,
@@ -172,14 +173,14 @@ struct Flight {
     accesses: Vec<Access>,
     /// What policy judges and people see: for a text that is run, what was read in it.
     judged: Vec<Access>,
-    seen: Vec<SeenFile>,
+    seen: Vec<ResolvedFile>,
     /// What the reader found in the texts that are run. Each is read once.
     texts: Vec<ReadText>,
     /// From policy.
     decision: Option<Decision>,
     withheld: Vec<Power>,
     /// From approve.
-    verdict: Option<Verdict>,
+    verdict: Option<ApprovalDecision>,
     /// The approval under which the call runs.
     approval: Option<Arc<ApprovalRecord>>,
     /// From begin: the number of the entry that was committed before the call ran.
@@ -222,8 +223,8 @@ impl Gate {
     pub async fn call(&self, request: CallRequest) -> Outcome {
         let tool = request.tool.clone();
         match self.drive(request, OnAsk::Wait).await {
-            Ok(Answer::Done(outcome)) => *outcome,
-            Ok(Answer::Pending(request)) => {
+            Ok(Submission::Done(outcome)) => *outcome,
+            Ok(Submission::Pending(request)) => {
                 unreachable!("a waiting call was handed back with request {}", request.id)
             }
             Err(error) => Outcome::failed(&tool, &error),
@@ -231,10 +232,10 @@ impl Gate {
     }
 
     /// Runs a call, but hands it back when somebody must decide first.
-    pub async fn submit(&self, request: CallRequest) -> Answer {
+    pub async fn submit(&self, request: CallRequest) -> Submission {
         let tool = request.tool.clone();
         let answer = self.drive(request, OnAsk::Return).await;
-        answer.unwrap_or_else(|error| Answer::Done(Box::new(Outcome::failed(&tool, &error))))
+        answer.unwrap_or_else(|error| Submission::Done(Box::new(Outcome::failed(&tool, &error))))
     }
 
     /// Takes up a call that was handed back. The recorded call runs exactly as it was shown, once. When it would touch
@@ -242,12 +243,16 @@ impl Gate {
     ///
     /// # Errors
     /// When there is no such request, or its call was taken up before.
-    pub async fn resume(&self, approval_id: &str, context: Context) -> Result<Answer, ToolError> {
+    pub async fn resume(
+        &self,
+        approval_id: &str,
+        context: Context,
+    ) -> Result<Submission, ToolError> {
         let record = self.0.approvals.get(approval_id).await?;
         let record = record.ok_or_else(|| no_such_request(approval_id))?;
         let record = match record.state {
             ApprovalState::Pending if now_ms() < record.request.expires_ms => {
-                return Ok(Answer::Pending(record.request));
+                return Ok(Submission::Pending(record.request));
             }
             ApprovalState::Pending => {
                 self.0.approvals.settle(approval_id, ApprovalState::Expired, None).await?
@@ -351,27 +356,27 @@ impl Gate {
     ///
     /// # Errors
     /// `conflict` when another process has taken the approved call up.
-    async fn drive(&self, request: CallRequest, on_ask: OnAsk) -> Result<Answer, ToolError> {
+    async fn drive(&self, request: CallRequest, on_ask: OnAsk) -> Result<Submission, ToolError> {
         let flight = self.0.take_off(request);
         let cancel = flight.cancel.token.clone();
         let requested = flight.requested.clone();
         let gate = self.clone();
         let pipeline = Box::pin(async move {
             match gate.0.run_stages(&gate, flight, on_ask).await {
-                Ok(outcome) => Ok(Answer::Done(Box::new(outcome))),
-                Err(Halt::Pending(request)) => Ok(Answer::Pending(request)),
+                Ok(outcome) => Ok(Submission::Done(Box::new(outcome))),
+                Err(Halt::Pending(request)) => Ok(Submission::Pending(request)),
                 Err(Halt::Failed(error) | Halt::TakenUp(error)) => Err(error),
             }
         });
-        handover::Handover::new(pipeline, cancel)
-            .await
-            .unwrap_or_else(|panic| Ok(Answer::Done(Box::new(finish::crashed(&requested, &panic)))))
+        handover::DetachedPipeline::new(pipeline, cancel).await.unwrap_or_else(|panic| {
+            Ok(Submission::Done(Box::new(finish::crashed(&requested, &panic))))
+        })
     }
 }
 
 impl Inner {
     /// Boxed, because the stages are futures inside futures and would copy it at every hand-over.
-    fn take_off(&self, request: CallRequest) -> Box<Flight> {
+    fn take_off(&self, request: CallRequest) -> Box<CallState> {
         let CallRequest { tool, input, context } = request;
         let call_id: Arc<str> = match &context.call_id {
             Some(id) => id.as_str().into(),
@@ -385,7 +390,7 @@ impl Inner {
             workspace: self.surroundings.workspace.clone(),
             extra: context.extra.clone(),
         };
-        Box::new(Flight {
+        Box::new(CallState {
             requested: tool,
             arguments: Some(input),
             info: Arc::new(info),
@@ -413,7 +418,7 @@ impl Inner {
     async fn run_stages(
         &self,
         gate: &Gate,
-        mut flight: Box<Flight>,
+        mut flight: Box<CallState>,
         on_ask: OnAsk,
     ) -> Result<Outcome, Halt> {
         if let Some(answers) = &self.answers {
@@ -450,7 +455,7 @@ fn nothing() -> Arc<Value> {
     NOTHING.clone()
 }
 
-impl Flight {
+impl CallState {
     fn tool(&self) -> &Arc<dyn Tool> {
         self.tool.as_ref().expect("resolve comes first")
     }

@@ -44,27 +44,29 @@ pub use self::{
         ReadsCommands, ResolvePath, SearchStep,
     },
     areas::approvals::{
-        ApprovalHandler, ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Confirmation,
-        MemoryApprovals, Past, Preview, Suggestion, Verdict, already_settled, no_such_request,
+        ApprovalDecision, ApprovalHandler, ApprovalRecord, ApprovalRequest, ApprovalState,
+        Approvals, Confirmation, MemoryApprovals, Preview, PromptsAvoided, Suggestion,
+        already_settled, no_such_request,
     },
     areas::feed,
-    areas::inbox::{Asker, Fate, Handover, Inbox, Standing, Standings},
+    areas::inbox::{CallClaim, CallResult, Inbox, InboxEntry, InboxListing, RequesterStatus},
     areas::journal::{
-        BegunChange, Changes, Content, ContentHash, Image, Journal, JournalChange, JournalEntry,
-        Keeping, NewChange, NewEntry, ReadJournal, Scribe,
+        ChangeQuery, Content, ContentHash, Journal, JournalChange, JournalEntry, JournalWriter,
+        NewChange, NewJournalEntry, OpenChange, PathState, PreImages, ReadJournal,
     },
     areas::leases::{Lease, Leases},
     areas::ledger::{
-        Dropped, DroppedRange, Ledger, LedgerEntry, MemoryLedger, Repeated, sha256_hex,
+        Ledger, LedgerEntry, MemoryLedger, PrunedEntries, PrunedRange, RepeatedCalls, sha256_hex,
     },
     areas::outputs::{
-        KeptOutput, MadeBy, MemoryOutputs, OutputPiece, Outputs, Position, ReadOutputs, Receipt,
-        count_lines, new_output_id, no_such_output,
+        KeptOutput, MemoryOutputs, OutputPiece, OutputPosition, OutputSource, Outputs, ReadOutputs,
+        StoredOutput, count_lines, new_output_id, no_such_output,
     },
     areas::rules::{MemoryRules, Remember, SavedRule, SavedRules, Scope, no_such_rule},
     areas::sessions::{
-        Happened, History, Message, NewMessage, Newcomer, PastCall, ReadSessions, SessionInfo,
-        SessionPatch, SessionQuery, Sessions, WriteSessions, no_such_session,
+        NewMessage, NewSession, ReadSessions, SessionCall, SessionEvent, SessionHistory,
+        SessionInfo, SessionMessage, SessionPatch, SessionQuery, Sessions, WriteSessions,
+        no_such_session,
     },
     areas::todos::{
         MemoryTodos, ReadTodos, Todo, TodoList, TodoPriority, TodoStatus, Todos, WriteTodos,
@@ -76,9 +78,12 @@ pub use self::{
     clock::now_ms,
     commands::Shell,
     error::{ErrorKind, ToolError},
-    events::{Event, Events, Happening, Step, Subscription},
+    events::{CallEvent, CallEventKind, Events, ProgressUpdate, Subscription},
     files::{ReadFiles, WriteFiles},
-    gate::{Answer, Answers, Asked, CallRequest, Explanation, Gate, GateBuilder, Input, Limits},
+    gate::{
+        CallRequest, Explanation, Gate, GateBuilder, Input, Limits, RecordedCall, ReplaySource,
+        Submission,
+    },
     nearest::{did_you_mean, nearest},
     network::Net,
     outcome::{Outcome, OutcomeError},
@@ -87,7 +92,9 @@ pub use self::{
     registry::{AgentView, Definitions, Registry, RegistryError},
     reply::{Attachment, Output, Reply, Return},
     schema::{ALIASES, IN_CONTENT, Schema},
-    tool::{BoxFuture, DEFAULT_DEADLINE, Foreseen, Foresight, Origin, StaticTool, Tool, ToolSpec},
+    tool::{
+        BoxFuture, DEFAULT_DEADLINE, ForeseenAccess, Foresight, Origin, StaticTool, Tool, ToolSpec,
+    },
     variables::Surroundings,
     vault::{
         LONGEST_SECRET, SECRET_SIGN, SHORTEST_SECRET, Secret, SecretHosts, Vault, fault_of_secret,
@@ -101,9 +108,9 @@ pub mod __macro {
     pub use serde_json::Value;
 
     pub use crate::{
-        Access, BoxFuture, Call, Capability, Effect, Foreseen, Need, Reply, Return, Schema,
+        Access, BoxFuture, Call, Capability, Effect, ForeseenAccess, Need, Reply, Return, Schema,
         StaticTool, ToolError,
         input::ToolInput,
-        tool::{Parts, whole_powers},
+        tool::{ToolParts, whole_powers},
     };
 }

@@ -1,5 +1,5 @@
 //! The network as tools see it: the power to talk to other machines, and the backend that really does. Core connects to
-//! nothing; `haft-exec` implements [`Client`], the one guarded way out.
+//! nothing; `haft-exec` implements [`NetworkClient`], the one guarded way out.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,17 +12,17 @@ use crate::{
 
 /// What talks to other machines. Every request of every tool goes through it: it decides which addresses may be
 /// connected to, follows redirects, bounds time and size, and puts secrets in.
-pub trait Client: Send + Sync {
+pub trait NetworkClient: Send + Sync {
     /// Sends a request and follows where it leads. `permit` is asked about every address before it is opened, the first
     /// one included.
     ///
     /// # Errors
-    /// With a [`Fault`] as their cause, which says what happened in a word. An answer that reports a failure (404, 500)
+    /// With a [`NetworkError`] as their cause, which says what happened in a word. An answer that reports a failure (404, 500)
     /// is an answer.
     fn send<'a>(
         &'a self,
         request: Request,
-        permit: &'a Permit<'a>,
+        permit: &'a UrlCheck<'a>,
     ) -> BoxFuture<'a, Result<Response, ToolError>>;
 
     /// What the web is searched with.
@@ -30,7 +30,7 @@ pub trait Client: Send + Sync {
 }
 
 /// Whether this URL may be opened. It has no secrets in it.
-pub type Permit<'a> = dyn Fn(&str) -> Result<(), ToolError> + Send + Sync + 'a;
+pub type UrlCheck<'a> = dyn Fn(&str) -> Result<(), ToolError> + Send + Sync + 'a;
 
 /// What to ask for.
 #[derive(Clone, Debug, Default)]
@@ -159,7 +159,7 @@ impl EngineKind {
 /// Why a request failed: the cause of a [`ToolError`], for programs that tell them apart.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum NetworkError {
     /// Nothing is known under the name.
     #[error("the name is not known")]
     Name,
@@ -207,7 +207,7 @@ pub enum Fault {
     Proxy,
 }
 
-impl Fault {
+impl NetworkError {
     /// An error with this as its cause.
     pub fn error(self, kind: ErrorKind, message: impl Into<String>) -> ToolError {
         ToolError::new(kind, message).caused_by(self)
@@ -223,7 +223,7 @@ impl Fault {
 #[derive(Clone)]
 pub struct Net {
     /// None where the program provides none: whoever only runs commands with the network needs none.
-    client: Option<Arc<dyn Client>>,
+    client: Option<Arc<dyn NetworkClient>>,
     grants: Option<Grants>,
 }
 
@@ -238,7 +238,7 @@ impl Capability for Net {
 
 impl Net {
     /// Reaches whatever the client reaches; for calling a tool's function directly.
-    pub fn unchecked(client: Arc<dyn Client>) -> Self {
+    pub fn unchecked(client: Arc<dyn NetworkClient>) -> Self {
         Self { client: Some(client), grants: None }
     }
 
@@ -246,7 +246,7 @@ impl Net {
     /// without a question.
     ///
     /// # Errors
-    /// Of kind `denied` for anything else; otherwise as [`Client::send`].
+    /// Of kind `denied` for anything else; otherwise as [`NetworkClient::send`].
     pub async fn send(&self, request: Request) -> Result<Response, ToolError> {
         self.check_secrets(&request)?;
         let first = request.url.clone();
@@ -279,7 +279,7 @@ impl Net {
         Ok(self.client()?.search())
     }
 
-    fn client(&self) -> Result<&dyn Client, ToolError> {
+    fn client(&self) -> Result<&dyn NetworkClient, ToolError> {
         self.client.as_deref().ok_or_else(|| {
             ToolError::unavailable("this program provides no network client")
                 .hint("add one with `Gate::builder().service::<dyn Client>(…)`")
@@ -294,7 +294,7 @@ fn check_redirect(grants: &Grants, url: &str) -> Result<(), ToolError> {
     }
     grants.check(&access).map_err(|_| {
         let message = format!("it leads on to {url}, which this call was not granted");
-        Fault::Redirect
+        NetworkError::Redirect
             .error(ErrorKind::Denied, message)
             .hint(format!("call the tool with {url} if that is where you want to go"))
     })
@@ -306,9 +306,9 @@ mod tests {
 
     #[test]
     fn a_fault_is_found_behind_its_error() {
-        let error = Fault::Refused.error(ErrorKind::Network, "nobody listens at x");
-        assert_eq!(Fault::of(&error), Some(Fault::Refused));
-        assert_eq!(Fault::of(&ToolError::input("x")), None);
+        let error = NetworkError::Refused.error(ErrorKind::Network, "nobody listens at x");
+        assert_eq!(NetworkError::of(&error), Some(NetworkError::Refused));
+        assert_eq!(NetworkError::of(&ToolError::input("x")), None);
     }
 
     #[test]

@@ -15,15 +15,15 @@ use std::{fmt, path::Path, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use self::mode::By;
+use self::mode::Actor;
 pub(crate) use self::rule::suggestions;
 pub use self::{
-    findings::{Finding, FindingKind, Known},
+    findings::{Finding, FindingKind, KnownNames},
     mode::Mode,
     profile::{Profile, Profiles},
     rule::{Action, Places, Rule, RuleError, Source},
     secrets::{SecretPath, Secrets},
-    verdicts::AccessVerdict,
+    verdicts::AccessDecision,
 };
 use crate::{Access, Effect, access::is_inside};
 
@@ -117,7 +117,7 @@ pub struct AgentRules {
 
 /// One call, as policy sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct PolicyQuery<'a> {
     /// The canonical name of the tool.
     pub tool: &'a str,
     /// How far the tool can reach.
@@ -291,18 +291,18 @@ impl Policy {
     /// Says what becomes of a call. Deny beats ask beats allow, whoever wrote it; where no rule speaks the mode does.
     /// In a chain of agents each one is heard and the strictest answer counts: a sub-agent has its parent's rights
     /// AND its own.
-    pub fn decide(&self, question: &Question<'_>) -> Decision {
+    pub fn decide(&self, question: &PolicyQuery<'_>) -> Decision {
         self.decide_by(question, by(question))
     }
 
     /// The same where it is known who opens what is named: of one access that cannot be told.
-    fn decide_by(&self, question: &Question<'_>, by: By) -> Decision {
+    fn decide_by(&self, question: &PolicyQuery<'_>, by: Actor) -> Decision {
         let voices = question.agents.iter().map(|agent| self.decide_for(question, Some(agent), by));
         let strictest = voices.reduce(|a, b| if b.action > a.action { b } else { a });
         strictest.unwrap_or_else(|| self.decide_for(question, None, by))
     }
 
-    fn decide_for(&self, question: &Question<'_>, agent: Option<&str>, by: By) -> Decision {
+    fn decide_for(&self, question: &PolicyQuery<'_>, agent: Option<&str>, by: Actor) -> Decision {
         let found = self
             .outside_profile(question, agent)
             .or_else(|| self.secret(question))
@@ -316,7 +316,7 @@ impl Policy {
 
     fn outside_profile(
         &self,
-        question: &Question<'_>,
+        question: &PolicyQuery<'_>,
         agent: Option<&str>,
     ) -> Option<(Action, Reason)> {
         let names = question.profile.into_iter().chain(self.profiles_of(agent));
@@ -339,7 +339,7 @@ impl Policy {
         all.filter(move |rules| Some(rules.agent.as_str()) == agent)
     }
 
-    fn secret(&self, question: &Question<'_>) -> Option<(Action, Reason)> {
+    fn secret(&self, question: &PolicyQuery<'_>) -> Option<(Action, Reason)> {
         question.accesses.iter().find_map(|access| {
             let secret = self.secret_at(access)?;
             let (glob, source) = (secret.glob.clone(), secret.source.clone());
@@ -357,7 +357,7 @@ impl Policy {
     fn rule_that_says(
         &self,
         action: Action,
-        question: &Question<'_>,
+        question: &PolicyQuery<'_>,
         agent: Option<&str>,
     ) -> Option<(Action, Reason)> {
         let rules = self.layers.iter().flat_map(|layer| layer.rules_for(agent));
@@ -375,7 +375,7 @@ impl Policy {
     /// A rule that denies or asks for commands, when the words of one cannot be seen: a person looks whether it is meant.
     fn rule_that_may_say(
         &self,
-        question: &Question<'_>,
+        question: &PolicyQuery<'_>,
         agent: Option<&str>,
     ) -> Option<(Action, Reason)> {
         let mut rules = self.layers.iter().flat_map(|layer| layer.rules_for(agent));
@@ -388,9 +388,9 @@ impl Policy {
     /// No rule asks or denies: the call runs if each of its accesses is allowed by a rule or waved through by the mode.
     fn allow_or_mode(
         &self,
-        question: &Question<'_>,
+        question: &PolicyQuery<'_>,
         agent: Option<&str>,
-        by: By,
+        by: Actor,
     ) -> (Action, Reason) {
         let granting = self.layers.iter().filter(|layer| layer.may_grant());
         let written = granting.flat_map(|layer| layer.rules_for(agent));
@@ -480,7 +480,7 @@ impl Policy {
     /// Whether something may be opened while a call runs. The gate judged what the tool named; a directory's content
     /// is judged here, path by path, where nobody can be asked any more: what would be asked for stays closed unless
     /// the same rule was already answered for an access that was granted.
-    pub fn opens(&self, question: &Question<'_>, granted: &[Access]) -> Result<(), Reason> {
+    pub fn opens(&self, question: &PolicyQuery<'_>, granted: &[Access]) -> Result<(), Reason> {
         if question.agents.is_empty() {
             return self.opens_for(question, None, granted);
         }
@@ -535,7 +535,7 @@ impl Policy {
 
     fn opens_for(
         &self,
-        question: &Question<'_>,
+        question: &PolicyQuery<'_>,
         agent: Option<&str>,
         granted: &[Access],
     ) -> Result<(), Reason> {
@@ -559,7 +559,7 @@ impl Policy {
     /// Whether an agent is shown this tool at all: not outside its profile and not denied as a whole.
     pub fn shows(&self, tool: &str, agents: &[String], profile: Option<&str>) -> bool {
         let question =
-            Question { tool, effect: Effect::Read, accesses: &[], agents, profile, saved: &[] };
+            PolicyQuery { tool, effect: Effect::Read, accesses: &[], agents, profile, saved: &[] };
         self.decide(&question).action != Action::Deny
     }
 
@@ -589,8 +589,8 @@ impl Policy {
         &self,
         action: Action,
         reason: &Reason,
-        question: &Question<'_>,
-        (agent, by): (Option<&str>, By),
+        question: &PolicyQuery<'_>,
+        (agent, by): (Option<&str>, Actor),
     ) -> String {
         let own_file = self.file_of(LayerKind::User);
         match (action, reason) {
@@ -638,7 +638,7 @@ impl Policy {
         }
     }
 
-    fn least_mode(&self, question: &Question<'_>, agent: Option<&str>, by: By) -> Mode {
+    fn least_mode(&self, question: &PolicyQuery<'_>, agent: Option<&str>, by: Actor) -> Mode {
         let runs = |mode: &&Mode| {
             let allows =
                 |access| mode.verdict(access, question.effect, &self.sandbox, by) == Action::Allow;
@@ -669,9 +669,9 @@ fn secret_name(access: &Access) -> Option<&str> {
 }
 
 /// Whether it is commands that open what is named.
-fn by(question: &Question<'_>) -> By {
+fn by(question: &PolicyQuery<'_>) -> Actor {
     let is_command = |access: &Access| matches!(access, Access::Command(_));
-    if question.accesses.iter().any(is_command) { By::Command } else { By::Tool }
+    if question.accesses.iter().any(is_command) { Actor::Command } else { Actor::Tool }
 }
 
 /// haft's own files and git's are how a workspace tells programs what to do; changing them is worth a question.

@@ -15,12 +15,12 @@ pub(crate) struct PathQueue(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    line: Mutex<Line>,
+    line: Mutex<QueueEntry>,
     left: Notify,
 }
 
 #[derive(Default)]
-struct Line {
+struct QueueEntry {
     /// In order of arrival; who holds its paths and who waits is the same list.
     tickets: Vec<Arc<Ticket>>,
     next_number: u64,
@@ -33,7 +33,7 @@ struct Ticket {
 }
 
 /// A place in the queue; leaving it lets the next one in.
-pub(crate) struct Place {
+pub(crate) struct QueuePosition {
     queue: PathQueue,
     ticket: Arc<Ticket>,
 }
@@ -46,7 +46,7 @@ impl PathQueue {
         call: &Arc<str>,
         ancestors: &[Arc<str>],
         paths: Vec<PathBuf>,
-    ) -> Place {
+    ) -> QueuePosition {
         let place = self.take_ticket(call, paths);
         loop {
             let left = self.0.left.notified();
@@ -60,21 +60,21 @@ impl PathQueue {
         }
     }
 
-    fn take_ticket(&self, call: &Arc<str>, paths: Vec<PathBuf>) -> Place {
+    fn take_ticket(&self, call: &Arc<str>, paths: Vec<PathBuf>) -> QueuePosition {
         let mut line = self.lock();
         let number = line.next_number;
         line.next_number += 1;
         let ticket = Arc::new(Ticket { number, call: call.clone(), paths });
         line.tickets.push(ticket.clone());
-        Place { queue: self.clone(), ticket }
+        QueuePosition { queue: self.clone(), ticket }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Line> {
+    fn lock(&self) -> MutexGuard<'_, QueueEntry> {
         self.0.line.lock()
     }
 }
 
-impl Place {
+impl QueuePosition {
     fn is_first(&self, ancestors: &[Arc<str>]) -> bool {
         let own = &self.ticket;
         let line = self.queue.lock();
@@ -83,7 +83,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueuePosition {
     fn drop(&mut self) {
         self.queue.lock().tickets.retain(|ticket| ticket.number != self.ticket.number);
         self.queue.0.left.notify_waiters();

@@ -16,7 +16,7 @@ pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(120);
 
 /// What a call would touch beyond what its input says.
 #[derive(Clone, Debug, Default)]
-pub struct Foreseen {
+pub struct ForeseenAccess {
     /// What it would touch.
     pub accesses: Vec<Access>,
     /// The input with what was found spelled out, so that the call does exactly that however long a decision takes.
@@ -24,7 +24,7 @@ pub struct Foreseen {
 }
 
 /// Looks at haft's own records to say what a call would touch.
-pub type Foresight = fn(Call) -> BoxFuture<'static, Result<Foreseen, ToolError>>;
+pub type Foresight = fn(Call) -> BoxFuture<'static, Result<ForeseenAccess, ToolError>>;
 
 /// Anything the gate runs. `#[tool]` writes the implementation for a plain async fn; MCP proxies, plugins and
 /// composites implement it by hand.
@@ -199,7 +199,7 @@ impl ToolSpec {
 /// What `#[tool]` knows at compile time: constants and function pointers, so that a catalogue of a hundred tools costs
 /// nothing until one is used.
 #[derive(Clone, Copy)]
-pub struct Parts {
+pub struct ToolParts {
     /// The tool's name: the function's, or `name = "…"`.
     pub name: &'static str,
     /// `title = "…"`; made from the name when `None`.
@@ -244,7 +244,7 @@ pub struct Parts {
 
 /// A tool written as a function. `#[tool]` puts one beside the function as `pub static TOOL`.
 pub struct StaticTool {
-    parts: Parts,
+    parts: ToolParts,
     /// The texts of its input and output schema, if they are known.
     texts: Option<(&'static str, Option<&'static str>)>,
     spec: OnceLock<ToolSpec>,
@@ -252,7 +252,7 @@ pub struct StaticTool {
 
 impl StaticTool {
     /// Wraps the parts; builds nothing.
-    pub const fn new(parts: Parts) -> Self {
+    pub const fn new(parts: ToolParts) -> Self {
         Self { parts, texts: None, spec: OnceLock::new() }
     }
 

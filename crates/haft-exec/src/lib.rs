@@ -10,11 +10,11 @@ pub use self::{
     files::Workspace,
     network::{Allowed, Network, NetworkSettings, Resolve, credentials::Credential},
     processes::{
-        Around, Programs, Variables,
-        limits::{Allowance, Held},
+        ProcessSettings, Programs, Variables,
+        limits::{Allowance, LimitBackend},
     },
     sandbox::{
-        ShownFolders, Verdict,
+        ProbeResult, ShownFolders,
         container::{ContainerSettings, container_verdict},
         shown_places, verdicts,
     },

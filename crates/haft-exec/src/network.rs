@@ -32,7 +32,7 @@ use std::{
 
 use haft_core::{
     BoxFuture, ToolError, Vault,
-    network::{Client, Permit, Request, Response, SearchEngine},
+    network::{NetworkClient, Request, Response, SearchEngine, UrlCheck},
 };
 use tokio_rustls::rustls::ClientConfig;
 
@@ -130,11 +130,11 @@ impl Network {
     }
 }
 
-impl Client for Network {
+impl NetworkClient for Network {
     fn send<'a>(
         &'a self,
         request: Request,
-        permit: &'a Permit<'a>,
+        permit: &'a UrlCheck<'a>,
     ) -> BoxFuture<'a, Result<Response, ToolError>> {
         Box::pin(async move {
             let limit = request.timeout.unwrap_or(self.settings.timeout).min(LONGEST_TIMEOUT);

@@ -34,8 +34,8 @@ use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{
     ErrorKind, ToolError, Vault,
-    commands::{Executor, ExecutorPlace, Killed, Launch, Process, Program},
-    files::Warrant,
+    commands::{Executor, ExecutorPlace, KillReason, Launch, Process, Program},
+    files::FileGrant,
 };
 
 use self::{
@@ -75,7 +75,7 @@ static HAS_STARTED: AtomicBool = AtomicBool::new(false);
 
 /// What stands around programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Around {
+pub enum ProcessSettings {
     /// The strongest sandbox that works here, or nothing where none does.
     #[default]
     Auto,
@@ -91,7 +91,7 @@ pub enum Around {
     Nothing,
 }
 
-impl Around {
+impl ProcessSettings {
     /// Whether programs are really kept in, or else do not run. Found out by trying, once in the life of this process;
     /// containers are not tried, because without one nothing runs.
     pub fn works(&self) -> bool {
@@ -131,7 +131,7 @@ pub type Variables = Vec<(OsString, OsString)>;
 pub struct Programs {
     workspace: Arc<Workspace>,
     folders: Arc<Folders>,
-    wanted: Around,
+    wanted: ProcessSettings,
     /// Chosen when the first program is started.
     fence: OnceLock<Result<Box<dyn Fence>, String>>,
     /// Ours, of which a little is handed on. Read when the first program is started.
@@ -159,12 +159,12 @@ impl Programs {
     /// Runs them as whoever runs this process. `environment` reads the one of this process; `folder` takes files without a
     /// name, for outputs that are too long for memory, and what programs keep for a while.
     pub fn local(workspace: Arc<Workspace>, environment: fn() -> Variables, folder: &Path) -> Self {
-        Self::new(Around::Nothing, workspace, environment, folder)
+        Self::new(ProcessSettings::Nothing, workspace, environment, folder)
     }
 
     /// The same with something around them.
     pub fn new(
-        wanted: Around,
+        wanted: ProcessSettings,
         workspace: Arc<Workspace>,
         environment: fn() -> Variables,
         folder: &Path,
@@ -250,7 +250,7 @@ impl Programs {
     /// Ends everything a session has started.
     pub fn end_session(&self, session: &str) {
         let of_session = self.known().remove(session).unwrap_or_default();
-        of_session.iter().for_each(|process| process.kill_now(Killed::Cancelled));
+        of_session.iter().for_each(|process| process.kill_now(KillReason::Cancelled));
         if let Some(Ok(fence)) = self.fence.get() {
             fence.forget(session);
         }
@@ -300,7 +300,7 @@ impl Programs {
     }
 
     /// What is closed to a program of the folders outside the workspace that it sees.
-    fn closed_outside(&self, site: &Site, warrant: &Warrant) -> Result<Vec<Closed>, ToolError> {
+    fn closed_outside(&self, site: &Site, warrant: &FileGrant) -> Result<Vec<Closed>, ToolError> {
         let shown = sandbox::searched(site);
         if shown.is_empty() && !self.outside.has_patterns() {
             return Ok(Vec::new());

@@ -47,7 +47,7 @@ pub(crate) use self::{
 };
 pub use self::{
     home::{ShownFolders, shown_places},
-    probe::{Verdict, verdicts},
+    probe::{ProbeResult, verdicts},
 };
 use crate::processes::fence::Fence;
 
@@ -80,8 +80,8 @@ enum Chosen {
 /// Only what may be chosen is tried.
 fn choose<'a>(
     wanted: Wanted,
-    bubblewrap: impl Fn() -> &'a Verdict,
-    landlock: impl Fn() -> &'a Verdict,
+    bubblewrap: impl Fn() -> &'a ProbeResult,
+    landlock: impl Fn() -> &'a ProbeResult,
 ) -> Result<Chosen, ToolError> {
     let candidates: &[Chosen] = match wanted {
         Wanted::Auto => &[Chosen::Bubblewrap, Chosen::Landlock],

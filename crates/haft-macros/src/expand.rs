@@ -77,7 +77,7 @@ impl Adapter {
             #(#conditions)*
             #[doc = #documentation]
             #visibility static #static_name: #root::__macro::StaticTool =
-                #root::__macro::StaticTool::new(#root::__macro::Parts { #parts });
+                #root::__macro::StaticTool::new(#root::__macro::ToolParts { #parts });
         }
     }
 

@@ -7,8 +7,8 @@ use std::{
 };
 
 use haft_core::{
-    ApprovalRequest, ApprovalState, CancellationToken, Gate, Preview, Remember, Scope, ToolError,
-    Verdict,
+    ApprovalDecision, ApprovalRequest, ApprovalState, CancellationToken, Gate, Preview, Remember,
+    Scope, ToolError,
 };
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest,
@@ -70,7 +70,7 @@ async fn settle(
     gate: &Gate,
     request: &ApprovalRequest,
     state: ApprovalState,
-    verdict: Option<Verdict>,
+    verdict: Option<ApprovalDecision>,
 ) -> Result<(), ToolError> {
     match gate.approvals().settle(&request.id, state, verdict).await {
         // Somebody else was faster, and theirs is the decision.
@@ -86,7 +86,7 @@ fn decision(
     scopes: Scopes,
     by: &str,
     answer: &Value,
-) -> (ApprovalState, Option<Verdict>) {
+) -> (ApprovalState, Option<ApprovalDecision>) {
     if answer.get("action").and_then(Value::as_str) == Some("cancel") {
         return (ApprovalState::Cancelled, None);
     }
@@ -213,9 +213,14 @@ fn how_long(scope: Scope) -> &'static str {
     }
 }
 
-fn verdict(request: &ApprovalRequest, scopes: Scopes, by: &str, answer: &Value) -> Verdict {
+fn verdict(
+    request: &ApprovalRequest,
+    scopes: Scopes,
+    by: &str,
+    answer: &Value,
+) -> ApprovalDecision {
     let Ok(answer) = serde_json::from_value::<ElicitResult>(answer.clone()) else {
-        return Verdict::deny(by, "mcp", Some("the answer could not be read".to_owned()));
+        return ApprovalDecision::deny(by, "mcp", Some("the answer could not be read".to_owned()));
     };
     let content = answer.content.unwrap_or_default();
     let text =
@@ -226,12 +231,14 @@ fn verdict(request: &ApprovalRequest, scopes: Scopes, by: &str, answer: &Value) 
         _ => "no",
     };
     if decision == "once" {
-        return Verdict::approve(by, "mcp");
+        return ApprovalDecision::approve(by, "mcp");
     }
     let remember = remembered(request, scopes, decision, text("lapses"));
     match remember {
-        Some(remember) => Verdict { remember: Some(remember), ..Verdict::approve(by, "mcp") },
-        None => Verdict::deny(by, "mcp", note),
+        Some(remember) => {
+            ApprovalDecision { remember: Some(remember), ..ApprovalDecision::approve(by, "mcp") }
+        }
+        None => ApprovalDecision::deny(by, "mcp", note),
     }
 }
 
@@ -329,7 +336,7 @@ mod tests {
     #[test]
     fn a_choice_says_what_is_kept_for_how_long_and_what_it_would_have_spared() {
         let mut request = request();
-        request.suggestions[0].past = Some(haft_core::Past { spared: 2, asked: 9 });
+        request.suggestions[0].past = Some(haft_core::PromptsAvoided { spared: 2, asked: 9 });
         request.suggestions[1].rules.push("bash(make)".to_owned());
         let form = form(&request, Asked { client: Quirks::of("x"), scopes: ALL });
         let titles = form["properties"]["decision"]["enumNames"].clone();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_core::{Answer, CallRequest, ErrorKind, Gate, Listener, Outcome, Schema, ToolError};
+use haft_core::{CallRequest, ErrorKind, Gate, Listener, Outcome, Schema, Submission, ToolError};
 use rmcp::{
     ErrorData, RoleServer,
     model::{CallToolRequestParams, CallToolResponse, InputRequests, InputRequiredResult},
@@ -139,10 +139,10 @@ async fn run(
     request: CallRequest,
     context: &RequestContext<RoleServer>,
     link: &Link,
-) -> Result<Answer, ToolError> {
+) -> Result<Submission, ToolError> {
     if !link.fills_in_forms() {
         // Nobody can be asked: the mode decides, and a refusal says how to allow it.
-        return Ok(Answer::Done(Box::new(gate.call(request).await)));
+        return Ok(Submission::Done(Box::new(gate.call(request).await)));
     }
     let earlier = link.rounds.lock().clone();
     let caller = request.context.clone();
@@ -156,12 +156,12 @@ async fn run(
             return Box::pin(gate.resume(&id, caller)).await;
         }
         None => match gate.submit(request).await {
-            Answer::Pending(asked) => asked,
+            Submission::Pending(asked) => asked,
             done => return Ok(done),
         },
     };
     if link.era == Era::Stateless {
-        return Ok(Answer::Pending(asked));
+        return Ok(Submission::Pending(asked));
     }
     let person = connection.person(context);
     loop {
@@ -169,7 +169,7 @@ async fn run(
         Box::pin(approval::decide(gate, link, &person, &asked, whom, &caller.cancel)).await?;
         match Box::pin(gate.resume(&asked.id, caller.clone())).await? {
             // What the call would touch has changed since: the person has to see that first.
-            Answer::Pending(again) if again.id != asked.id => asked = again,
+            Submission::Pending(again) if again.id != asked.id => asked = again,
             done => return Ok(done),
         }
     }
@@ -178,14 +178,14 @@ async fn run(
 async fn answer(
     connection: &Connection,
     gate: &Gate,
-    end: Result<Answer, ToolError>,
+    end: Result<Submission, ToolError>,
     round: &Round,
     link: &Link,
     context: &RequestContext<RoleServer>,
 ) -> Result<End, ErrorData> {
     let outcome = match end {
-        Ok(Answer::Done(outcome)) => outcome,
-        Ok(Answer::Pending(asked)) => {
+        Ok(Submission::Done(outcome)) => outcome,
+        Ok(Submission::Pending(asked)) => {
             let questions = approval::questions(&asked, connection.asked(gate, context));
             let asked = round.unanswered(connection, link, Some(asked.id.clone()), questions)?;
             let asked = asked.ok_or_else(|| ErrorData::internal_error("nobody was asked", None))?;

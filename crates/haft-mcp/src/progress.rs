@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use haft_core::{Happening, Listener, Step};
+use haft_core::{CallEventKind, Listener, ProgressUpdate};
 use rmcp::{
     RoleServer,
     model::{ProgressNotificationParam, ProgressToken},
@@ -32,7 +32,7 @@ pub(crate) struct Steps {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Step>,
+    waiting: VecDeque<ProgressUpdate>,
     /// The tool counts its steps itself.
     has_own: bool,
     /// What a command has written last.
@@ -40,7 +40,7 @@ struct State {
 }
 
 impl State {
-    fn add(&mut self, step: Step) {
+    fn add(&mut self, step: ProgressUpdate) {
         if self.waiting.len() == MAX_WAITING {
             self.waiting.pop_front();
         }
@@ -49,16 +49,16 @@ impl State {
 }
 
 impl Listener for Steps {
-    fn hear(&self, what: &Happening) {
+    fn hear(&self, what: &CallEventKind) {
         match what {
-            Happening::Progress(step) => {
+            CallEventKind::Progress(step) => {
                 let mut state = self.state();
                 state.has_own = true;
                 state.add(step.clone());
                 drop(state);
                 self.came.notify_one();
             }
-            Happening::Output { text } => {
+            CallEventKind::Output { text } => {
                 if let Some(line) = text.lines().rev().find(|line| !line.trim().is_empty()) {
                     self.state().line = line.trim().chars().take(MAX_LINE_CHARS).collect();
                 }
@@ -73,7 +73,7 @@ impl Steps {
         self.state.lock()
     }
 
-    fn take(&self) -> Option<Step> {
+    fn take(&self) -> Option<ProgressUpdate> {
         self.state().waiting.pop_front()
     }
 
@@ -82,7 +82,7 @@ impl Steps {
         let mut state = self.state();
         if !state.has_own {
             let message = state.line.clone();
-            state.add(Step { done: elapsed.as_secs_f64(), total: None, message });
+            state.add(ProgressUpdate { done: elapsed.as_secs_f64(), total: None, message });
         }
     }
 
@@ -122,7 +122,7 @@ impl Steps {
     }
 }
 
-fn notification(token: ProgressToken, step: Step) -> ProgressNotificationParam {
+fn notification(token: ProgressToken, step: ProgressUpdate) -> ProgressNotificationParam {
     let mut notification = ProgressNotificationParam::new(token, step.done);
     notification.total = step.total;
     if !step.message.is_empty() {

@@ -122,7 +122,7 @@ fn the_gate_takes_the_same_texts_for_looking() {
 fn decided(deny: &[&str], allow: &[&str], text: &str) -> haft_core::policy::Action {
     use haft_core::{
         Effect, Mode, Policy,
-        policy::{self, Action, Question, Rule, Source},
+        policy::{self, Action, PolicyQuery, Rule, Source},
     };
     let mut layer = policy::Layer::new(policy::LayerKind::User, "f");
     layer.mode = Some(if allow.is_empty() { Mode::All } else { Mode::Safe });
@@ -132,7 +132,7 @@ fn decided(deny: &[&str], allow: &[&str], text: &str) -> haft_core::policy::Acti
     let accesses = accesses(text, None);
     let accesses: Vec<Access> =
         accesses.into_iter().filter(|it| matches!(it, Access::Command(_))).collect();
-    let question = Question {
+    let question = PolicyQuery {
         tool: "bash",
         effect: Effect::Execute,
         accesses: &accesses,

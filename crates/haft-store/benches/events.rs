@@ -14,8 +14,8 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use haft_core::feed::{Feed, News};
-use haft_store::{Address, Announcement, Place, Retention, StoreFeed};
+use haft_core::feed::{Feed, FeedItem};
+use haft_store::{Address, Announcement, Retention, StoreFeed, StoreLocation};
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
@@ -72,7 +72,7 @@ fn measure(runtime: &Runtime) -> Outcome<()> {
 fn events(address: &str) -> Outcome<StoreFeed> {
     let address = Address::parse(address, Path::new("/"))?;
     let retention = Retention { most: 10 * WRITES, ..Retention::default() };
-    Ok(StoreFeed::new(Place::keeping(address, retention)))
+    Ok(StoreFeed::new(StoreLocation::keeping(address, retention)))
 }
 
 fn now_us() -> u64 {
@@ -133,7 +133,7 @@ fn lateness(
         let mut line = String::new();
         other.output.read_line(&mut line)?;
         // The first one makes the store.
-        if round > 0 && matches!(heard, News::Event(_)) {
+        if round > 0 && matches!(heard, FeedItem::FeedEvent(_)) {
             // Heard before the other could say so counts as at once.
             late.push(Duration::from_micros(heard_us.saturating_sub(line.trim().parse()?)));
         }

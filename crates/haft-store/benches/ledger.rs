@@ -20,7 +20,7 @@ use haft_core::{
     BoxFuture, Call, CallRequest, Context, Effect, Gate, GateBuilder, Ledger, MemoryLedger,
     Registry, Remember, Reply, SavedRules, Schema, Scope, Tool, ToolError, ToolSpec,
 };
-use haft_store::{Address, Answering, Place, StoreLedger, StoreRules};
+use haft_store::{Address, ReplyTiming, StoreLedger, StoreLocation, StoreRules};
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
@@ -70,11 +70,11 @@ fn subjects(folder: &Path, load: (usize, Option<u32>), effect: Effect) -> Vec<Su
             rules: None,
             calls: CALLS,
         },
-        stored("sqlite, early", &fresh("early"), Answering::Early, folder, effect, CALLS),
+        stored("sqlite, early", &fresh("early"), ReplyTiming::Early, folder, effect, CALLS),
         stored(
             "sqlite, after commit",
             &fresh("after"),
-            Answering::AfterCommit,
+            ReplyTiming::AfterCommit,
             folder,
             effect,
             CALLS,
@@ -83,13 +83,13 @@ fn subjects(folder: &Path, load: (usize, Option<u32>), effect: Effect) -> Vec<Su
     all.push(in_place(&fresh("in-place"), folder, effect));
     if let Some(url) = postgres() {
         let address = Address::Postgres(url);
-        all.push(stored("postgres", &address, Answering::Early, folder, effect, CALLS / 10));
+        all.push(stored("postgres", &address, ReplyTiming::Early, folder, effect, CALLS / 10));
     }
     all
 }
 
 fn in_place(address: &Address, folder: &Path, effect: Effect) -> Subject {
-    let (gate, rules) = recorded(address, Answering::Early, folder, effect);
+    let (gate, rules) = recorded(address, ReplyTiming::Early, folder, effect);
     let (name, gate) = ("sqlite, in place", gate.start_in_place().build());
     Subject { name, gate, rules: Some(rules), calls: CALLS }
 }
@@ -97,7 +97,7 @@ fn in_place(address: &Address, folder: &Path, effect: Effect) -> Subject {
 fn stored(
     name: &'static str,
     address: &Address,
-    answering: Answering,
+    answering: ReplyTiming,
     folder: &Path,
     effect: Effect,
     calls: usize,
@@ -108,11 +108,11 @@ fn stored(
 
 fn recorded(
     address: &Address,
-    answering: Answering,
+    answering: ReplyTiming,
     folder: &Path,
     effect: Effect,
 ) -> (GateBuilder, Arc<StoreRules>) {
-    let place = Place::new(address.clone());
+    let place = StoreLocation::new(address.clone());
     let rules = Arc::new(StoreRules::new(place.clone(), folder, &folder.join("state")));
     let ledger = Arc::new(StoreLedger::new(place, answering));
     (gate(ledger, Some(rules.clone()), effect), rules)

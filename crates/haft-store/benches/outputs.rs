@@ -12,8 +12,8 @@ use std::{
 
 use parking_lot::Mutex;
 
-use haft_core::{MadeBy, Outputs, Position};
-use haft_store::{Address, OutputRetention, Place, StoreOutputs};
+use haft_core::{OutputPosition, OutputSource, Outputs};
+use haft_store::{Address, OutputRetention, StoreLocation, StoreOutputs};
 
 const READ: &str = "--read";
 const TIMES: usize = 21;
@@ -34,7 +34,7 @@ fn main() {
 }
 
 fn outputs(folder: &Path) -> StoreOutputs {
-    let place = Place::new(Address::Sqlite(folder.join("haft.db")));
+    let place = StoreLocation::new(Address::Sqlite(folder.join("haft.db")));
     StoreOutputs::new(place, Path::new("/w"), OutputRetention::default()).nowhere_else()
 }
 
@@ -58,7 +58,7 @@ fn log(megabytes: usize) -> String {
 async fn keep(megabytes: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let outputs = outputs(folder.path());
-    outputs.keep("first".into(), MadeBy::default()).await.expect("kept");
+    outputs.keep("first".into(), OutputSource::default()).await.expect("kept");
     let text = log(megabytes);
     let began = Instant::now();
     fs::write(folder.path().join("plain.txt"), &text).expect("written");
@@ -67,7 +67,7 @@ async fn keep(megabytes: usize) {
     let longest = Arc::new(Mutex::new(Duration::ZERO));
     let watch = tokio::spawn(watch(longest.clone()));
     let began = Instant::now();
-    let id = outputs.keep(text, MadeBy::default()).await.expect("kept").id;
+    let id = outputs.keep(text, OutputSource::default()).await.expect("kept").id;
     let kept = began.elapsed();
     watch.abort();
     println!(
@@ -87,9 +87,9 @@ async fn keep(megabytes: usize) {
 async fn read(folder: &Path, id: &str) {
     let outputs = outputs(folder);
     let kept = outputs.find(id).await.expect("there");
-    let by_line = |times: u64| Position::Line(kept.lines / 2 + times * 100);
+    let by_line = |times: u64| OutputPosition::Line(kept.lines / 2 + times * 100);
     let mut told = Vec::new();
-    for at in [Position::Byte(kept.bytes / 2), by_line(9)] {
+    for at in [OutputPosition::Byte(kept.bytes / 2), by_line(9)] {
         let began = Instant::now();
         outputs.piece(id, at).await.expect("read");
         told.push(began.elapsed());
@@ -128,7 +128,7 @@ async fn scan(outputs: &StoreOutputs, id: &str, bytes: u64, needle: &str) -> Dur
     let finder = memchr::memmem::Finder::new(needle);
     let (mut at, mut found) = (0, 0);
     while at < bytes {
-        let piece = outputs.piece(id, Position::Byte(at)).await.expect("read");
+        let piece = outputs.piece(id, OutputPosition::Byte(at)).await.expect("read");
         found += finder.find_iter(piece.text.as_bytes()).count();
         at = piece.end();
     }

@@ -17,7 +17,7 @@ use haft::{
     CallRequest, Context, Gate, Journal, Mode, Outcome, Policy, Registry, Surroundings, Workspace,
     files::Disk,
     policy::{Layer, LayerKind},
-    store::{Address, Answering, Keep, Place, StoreJournal, StoreLedger},
+    store::{Address, Keep, ReplyTiming, StoreJournal, StoreLedger, StoreLocation},
 };
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
@@ -127,8 +127,8 @@ impl Desk {
         registry.register_all(haft::catalogue::all()).expect("every name once");
         let mut layer = Layer::new(LayerKind::Session, "bench");
         layer.mode = Some(Mode::All);
-        let place = Place::new(Address::Sqlite(folder.join(".haft/haft.db")));
-        let ledger = StoreLedger::new(place.clone(), Answering::AfterCommit);
+        let place = StoreLocation::new(Address::Sqlite(folder.join(".haft/haft.db")));
+        let ledger = StoreLedger::new(place.clone(), ReplyTiming::AfterCommit);
         let surroundings = Surroundings {
             workspace: folder.clone(),
             directory: folder.clone(),

@@ -49,9 +49,9 @@ struct OwnCommand {
 
 enum Run {
     /// With its arguments parsed by its own command.
-    Parsed(fn(&Bench<'_>, &ArgMatches) -> Ended),
+    Parsed(fn(&Cli<'_>, &ArgMatches) -> Ended),
     /// Parses the arguments itself, since they may be those of a tool.
-    Unparsed(fn(&Bench<'_>) -> Ended),
+    Unparsed(fn(&Cli<'_>) -> Ended),
 }
 
 type Ended = Result<ExitCode, Stop>;
@@ -59,7 +59,7 @@ type Ended = Result<ExitCode, Stop>;
 const fn parsed(
     name: &'static str,
     command: fn() -> Command,
-    run: fn(&Bench<'_>, &ArgMatches) -> Ended,
+    run: fn(&Cli<'_>, &ArgMatches) -> Ended,
 ) -> OwnCommand {
     OwnCommand { name, command, run: Run::Parsed(run) }
 }
@@ -67,7 +67,7 @@ const fn parsed(
 const fn unparsed(
     name: &'static str,
     command: fn() -> Command,
-    run: fn(&Bench<'_>) -> Ended,
+    run: fn(&Cli<'_>) -> Ended,
 ) -> OwnCommand {
     OwnCommand { name, command, run: Run::Unparsed(run) }
 }
@@ -100,7 +100,7 @@ pub(crate) fn run(
     terminal: &Arc<Terminal>,
 ) -> Ended {
     let options = globals::options();
-    let bench = Bench::new(arguments, environment, terminal)?;
+    let bench = Cli::new(arguments, environment, terminal)?;
     let word = match command_word(arguments, &options) {
         None | Some("help") => return bench.about_all(),
         Some(word) => word,
@@ -120,7 +120,7 @@ pub(crate) fn run(
 }
 
 /// What every command works with.
-struct Bench<'a> {
+struct Cli<'a> {
     arguments: &'a [OsString],
     environment: &'a Environment,
     terminal: &'a Arc<Terminal>,
@@ -128,7 +128,7 @@ struct Bench<'a> {
     runtime: &'static Runtime,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> Cli<'a> {
     /// The settings in force, with the tools in the profiles that they name.
     fn settings(&self, globals: &Globals) -> Result<Settings, ToolError> {
         let mut settings = Settings::load(&globals.choices, &self.environment.host)?;

@@ -24,7 +24,7 @@ use std::{ffi::OsString, path::PathBuf, sync::Arc};
 
 use haft_core::{
     Context, Gate, GateBuilder, Mode, ReadsCommands, Redactor, Registry, SecretHosts, ToolError,
-    Vault, commands::Executor, files::Disk, network::Client, policy::Action,
+    Vault, commands::Executor, files::Disk, network::NetworkClient, policy::Action,
 };
 use haft_exec::{Network, Programs, Workspace};
 use haft_store::{Recording, StoreVault};
@@ -209,7 +209,7 @@ impl Host {
     }
 
     /// What talks to other machines.
-    fn network(&self, vault: Option<Arc<dyn Vault>>) -> Arc<dyn Client> {
+    fn network(&self, vault: Option<Arc<dyn Vault>>) -> Arc<dyn NetworkClient> {
         let mut settings = self.settings.network.clone();
         settings.variables = environment::all;
         settings.vault = vault;

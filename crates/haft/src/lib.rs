@@ -67,8 +67,8 @@ pub use haft_agent::formats;
 pub use haft_core::*;
 /// The files of a folder, for tools to work on, programs to run in it, and the way to other machines.
 pub use haft_exec::{
-    Allowed, Around, ContainerSettings, Credential, Network, NetworkSettings, Programs, Resolve,
-    Variables, Workspace,
+    Allowed, ContainerSettings, Credential, Network, NetworkSettings, ProcessSettings, Programs,
+    Resolve, Variables, Workspace,
 };
 pub use haft_macros::tool;
 /// A registry as a server that speaks the Model Context Protocol.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use haft_core::{Event, Happening, Step};
+use haft_core::{CallEvent, CallEventKind, ProgressUpdate};
 
 use crate::safe_text::shown_in_line;
 
@@ -20,18 +20,18 @@ pub(crate) struct Progress {
 struct Running {
     tool: String,
     since: Instant,
-    step: Option<Step>,
+    step: Option<ProgressUpdate>,
     n_drawn: usize,
 }
 
 impl Progress {
     /// Takes in what happened. The first call that starts gives its name; those inside it only add their steps.
-    pub(crate) fn hear(&mut self, event: Event, now: Instant) {
+    pub(crate) fn hear(&mut self, event: CallEvent, now: Instant) {
         match (event.what, &mut self.running) {
-            (Happening::Started { tool }, None) => {
+            (CallEventKind::Started { tool }, None) => {
                 self.running = Some(Running { tool, since: now, step: None, n_drawn: 0 });
             }
-            (Happening::Progress(step), Some(running)) => running.step = Some(step),
+            (CallEventKind::Progress(step), Some(running)) => running.step = Some(step),
             _ => {}
         }
     }
@@ -45,10 +45,10 @@ impl Progress {
         }
         running.n_drawn += 1;
         let (head, message) = match &running.step {
-            Some(Step { done, total: Some(total), message }) => {
+            Some(ProgressUpdate { done, total: Some(total), message }) => {
                 (bar(*done, *total), message.as_str())
             }
-            Some(Step { message, .. }) => (spinner(running.n_drawn), message.as_str()),
+            Some(ProgressUpdate { message, .. }) => (spinner(running.n_drawn), message.as_str()),
             None => (spinner(running.n_drawn), ""),
         };
         let words = [head.as_str(), &running.tool, message].map(shown_in_line);
@@ -73,8 +73,8 @@ fn bar(done: f64, total: f64) -> String {
 mod tests {
     use super::*;
 
-    fn event(what: Happening) -> Event {
-        Event { call: "c".into(), session: "s".into(), what }
+    fn event(what: CallEventKind) -> CallEvent {
+        CallEvent { call: "c".into(), session: "s".into(), what }
     }
 
     #[test]
@@ -83,11 +83,11 @@ mod tests {
         let at = |ms: u64| start + Duration::from_millis(ms);
         let mut progress = Progress::default();
         assert_eq!(progress.line(at(0)), None);
-        progress.hear(event(Happening::Started { tool: "index".into() }), start);
+        progress.hear(event(CallEventKind::Started { tool: "index".into() }), start);
         assert_eq!(progress.line(at(299)), None);
         assert_eq!(progress.line(at(300)).as_deref(), Some("⠙  index  0 s"));
-        let step = Step { done: 1.0, total: Some(4.0), message: "a\u{1b}[2Jb".into() };
-        progress.hear(event(Happening::Progress(step)), at(400));
+        let step = ProgressUpdate { done: 1.0, total: Some(4.0), message: "a\u{1b}[2Jb".into() };
+        progress.hear(event(CallEventKind::Progress(step)), at(400));
         let line = progress.line(at(2100));
         assert_eq!(line.as_deref(), Some("━━━━━───────────────  25 %  index  a␛[2Jb  2 s"));
     }

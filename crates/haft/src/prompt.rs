@@ -6,7 +6,7 @@ mod shown;
 
 use std::{sync::Arc, time::Duration};
 
-use haft_core::{ApprovalHandler, ApprovalRequest, BoxFuture, Scope, Verdict};
+use haft_core::{ApprovalDecision, ApprovalHandler, ApprovalRequest, BoxFuture, Scope};
 use tokio::sync::Mutex;
 
 pub(crate) use self::{
@@ -65,7 +65,10 @@ impl TerminalPrompt {
 }
 
 impl ApprovalHandler for TerminalPrompt {
-    fn decide<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Option<Verdict>> {
+    fn decide<'a>(
+        &'a self,
+        request: &'a ApprovalRequest,
+    ) -> BoxFuture<'a, Option<ApprovalDecision>> {
         Box::pin(async move {
             let _turn = self.turn.lock().await;
             let Ok(tty) = Tty::open() else {

@@ -79,19 +79,19 @@ pub struct Suggestion {
     pub rules: Vec<String>,
     /// What they would have spared people so far; none when nothing is known of that.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub past: Option<Past>,
+    pub past: Option<PromptsAvoided>,
 }
 
 /// What rules would have spared people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Past {
+pub struct PromptsAvoided {
     /// The questions that would not have been asked.
     pub spared: usize,
     /// The questions that were looked at: the newest ones.
     pub asked: usize,
 }
 
-impl fmt::Display for Past {
+impl fmt::Display for PromptsAvoided {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.spared, self.asked) {
             (0, _) => f.write_str("would have spared no question so far"),
@@ -105,7 +105,7 @@ impl fmt::Display for Past {
 #[serde(untagged)]
 enum WrittenSuggestion {
     Rule(String),
-    Rules { rules: Vec<String>, past: Option<Past> },
+    Rules { rules: Vec<String>, past: Option<PromptsAvoided> },
 }
 
 impl From<WrittenSuggestion> for Suggestion {
@@ -186,7 +186,7 @@ impl fmt::Display for ApprovalState {
 
 /// Somebody's decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct ApprovalDecision {
     /// Yes or no.
     pub approved: bool,
     /// Who decided.
@@ -199,7 +199,7 @@ pub struct Verdict {
     pub remember: Option<Remember>,
 }
 
-impl Verdict {
+impl ApprovalDecision {
     /// A yes for this one call.
     pub fn approve(by: impl Into<String>, via: impl Into<String>) -> Self {
         Self { approved: true, by: by.into(), via: via.into(), note: None, remember: None }
@@ -215,7 +215,10 @@ impl Verdict {
 pub trait ApprovalHandler: Send + Sync {
     /// Decides, or gives `None` when this way is closed (no terminal, nobody there). The future is dropped when the
     /// decision falls elsewhere or the request lapses.
-    fn decide<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Option<Verdict>>;
+    fn decide<'a>(
+        &'a self,
+        request: &'a ApprovalRequest,
+    ) -> BoxFuture<'a, Option<ApprovalDecision>>;
 }
 
 /// A request and what became of it.
@@ -226,7 +229,7 @@ pub struct ApprovalRecord {
     /// Where it stands.
     pub state: ApprovalState,
     /// Who decided, if anybody did.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<ApprovalDecision>,
     /// Whether the recorded call was taken up to be run.
     pub taken_up: bool,
     /// Names who took it up, where several processes could; [`crate::Ledger::begin`] checks that it still holds.
@@ -252,7 +255,7 @@ pub trait Approvals: Send + Sync {
         &'a self,
         id: &'a str,
         state: ApprovalState,
-        verdict: Option<Verdict>,
+        verdict: Option<ApprovalDecision>,
     ) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>>;
 
     /// Waits until a request is no longer pending.
@@ -337,7 +340,7 @@ impl Approvals for MemoryApprovals {
         &'a self,
         id: &'a str,
         state: ApprovalState,
-        verdict: Option<Verdict>,
+        verdict: Option<ApprovalDecision>,
     ) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
         let settled = self.change(id, |record| {
             if record.state != ApprovalState::Pending {

@@ -18,14 +18,14 @@ pub trait Feed: Send + Sync {
     ///
     /// # Errors
     /// `unavailable` when the store cannot be read.
-    fn since(&self, seq: u64, most: usize) -> BoxFuture<'_, Result<Vec<Event>, ToolError>>;
+    fn since(&self, seq: u64, most: usize) -> BoxFuture<'_, Result<Vec<FeedEvent>, ToolError>>;
 
     /// Everything after a number, as it comes.
-    fn subscribe(&self, after: u64) -> Box<dyn Subscription>;
+    fn subscribe(&self, after: u64) -> Box<dyn FeedSubscription>;
 }
 
 /// What one subscriber still has to see. It may be dropped and begun again at its position.
-pub trait Subscription: Send {
+pub trait FeedSubscription: Send {
     /// The number of the newest event that was handed out.
     fn position(&self) -> u64;
 
@@ -34,12 +34,12 @@ pub trait Subscription: Send {
     ///
     /// # Errors
     /// `unavailable` when the store has not been readable for so long.
-    fn next(&mut self) -> BoxFuture<'_, Result<News, ToolError>>;
+    fn next(&mut self) -> BoxFuture<'_, Result<FeedItem, ToolError>>;
 }
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Event {
+pub struct FeedEvent {
     /// Its number: from 1, without gaps, in the order of the commits.
     pub seq: u64,
     /// When, in milliseconds since 1970, by the clock of the process that wrote it.
@@ -58,16 +58,16 @@ pub struct Event {
 
 /// What a subscriber is given.
 #[derive(Clone, Debug, PartialEq)]
-pub enum News {
+pub enum FeedItem {
     /// The next thing that happened.
-    Event(Event),
+    FeedEvent(FeedEvent),
     /// Something is missing here: look at the present state anew.
-    Gap(Gap),
+    MissedEvents(MissedEvents),
 }
 
 /// Events that cannot be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Gap {
+pub struct MissedEvents {
     /// The newest that was seen before.
     pub after: u64,
     /// The next that will be seen is behind this one. Smaller than `after` when another store has taken the place.

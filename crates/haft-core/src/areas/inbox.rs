@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::{ApprovalRecord, ApprovalState, BoxFuture, ToolError, Verdict};
+use crate::{ApprovalDecision, ApprovalRecord, ApprovalState, BoxFuture, ToolError};
 
 /// Every approval request that a person may see, whatever process asked.
 pub trait Inbox: Send + Sync {
@@ -12,7 +12,7 @@ pub trait Inbox: Send + Sync {
     ///
     /// # Errors
     /// `unavailable` when the store cannot be read.
-    fn standings(&self) -> BoxFuture<'_, Result<Standings, ToolError>>;
+    fn standings(&self) -> BoxFuture<'_, Result<InboxListing, ToolError>>;
 
     /// Ends a pending request. The first decision wins.
     ///
@@ -22,35 +22,35 @@ pub trait Inbox: Send + Sync {
         &'a self,
         id: &'a str,
         state: ApprovalState,
-        verdict: Verdict,
+        verdict: ApprovalDecision,
     ) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>>;
 
     /// Waits until an approved call is taken up by the process that asked, or until that process is gone.
     ///
     /// # Errors
     /// `conflict` when the request is not approved, `not_found` when there is none.
-    fn handed_over<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Handover, ToolError>>;
+    fn handed_over<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<CallClaim, ToolError>>;
 }
 
 /// One request, and all that is known of it.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct InboxEntry {
     /// The request and its decision.
     pub record: ApprovalRecord,
     /// Where its call runs.
     pub workspace: PathBuf,
     /// Whether the process that asked is there.
-    pub asker: Asker,
+    pub asker: RequesterStatus,
     /// When the call was taken up, in milliseconds since 1970.
     pub taken_ms: Option<u64>,
     /// What became of the call.
-    pub fate: Fate,
+    pub fate: CallResult,
 }
 
 /// The process that asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Asker {
+pub enum RequesterStatus {
     /// It waits.
     There,
     /// It has not been heard of for some seconds.
@@ -60,7 +60,7 @@ pub enum Asker {
 /// What became of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub enum CallResult {
     /// It did not run.
     NotRun,
     /// It ran to its end, with this error if there was one.
@@ -71,16 +71,16 @@ pub enum Fate {
 
 /// All requests that this person may see.
 #[derive(Clone, Debug, Default)]
-pub struct Standings {
+pub struct InboxListing {
     /// Oldest first.
-    pub standings: Vec<Standing>,
+    pub standings: Vec<InboxEntry>,
     /// Rows that were not made by this person's haft, or were changed.
     pub foreign: usize,
 }
 
 /// Who runs an approved call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Handover {
+pub enum CallClaim {
     /// It was taken up.
     Taken,
     /// The process that asked is gone: any process may take it up.

@@ -1,5 +1,5 @@
 //! The journal of changes to files: what was there before each one, kept so that it can be taken back. Whoever changes files
-//! tells a [`Scribe`] beforehand; core keeps nothing itself, the store does.
+//! tells a [`JournalWriter`] beforehand; core keeps nothing itself, the store does.
 //!
 //! Only the file tools tell it of changes today. A program's changes fit the same words: a survey before and after gives the
 //! same entries.
@@ -101,7 +101,7 @@ impl fmt::Debug for Content {
 
 /// What has a path at some moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Image {
+pub enum PathState {
     /// Nothing.
     Missing,
     /// A regular file.
@@ -127,7 +127,7 @@ pub enum Image {
     Other,
 }
 
-impl Image {
+impl PathState {
     /// Whether `self`, which was recorded, is what is found now. Permissions do not count: they are looked at by themselves, so
     /// that somebody's `chmod` neither stops an undo nor is lost by it.
     pub fn fits(&self, found: &Self) -> bool {
@@ -153,23 +153,23 @@ impl Image {
 
 /// What is about to become of one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewEntry {
+pub struct NewJournalEntry {
     /// As the workspace shows it.
     pub path: PathBuf,
     /// What is there.
-    pub before: Image,
+    pub before: PathState,
     /// The content of a file that is there.
     pub content: Option<Vec<u8>>,
     /// What will be there.
-    pub after: Image,
+    pub after: PathState,
     /// Where it comes from, when it is moved; nothing will be left there.
     pub moved_from: Option<PathBuf>,
 }
 
-impl NewEntry {
+impl NewJournalEntry {
     /// Something new comes to a path where nothing was.
-    pub fn appears(path: PathBuf, after: Image) -> Self {
-        Self { path, before: Image::Missing, content: None, after, moved_from: None }
+    pub fn appears(path: PathBuf, after: PathState) -> Self {
+        Self { path, before: PathState::Missing, content: None, after, moved_from: None }
     }
 }
 
@@ -181,7 +181,7 @@ pub struct NewChange<'a> {
     /// The tool.
     pub tool: &'a str,
     /// What becomes of each path.
-    pub entries: &'a [NewEntry],
+    pub entries: &'a [NewJournalEntry],
     /// For each of these, in the same order, the earlier entries that it takes back.
     pub undoes: &'a [Vec<u64>],
 }
@@ -195,9 +195,9 @@ pub struct JournalEntry {
     /// As the workspace shows it.
     pub path: PathBuf,
     /// What was there.
-    pub before: Image,
+    pub before: PathState,
     /// What was put there.
-    pub after: Image,
+    pub after: PathState,
     /// Where it came from, when it was moved.
     pub moved_from: Option<PathBuf>,
     /// The entry that took it back. Its own number when it was found to be taken back already.
@@ -206,7 +206,7 @@ pub struct JournalEntry {
 
 impl JournalEntry {
     /// An entry that nobody took back.
-    pub fn new(id: u64, path: PathBuf, before: Image, after: Image) -> Self {
+    pub fn new(id: u64, path: PathBuf, before: PathState, after: PathState) -> Self {
         Self { id, path, before, after, moved_from: None, undone_by: None }
     }
 }
@@ -241,7 +241,7 @@ impl JournalChange {
 
 /// Which changes are asked for; all conditions hold together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
+pub struct ChangeQuery {
     /// Of this call.
     pub call_id: Option<String>,
     /// Of this session.
@@ -277,7 +277,7 @@ pub trait Journal: Send + Sync {
     fn find<'a>(
         &'a self,
         workspace: &'a Path,
-        which: &'a Changes,
+        which: &'a ChangeQuery,
     ) -> BoxFuture<'a, Result<Vec<JournalChange>, ToolError>>;
 
     /// The content with this hash, if it is kept.
@@ -289,7 +289,7 @@ pub trait Journal: Send + Sync {
 
 /// How much of what goes is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeping {
+pub enum PreImages {
     /// Everything, so that it can be taken back.
     Content,
     /// Only that it was there: a person or a model said so.
@@ -298,19 +298,25 @@ pub enum Keeping {
 
 /// Tells the journal of the changes of one call.
 #[derive(Clone)]
-pub struct Scribe {
+pub struct JournalWriter {
     journal: Arc<dyn Journal>,
     call: Arc<CallInfo>,
     tool: Arc<str>,
-    keeping: Keeping,
+    keeping: PreImages,
     /// Which earlier entries a new entry about a path takes back.
     undoes: Arc<HashMap<PathBuf, Vec<u64>>>,
 }
 
-impl Scribe {
+impl JournalWriter {
     /// The scribe of a call.
     pub fn new(journal: Arc<dyn Journal>, call: Arc<CallInfo>, tool: &str) -> Self {
-        Self { journal, call, tool: tool.into(), keeping: Keeping::Content, undoes: Arc::default() }
+        Self {
+            journal,
+            call,
+            tool: tool.into(),
+            keeping: PreImages::Content,
+            undoes: Arc::default(),
+        }
     }
 
     pub(crate) fn of(call: &Call) -> Option<Self> {
@@ -319,7 +325,7 @@ impl Scribe {
     }
 
     #[must_use]
-    pub(crate) fn keeping(mut self, keeping: Keeping) -> Self {
+    pub(crate) fn keeping(mut self, keeping: PreImages) -> Self {
         self.keeping = keeping;
         self
     }
@@ -331,7 +337,7 @@ impl Scribe {
     }
 
     /// How much of what goes is to be kept.
-    pub fn keeps(&self) -> Keeping {
+    pub fn keeps(&self) -> PreImages {
         self.keeping
     }
 
@@ -339,15 +345,16 @@ impl Scribe {
     ///
     /// # Errors
     /// When it cannot be kept; then the change must not be made.
-    pub fn begin(&self, entries: &[NewEntry]) -> Result<BegunChange, ToolError> {
-        let undone = |entry: &NewEntry| self.undoes.get(&entry.path).cloned().unwrap_or_default();
+    pub fn begin(&self, entries: &[NewJournalEntry]) -> Result<OpenChange, ToolError> {
+        let undone =
+            |entry: &NewJournalEntry| self.undoes.get(&entry.path).cloned().unwrap_or_default();
         let undoes: Vec<Vec<u64>> = entries.iter().map(undone).collect();
         let change = NewChange { call: &self.call, tool: &self.tool, entries, undoes: &undoes };
         let number = self.journal.begin(&change).map_err(|error| self.unkept(entries, error))?;
-        Ok(BegunChange { journal: self.journal.clone(), number: Some(number) })
+        Ok(OpenChange { journal: self.journal.clone(), number: Some(number) })
     }
 
-    fn unkept(&self, entries: &[NewEntry], error: ToolError) -> ToolError {
+    fn unkept(&self, entries: &[NewJournalEntry], error: ToolError) -> ToolError {
         let first = entries.first().map_or(Path::new("."), |entry| &entry.path).display();
         let message = format!(
             "`{first}` was not changed, because what is there could not be kept for undo: {error}"
@@ -360,14 +367,14 @@ impl Scribe {
     }
 }
 
-/// A change that the journal knows of. Dropped without [`BegunChange::made`] it was not made.
+/// A change that the journal knows of. Dropped without [`OpenChange::made`] it was not made.
 #[must_use]
-pub struct BegunChange {
+pub struct OpenChange {
     journal: Arc<dyn Journal>,
     number: Option<u64>,
 }
 
-impl BegunChange {
+impl OpenChange {
     /// It was made.
     pub fn made(mut self) {
         if let Some(number) = self.number.take() {
@@ -381,7 +388,7 @@ impl BegunChange {
     }
 }
 
-impl Drop for BegunChange {
+impl Drop for OpenChange {
     fn drop(&mut self) {
         if let Some(number) = self.number.take() {
             self.journal.withdraw(number);
@@ -419,7 +426,7 @@ impl ReadJournal {
     ///
     /// # Errors
     /// When the journal cannot be read.
-    pub async fn find(&self, which: &Changes) -> Result<Vec<JournalChange>, ToolError> {
+    pub async fn find(&self, which: &ChangeQuery) -> Result<Vec<JournalChange>, ToolError> {
         self.journal.find(&self.workspace, which).await
     }
 
@@ -444,13 +451,13 @@ impl ReadJournal {
 mod tests {
     use super::*;
 
-    fn file(content: &str, mode: u32) -> Image {
+    fn file(content: &str, mode: u32) -> PathState {
         let size = content.len() as u64;
-        Image::File { hash: Some(ContentHash::of(content.as_bytes())), mode, size }
+        PathState::File { hash: Some(ContentHash::of(content.as_bytes())), mode, size }
     }
 
     #[track_caller]
-    fn check(recorded: &Image, found: &Image, expected: bool) {
+    fn check(recorded: &PathState, found: &PathState, expected: bool) {
         assert_eq!(recorded.fits(found), expected, "{recorded:?} {found:?}");
     }
 
@@ -459,12 +466,12 @@ mod tests {
         check(&file("a", 0o644), &file("a", 0o644), true);
         check(&file("a", 0o644), &file("b", 0o644), false);
         check(&file("a", 0o644), &file("a", 0o755), true);
-        check(&Image::File { hash: None, mode: 0, size: 9 }, &file("b", 0o600), true);
-        check(&file("a", 0o644), &Image::File { hash: None, mode: 0o644, size: 1 }, false);
-        check(&Image::Directory { mode: 0o755 }, &Image::Directory { mode: 0o700 }, true);
-        check(&Image::Missing, &Image::Missing, true);
-        check(&Image::Missing, &file("", 0o644), false);
-        let link = |to: &str| Image::Link { to: to.into() };
+        check(&PathState::File { hash: None, mode: 0, size: 9 }, &file("b", 0o600), true);
+        check(&file("a", 0o644), &PathState::File { hash: None, mode: 0o644, size: 1 }, false);
+        check(&PathState::Directory { mode: 0o755 }, &PathState::Directory { mode: 0o700 }, true);
+        check(&PathState::Missing, &PathState::Missing, true);
+        check(&PathState::Missing, &file("", 0o644), false);
+        let link = |to: &str| PathState::Link { to: to.into() };
         check(&link("a"), &link("a"), true);
         check(&link("a"), &link("b"), false);
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::{Access, BoxFuture, Decision, Effect, ErrorKind, Power, ToolError, Verdict};
+use crate::{Access, ApprovalDecision, BoxFuture, Decision, Effect, ErrorKind, Power, ToolError};
 
 /// Tool and session that anchor entries are found by.
 const RETENTION: &str = "retention";
@@ -39,7 +39,7 @@ pub struct LedgerEntry {
     /// What policy said; none when the call did not get that far.
     pub decision: Option<Decision>,
     /// Who approved or refused it.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<ApprovalDecision>,
     /// How it failed, if it did.
     pub error: Option<ErrorKind>,
     /// SHA-256 of the content that was returned, in hex.
@@ -59,15 +59,15 @@ pub struct LedgerEntry {
     pub ms: u64,
     /// Set when this entry stands for several equal read-only calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub repeated: Option<Repeated>,
+    pub repeated: Option<RepeatedCalls>,
     /// Set in an anchor entry only: the entries that retention has dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dropped: Option<Dropped>,
+    pub dropped: Option<PrunedEntries>,
 }
 
 /// Equal read-only calls that one entry stands for: same session, tool, input, decision and output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Repeated {
+pub struct RepeatedCalls {
     /// Number of calls, with the first.
     pub calls: u64,
     /// When the last of them began, in milliseconds since 1970.
@@ -76,9 +76,9 @@ pub struct Repeated {
 
 /// Entries that retention has dropped from the ledger. Only what is listed in such an entry may be missing from the chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Dropped {
+pub struct PrunedEntries {
     /// The gaps in the chain, as they were after the drop, in order.
-    pub ranges: Vec<DroppedRange>,
+    pub ranges: Vec<PrunedRange>,
     /// Number of dropped entries, with those of the earlier anchor entries that this one replaces.
     pub entries: u64,
     /// Number of dropped calls that changed nothing.
@@ -89,7 +89,7 @@ pub struct Dropped {
 
 /// One gap in the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DroppedRange {
+pub struct PrunedRange {
     /// Number of the first missing entry.
     pub first: u64,
     /// Number of the last missing entry.
@@ -126,7 +126,7 @@ impl LedgerEntry {
     }
 
     /// The anchor entry that is written when retention drops entries.
-    pub fn anchor(dropped: Dropped, at_ms: u64) -> Self {
+    pub fn anchor(dropped: PrunedEntries, at_ms: u64) -> Self {
         let (session, tool) = (RETENTION.to_owned(), RETENTION.to_owned());
         Self { session, tool, dropped: Some(dropped), ..Self::blank(at_ms) }
     }

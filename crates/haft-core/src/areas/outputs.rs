@@ -12,7 +12,11 @@ use crate::{BoxFuture, Call, Capability, Need, Power, ToolError, clock::now_ms};
 /// Keeps texts by id. What is given to it has no secrets in it any more.
 pub trait Outputs: Send + Sync {
     /// Keeps a text and names it.
-    fn keep(&self, text: String, made_by: MadeBy) -> BoxFuture<'_, Result<Receipt, ToolError>>;
+    fn keep(
+        &self,
+        text: String,
+        made_by: OutputSource,
+    ) -> BoxFuture<'_, Result<StoredOutput, ToolError>>;
 
     /// What is known of an output without reading it.
     ///
@@ -24,7 +28,7 @@ pub trait Outputs: Send + Sync {
     fn piece<'a>(
         &'a self,
         id: &'a str,
-        at: Position,
+        at: OutputPosition,
     ) -> BoxFuture<'a, Result<OutputPiece, ToolError>>;
 
     /// The whole text of an id.
@@ -33,7 +37,7 @@ pub trait Outputs: Send + Sync {
             let kept = self.find(id).await?;
             let mut text = String::with_capacity(usize::try_from(kept.bytes).unwrap_or_default());
             while (text.len() as u64) < kept.bytes {
-                let piece = self.piece(id, Position::Byte(text.len() as u64)).await?;
+                let piece = self.piece(id, OutputPosition::Byte(text.len() as u64)).await?;
                 if piece.text.is_empty() {
                     return Err(ended_early(id));
                 }
@@ -46,7 +50,7 @@ pub trait Outputs: Send + Sync {
 
 /// Which call an output is of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MadeBy {
+pub struct OutputSource {
     /// The session.
     pub session: String,
     /// The call.
@@ -57,7 +61,7 @@ pub struct MadeBy {
 
 /// What became of a text that was to be kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Receipt {
+pub struct StoredOutput {
     /// The name it can be read by.
     pub id: String,
     /// What the caller should be told: that it is kept for less long than usual, and why.
@@ -72,14 +76,14 @@ pub struct KeptOutput {
     /// How many lines it has; an empty one after the last line break counts not.
     pub lines: u64,
     /// Whose it is.
-    pub made_by: MadeBy,
+    pub made_by: OutputSource,
     /// When it was kept, in milliseconds since 1970.
     pub kept_ms: u64,
 }
 
 /// A place in an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Position {
+pub enum OutputPosition {
     /// Counted from 0. The piece found contains this byte, or is empty at the end.
     Byte(u64),
     /// Counted from 1. The line begins in the piece found, or in the one after it.
@@ -150,7 +154,7 @@ impl MemoryOutputs {
         self.kept.lock()
     }
 
-    fn put(&self, text: String, made_by: MadeBy) -> Result<Receipt, ToolError> {
+    fn put(&self, text: String, made_by: OutputSource) -> Result<StoredOutput, ToolError> {
         if text.len() > self.quota {
             let (length, quota) = (text.len(), self.quota);
             let message = format!(
@@ -168,7 +172,7 @@ impl MemoryOutputs {
             let Some((_, _, oldest)) = kept.texts.pop_front() else { break };
             kept.bytes -= oldest.len();
         }
-        Ok(Receipt { id, note: None })
+        Ok(StoredOutput { id, note: None })
     }
 
     fn get(&self, id: &str) -> Result<(KeptOutput, Arc<str>), ToolError> {
@@ -185,7 +189,11 @@ pub fn new_output_id() -> String {
 }
 
 impl Outputs for MemoryOutputs {
-    fn keep(&self, text: String, made_by: MadeBy) -> BoxFuture<'_, Result<Receipt, ToolError>> {
+    fn keep(
+        &self,
+        text: String,
+        made_by: OutputSource,
+    ) -> BoxFuture<'_, Result<StoredOutput, ToolError>> {
         Box::pin(std::future::ready(self.put(text, made_by)))
     }
 
@@ -196,11 +204,11 @@ impl Outputs for MemoryOutputs {
     fn piece<'a>(
         &'a self,
         id: &'a str,
-        at: Position,
+        at: OutputPosition,
     ) -> BoxFuture<'a, Result<OutputPiece, ToolError>> {
         let piece = self.get(id).map(|(about, text)| match at {
             // It is one piece, and this is behind it.
-            Position::Byte(byte) if byte >= about.bytes && byte > 0 => {
+            OutputPosition::Byte(byte) if byte >= about.bytes && byte > 0 => {
                 OutputPiece { first_byte: about.bytes, first_line: about.lines, text: "".into() }
             }
             _ => OutputPiece { first_byte: 0, first_line: 1, text },
@@ -235,7 +243,7 @@ impl ReadOutputs {
     ///
     /// # Errors
     /// Of kind `not_found` when nothing is kept under this id.
-    pub async fn piece(&self, id: &str, at: Position) -> Result<OutputPiece, ToolError> {
+    pub async fn piece(&self, id: &str, at: OutputPosition) -> Result<OutputPiece, ToolError> {
         self.0.piece(id, at).await
     }
 }
@@ -254,7 +262,7 @@ mod tests {
     use super::*;
 
     async fn keep(outputs: &MemoryOutputs, text: &str) -> Result<String, ToolError> {
-        outputs.keep(text.into(), MadeBy::default()).await.map(|receipt| receipt.id)
+        outputs.keep(text.into(), OutputSource::default()).await.map(|receipt| receipt.id)
     }
 
     #[tokio::test]
@@ -271,11 +279,11 @@ mod tests {
     async fn a_text_in_memory_is_one_piece_and_nothing_after_it() {
         let outputs = MemoryOutputs::default();
         let id = keep(&outputs, "a\nb").await.expect("kept");
-        for at in [Position::Byte(0), Position::Byte(2), Position::Line(9)] {
+        for at in [OutputPosition::Byte(0), OutputPosition::Byte(2), OutputPosition::Line(9)] {
             let piece = outputs.piece(&id, at).await.expect("kept");
             assert_eq!((piece.first_byte, piece.first_line, &*piece.text), (0, 1, "a\nb"));
         }
-        let end = outputs.piece(&id, Position::Byte(3)).await.expect("kept");
+        let end = outputs.piece(&id, OutputPosition::Byte(3)).await.expect("kept");
         assert_eq!((end.first_byte, &*end.text, end.end()), (3, "", 3));
         assert_eq!(outputs.find(&id).await.expect("kept").lines, 2);
     }

@@ -26,7 +26,7 @@ pub trait Sessions: Send + Sync {
         session: &'a str,
         offset: usize,
         limit: usize,
-    ) -> BoxFuture<'a, Result<History, ToolError>>;
+    ) -> BoxFuture<'a, Result<SessionHistory, ToolError>>;
 
     /// Adds a message to a session, behind all others, and returns its number.
     ///
@@ -46,7 +46,7 @@ pub trait Sessions: Send + Sync {
         &'a self,
         session: &'a str,
         patch: &'a SessionPatch,
-        of_caller: Option<&'a Newcomer>,
+        of_caller: Option<&'a NewSession>,
     ) -> BoxFuture<'a, Result<SessionInfo, ToolError>>;
 }
 
@@ -80,14 +80,14 @@ pub struct SessionInfo {
 
 /// Who opens a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Newcomer {
+pub struct NewSession {
     /// How it comes: `mcp`, `cli` …
     pub surface: String,
     /// The agent behind it, if it is one.
     pub client: Option<String>,
 }
 
-impl Newcomer {
+impl NewSession {
     /// As a call tells it: session names begin with the surface that made them.
     pub fn of(session: &str, agents: &[String]) -> Self {
         let surface = session.split('-').next().unwrap_or(session);
@@ -121,7 +121,7 @@ pub struct NewMessage {
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Message {
+pub struct SessionMessage {
     /// Its number in its session, from 1.
     pub seq: u64,
     /// In what capacity it was sent: `agent` or `person`.
@@ -139,7 +139,7 @@ pub struct Message {
 
 /// A call, as the ledger has it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PastCall {
+pub struct SessionCall {
     /// Its id.
     pub call_id: String,
     /// The tool.
@@ -158,18 +158,18 @@ pub struct PastCall {
 /// Something that happened in a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Happened {
+pub enum SessionEvent {
     /// It was sent a message.
-    Message(Message),
+    SessionMessage(SessionMessage),
     /// It made a call.
-    Call(PastCall),
+    Call(SessionCall),
 }
 
-impl Happened {
+impl SessionEvent {
     /// When, in milliseconds since 1970.
     pub fn created_ms(&self) -> u64 {
         match self {
-            Self::Message(message) => message.created_ms,
+            Self::SessionMessage(message) => message.created_ms,
             Self::Call(call) => call.created_ms,
         }
     }
@@ -177,11 +177,11 @@ impl Happened {
 
 /// What happened in a session.
 #[derive(Clone, Debug, PartialEq)]
-pub struct History {
+pub struct SessionHistory {
     /// The session.
     pub session: SessionInfo,
     /// The oldest first.
-    pub happened: Vec<Happened>,
+    pub happened: Vec<SessionEvent>,
     /// There is more before that.
     pub has_more: bool,
 }
@@ -230,7 +230,7 @@ impl ReadSessions {
         session: &str,
         offset: usize,
         limit: usize,
-    ) -> Result<History, ToolError> {
+    ) -> Result<SessionHistory, ToolError> {
         self.0.history(session, offset, limit).await
     }
 }
@@ -278,7 +278,7 @@ impl WriteSessions {
     ) -> Result<SessionInfo, ToolError> {
         let own = &*self.info.session;
         let session = session.unwrap_or(own);
-        let newcomer = Newcomer::of(own, &self.info.agents);
+        let newcomer = NewSession::of(own, &self.info.agents);
         let of_caller = Some(&newcomer).filter(|_| session == own);
         patch.title = patch.title.map(|title| self.redactor.text(&title).into_owned());
         patch.metadata = patch.metadata.map(|metadata| {

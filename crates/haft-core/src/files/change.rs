@@ -3,11 +3,11 @@
 use std::{path::PathBuf, sync::Arc};
 
 use super::OpenFile;
-use crate::{Content, Image, ToolError};
+use crate::{Content, PathState, ToolError};
 
 /// What has a path before a change.
 #[derive(Clone)]
-pub enum Current {
+pub enum CurrentState {
     /// Nothing.
     Missing,
     /// A regular file.
@@ -18,19 +18,20 @@ pub enum Current {
 
 /// A path that may be changed, and what is there now.
 #[derive(Clone)]
-pub struct Target {
+pub struct ChangeTarget {
     /// Relative to the workspace, links resolved: a link is written through, to the file it leads to.
     pub path: PathBuf,
     /// What is there.
-    pub current: Current,
+    pub current: CurrentState,
 }
 
 /// Says what is to become of targets, after seeing what is there.
-pub type Plan<'a> = &'a mut dyn FnMut(&[Target]) -> Result<Vec<Change>, ToolError>;
+pub type PlanChanges<'a> =
+    &'a mut dyn FnMut(&[ChangeTarget]) -> Result<Vec<PlannedChange>, ToolError>;
 
 /// What is to become of a target, by its place in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum PlannedChange {
     /// It gets this content. Mode, owner and attributes stay; a new file takes them from `like`, if given.
     Put {
         /// Which target.
@@ -49,18 +50,18 @@ pub enum Change {
 
 /// One path that is to be brought to an earlier state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restore {
+pub struct PathRestore {
     /// As the workspace shows it.
     pub path: PathBuf,
     /// What must be there now.
-    pub expected: Image,
+    pub expected: PathState,
     /// What is to be there.
-    pub wanted: Wanted,
+    pub wanted: RestoredState,
 }
 
 /// What is to be at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum RestoredState {
     /// Nothing.
     Missing,
     /// A regular file.

@@ -78,7 +78,7 @@ impl Facts {
 
 /// One entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirectoryEntry {
     /// Its name there.
     pub name: String,
     /// What sort of thing it is; for a link that leads to a directory of the workspace, see `is_directory`.
@@ -93,7 +93,7 @@ pub struct Listing {
     /// The directory, links resolved.
     pub path: PathBuf,
     /// Sorted by name.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<DirectoryEntry>,
     /// How many are not shown because rules or secrecy close them.
     pub closed: usize,
 }

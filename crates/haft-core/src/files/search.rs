@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::FileKind;
 
 /// Says when a walk must end early; asked often, from several threads. What was found until then is the answer.
-pub type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
+pub type ShouldStop<'a> = &'a (dyn Fn() -> bool + Sync);
 
 /// Which files: a glob below a directory.
 #[derive(Clone, Debug)]
@@ -93,7 +93,7 @@ pub struct FileMatches {
 
 /// What a search found.
 #[derive(Clone, Debug, Default)]
-pub struct Searched {
+pub struct SearchResult {
     /// Sorted by path.
     pub files: Vec<FileMatches>,
     /// How many matching lines there are in the answer.
@@ -136,7 +136,7 @@ pub struct TreeEntry {
 
 /// A tree.
 #[derive(Clone, Debug, Default)]
-pub struct Tree {
+pub struct TreeListing {
     /// The directory, links resolved.
     pub path: PathBuf,
     /// In the order of a listing: each directory is followed by what it holds.

@@ -10,16 +10,16 @@ use serde::Serialize;
 
 /// The files of a workspace at a time, without those that ignore files name.
 #[derive(Clone, Debug, Default)]
-pub struct Survey {
+pub struct WorkspaceScan {
     /// Each by its path.
-    pub files: HashMap<PathBuf, Stamp>,
+    pub files: HashMap<PathBuf, FileStamp>,
     /// False when there was no time to look at all of them: then nothing can be told from it.
     pub is_complete: bool,
 }
 
 /// What changes when a file does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct FileStamp {
     /// Which file it is.
     pub inode: u64,
     /// In bytes.
@@ -51,7 +51,7 @@ pub enum FileChange {
     Deleted,
 }
 
-impl Survey {
+impl WorkspaceScan {
     /// What is otherwise now, by path; none when either time not everything was looked at.
     pub fn changes_since(&self, earlier: &Self) -> Option<Vec<ChangedFile>> {
         if !self.is_complete || !earlier.is_complete {
@@ -76,10 +76,10 @@ impl Survey {
 mod tests {
     use super::*;
 
-    fn survey(files: &[(&str, u64)]) -> Survey {
-        let stamp = |size| Stamp { inode: 1, size, modified_ns: 0, mode: 0 };
+    fn survey(files: &[(&str, u64)]) -> WorkspaceScan {
+        let stamp = |size| FileStamp { inode: 1, size, modified_ns: 0, mode: 0 };
         let files = files.iter().map(|(path, size)| (PathBuf::from(path), stamp(*size))).collect();
-        Survey { files, is_complete: true }
+        WorkspaceScan { files, is_complete: true }
     }
 
     #[test]

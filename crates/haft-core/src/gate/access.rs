@@ -11,20 +11,24 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    Flight, Gate, Inner,
+    CallState, Gate, Inner,
     run::{self, Granted},
 };
 use crate::{
     Access, Need, Power, ReadText, ReadsCommands, SecretHosts, ToolError, access::is_inside,
-    call::SeenFile,
+    call::ResolvedFile,
 };
 
-pub(super) async fn access(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result<(), ToolError> {
+pub(super) async fn access(
+    gate: &Inner,
+    own: &Gate,
+    flight: &mut CallState,
+) -> Result<(), ToolError> {
     declare(gate, flight)?;
     foresee(gate, own, flight).await
 }
 
-fn declare(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError> {
+fn declare(gate: &Inner, flight: &mut CallState) -> Result<(), ToolError> {
     let tool = flight.tool();
     let judged = catch_unwind(AssertUnwindSafe(|| tool.access(&flight.input)));
     let accesses = judged.map_err(|_| {
@@ -35,7 +39,7 @@ fn declare(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError> {
 }
 
 /// What a tool finds in haft's records, before anybody decides: it may only look.
-async fn foresee(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result<(), ToolError> {
+async fn foresee(gate: &Inner, own: &Gate, flight: &mut CallState) -> Result<(), ToolError> {
     let Some(foresight) = flight.tool().foresight() else { return Ok(()) };
     let foreseen =
         foresight(run::call(gate, own, flight, Granted::copied(flight), Instant::now())).await?;
@@ -45,7 +49,7 @@ async fn foresee(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result<(), To
     add(gate, flight, foreseen.accesses)
 }
 
-fn add(gate: &Inner, flight: &mut Flight, accesses: Vec<Access>) -> Result<(), ToolError> {
+fn add(gate: &Inner, flight: &mut CallState, accesses: Vec<Access>) -> Result<(), ToolError> {
     let spec = flight.tool().spec();
     let (keeps_links, reaches_out) = (spec.keeps_links, spec.needs_power(Power::Shell));
     let mut known = Known::for_so_many(flight.accesses.len() + accesses.len());
@@ -66,7 +70,7 @@ fn add(gate: &Inner, flight: &mut Flight, accesses: Vec<Access>) -> Result<(), T
 }
 
 /// Policy judges what is found in a text, and the tool is handed it when it runs.
-fn read_texts(reader: &ReadsCommands, flight: &mut Flight) {
+fn read_texts(reader: &ReadsCommands, flight: &mut CallState) {
     for access in &flight.accesses {
         if let Access::Run(text) = access
             && !flight.texts.iter().any(|read| read.text == *text)
@@ -77,7 +81,7 @@ fn read_texts(reader: &ReadsCommands, flight: &mut Flight) {
 }
 
 /// A tool that can do without changing files wants to for what it runs. Where that only looks, nobody is asked about it.
-fn drop_unused_writing(flight: &mut Flight) {
+fn drop_unused_writing(flight: &mut CallState) {
     let writing = Need { power: Power::WriteFiles, optional: true };
     let only_looks = |access: &Access| match access {
         Access::Run(text) => {
@@ -117,8 +121,8 @@ impl Known {
 mod many;
 
 /// A text that is run is judged by what a reader finds in it.
-fn judged_of(gate: &Inner, flight: &Flight) -> Vec<Access> {
-    let Flight { accesses, texts, .. } = flight;
+fn judged_of(gate: &Inner, flight: &CallState) -> Vec<Access> {
+    let CallState { accesses, texts, .. } = flight;
     if gate.reader.is_none() {
         return accesses.clone();
     }
@@ -177,14 +181,19 @@ fn push_new(list: &mut Vec<Access>, known: &mut Known, access: Access) {
     }
 }
 
-fn resolved(gate: &Inner, access: &Access, keeps_links: bool, seen: &mut Vec<SeenFile>) -> Access {
+fn resolved(
+    gate: &Inner,
+    access: &Access,
+    keeps_links: bool,
+    seen: &mut Vec<ResolvedFile>,
+) -> Access {
     let mut resolve = |path: &Path| {
         if keeps_links {
             return gate.paths.resolve_name(path);
         }
         let (real, is_file) = gate.paths.look(path);
         if is_file {
-            seen.push(SeenFile { named: path.to_owned(), real: real.clone() });
+            seen.push(ResolvedFile { named: path.to_owned(), real: real.clone() });
         }
         real
     };

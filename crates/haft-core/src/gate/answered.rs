@@ -3,20 +3,20 @@
 
 use serde_json::Value;
 
-use super::{Flight, Inner, repair, resolve};
+use super::{CallState, Inner, repair, resolve};
 use crate::{BoxFuture, Outcome};
 
 /// Answers calls in place of their tools.
-pub trait Answers: Send + Sync {
+pub trait ReplaySource: Send + Sync {
     /// The outcome of a call. The tool is called by its own name where there is one; the input is mended and free of
     /// secrets, as the ledger has it.
-    fn answer<'a>(&'a self, call: Asked<'a>) -> BoxFuture<'a, Outcome>;
+    fn answer<'a>(&'a self, call: RecordedCall<'a>) -> BoxFuture<'a, Outcome>;
 }
 
 /// A call as it is looked for in a recording.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Asked<'a> {
+pub struct RecordedCall<'a> {
     /// The tool.
     pub tool: &'a str,
     /// The input; null when it could not be read.
@@ -25,14 +25,18 @@ pub struct Asked<'a> {
     pub is_completed: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RecordedCall<'a> {
     /// A call.
     pub fn new(tool: &'a str, input: &'a Value) -> Self {
         Self { tool, input, is_completed: false }
     }
 }
 
-pub(super) async fn answer(gate: &Inner, flight: &mut Flight, answers: &dyn Answers) -> Outcome {
+pub(super) async fn answer(
+    gate: &Inner,
+    flight: &mut CallState,
+    answers: &dyn ReplaySource,
+) -> Outcome {
     // What fails here failed when it was recorded, and that is in the recording.
     if resolve::resolve(gate, flight).await.is_ok() {
         let _ = repair::repair(gate, flight);
@@ -42,5 +46,5 @@ pub(super) async fn answer(gate: &Inner, flight: &mut Flight, answers: &dyn Answ
     let is_completed = flight.tool.as_ref().is_some_and(|tool| tool.foresight().is_some());
     let name = flight.tool.as_ref().map(|tool| tool.spec().name.to_string());
     let tool = name.as_deref().unwrap_or(&flight.requested);
-    answers.answer(Asked { tool, input: &input, is_completed }).await
+    answers.answer(RecordedCall { tool, input: &input, is_completed }).await
 }

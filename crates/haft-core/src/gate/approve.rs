@@ -10,14 +10,14 @@ use std::{
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
-    Flight, Gate, Halt, Inner, OnAsk, policy,
+    CallState, Gate, Halt, Inner, OnAsk, policy,
     run::{self, Granted},
 };
 use crate::{
-    Access, ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Confirmation, ErrorKind,
-    Preview, Suggestion, ToolError, Verdict,
+    Access, ApprovalDecision, ApprovalRecord, ApprovalRequest, ApprovalState, Approvals,
+    Confirmation, ErrorKind, Preview, Suggestion, ToolError,
     clock::now_ms,
-    events::{Event, Happening},
+    events::{CallEvent, CallEventKind},
     ids::new_id,
     policy::Action,
 };
@@ -30,7 +30,7 @@ const LOOKING_BACK: Duration = Duration::from_millis(20);
 pub(super) async fn approve(
     gate: &Inner,
     own: &Gate,
-    flight: &mut Flight,
+    flight: &mut CallState,
     on_ask: OnAsk,
 ) -> Result<(), Halt> {
     let is_decided = matches!(on_ask, OnAsk::Decided(_));
@@ -44,7 +44,7 @@ pub(super) async fn approve(
 async fn have_decided(
     gate: &Inner,
     own: &Gate,
-    flight: &mut Flight,
+    flight: &mut CallState,
     on_ask: OnAsk,
 ) -> Result<(), Halt> {
     let record = match on_ask {
@@ -76,7 +76,7 @@ async fn have_decided(
 
 /// Whether a person has seen everything that the call would touch now: a path may lead elsewhere since. That a command may
 /// change files was shown says nothing about which ones, so that no power as a whole counts here.
-fn is_covered(flight: &Flight, record: &ApprovalRecord) -> bool {
+fn is_covered(flight: &CallState, record: &ApprovalRecord) -> bool {
     let shown = &record.request.accesses;
     let is_shown = |access: &Access| {
         shown.iter().any(|shown| match access {
@@ -95,7 +95,11 @@ fn not_taken(error: ToolError) -> Halt {
     }
 }
 
-async fn ask(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result<ApprovalRecord, ToolError> {
+async fn ask(
+    gate: &Inner,
+    own: &Gate,
+    flight: &mut CallState,
+) -> Result<ApprovalRecord, ToolError> {
     if gate.handlers.is_empty() && !gate.is_decided_elsewhere {
         let error = unavailable(flight, "and this program has no way to ask anybody");
         return Err(match &gate.asking_advice {
@@ -124,17 +128,17 @@ async fn ask(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result<ApprovalRe
 async fn keep_request(
     gate: &Inner,
     own: &Gate,
-    flight: &Flight,
+    flight: &CallState,
 ) -> Result<Arc<ApprovalRequest>, ToolError> {
     let suggestions = suggestions(gate, flight).await;
     let request = Arc::new(request(gate, own, flight, suggestions));
     gate.approvals.create(request.clone()).await?;
-    send(gate, flight, || Happening::ApprovalAsked(request.clone()));
+    send(gate, flight, || CallEventKind::ApprovalAsked(request.clone()));
     Ok(request)
 }
 
 /// What a yes may remember, and what that would have spared people so far.
-async fn suggestions(gate: &Inner, flight: &Flight) -> Vec<Suggestion> {
+async fn suggestions(gate: &Inner, flight: &CallState) -> Vec<Suggestion> {
     // What is wrong with them the stage before has told.
     let saved = gate.saved_rules.in_force(&flight.context.session).await.unwrap_or_default();
     let offers = gate.policy.offers(&policy::question(flight, &flight.judged, &saved));
@@ -154,7 +158,7 @@ async fn suggestions(gate: &Inner, flight: &Flight) -> Vec<Suggestion> {
 fn request(
     gate: &Inner,
     own: &Gate,
-    flight: &Flight,
+    flight: &CallState,
     suggestions: Vec<Suggestion>,
 ) -> ApprovalRequest {
     let spec = flight.tool().spec();
@@ -181,7 +185,7 @@ fn request(
 }
 
 /// The change as the tool foresees it; a tool that fails at this is asked about by its arguments.
-fn preview(gate: &Inner, own: &Gate, flight: &Flight) -> Preview {
+fn preview(gate: &Inner, own: &Gate, flight: &CallState) -> Preview {
     let call = run::call(gate, own, flight, Granted::copied(flight), Instant::now());
     let foresee = AssertUnwindSafe(|| flight.tool().preview(&call));
     match catch_unwind(foresee) {
@@ -190,17 +194,17 @@ fn preview(gate: &Inner, own: &Gate, flight: &Flight) -> Preview {
     }
 }
 
-fn longest_wait(gate: &Inner, flight: &Flight) -> Duration {
+fn longest_wait(gate: &Inner, flight: &CallState) -> Duration {
     if flight.context.unattended { gate.limits.unattended_wait } else { gate.limits.approval_wait }
 }
 
 /// Waits for whichever comes first: a handler's word, somebody else's, the end of the wait, or the caller's.
 async fn wait(
     gate: &Inner,
-    flight: &Flight,
+    flight: &CallState,
     request: &Arc<ApprovalRequest>,
 ) -> Result<ApprovalRecord, ToolError> {
-    let mut asking: JoinSet<Option<Verdict>> = JoinSet::new();
+    let mut asking: JoinSet<Option<ApprovalDecision>> = JoinSet::new();
     for handler in &gate.handlers {
         let (handler, request) = (handler.clone(), request.clone());
         asking.spawn(async move { handler.decide(&request).await });
@@ -218,7 +222,7 @@ async fn wait(
             record = &mut settled => {
                 if let Ok(record) = &record {
                     let (id, state) = (request.id.clone(), record.state);
-                    send(gate, flight, || Happening::ApprovalDecided { id, state });
+                    send(gate, flight, || CallEventKind::ApprovalDecided { id, state });
                 }
                 return record;
             }
@@ -242,10 +246,10 @@ async fn wait(
 /// Ends the request; when somebody else was faster, theirs is the decision.
 async fn settle(
     gate: &Inner,
-    flight: &Flight,
+    flight: &CallState,
     request: &ApprovalRequest,
     state: ApprovalState,
-    verdict: Option<Verdict>,
+    verdict: Option<ApprovalDecision>,
 ) -> Result<ApprovalRecord, ToolError> {
     let approvals: &dyn Approvals = &*gate.approvals;
     let record = match approvals.settle(&request.id, state, verdict).await {
@@ -253,14 +257,14 @@ async fn settle(
         other => other?,
     };
     let (id, state) = (request.id.clone(), record.state);
-    send(gate, flight, || Happening::ApprovalDecided { id, state });
+    send(gate, flight, || CallEventKind::ApprovalDecided { id, state });
     Ok(record)
 }
 
 /// A rule that cannot be kept must not turn the yes into a no: the person would be asked again, that is all.
 async fn remember(
     gate: &Inner,
-    flight: &mut Flight,
+    flight: &mut CallState,
     record: &ApprovalRecord,
 ) -> Result<(), ToolError> {
     if let Some(verdict) = &record.verdict
@@ -273,7 +277,7 @@ async fn remember(
     Ok(())
 }
 
-fn refusal(flight: &Flight, record: &ApprovalRecord, state: ApprovalState) -> ToolError {
+fn refusal(flight: &CallState, record: &ApprovalRecord, state: ApprovalState) -> ToolError {
     let tool = flight.name();
     match state {
         ApprovalState::Denied => {
@@ -306,7 +310,7 @@ fn refusal(flight: &Flight, record: &ApprovalRecord, state: ApprovalState) -> To
     }
 }
 
-fn unavailable(flight: &Flight, why: &str) -> ToolError {
+fn unavailable(flight: &CallState, why: &str) -> ToolError {
     let decision = flight.decision();
     let message = format!("`{}` needs a yes ({}), {why}", flight.name(), decision.reason);
     ToolError::new(ErrorKind::ApprovalUnavailable, message)
@@ -317,9 +321,9 @@ fn kept_here(trouble: String) -> String {
     format!("asked in this process only: {trouble}")
 }
 
-fn send(gate: &Inner, flight: &Flight, make: impl FnOnce() -> Happening) {
+fn send(gate: &Inner, flight: &CallState, make: impl FnOnce() -> CallEventKind) {
     if gate.events.are_watched() {
-        gate.events.send(Event {
+        gate.events.send(CallEvent {
             call: flight.info.call_id.to_string(),
             session: flight.info.session.clone(),
             what: make(),

@@ -3,10 +3,10 @@
 
 use serde_json::Value;
 
-use super::{Flight, Halt, Inner, record};
+use super::{CallState, Halt, Inner, record};
 use crate::{ErrorKind, LedgerEntry, ToolError};
 
-pub(super) async fn begin(gate: &Inner, flight: &mut Flight) -> Result<(), Halt> {
+pub(super) async fn begin(gate: &Inner, flight: &mut CallState) -> Result<(), Halt> {
     let is_read_only = {
         let effect = flight.tool().spec().effect;
         LedgerEntry::reads_only(effect, &flight.judged)
@@ -25,7 +25,7 @@ pub(super) async fn begin(gate: &Inner, flight: &mut Flight) -> Result<(), Halt>
     }
 }
 
-async fn commit(gate: &Inner, flight: &mut Flight) -> Result<(), Halt> {
+async fn commit(gate: &Inner, flight: &mut CallState) -> Result<(), Halt> {
     let entry = record::entry_of(gate, flight, Value::clone(&flight.input));
     let claim = flight.approval.as_ref().and_then(|approval| approval.claim.as_deref());
     match gate.ledger.begin(entry, claim).await {
@@ -39,7 +39,7 @@ async fn commit(gate: &Inner, flight: &mut Flight) -> Result<(), Halt> {
     }
 }
 
-fn unrecorded(flight: &Flight, error: &ToolError) -> ToolError {
+fn unrecorded(flight: &CallState, error: &ToolError) -> ToolError {
     let name = flight.name();
     let message = format!("`{name}` did not run: its beginning cannot be recorded: {error}");
     ToolError::unavailable(message).hint(format!(

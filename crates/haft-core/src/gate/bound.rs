@@ -7,13 +7,13 @@ mod notable;
 use serde_json::Value;
 
 use self::cut::{Cut, cut};
-use super::{Flight, Inner, LONG_TEXT, Limits};
-use crate::{MadeBy, Outcome, Receipt, Schema, ToolError, lengthy};
+use super::{CallState, Inner, LONG_TEXT, Limits};
+use crate::{Outcome, OutputSource, Schema, StoredOutput, ToolError, lengthy};
 
 /// What of an error is told in the note of a cut, which must not become long itself.
 const MOST_OF_ERROR: usize = 160;
 
-pub(super) async fn bound(gate: &Inner, flight: &Flight, outcome: &mut Outcome) {
+pub(super) async fn bound(gate: &Inner, flight: &CallState, outcome: &mut Outcome) {
     let data_schema = flight.tool.as_ref().and_then(|tool| tool.spec().output.as_ref());
     bound_attachments(&gate.limits, outcome);
     bound_data(gate, flight, outcome, data_schema).await;
@@ -43,16 +43,16 @@ pub(super) async fn bound(gate: &Inner, flight: &Flight, outcome: &mut Outcome) 
 /// Keeps a text in the name of this call. What is to be told of it goes to the outcome.
 pub(super) async fn keep(
     gate: &Inner,
-    flight: &Flight,
+    flight: &CallState,
     outcome: &mut Outcome,
     text: String,
 ) -> Result<String, ToolError> {
-    let made_by = MadeBy {
+    let made_by = OutputSource {
         session: flight.info.session.clone(),
         call_id: flight.info.call_id.to_string(),
         tool: outcome.tool.clone(),
     };
-    let Receipt { id, note } = gate.outputs.keep(text, made_by).await?;
+    let StoredOutput { id, note } = gate.outputs.keep(text, made_by).await?;
     if let Some(note) = note.map(|note| gate.redactor.text(&note).into_owned())
         && !outcome.repairs.contains(&note)
     {
@@ -83,7 +83,12 @@ fn short(error: &ToolError) -> String {
 
 /// Typed data that is too large is kept whole elsewhere, never sent in pieces that no longer fit its schema. What the
 /// content says anyway goes first; often the rest is small.
-async fn bound_data(gate: &Inner, flight: &Flight, outcome: &mut Outcome, schema: Option<&Schema>) {
+async fn bound_data(
+    gate: &Inner,
+    flight: &CallState,
+    outcome: &mut Outcome,
+    schema: Option<&Schema>,
+) {
     let is_large = |data: &Value| {
         let limit = gate.limits.data_bytes;
         // Writing it to count is only for what may be too much.

@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use super::{Answers, Gate, Inner};
+use super::{Gate, Inner, ReplaySource};
 use crate::{
     ApprovalHandler, Approvals, Events, Ledger, LexicalPaths, MemoryApprovals, MemoryLedger,
     MemoryOutputs, MemoryRules, Outputs, Policy, Redactor, Registry, ResolvePath, SavedRules,
@@ -168,7 +168,7 @@ impl GateBuilder {
 
     /// Who answers every call in place of its tool: nothing is judged, asked, run or recorded then.
     #[must_use]
-    pub fn answered_by(mut self, answers: Arc<dyn Answers>) -> Self {
+    pub fn answered_by(mut self, answers: Arc<dyn ReplaySource>) -> Self {
         self.inner.answers = Some(answers);
         self
     }

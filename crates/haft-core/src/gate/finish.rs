@@ -1,9 +1,9 @@
 //! The result of the stages becomes the outcome that travels.
 
-use super::Flight;
+use super::CallState;
 use crate::{Outcome, OutcomeError, Reply, ToolError, outcome::content_of_failure};
 
-pub(super) fn outcome(flight: &Flight, result: Result<Reply, ToolError>) -> Outcome {
+pub(super) fn outcome(flight: &CallState, result: Result<Reply, ToolError>) -> Outcome {
     let title = || flight.tool.as_ref().map(|tool| tool.spec().title.to_string());
     let (reply, error) = match result {
         Ok(reply) => (reply, None),

@@ -10,27 +10,27 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::Answer;
+use super::Submission;
 use crate::{BoxFuture, ToolError};
 
 /// The pipeline of one call, as its caller waits for it. Gives the words of the panic if the pipeline itself breaks.
-pub(super) struct Handover {
+pub(super) struct DetachedPipeline {
     /// `None` when there is nothing left to hand over.
-    pipeline: Option<BoxFuture<'static, Result<Answer, ToolError>>>,
+    pipeline: Option<BoxFuture<'static, Result<Submission, ToolError>>>,
     cancel: CancellationToken,
 }
 
-impl Handover {
+impl DetachedPipeline {
     pub(super) fn new(
-        pipeline: BoxFuture<'static, Result<Answer, ToolError>>,
+        pipeline: BoxFuture<'static, Result<Submission, ToolError>>,
         cancel: CancellationToken,
     ) -> Self {
         Self { pipeline: Some(pipeline), cancel }
     }
 }
 
-impl Future for Handover {
-    type Output = Result<Result<Answer, ToolError>, String>;
+impl Future for DetachedPipeline {
+    type Output = Result<Result<Submission, ToolError>, String>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(pipeline) = &mut self.pipeline else {
@@ -47,7 +47,7 @@ impl Future for Handover {
     }
 }
 
-impl Drop for Handover {
+impl Drop for DetachedPipeline {
     fn drop(&mut self) {
         let Some(pipeline) = self.pipeline.take() else { return };
         self.cancel.cancel();

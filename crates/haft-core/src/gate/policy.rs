@@ -1,12 +1,12 @@
 //! Stage 5: policy decides. What it denies ends here; a power that the tool can do without is withheld instead.
 
-use super::{Flight, Inner};
+use super::{CallState, Inner};
 use crate::{
     Access, Power, ToolError,
-    policy::{Action, Decision, Question, Reason, Rule},
+    policy::{Action, Decision, PolicyQuery, Reason, Rule},
 };
 
-pub(super) async fn judge(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError> {
+pub(super) async fn judge(gate: &Inner, flight: &mut CallState) -> Result<(), ToolError> {
     withhold_optional(gate, flight);
     let mut decision = decide(gate, flight, &flight.judged, &[]);
     // Saved rules only answer what the mode would ask: most calls need not look for them.
@@ -20,7 +20,7 @@ pub(super) async fn judge(gate: &Inner, flight: &mut Flight) -> Result<(), ToolE
 }
 
 /// Without them somebody is asked, which is no reason to refuse the call.
-async fn saved_rules(gate: &Inner, flight: &mut Flight) -> Vec<Rule> {
+async fn saved_rules(gate: &Inner, flight: &mut CallState) -> Vec<Rule> {
     gate.saved_rules.in_force(&flight.context.session).await.unwrap_or_else(|error| {
         flight.repairs.push(format!("went without the saved rules: {error}"));
         Vec::new()
@@ -29,12 +29,12 @@ async fn saved_rules(gate: &Inner, flight: &mut Flight) -> Vec<Rule> {
 
 /// What policy is asked about accesses of this call.
 pub(super) fn question<'a>(
-    flight: &'a Flight,
+    flight: &'a CallState,
     accesses: &'a [Access],
     saved: &'a [Rule],
-) -> Question<'a> {
+) -> PolicyQuery<'a> {
     let spec = flight.tool().spec();
-    Question {
+    PolicyQuery {
         tool: &spec.name,
         effect: spec.effect,
         accesses,
@@ -44,12 +44,12 @@ pub(super) fn question<'a>(
     }
 }
 
-fn decide(gate: &Inner, flight: &Flight, accesses: &[Access], saved: &[Rule]) -> Decision {
+fn decide(gate: &Inner, flight: &CallState, accesses: &[Access], saved: &[Rule]) -> Decision {
     gate.policy.decide(&question(flight, accesses, saved))
 }
 
 /// `Option<Net>` in a signature means: works without. Then a rule against it costs the power, not the call.
-fn withhold_optional(gate: &Inner, flight: &mut Flight) {
+fn withhold_optional(gate: &Inner, flight: &mut CallState) {
     let needs = &flight.tool().spec().needs;
     let optional: Vec<Power> = needs
         .iter()
@@ -74,7 +74,7 @@ fn withhold_optional(gate: &Inner, flight: &mut Flight) {
     }
 }
 
-fn refusal(gate: &Inner, flight: &Flight, decision: &Decision) -> ToolError {
+fn refusal(gate: &Inner, flight: &CallState, decision: &Decision) -> ToolError {
     let to_whom = match &decision.agent {
         Some(agent) => format!(" to agent `{agent}`"),
         None => String::new(),

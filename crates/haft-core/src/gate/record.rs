@@ -5,16 +5,16 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
-    Flight, Inner,
+    CallState, Inner,
     redact::{clean_access, clean_decision, clean_verdict},
 };
 use crate::{
     BoxFuture, Effect, LedgerEntry, Outcome, ToolError,
-    events::{Event, Happening},
+    events::{CallEvent, CallEventKind},
     sha256_hex,
 };
 
-pub(super) async fn record(gate: &Inner, flight: Box<Flight>, outcome: &mut Outcome) {
+pub(super) async fn record(gate: &Inner, flight: Box<CallState>, outcome: &mut Outcome) {
     let info = flight.info.clone();
     // Put together before anybody waits: whatever is waited beside has to be carried along.
     let recorded = enter(gate, flight, outcome);
@@ -23,17 +23,17 @@ pub(super) async fn record(gate: &Inner, flight: Box<Flight>, outcome: &mut Outc
         outcome.metadata.insert("not_recorded".to_owned(), note);
     }
     if gate.events.are_watched() {
-        gate.events.send(Event {
+        gate.events.send(CallEvent {
             call: info.call_id.to_string(),
             session: info.session.clone(),
-            what: Happening::Finished(Arc::new(outcome.clone())),
+            what: CallEventKind::Finished(Arc::new(outcome.clone())),
         });
     }
 }
 
 fn enter<'a>(
     gate: &'a Inner,
-    mut flight: Box<Flight>,
+    mut flight: Box<CallState>,
     outcome: &mut Outcome,
 ) -> BoxFuture<'a, Result<(), ToolError>> {
     let input = flight.take_input();
@@ -57,7 +57,7 @@ fn enter<'a>(
 }
 
 /// The entry of a call as far as it has got.
-pub(super) fn entry_of(gate: &Inner, flight: &Flight, mut input: Value) -> LedgerEntry {
+pub(super) fn entry_of(gate: &Inner, flight: &CallState, mut input: Value) -> LedgerEntry {
     let redactor = &gate.redactor;
     redactor.value(&mut input);
     LedgerEntry {

@@ -8,7 +8,8 @@ use std::{
 
 use super::{Inner, LONG_TEXT};
 use crate::{
-    Access, Decision, Outcome, Redactor, Verdict, access::ReadCommand, lengthy, policy::Reason,
+    Access, ApprovalDecision, Decision, Outcome, Redactor, access::ReadCommand, lengthy,
+    policy::Reason,
 };
 
 pub(super) async fn redact(gate: &Inner, outcome: &mut Outcome) {
@@ -84,7 +85,10 @@ fn clean_path(redactor: &Redactor, path: &Path) -> PathBuf {
 }
 
 /// Somebody's word for the record: what goes along may quote the call.
-pub(super) fn clean_verdict(redactor: &Redactor, mut verdict: Verdict) -> Verdict {
+pub(super) fn clean_verdict(
+    redactor: &Redactor,
+    mut verdict: ApprovalDecision,
+) -> ApprovalDecision {
     let rules = verdict.remember.iter_mut().flat_map(|remember| &mut remember.rules);
     rules.chain(&mut verdict.note).for_each(|text| *text = cleaned(redactor, std::mem::take(text)));
     verdict

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Flight, Inner, Input};
+use super::{CallState, Inner, Input};
 use crate::{Effect, ErrorKind, ToolError, schema::depth};
 
-pub(super) fn repair(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError> {
+pub(super) fn repair(gate: &Inner, flight: &mut CallState) -> Result<(), ToolError> {
     let arguments = flight.arguments.take().unwrap_or(Input::Value(Value::Null));
     let value = match arguments {
         Input::Text(text) => {
@@ -60,7 +60,7 @@ enum Care {
     Exact,
 }
 
-fn parse(flight: &mut Flight, text: &str) -> Result<Value, ToolError> {
+fn parse(flight: &mut CallState, text: &str) -> Result<Value, ToolError> {
     let parsed = tolerant::parse(text).map_err(|broken| {
         let message = format!(
             "the input of `{}` is not JSON: line {}, column {}: {}",

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Flight, Inner, bound};
+use super::{CallState, Inner, bound};
 use crate::{Effect, Outcome, count_lines};
 
 /// Shorter texts are not worth a second look.
@@ -55,7 +55,7 @@ struct Earlier {
     output_id: Option<String>,
 }
 
-pub(super) async fn point(gate: &Inner, flight: &Flight, outcome: &mut Outcome) {
+pub(super) async fn point(gate: &Inner, flight: &CallState, outcome: &mut Outcome) {
     let Some(repeats) = &gate.repeats else { return };
     let session = &flight.info.session;
     if !may_be_pointed_at(gate, flight, outcome) {
@@ -86,7 +86,7 @@ pub(super) async fn point(gate: &Inner, flight: &Flight, outcome: &mut Outcome) 
 }
 
 /// Only what an agent asked for directly, what only looks, and what would be shown whole.
-fn may_be_pointed_at(gate: &Inner, flight: &Flight, outcome: &Outcome) -> bool {
+fn may_be_pointed_at(gate: &Inner, flight: &CallState, outcome: &Outcome) -> bool {
     let Some(tool) = &flight.tool else { return false };
     let spec = tool.spec();
     let has_few_lines = || {

@@ -1,10 +1,10 @@
 //! Stage 1: the name becomes a tool. Another spelling of a known name is mended and reported; anything else gets the
 //! nearest names.
 
-use super::{Flight, Inner};
+use super::{CallState, Inner};
 use crate::{ErrorKind, ToolError, nearest::did_you_mean};
 
-pub(super) async fn resolve(gate: &Inner, flight: &mut Flight) -> Result<(), ToolError> {
+pub(super) async fn resolve(gate: &Inner, flight: &mut CallState) -> Result<(), ToolError> {
     if flight.context.lineage.ancestors.len() >= gate.limits.nesting {
         let message = format!(
             "`{}` is called inside {} other calls, one more than may be nested",

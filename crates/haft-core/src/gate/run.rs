@@ -15,18 +15,18 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Flight, Gate, Halt, Inner, WeakGate, begin, handover};
+use super::{CallState, Gate, Halt, Inner, WeakGate, begin, handover};
 use crate::{
     Access, BoxFuture, Call, ErrorKind, Power, ReadText, Reply, ToolError, Tools,
-    call::{EventSender, Grants, GrantsInner, Listener, SeenFile},
-    events::Happening,
-    queue::Place,
+    call::{EventSender, Grants, GrantsInner, Listener, ResolvedFile},
+    events::CallEventKind,
+    queue::QueuePosition,
 };
 
 /// After the task was told to go, this long it may take to be gone; then it is left behind.
 const LAST_WAIT: Duration = Duration::from_millis(200);
 
-pub(super) async fn run(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result<Reply, Halt> {
+pub(super) async fn run(gate: &Inner, own: &Gate, flight: &mut CallState) -> Result<Reply, Halt> {
     // Called off while somebody decided, or before it began: then it does not begin.
     if flight.cancel.token.is_cancelled() {
         return Err(called_off(flight).into());
@@ -42,7 +42,7 @@ pub(super) async fn run(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result
     begin::begin(gate, flight).await?;
     let granted = Granted::taken(flight);
     let call = call(gate, own, flight, granted, latest);
-    call.sender.send(|_| Happening::Started { tool: flight.name().to_owned() });
+    call.sender.send(|_| CallEventKind::Started { tool: flight.name().to_owned() });
     let tool = flight.tool().clone();
     let mut work: Work = Box::pin(async move {
         // Given up when the tool is really gone, not when we stop waiting for it.
@@ -60,7 +60,7 @@ pub(super) async fn run(gate: &Inner, own: &Gate, flight: &mut Flight) -> Result
 type Work = BoxFuture<'static, Result<Reply, ToolError>>;
 
 /// As far as the tool gets without waiting, which for most is to its end: waking a task costs more than a cached read.
-fn start_in_place(flight: &Flight, work: &mut Work) -> Option<Result<Reply, ToolError>> {
+fn start_in_place(flight: &CallState, work: &mut Work) -> Option<Result<Reply, ToolError>> {
     // Nobody is woken: a tool that has to wait is asked again at once, in its own task.
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(&mut context))) {
@@ -73,10 +73,10 @@ fn start_in_place(flight: &Flight, work: &mut Work) -> Option<Result<Reply, Tool
 /// Waits for whoever changes the same paths, but not for ever.
 async fn line_up(
     gate: &Inner,
-    flight: &Flight,
+    flight: &CallState,
     paths: Vec<PathBuf>,
     latest: Instant,
-) -> Result<Place, ToolError> {
+) -> Result<QueuePosition, ToolError> {
     let ancestors = &flight.context.lineage.ancestors;
     tokio::select! {
         // Usually nobody is in line: then no clock is set.
@@ -92,17 +92,17 @@ async fn line_up(
 }
 
 /// A call made by a tool ends no later than the call it is made in.
-fn latest_end(flight: &Flight, deadline: Duration) -> Instant {
+fn latest_end(flight: &CallState, deadline: Duration) -> Instant {
     let own = Instant::now() + deadline;
     flight.context.lineage.latest.map_or(own, |outer| outer.min(own))
 }
 
-fn deadline(flight: &Flight) -> Duration {
+fn deadline(flight: &CallState) -> Duration {
     let of_tool = flight.tool().spec().deadline;
     flight.context.deadline.map_or(of_tool, |asked| asked.min(of_tool))
 }
 
-fn changed_paths(flight: &Flight) -> Vec<PathBuf> {
+fn changed_paths(flight: &CallState) -> Vec<PathBuf> {
     let changed = flight.accesses.iter().filter_map(|access| match access {
         Access::Write(path) => Some(path.clone()),
         Access::Any(Power::WriteFiles) => Some(PathBuf::from(".")),
@@ -114,13 +114,13 @@ fn changed_paths(flight: &Flight) -> Vec<PathBuf> {
 /// What a call holds of what the gate found.
 pub(super) struct Granted {
     accesses: Vec<Access>,
-    seen: Vec<SeenFile>,
+    seen: Vec<ResolvedFile>,
     texts: Vec<ReadText>,
 }
 
 impl Granted {
     /// For good: nobody else asks for it.
-    fn taken(flight: &mut Flight) -> Self {
+    fn taken(flight: &mut CallState) -> Self {
         Self {
             accesses: std::mem::take(&mut flight.accesses),
             seen: std::mem::take(&mut flight.seen),
@@ -129,7 +129,7 @@ impl Granted {
     }
 
     /// For who only looks before the call runs.
-    pub(super) fn copied(flight: &Flight) -> Self {
+    pub(super) fn copied(flight: &CallState) -> Self {
         Self {
             accesses: flight.accesses.clone(),
             seen: flight.seen.clone(),
@@ -142,7 +142,7 @@ impl Granted {
 pub(super) fn call(
     gate: &Inner,
     own: &Gate,
-    flight: &Flight,
+    flight: &CallState,
     granted: Granted,
     latest: Instant,
 ) -> Call {
@@ -185,7 +185,7 @@ type Ran = Result<Result<Reply, ToolError>, JoinError>;
 
 async fn watch(
     gate: &Inner,
-    flight: &Flight,
+    flight: &CallState,
     mut task: JoinHandle<Result<Reply, ToolError>>,
     latest: Instant,
     deadline: Duration,
@@ -206,7 +206,7 @@ async fn watch(
 /// itself rather than waited for.
 async fn stop(
     gate: &Inner,
-    flight: &Flight,
+    flight: &CallState,
     mut task: JoinHandle<Result<Reply, ToolError>>,
 ) -> Option<Ran> {
     flight.cancel.token.cancel();
@@ -219,7 +219,7 @@ async fn stop(
     tokio::time::timeout(LAST_WAIT, task).await.ok()
 }
 
-fn ended(flight: &Flight, ran: Ran) -> Result<Reply, ToolError> {
+fn ended(flight: &CallState, ran: Ran) -> Result<Reply, ToolError> {
     ran.unwrap_or_else(|error| {
         let name = flight.name();
         match error.try_into_panic() {
@@ -229,16 +229,16 @@ fn ended(flight: &Flight, ran: Ran) -> Result<Reply, ToolError> {
     })
 }
 
-fn panicked(flight: &Flight, panic: &(dyn Any + Send)) -> ToolError {
+fn panicked(flight: &CallState, panic: &(dyn Any + Send)) -> ToolError {
     let words = handover::words(panic);
     ToolError::internal(format!("`{}` panicked: {words}", flight.name()))
 }
 
-fn overdue(flight: &Flight, deadline: Duration) -> ToolError {
+fn overdue(flight: &CallState, deadline: Duration) -> ToolError {
     let message = format!("`{}` was stopped after {deadline:?}, its deadline", flight.name());
     ToolError::new(ErrorKind::Timeout, message)
 }
 
-fn called_off(flight: &Flight) -> ToolError {
+fn called_off(flight: &CallState) -> ToolError {
     ToolError::new(ErrorKind::Cancelled, format!("this call of `{}` was called off", flight.name()))
 }

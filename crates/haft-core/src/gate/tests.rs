@@ -15,9 +15,9 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    Attachment, BoxFuture, Call, Cancel, Capability, Effect, ErrorKind, Happening, MemoryApprovals,
-    MemoryLedger, MemoryOutputs, Need, Power, Preview, Progress, Remember, Schema, Scope, ToolSpec,
-    Tools,
+    Attachment, BoxFuture, Call, CallEventKind, Cancel, Capability, Effect, ErrorKind,
+    MemoryApprovals, MemoryLedger, MemoryOutputs, Need, Power, Preview, Progress, Remember, Schema,
+    Scope, ToolSpec, Tools,
     policy::{Layer, LayerKind, Mode, Rule, Source},
 };
 
@@ -130,18 +130,21 @@ fn kind(outcome: &Outcome) -> ErrorKind {
 
 /// Decides as it was told and remembers what it was asked.
 struct Person {
-    verdict: Option<Verdict>,
+    verdict: Option<ApprovalDecision>,
     asked: Mutex<Vec<ApprovalRequest>>,
 }
 
 impl Person {
-    fn who(verdict: Option<Verdict>) -> Arc<Self> {
+    fn who(verdict: Option<ApprovalDecision>) -> Arc<Self> {
         Arc::new(Self { verdict, asked: Mutex::default() })
     }
 }
 
 impl ApprovalHandler for Person {
-    fn decide<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Option<Verdict>> {
+    fn decide<'a>(
+        &'a self,
+        request: &'a ApprovalRequest,
+    ) -> BoxFuture<'a, Option<ApprovalDecision>> {
         self.asked.lock().push(request.clone());
         Box::pin(std::future::ready(self.verdict.clone()))
     }
@@ -151,7 +154,10 @@ impl ApprovalHandler for Person {
 struct Nobody;
 
 impl ApprovalHandler for Nobody {
-    fn decide<'a>(&'a self, _request: &'a ApprovalRequest) -> BoxFuture<'a, Option<Verdict>> {
+    fn decide<'a>(
+        &'a self,
+        _request: &'a ApprovalRequest,
+    ) -> BoxFuture<'a, Option<ApprovalDecision>> {
         Box::pin(std::future::pending())
     }
 }
@@ -365,9 +371,9 @@ async fn a_caller_who_goes_away_takes_the_work_along_but_not_the_record() {
         let gate = gate.clone();
         async move { gate.call(call("hangs", json!({}))).await }
     });
-    assert!(matches!(events.next().await.expect("open").what, Happening::Started { .. }));
+    assert!(matches!(events.next().await.expect("open").what, CallEventKind::Started { .. }));
     caller.abort();
-    let Happening::Finished(outcome) = events.next().await.expect("open").what else {
+    let CallEventKind::Finished(outcome) = events.next().await.expect("open").what else {
         panic!("the next event is the end");
     };
     assert_eq!(kind(&outcome), ErrorKind::Cancelled);
@@ -389,7 +395,7 @@ async fn calling_off_a_call_that_waits_for_a_decision_settles_the_request() {
         let gate = gate.clone();
         async move { gate.call(request).await }
     });
-    assert!(matches!(events.next().await.expect("open").what, Happening::ApprovalAsked(_)));
+    assert!(matches!(events.next().await.expect("open").what, CallEventKind::ApprovalAsked(_)));
     cancel.cancel();
     assert_eq!(kind(&waiting.await.expect("ends by itself")), ErrorKind::Cancelled);
     let all = gate.approvals().list(Some(ApprovalState::Cancelled)).await.expect("in memory");
@@ -413,12 +419,13 @@ async fn a_call_that_was_called_off_before_it_began_does_not_begin() {
     // The same for a yes that came too late.
     let asking = builder([writer(&ran)]).policy(Policy::new([user_layer(Mode::Safe, &[])]));
     let gate = asking.start_in_place().build();
-    let Answer::Pending(asked) = gate.submit(call("write", json!({"path": "a"}))).await else {
+    let Submission::Pending(asked) = gate.submit(call("write", json!({"path": "a"}))).await else {
         panic!("it must be asked for");
     };
-    let yes = Some(Verdict::approve("ada", "console"));
+    let yes = Some(ApprovalDecision::approve("ada", "console"));
     gate.approvals().settle(&asked.id, ApprovalState::Approved, yes).await.expect("pending");
-    let Ok(Answer::Done(outcome)) = gate.resume(&asked.id, off(Context::new("s1"))).await else {
+    let Ok(Submission::Done(outcome)) = gate.resume(&asked.id, off(Context::new("s1"))).await
+    else {
         panic!("it was decided");
     };
     assert_eq!(kind(&outcome), ErrorKind::Cancelled);
@@ -527,7 +534,7 @@ async fn an_entry_survives_being_written_down() {
     let gate = builder([writer(&Arc::default())])
         .policy(Policy::new([user_layer(Mode::Safe, &[])]))
         .ledger(ledger.clone())
-        .handler(Person::who(Some(Verdict::approve("ada", "test"))))
+        .handler(Person::who(Some(ApprovalDecision::approve("ada", "test"))))
         .build();
     gate.call(call("write", json!({"path": "a"}))).await;
     let entry = &ledger.entries()[0];
@@ -669,7 +676,7 @@ async fn a_terminal_tool_runs_when_its_siblings_are_done() {
 #[tokio::test]
 async fn explaining_runs_and_asks_nothing() {
     let ran = Arc::default();
-    let person = Person::who(Some(Verdict::approve("ada", "test")));
+    let person = Person::who(Some(ApprovalDecision::approve("ada", "test")));
     let gate = builder([writer(&ran)])
         .policy(Policy::new([user_layer(Mode::Safe, &[])]))
         .handler(person.clone())
@@ -752,8 +759,8 @@ async fn a_call_that_began_in_place_still_has_a_deadline() {
 struct Ear(Mutex<Vec<f64>>);
 
 impl crate::Listener for Ear {
-    fn hear(&self, what: &Happening) {
-        if let Happening::Progress(step) = what {
+    fn hear(&self, what: &CallEventKind) {
+        if let CallEventKind::Progress(step) = what {
             self.0.lock().push(step.done);
         }
     }

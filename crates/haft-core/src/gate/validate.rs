@@ -3,13 +3,13 @@
 
 use serde_json::Value;
 
-use super::Flight;
+use super::CallState;
 use crate::{Schema, ToolError, nearest::did_you_mean, schema::nearest_properties};
 
 /// More complaints than this help nobody.
 const MOST_SHOWN: usize = 8;
 
-pub(super) fn validate(flight: &mut Flight) -> Result<(), ToolError> {
+pub(super) fn validate(flight: &mut CallState) -> Result<(), ToolError> {
     if flight.is_right {
         return Ok(());
     }

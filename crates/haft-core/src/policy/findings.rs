@@ -44,7 +44,7 @@ pub enum FindingKind {
 
 /// What is known besides the rules that are written.
 #[derive(Clone, Copy)]
-pub struct Known<'a> {
+pub struct KnownNames<'a> {
     /// The tools.
     pub tools: &'a [ToolSpec],
     /// The rules that people kept.
@@ -63,7 +63,7 @@ struct Voice<'a> {
 
 impl Policy {
     /// What is wrong with the rules, in the order they are written.
-    pub fn findings(&self, known: &Known<'_>) -> Vec<Finding> {
+    pub fn findings(&self, known: &KnownNames<'_>) -> Vec<Finding> {
         let voices: Vec<Voice<'_>> = self.layers.iter().flat_map(voices_of).collect();
         let mut found = Vec::new();
         for (place, voice) in voices.iter().enumerate() {
@@ -79,7 +79,7 @@ impl Policy {
         found
     }
 
-    fn profile_findings(&self, known: &Known<'_>) -> Vec<Finding> {
+    fn profile_findings(&self, known: &KnownNames<'_>) -> Vec<Finding> {
         let mut found = Vec::new();
         let names = || known.tools.iter().map(|tool| &*tool.name);
         for layer in &self.layers {
@@ -131,7 +131,7 @@ fn or_see_tools(near: String) -> String {
     if near.is_empty() { "`haft tools` lists the tools there are".to_owned() } else { near }
 }
 
-fn unknown_tool(rule: &Rule, known: &Known<'_>) -> Option<Finding> {
+fn unknown_tool(rule: &Rule, known: &KnownNames<'_>) -> Option<Finding> {
     let near = rule.fits_no_tool(known.tools.iter().map(|tool| &*tool.name))?;
     let message = format!("{} `{}` fits no tool", rule.action, rule.text);
     Some(finding(rule.source.clone(), FindingKind::Unknown, message, &or_see_tools(near)))
@@ -142,7 +142,7 @@ fn idle(
     voice: &Voice<'_>,
     voices: &[Voice<'_>],
     earlier: &[Voice<'_>],
-    known: &Known<'_>,
+    known: &KnownNames<'_>,
 ) -> Option<Finding> {
     let Voice { layer, agent, rule } = *voice;
     let (message, hint) = if !layer.is_in_force(rule) {
@@ -168,14 +168,14 @@ fn silencer<'a>(
     rule: &Rule,
     agent: Option<&str>,
     voices: &[Voice<'a>],
-    known: &Known<'_>,
+    known: &KnownNames<'_>,
 ) -> Option<&'a Rule> {
     let stricter = voices.iter().filter(|other| other.rule.action > rule.action);
     let mut heard = stricter.filter(|other| other.agent.is_none() || other.agent == agent);
     heard.find(|other| covers(other.rule, rule, known.tools)).map(|other| other.rule)
 }
 
-fn too_wide(voice: &Voice<'_>, known: &Known<'_>) -> Option<Finding> {
+fn too_wide(voice: &Voice<'_>, known: &KnownNames<'_>) -> Option<Finding> {
     let rule = voice.rule;
     let is_heard = rule.action == Action::Allow && voice.layer.is_in_force(rule);
     let (what, hint) = width(rule, known.is_wide).filter(|_| is_heard)?;
@@ -218,7 +218,7 @@ fn is_root(glob: &str) -> bool {
     glob.starts_with('/') && glob.chars().all(|c| matches!(c, '/' | '*'))
 }
 
-fn saved_findings(saved: &SavedRule, voices: &[Voice<'_>], known: &Known<'_>) -> Vec<Finding> {
+fn saved_findings(saved: &SavedRule, voices: &[Voice<'_>], known: &KnownNames<'_>) -> Vec<Finding> {
     let hint = format!("`haft policy revoke {}` takes it back", saved.id);
     let source = Source::named(&format!("saved {}", saved.id));
     let rule = match saved.parsed() {

@@ -54,7 +54,7 @@ impl Mode {
         access: &Access,
         effect: Effect,
         sandbox: &SandboxCheck,
-        by: By,
+        by: Actor,
     ) -> Action {
         // Who is given a secret may send it anywhere, so that no mode says yes to it; a rule that names it does.
         // Where a person has said which hosts it is for, it reaches no other.
@@ -71,30 +71,30 @@ impl Mode {
             is_command && matches!(self, Self::Safe | Self::Contained) && sandbox.is_missing();
         let is_held = self == Self::Safe && reads_repository(access) && sandbox.works();
         let reach = match (is_bare, is_held) {
-            (true, _) => Reach::Beyond,
-            (false, true) => Reach::Look,
+            (true, _) => AccessScope::Beyond,
+            (false, true) => AccessScope::Look,
             (false, false) => reach,
         };
         // What cannot be brought back is never the mode's to wave through, however near it is.
-        let reach = if effect == Effect::Destructive { Reach::Beyond } else { reach };
+        let reach = if effect == Effect::Destructive { AccessScope::Beyond } else { reach };
         self.allows(reach)
     }
 
     /// What this mode says to a call that touches nothing outside itself.
     pub(crate) fn verdict_on_nothing(self, effect: Effect) -> Action {
         let reach = match effect {
-            Effect::Read => Reach::Look,
-            Effect::Write => Reach::Change,
-            Effect::Execute | Effect::Destructive => Reach::Beyond,
+            Effect::Read => AccessScope::Look,
+            Effect::Write => AccessScope::Change,
+            Effect::Execute | Effect::Destructive => AccessScope::Beyond,
         };
         self.allows(reach)
     }
 
-    fn allows(self, reach: Reach) -> Action {
+    fn allows(self, reach: AccessScope) -> Action {
         let least = match reach {
-            Reach::Look => Self::Safe,
-            Reach::Change => Self::Contained,
-            Reach::Beyond => Self::All,
+            AccessScope::Look => Self::Safe,
+            AccessScope::Change => Self::Contained,
+            AccessScope::Beyond => Self::All,
         };
         if self >= least { Action::Allow } else { Action::Ask }
     }
@@ -126,7 +126,7 @@ fn reads_repository(access: &Access) -> bool {
 }
 
 /// How far an access reaches, as the modes see it.
-enum Reach {
+enum AccessScope {
     /// Reads what haft keeps or what lies in the workspace.
     Look,
     /// Changes what the journal or the sandbox can hold.
@@ -137,44 +137,46 @@ enum Reach {
 
 /// Who opens what an access names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum Actor {
     /// A tool of ours.
     Tool,
     /// A command: where it runs in a sandbox, that holds it.
     Command,
 }
 
-fn reach_of(access: &Access, by: By, sandbox_works: impl Fn() -> bool) -> Reach {
+fn reach_of(access: &Access, by: Actor, sandbox_works: impl Fn() -> bool) -> AccessScope {
     match access {
-        Access::Many { path, is_write: false, .. } if is_inside(path) => Reach::Look,
-        Access::Many { path, is_write: true, .. } if is_inside(path) => Reach::Change,
-        Access::Many { .. } if by == By::Command && sandbox_works() => Reach::Change,
-        Access::Many { .. } => Reach::Beyond,
-        Access::SendSecret { is_bound: true, .. } => Reach::Look,
-        Access::Read(path) if is_inside(path) => Reach::Look,
-        Access::Write(path) if is_inside(path) => Reach::Change,
-        Access::Command(command) if command.risk == CommandRisk::Looks => Reach::Look,
+        Access::Many { path, is_write: false, .. } if is_inside(path) => AccessScope::Look,
+        Access::Many { path, is_write: true, .. } if is_inside(path) => AccessScope::Change,
+        Access::Many { .. } if by == Actor::Command && sandbox_works() => AccessScope::Change,
+        Access::Many { .. } => AccessScope::Beyond,
+        Access::SendSecret { is_bound: true, .. } => AccessScope::Look,
+        Access::Read(path) if is_inside(path) => AccessScope::Look,
+        Access::Write(path) if is_inside(path) => AccessScope::Change,
+        Access::Command(command) if command.risk == CommandRisk::Looks => AccessScope::Look,
         Access::Command(command)
             if matches!(command.risk, CommandRisk::Asks(_) | CommandRisk::Unclear(_)) =>
         {
-            Reach::Beyond
+            AccessScope::Beyond
         }
-        Access::Read(_) | Access::Write(_) if by == By::Command && sandbox_works() => Reach::Change,
+        Access::Read(_) | Access::Write(_) if by == Actor::Command && sandbox_works() => {
+            AccessScope::Change
+        }
         Access::Run(_) | Access::Command(_) | Access::Any(Power::Shell) if sandbox_works() => {
-            Reach::Change
+            AccessScope::Change
         }
-        Access::Read(_) | Access::Write(_) | Access::Fetch(_) => Reach::Beyond,
-        Access::Run(_) | Access::Command(_) => Reach::Beyond,
-        Access::Secret { .. } | Access::SendSecret { .. } => Reach::Beyond,
+        Access::Read(_) | Access::Write(_) | Access::Fetch(_) => AccessScope::Beyond,
+        Access::Run(_) | Access::Command(_) => AccessScope::Beyond,
+        Access::Secret { .. } | Access::SendSecret { .. } => AccessScope::Beyond,
         // What the commands may do is judged by them, and what they name by its path.
-        Access::Any(Power::WriteFiles) if by == By::Command => Reach::Look,
+        Access::Any(Power::WriteFiles) if by == Actor::Command => AccessScope::Look,
         Access::Any(power) => match power {
             // The calls that `Tools` leads to pass the gate themselves; the file powers are held to the workspace.
             Power::Free | Power::Tools | Power::ReadFiles | Power::ReadStore | Power::Lsp => {
-                Reach::Look
+                AccessScope::Look
             }
-            Power::WriteFiles | Power::WriteStore | Power::Model => Reach::Change,
-            Power::Shell | Power::Net | Power::Mcp | Power::Host => Reach::Beyond,
+            Power::WriteFiles | Power::WriteStore | Power::Model => AccessScope::Change,
+            Power::Shell | Power::Net | Power::Mcp | Power::Host => AccessScope::Beyond,
         },
     }
 }
@@ -187,7 +189,8 @@ mod tests {
     /// The least mode in which an access runs unasked.
     fn least(access: Access) -> Mode {
         let runs = |mode: &&Mode| {
-            mode.verdict(&access, Effect::Read, &SandboxCheck::default(), By::Tool) == Action::Allow
+            mode.verdict(&access, Effect::Read, &SandboxCheck::default(), Actor::Tool)
+                == Action::Allow
         };
         *Mode::ALL.iter().find(runs).expect("`all` allows everything")
     }
@@ -209,11 +212,14 @@ mod tests {
     fn a_working_sandbox_contains_commands() {
         let run = Access::Run("ls".into());
         let works = SandboxCheck::new(|| true);
-        assert_eq!(Mode::Contained.verdict(&run, Effect::Execute, &works, By::Tool), Action::Allow);
+        assert_eq!(
+            Mode::Contained.verdict(&run, Effect::Execute, &works, Actor::Tool),
+            Action::Allow
+        );
         // Where it makes no difference it is not even tried.
         let untried = SandboxCheck::new(|| panic!("tried"));
-        assert_eq!(Mode::Safe.verdict(&run, Effect::Execute, &untried, By::Tool), Action::Ask);
-        assert_eq!(Mode::All.verdict(&run, Effect::Execute, &untried, By::Tool), Action::Allow);
+        assert_eq!(Mode::Safe.verdict(&run, Effect::Execute, &untried, Actor::Tool), Action::Ask);
+        assert_eq!(Mode::All.verdict(&run, Effect::Execute, &untried, Actor::Tool), Action::Allow);
     }
 
     #[test]
@@ -221,7 +227,7 @@ mod tests {
         let secret = Access::Secret { name: "KEY".to_owned(), command: "ls".to_owned() };
         let works = SandboxCheck::new(|| true);
         for mode in Mode::ALL {
-            for by in [By::Tool, By::Command] {
+            for by in [Actor::Tool, Actor::Command] {
                 assert_eq!(mode.verdict(&secret, Effect::Execute, &works, by), Action::Ask);
                 let sent = |is_bound| {
                     let (name, host) = ("KEY".to_owned(), "a.test".to_owned());
@@ -240,10 +246,13 @@ mod tests {
         let write = Access::Write("src".into());
         let works = SandboxCheck::new(|| true);
         assert_eq!(
-            Mode::Contained.verdict(&write, Effect::Destructive, &works, By::Tool),
+            Mode::Contained.verdict(&write, Effect::Destructive, &works, Actor::Tool),
             Action::Ask
         );
-        assert_eq!(Mode::All.verdict(&write, Effect::Destructive, &works, By::Tool), Action::Allow);
+        assert_eq!(
+            Mode::All.verdict(&write, Effect::Destructive, &works, Actor::Tool),
+            Action::Allow
+        );
     }
 
     #[test]
@@ -267,7 +276,7 @@ mod tests {
         let (works, is_not) = (SandboxCheck::new(|| true), SandboxCheck::default());
         let least = |access: &Access, sandbox: &SandboxCheck| {
             let runs = |mode: &&Mode| {
-                mode.verdict(access, Effect::Execute, sandbox, By::Command) == Action::Allow
+                mode.verdict(access, Effect::Execute, sandbox, Actor::Command) == Action::Allow
             };
             *Mode::ALL.iter().find(runs).expect("`all` allows everything")
         };
@@ -296,7 +305,7 @@ mod tests {
         // What may open closed files is asked about in every mode.
         let closed = command(CommandRisk::Closed("why".to_owned()));
         for mode in Mode::ALL {
-            assert_eq!(mode.verdict(&closed, Effect::Execute, &works, By::Command), Action::Ask);
+            assert_eq!(mode.verdict(&closed, Effect::Execute, &works, Actor::Command), Action::Ask);
         }
     }
 }

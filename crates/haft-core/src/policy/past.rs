@@ -1,7 +1,7 @@
 //! What rules would have made of earlier calls: the ledger's entries, judged again. Pure; nothing is run or asked.
 
-use super::{Action, Policy, Question, Reason, Rule, Source};
-use crate::{Access, LedgerEntry, Past};
+use super::{Action, Policy, PolicyQuery, Reason, Rule, Source};
+use crate::{Access, LedgerEntry, PromptsAvoided};
 
 impl Policy {
     /// What becomes of a recorded call now, with these saved rules. None for a call that rules did not decide: it did not
@@ -11,7 +11,7 @@ impl Policy {
         if matches!(decision.reason, Reason::Profile { .. }) {
             return None;
         }
-        let question = Question {
+        let question = PolicyQuery {
             tool: &entry.tool,
             effect: entry.effect,
             accesses: &entry.accesses,
@@ -28,7 +28,7 @@ impl Policy {
         sets: &[Vec<String>],
         newest: &[LedgerEntry],
         is_in_time: impl Fn() -> bool,
-    ) -> Vec<Option<Past>> {
+    ) -> Vec<Option<PromptsAvoided>> {
         let source = Source::named("saved");
         let rules = |set: &Vec<String>| -> Vec<Rule> {
             set.iter()
@@ -47,7 +47,7 @@ impl Policy {
                 *spared += usize::from(self.would_spare(set, entry));
             }
         }
-        let past = |spared| (asked > 0).then_some(Past { spared, asked });
+        let past = |spared| (asked > 0).then_some(PromptsAvoided { spared, asked });
         spared.into_iter().map(past).collect()
     }
 
@@ -105,7 +105,7 @@ mod tests {
         ]
     }
 
-    fn pasts(policy: &Policy, sets: &[&[&str]], most: usize) -> Vec<Option<Past>> {
+    fn pasts(policy: &Policy, sets: &[&[&str]], most: usize) -> Vec<Option<PromptsAvoided>> {
         let sets: Vec<Vec<String>> =
             sets.iter().map(|set| set.iter().map(ToString::to_string).collect()).collect();
         let looked = std::cell::Cell::new(0);
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_set_of_rules_spares_what_it_allows_as_a_whole() {
         let policy = Policy::default();
-        let past = |spared| Some(Past { spared, asked: 4 });
+        let past = |spared| Some(PromptsAvoided { spared, asked: 4 });
         let sets: [&[&str]; 4] = [
             &["bash(git push *)"],
             &["bash(git push *)", "bash(make)"],
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn no_more_is_looked_at_than_there_is_time_for() {
         let policy = Policy::default();
-        assert_eq!(pasts(&policy, &[&["bash"]], 2), [Some(Past { spared: 2, asked: 2 })]);
+        assert_eq!(pasts(&policy, &[&["bash"]], 2), [Some(PromptsAvoided { spared: 2, asked: 2 })]);
         assert_eq!(pasts(&policy, &[&["bash"]], 0), [None], "nothing is known then");
     }
 
@@ -141,7 +141,7 @@ mod tests {
         let ask = Rule::parse(Action::Ask, "bash(git *)", Source::named("f")).expect("a rule");
         user.rules.push(ask);
         let policy = Policy::new([user]);
-        assert_eq!(pasts(&policy, &[&["bash"]], 9), [Some(Past { spared: 1, asked: 4 })]);
+        assert_eq!(pasts(&policy, &[&["bash"]], 9), [Some(PromptsAvoided { spared: 1, asked: 4 })]);
     }
 
     #[test]

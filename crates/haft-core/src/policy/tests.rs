@@ -25,7 +25,7 @@ fn ask(tool: &'static str, accesses: &[Access], policy: &Policy) -> Decision {
 fn decide_as(policy: &Policy, tool: &str, accesses: &[Access], agents: &[&str]) -> Decision {
     let agents: Vec<String> = agents.iter().map(|&agent| agent.to_owned()).collect();
     let effect = accesses.iter().map(|access| access.power().effect()).max();
-    policy.decide(&Question {
+    policy.decide(&PolicyQuery {
         tool,
         effect: effect.unwrap_or(Effect::Read),
         accesses,
@@ -188,7 +188,7 @@ fn a_sub_agent_has_its_parents_rights_and_its_own() {
 #[test]
 fn an_unknown_profile_denies() {
     let policy = Policy::default();
-    let question = Question {
+    let question = PolicyQuery {
         tool: "read",
         effect: Effect::Read,
         accesses: &[],
@@ -208,7 +208,7 @@ fn a_saved_allow_never_beats_a_written_ask_or_deny() {
     let saved = [rule(Allow, "bash", "saved", 1), rule(Allow, "bash(rm x)", "saved", 2)];
     let decide = |command: &str| {
         let accesses = [Access::Run(command.to_owned())];
-        let question = Question {
+        let question = PolicyQuery {
             tool: "bash",
             effect: Effect::Execute,
             accesses: &accesses,
@@ -245,7 +245,7 @@ fn each_access_has_its_own_verdict() {
     let policy = Policy::new([layer(LayerKind::User, &[(Ask, "bash(git push *)")])]);
     let accesses =
         [Access::Run("git push origin".into()), Access::Read(".env".into()), write("src/a")];
-    let question = Question {
+    let question = PolicyQuery {
         tool: "bash",
         effect: Effect::Execute,
         accesses: &accesses,
@@ -282,7 +282,7 @@ fn a_file_that_a_command_names_is_judged_as_the_commands_alone_too() {
     let accesses = [command, Access::Read("/etc/hosts".into())];
     let (agents, saved, effect) = (&[], &[], Effect::Execute);
     let question =
-        Question { tool: "bash", effect, accesses: &accesses, agents, profile: None, saved };
+        PolicyQuery { tool: "bash", effect, accesses: &accesses, agents, profile: None, saved };
     assert_eq!(policy.decide(&question).action, Allow, "the sandbox holds it");
     let verdicts = policy.verdicts(&question);
     assert!(verdicts.iter().all(|verdict| verdict.decision.action == Allow), "{verdicts:?}");
@@ -291,7 +291,7 @@ fn a_file_that_a_command_names_is_judged_as_the_commands_alone_too() {
 fn offers(policy: &Policy, tool: &str, accesses: &[Access]) -> Vec<Vec<String>> {
     let (agents, saved) = (&[], &[]);
     let effect = Effect::Execute;
-    policy.offers(&Question { tool, effect, accesses, agents, profile: None, saved })
+    policy.offers(&PolicyQuery { tool, effect, accesses, agents, profile: None, saved })
 }
 
 #[test]
@@ -427,7 +427,7 @@ proptest! {
         let admin = layer(LayerKind::Admin, &[(Deny, "bash"), (Deny, "write(docs/**)")]);
         let policy = Policy::new([layers.0, layers.1, layers.2, admin]);
         let saved: Vec<Rule> = saved.iter().map(|(_, text)| rule(Allow, text, "saved", 1)).collect();
-        let question = Question {
+        let question = PolicyQuery {
             tool, effect: Effect::Read, accesses: &accesses, agents: &[], profile: None, saved: &saved,
         };
         let is_denied = tool == "bash"
@@ -472,11 +472,11 @@ proptest! {
     ) {
         let policy = Policy::new([layers.0, layers.1, layers.2, layers.3]);
         let saved: Vec<Rule> = saved.iter().map(|(_, text)| rule(Allow, text, "saved", 1)).collect();
-        let question = Question {
+        let question = PolicyQuery {
             tool, effect: Effect::Write, accesses: &accesses, agents: &[], profile: None, saved: &[],
         };
         let without = policy.decide(&question);
-        let with = policy.decide(&Question { saved: &saved, ..question });
+        let with = policy.decide(&PolicyQuery { saved: &saved, ..question });
         let is_asked_by_mode = without.action == Ask && matches!(without.reason, Reason::Mode { .. });
         if is_asked_by_mode {
             prop_assert!(with.action <= Ask);
@@ -496,7 +496,7 @@ proptest! {
     ) {
         let policy = Policy::new([layers.0, layers.1, layers.2]);
         let saved: Vec<Rule> = saved.iter().map(|(_, text)| rule(Allow, text, "saved", 1)).collect();
-        let question = Question {
+        let question = PolicyQuery {
             tool, effect: Effect::Read, accesses: &accesses, agents: &agents, profile: None, saved: &saved,
         };
         let verdicts = policy.verdicts(&question);
@@ -513,12 +513,12 @@ proptest! {
         accesses in prop::collection::vec(any_access(), 0..4),
     ) {
         let policy = Policy::new([user]);
-        let question = Question {
+        let question = PolicyQuery {
             tool, effect: Effect::Write, accesses: &accesses, agents: &[], profile: None, saved: &[],
         };
         for offer in policy.offers(&question) {
             let saved: Vec<Rule> = offer.iter().map(|text| rule(Allow, text, "saved", 1)).collect();
-            let with = Question { saved: &saved, ..question };
+            let with = PolicyQuery { saved: &saved, ..question };
             prop_assert_eq!(policy.decide(&with).action, Allow, "{:?}", offer);
         }
     }
@@ -528,7 +528,7 @@ proptest! {
     fn opening_is_as_strict_as_asking(user in any_layer(LayerKind::User), access in any_access()) {
         let policy = Policy::new([user]);
         let accesses = [access];
-        let question = Question {
+        let question = PolicyQuery {
             tool: "grep", effect: Effect::Read, accesses: &accesses, agents: &[], profile: None, saved: &[],
         };
         if policy.decide(&question).action == Deny {
@@ -568,7 +568,7 @@ fn what_is_remembered_of_a_yes_to_a_secret_names_both() {
     layer.mode = Some(Mode::All);
     let policy = Policy::new([layer]);
     let accesses = [Access::Run("gh pr list".into()), secret];
-    let question = Question {
+    let question = PolicyQuery {
         tool: "bash",
         effect: Effect::Execute,
         accesses: &accesses,
@@ -578,7 +578,7 @@ fn what_is_remembered_of_a_yes_to_a_secret_names_both() {
     };
     assert_eq!(policy.offers(&question), [["secret(KEY: gh pr list)"]]);
     let saved = [rule(Allow, "secret(KEY: gh pr list)", "saved", 1)];
-    assert_eq!(policy.decide(&Question { saved: &saved, ..question }).action, Allow);
+    assert_eq!(policy.decide(&PolicyQuery { saved: &saved, ..question }).action, Allow);
 }
 
 #[test]

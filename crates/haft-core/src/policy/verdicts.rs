@@ -5,12 +5,12 @@ use std::slice;
 
 use serde::Serialize;
 
-use super::{Action, Decision, Policy, Question, Reason, Rule, Source, by, suggestions};
+use super::{Action, Decision, Policy, PolicyQuery, Reason, Rule, Source, by, suggestions};
 use crate::Access;
 
 /// What policy says to one access of a call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct AccessVerdict {
+pub struct AccessDecision {
     /// What would be touched.
     pub access: Access,
     /// What policy says to it and why.
@@ -23,11 +23,11 @@ const MOST_RULES: usize = 4;
 
 impl Policy {
     /// What is said to each access of a call. The strictest of them is what becomes of the call.
-    pub fn verdicts(&self, question: &Question<'_>) -> Vec<AccessVerdict> {
+    pub fn verdicts(&self, question: &PolicyQuery<'_>) -> Vec<AccessDecision> {
         let by = by(question);
         let verdict = |access: &Access| {
-            let one = Question { accesses: slice::from_ref(access), ..*question };
-            AccessVerdict { access: access.clone(), decision: self.decide_by(&one, by) }
+            let one = PolicyQuery { accesses: slice::from_ref(access), ..*question };
+            AccessDecision { access: access.clone(), decision: self.decide_by(&one, by) }
         };
         question.accesses.iter().map(verdict).collect()
     }
@@ -35,7 +35,7 @@ impl Policy {
     /// What a person may be offered to remember: sets of allow rules, narrow first, each of which alone keeps this question
     /// from coming back. Nothing where a written rule asks, because no saved one goes before it, and nothing where part
     /// of the call can be answered only once.
-    pub fn offers(&self, question: &Question<'_>) -> Vec<Vec<String>> {
+    pub fn offers(&self, question: &PolicyQuery<'_>) -> Vec<Vec<String>> {
         let decision = self.decide(question);
         if decision.action != Action::Ask || !matches!(decision.reason, Reason::Mode { .. }) {
             return Vec::new();
@@ -49,19 +49,19 @@ impl Policy {
         sets
     }
 
-    fn widths_of_the_asked(&self, question: &Question<'_>) -> Vec<Vec<String>> {
+    fn widths_of_the_asked(&self, question: &PolicyQuery<'_>) -> Vec<Vec<String>> {
         let verdicts = self.verdicts(question).into_iter();
         let asked = verdicts.filter(|verdict| verdict.decision.action == Action::Ask);
         asked.map(|verdict| suggestions(question.tool, &verdict.access)).collect()
     }
 
     /// Whether nobody would be asked about this call if these rules were saved.
-    pub(crate) fn is_settled_by(&self, question: &Question<'_>, rules: &[String]) -> bool {
+    pub(crate) fn is_settled_by(&self, question: &PolicyQuery<'_>, rules: &[String]) -> bool {
         let parsed =
             rules.iter().map(|text| Rule::parse(Action::Allow, text, Source::named("saved")));
         let Ok(mut saved) = parsed.collect::<Result<Vec<Rule>, _>>() else { return false };
         saved.extend_from_slice(question.saved);
-        self.decide(&Question { saved: &saved, ..*question }).action == Action::Allow
+        self.decide(&PolicyQuery { saved: &saved, ..*question }).action == Action::Allow
     }
 }
 

@@ -19,7 +19,10 @@ use std::{collections::HashSet, path::PathBuf};
 
 use haft_core::{
     ToolError,
-    files::{Change, Current, Plan, Restore, Target, Wanted, Warrant, is_directory},
+    files::{
+        ChangeTarget, CurrentState, FileGrant, PathRestore, PlanChanges, PlannedChange,
+        RestoredState, is_directory,
+    },
 };
 
 pub(crate) use self::{
@@ -36,8 +39,8 @@ use crate::files::{locate::LastLink, workspace::Workspace};
 pub(crate) fn change(
     workspace: &Workspace,
     paths: &[PathBuf],
-    warrant: &Warrant,
-    plan: Plan<'_>,
+    warrant: &FileGrant,
+    plan: PlanChanges<'_>,
 ) -> Result<(), ToolError> {
     let held = Held::take(workspace, paths, LastLink::Follow, warrant)?;
     let targets = held.targets();
@@ -52,19 +55,19 @@ pub(crate) fn change(
     commit(&held, &deeds)
 }
 
-fn deed(change: &Change) -> (usize, Deed<'_>) {
+fn deed(change: &PlannedChange) -> (usize, Deed<'_>) {
     match change {
-        Change::Put { target, bytes, like } => {
+        PlannedChange::Put { target, bytes, like } => {
             (*target, Deed::Put { bytes, like: *like, mode: None })
         }
-        Change::Remove { target } => (*target, Deed::Remove),
+        PlannedChange::Remove { target } => (*target, Deed::Remove),
     }
 }
 
 pub(crate) fn restore(
     workspace: &Workspace,
-    steps: &[Restore],
-    warrant: &Warrant,
+    steps: &[PathRestore],
+    warrant: &FileGrant,
 ) -> Result<(), ToolError> {
     let paths: Vec<PathBuf> = steps.iter().map(|step| step.path.clone()).collect();
     let held = Held::take(workspace, &paths, LastLink::Keep, warrant)?;
@@ -75,9 +78,11 @@ pub(crate) fn restore(
             return Err(hold::changed_meanwhile(&step.path));
         }
         let deed = match &step.wanted {
-            Wanted::Missing => Deed::Remove,
-            Wanted::File { bytes, mode } => Deed::Put { bytes, like: None, mode: Some(*mode) },
-            Wanted::Link { to } => Deed::Link { to },
+            RestoredState::Missing => Deed::Remove,
+            RestoredState::File { bytes, mode } => {
+                Deed::Put { bytes, like: None, mode: Some(*mode) }
+            }
+            RestoredState::Link { to } => Deed::Link { to },
         };
         deeds.push((number, deed));
     }
@@ -85,19 +90,20 @@ pub(crate) fn restore(
 }
 
 /// Which target a change is about, if it can be made at all.
-fn check(change: &Change, targets: &[Target]) -> Result<usize, ToolError> {
-    let (Change::Put { target: number, .. } | Change::Remove { target: number }) = *change;
+fn check(change: &PlannedChange, targets: &[ChangeTarget]) -> Result<usize, ToolError> {
+    let (PlannedChange::Put { target: number, .. } | PlannedChange::Remove { target: number }) =
+        *change;
     let known = |number: usize| {
         let none = || ToolError::internal(format!("a plan names target {number}, which is none"));
         targets.get(number).ok_or_else(none)
     };
     let target = known(number)?;
-    if let Change::Put { like: Some(like), .. } = change {
+    if let PlannedChange::Put { like: Some(like), .. } = change {
         known(*like)?;
     }
     match (&target.current, change) {
-        (Current::Directory, _) => Err(is_directory(&target.path)),
-        (Current::Missing, Change::Remove { .. }) => {
+        (CurrentState::Directory, _) => Err(is_directory(&target.path)),
+        (CurrentState::Missing, PlannedChange::Remove { .. }) => {
             Err(ToolError::not_found(format!("there is no `{}`", target.path.display())))
         }
         _ => Ok(number),

@@ -8,7 +8,7 @@ use std::{
 
 use haft_core::{
     ToolError,
-    files::{Entry, FileKind, Listing, Warrant},
+    files::{DirectoryEntry, FileGrant, FileKind, Listing},
 };
 use rustix::{
     fs::{Dir, FileType, OFlags},
@@ -25,7 +25,7 @@ use crate::files::{
 pub(crate) fn of(
     workspace: &Workspace,
     path: &Path,
-    warrant: &Warrant,
+    warrant: &FileGrant,
 ) -> Result<Listing, ToolError> {
     let (handle, shown) = workspace.at(path, LastLink::Follow, warrant, |spot| {
         Ok((open_directory(spot)?, spot.shown.clone()))
@@ -61,7 +61,7 @@ fn list(
     workspace: &Workspace,
     handle: &OwnedFd,
     shown: &Path,
-    warrant: &Warrant,
+    warrant: &FileGrant,
 ) -> Result<Listing, Errno> {
     let mut listing = Listing { path: shown.to_owned(), ..Listing::default() };
     for entry in Dir::read_from(handle)? {
@@ -79,7 +79,7 @@ fn list(
         let is_directory = kind == FileKind::Directory
             || (kind == FileKind::Link && leads_to_directory(workspace, &path, warrant));
         let name = name.to_string_lossy().into_owned();
-        listing.entries.push(Entry { name, kind, is_directory });
+        listing.entries.push(DirectoryEntry { name, kind, is_directory });
     }
     listing.entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(listing)
@@ -97,7 +97,7 @@ pub(crate) fn kind_of(directory: &OwnedFd, entry: &rustix::fs::DirEntry) -> File
     }
 }
 
-fn leads_to_directory(workspace: &Workspace, path: &Path, warrant: &Warrant) -> bool {
+fn leads_to_directory(workspace: &Workspace, path: &Path, warrant: &FileGrant) -> bool {
     let Ok(Place::Inside { root, path }) = locate(&workspace.roots, path, LastLink::Follow) else {
         return false;
     };

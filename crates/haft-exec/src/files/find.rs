@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BinaryHeap, ops::ControlFlow, path::PathBuf
 
 use haft_core::{
     ToolError,
-    files::{FindFiles, FoundFile, FoundFiles, Stop, Warrant},
+    files::{FileGrant, FindFiles, FoundFile, FoundFiles, ShouldStop},
 };
 use rustix::fs::{self, AtFlags};
 
@@ -20,8 +20,8 @@ const BATCH: usize = 1024;
 pub(crate) fn find(
     workspace: &Workspace,
     query: &FindFiles,
-    warrant: &Warrant,
-    stop: Stop<'_>,
+    warrant: &FileGrant,
+    stop: ShouldStop<'_>,
 ) -> Result<FoundFiles, ToolError> {
     let globs = Globs::one(&query.pattern)?;
     let start = Start::directory(workspace, &query.path, warrant)?;

@@ -16,7 +16,7 @@ use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder};
 use haft_core::{
     ToolError,
-    files::{FileKind, FileMatches, MatchLine, SearchFiles, Searched, Stop, Warrant},
+    files::{FileGrant, FileKind, FileMatches, MatchLine, SearchFiles, SearchResult, ShouldStop},
 };
 use rustix::fs::{self, FileType};
 
@@ -40,9 +40,9 @@ const LARGEST_MULTILINE: usize = 32 << 20;
 pub(crate) fn search(
     workspace: &Workspace,
     query: &SearchFiles,
-    warrant: &Warrant,
-    stop: Stop<'_>,
-) -> Result<Searched, ToolError> {
+    warrant: &FileGrant,
+    stop: ShouldStop<'_>,
+) -> Result<SearchResult, ToolError> {
     let matcher = pattern::matcher(query)?;
     let globs = query.include.as_deref().map(Globs::list).transpose()?;
     let start = Start::find(workspace, &query.path, warrant)?;
@@ -80,7 +80,7 @@ pub(crate) fn search(
 /// What all workers share.
 struct Search<'a> {
     query: &'a SearchFiles,
-    stop: Stop<'a>,
+    stop: ShouldStop<'a>,
     matcher: RegexMatcher,
     /// Matching lines of all files that are finished.
     found: AtomicUsize,
@@ -90,11 +90,11 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn answer(&self, seekers: Vec<Seeker<'_>>) -> Searched {
-        let mut searched = Searched {
+    fn answer(&self, seekers: Vec<Seeker<'_>>) -> SearchResult {
+        let mut searched = SearchResult {
             has_more: self.has_more.load(Ordering::Relaxed),
             is_complete: !self.is_stopped.load(Ordering::Relaxed),
-            ..Searched::default()
+            ..SearchResult::default()
         };
         for seeker in seekers {
             searched.searched += seeker.searched;
@@ -289,12 +289,12 @@ mod tests {
     }
 
     #[track_caller]
-    fn run(files: &ReadFiles, query: &SearchFiles) -> Searched {
+    fn run(files: &ReadFiles, query: &SearchFiles) -> SearchResult {
         files.search(query, &|| false).expect("a search")
     }
 
     /// As `path:line:text`, with `-` in lines of context.
-    fn told(searched: &Searched) -> Vec<String> {
+    fn told(searched: &SearchResult) -> Vec<String> {
         let mut told = Vec::new();
         for file in &searched.files {
             told.extend(file.lines.iter().map(|line| {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_core::{ToolError, files::Warrant, nearest};
+use haft_core::{ToolError, files::FileGrant, nearest};
 use rustix::fs::{Dir, OFlags};
 
 use crate::files::{
@@ -17,7 +17,7 @@ const MOST_SHOWN: usize = 3;
 const MOST_COMPARING: usize = 4_000_000;
 
 /// The error for a path that leads to nothing. `shown` is relative to the workspace.
-pub(crate) fn not_found(workspace: &Workspace, shown: &Path, warrant: &Warrant) -> ToolError {
+pub(crate) fn not_found(workspace: &Workspace, shown: &Path, warrant: &FileGrant) -> ToolError {
     if let Some(meant) = meant_from_here(workspace, shown, warrant) {
         let (shown, meant) = (shown.display(), meant.display());
         return ToolError::not_found(format!("there is no `{shown}` in the workspace"))
@@ -41,7 +41,7 @@ pub(crate) fn not_found(workspace: &Workspace, shown: &Path, warrant: &Warrant) 
 }
 
 /// The path as somebody means it who stands in a folder of the workspace.
-fn meant_from_here(workspace: &Workspace, shown: &Path, warrant: &Warrant) -> Option<PathBuf> {
+fn meant_from_here(workspace: &Workspace, shown: &Path, warrant: &FileGrant) -> Option<PathBuf> {
     let meant = workspace.standing.as_ref()?.join(shown);
     let Ok(Place::Inside { root, path }) = locate(&workspace.roots, &meant, LastLink::Keep) else {
         return None;

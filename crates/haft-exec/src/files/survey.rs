@@ -10,7 +10,7 @@ use std::{
 
 use haft_core::{
     ToolError,
-    files::{Stamp, Stop, Survey, Warrant},
+    files::{FileGrant, FileStamp, ShouldStop, WorkspaceScan},
 };
 use rustix::fs::{self, AtFlags};
 
@@ -31,14 +31,14 @@ const REST: Duration = Duration::from_secs(300);
 pub(crate) fn survey(
     workspace: &Workspace,
     most: usize,
-    warrant: &Warrant,
-    stop: Stop<'_>,
-) -> Result<Survey, ToolError> {
+    warrant: &FileGrant,
+    stop: ShouldStop<'_>,
+) -> Result<WorkspaceScan, ToolError> {
     let mut until = workspace.too_many_until.lock();
     if until.is_some_and(|until| Instant::now() < until) {
-        return Ok(Survey::default());
+        return Ok(WorkspaceScan::default());
     }
-    let mut all = Survey { files: HashMap::new(), is_complete: true };
+    let mut all = WorkspaceScan { files: HashMap::new(), is_complete: true };
     let count = AtomicUsize::new(0);
     for root in &workspace.roots {
         let path = root.shown(std::path::Path::new(""));
@@ -57,7 +57,7 @@ pub(crate) fn survey(
 
 /// What one worker has looked at.
 struct Looked<'a> {
-    files: Vec<(PathBuf, Stamp)>,
+    files: Vec<(PathBuf, FileStamp)>,
     /// Of all workers.
     count: &'a AtomicUsize,
     most: usize,
@@ -69,7 +69,7 @@ impl Visitor for Looked<'_> {
     fn meet(&mut self, file: &Met<'_>) -> ControlFlow<()> {
         // One that is gone by now is not there.
         if let Ok(stat) = fs::statat(file.directory, file.name, AtFlags::SYMLINK_NOFOLLOW) {
-            let stamp = Stamp {
+            let stamp = FileStamp {
                 inode: stat.st_ino,
                 size: u64::try_from(stat.st_size).unwrap_or_default(),
                 modified_ns: i128::from(stat.st_mtime) * 1_000_000_000
@@ -92,8 +92,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("file"), "x").expect("written");
         let workspace = Workspace::open(folder.path()).expect("a directory");
-        let look = |most: usize, stop: Stop<'_>| {
-            survey(&workspace, most, &Warrant::none(), stop).expect("readable")
+        let look = |most: usize, stop: ShouldStop<'_>| {
+            survey(&workspace, most, &FileGrant::none(), stop).expect("readable")
         };
         let forget = || *workspace.too_many_until.lock() = None;
         let whole = look(1, &|| false);

@@ -14,7 +14,7 @@ use std::{
 
 use haft_core::{
     ToolError,
-    files::{FileKind, Stop, Tree, TreeEntry, WalkTree, Warrant},
+    files::{FileGrant, FileKind, ShouldStop, TreeEntry, TreeListing, WalkTree},
 };
 use rustix::{
     fs::{OFlags, RawDir},
@@ -35,9 +35,9 @@ const UNTIL_ASKED: usize = 4096;
 pub(crate) fn tree(
     workspace: &Workspace,
     query: &WalkTree,
-    warrant: &Warrant,
-    stop: Stop<'_>,
-) -> Result<Tree, ToolError> {
+    warrant: &FileGrant,
+    stop: ShouldStop<'_>,
+) -> Result<TreeListing, ToolError> {
     let start = Start::directory(workspace, &query.path, warrant)?;
     let rules = if query.ignored { None } else { Rules::above(start.root, &start.path) };
     let mut growth = Growth {
@@ -48,7 +48,11 @@ pub(crate) fn tree(
         stop,
         listing: Vec::with_capacity(LISTING_BYTES),
         nodes: Vec::new(),
-        tree: Tree { path: start.shown.clone(), is_complete: true, ..Tree::default() },
+        tree: TreeListing {
+            path: start.shown.clone(),
+            is_complete: true,
+            ..TreeListing::default()
+        },
     };
     growth.grow(rules);
     Ok(growth.arranged())
@@ -83,11 +87,11 @@ struct Growth<'a> {
     start: &'a Start<'a>,
     prefix: Vec<u8>,
     query: &'a WalkTree,
-    warrant: &'a Warrant,
-    stop: Stop<'a>,
+    warrant: &'a FileGrant,
+    stop: ShouldStop<'a>,
     listing: Vec<u8>,
     nodes: Vec<Node>,
-    tree: Tree,
+    tree: TreeListing,
 }
 
 impl Growth<'_> {
@@ -214,7 +218,7 @@ impl Growth<'_> {
     }
 
     /// The nodes in the order of a listing.
-    fn arranged(mut self) -> Tree {
+    fn arranged(mut self) -> TreeListing {
         let top = self.nodes.iter().map(|node| node.below.start).filter(|start| *start > 0).min();
         let mut ahead: Vec<(usize, PathBuf)> =
             (0..top.unwrap_or(self.nodes.len())).rev().map(|at| (at, PathBuf::new())).collect();
@@ -275,7 +279,7 @@ mod tests {
         WalkTree { path: path.into(), depth: 9, limit: 1000, ignored: false }
     }
 
-    fn told(tree: &Tree) -> Vec<String> {
+    fn told(tree: &TreeListing) -> Vec<String> {
         let told = tree.entries.iter().map(|entry| {
             let mark = match (entry.kind, entry.is_closed) {
                 (FileKind::Directory, true) => "/…",

@@ -20,7 +20,7 @@ use std::{
 
 use haft_core::{
     ToolError,
-    files::{FileKind, Stop, Warrant},
+    files::{FileGrant, FileKind, ShouldStop},
 };
 use rustix::{
     fs::{self, AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags},
@@ -61,8 +61,8 @@ pub(crate) struct Start<'a> {
 /// A walk of a directory and all below it.
 pub(crate) struct Walk<'a> {
     pub(crate) start: &'a Start<'a>,
-    pub(crate) warrant: &'a Warrant,
-    pub(crate) stop: Stop<'a>,
+    pub(crate) warrant: &'a FileGrant,
+    pub(crate) stop: ShouldStop<'a>,
     /// Only files that fit, by their path below the start.
     pub(crate) globs: Option<&'a Globs>,
     /// What ignore files name, too.
@@ -116,7 +116,7 @@ impl<'a> Start<'a> {
     pub(crate) fn find(
         workspace: &'a Workspace,
         path: &Path,
-        warrant: &Warrant,
+        warrant: &FileGrant,
     ) -> Result<Self, ToolError> {
         let mut found = None;
         let (kind, path, shown) = workspace.at(path, LastLink::Follow, warrant, |spot| {
@@ -134,7 +134,7 @@ impl<'a> Start<'a> {
     pub(crate) fn directory(
         workspace: &'a Workspace,
         path: &Path,
-        warrant: &Warrant,
+        warrant: &FileGrant,
     ) -> Result<Self, ToolError> {
         let start = Self::find(workspace, path, warrant)?;
         if start.kind != FileKind::Directory {

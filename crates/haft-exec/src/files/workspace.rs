@@ -11,10 +11,11 @@ use std::{
 use parking_lot::Mutex;
 
 use haft_core::{
-    ErrorKind, Image, ResolvePath, SearchStep, ToolError,
+    ErrorKind, PathState, ResolvePath, SearchStep, ToolError,
     files::{
-        Disk, Facts, FileKind, FindFiles, FoundFiles, LineIndexes, Listing, Opened, Plan, Restore,
-        SearchFiles, Searched, Stop, Survey, Tree, WalkTree, Warrant,
+        Disk, Facts, FileGrant, FileKind, FindFiles, FoundFiles, LineIndexes, Listing, Opened,
+        PathRestore, PlanChanges, SearchFiles, SearchResult, ShouldStop, TreeListing, WalkTree,
+        WorkspaceScan,
     },
 };
 use rustix::{
@@ -100,7 +101,7 @@ impl Workspace {
         &self,
         path: &Path,
         last: LastLink,
-        warrant: &Warrant,
+        warrant: &FileGrant,
     ) -> Result<Spot<'_>, ToolError> {
         match look_for(&self.roots, path, last)? {
             (Place::Inside { root, path }, seen) => {
@@ -125,7 +126,7 @@ impl Workspace {
     /// # Errors
     /// As opening a file there.
     pub(crate) fn directory(&self, path: &Path) -> Result<(OwnedFd, PathBuf), ToolError> {
-        let found = self.at(path, LastLink::Follow, &Warrant::none(), |spot| {
+        let found = self.at(path, LastLink::Follow, &FileGrant::none(), |spot| {
             let handle = spot.root.open_at(&spot.path, OFlags::PATH)?;
             let is_directory = facts::of(&handle, &spot.shown)?.kind == FileKind::Directory;
             Ok(is_directory.then(|| (handle, spot.root.path.join(&spot.path))))
@@ -150,7 +151,7 @@ impl Workspace {
         &self,
         path: &Path,
         last: LastLink,
-        warrant: &Warrant,
+        warrant: &FileGrant,
         mut work: impl FnMut(&Spot<'_>) -> Result<T, Errno>,
     ) -> Result<T, ToolError> {
         for _ in 0..MOST_TRIES {
@@ -187,7 +188,7 @@ impl Workspace {
     }
 
     /// What the system says, in our words. The path is the real one.
-    pub(crate) fn failure(&self, shown: &Path, error: Errno, warrant: &Warrant) -> ToolError {
+    pub(crate) fn failure(&self, shown: &Path, error: Errno, warrant: &FileGrant) -> ToolError {
         let path = shown.display();
         match error {
             Errno::NOENT | Errno::NOTDIR => near::not_found(self, shown, warrant),
@@ -228,7 +229,7 @@ impl Workspace {
 }
 
 impl Disk for Workspace {
-    fn open(&self, path: &Path, warrant: &Warrant) -> Result<Opened, ToolError> {
+    fn open(&self, path: &Path, warrant: &FileGrant) -> Result<Opened, ToolError> {
         if let Some(real) = warrant.seen_file(path)
             && let Some(spot) = self.known_spot(real)
         {
@@ -254,21 +255,21 @@ impl Disk for Workspace {
         opened(handle)
     }
 
-    fn facts(&self, path: &Path, warrant: &Warrant) -> Result<Facts, ToolError> {
+    fn facts(&self, path: &Path, warrant: &FileGrant) -> Result<Facts, ToolError> {
         self.at(path, LastLink::Keep, warrant, |spot| {
             facts::of(&spot.root.open_at(&spot.path, OFlags::PATH)?, &spot.shown)
         })
     }
 
-    fn entries(&self, path: &Path, warrant: &Warrant) -> Result<Listing, ToolError> {
+    fn entries(&self, path: &Path, warrant: &FileGrant) -> Result<Listing, ToolError> {
         entries::of(self, path, warrant)
     }
 
     fn find(
         &self,
         query: &FindFiles,
-        warrant: &Warrant,
-        stop: Stop<'_>,
+        warrant: &FileGrant,
+        stop: ShouldStop<'_>,
     ) -> Result<FoundFiles, ToolError> {
         find::find(self, query, warrant, stop)
     }
@@ -276,34 +277,44 @@ impl Disk for Workspace {
     fn search(
         &self,
         query: &SearchFiles,
-        warrant: &Warrant,
-        stop: Stop<'_>,
-    ) -> Result<Searched, ToolError> {
+        warrant: &FileGrant,
+        stop: ShouldStop<'_>,
+    ) -> Result<SearchResult, ToolError> {
         grep::search(self, query, warrant, stop)
     }
 
-    fn tree(&self, query: &WalkTree, warrant: &Warrant, stop: Stop<'_>) -> Result<Tree, ToolError> {
+    fn tree(
+        &self,
+        query: &WalkTree,
+        warrant: &FileGrant,
+        stop: ShouldStop<'_>,
+    ) -> Result<TreeListing, ToolError> {
         tree::tree(self, query, warrant, stop)
     }
 
-    fn survey(&self, most: usize, warrant: &Warrant, stop: Stop<'_>) -> Result<Survey, ToolError> {
+    fn survey(
+        &self,
+        most: usize,
+        warrant: &FileGrant,
+        stop: ShouldStop<'_>,
+    ) -> Result<WorkspaceScan, ToolError> {
         survey::survey(self, most, warrant, stop)
     }
 
     fn change(
         &self,
         paths: &[PathBuf],
-        warrant: &Warrant,
-        plan: Plan<'_>,
+        warrant: &FileGrant,
+        plan: PlanChanges<'_>,
     ) -> Result<(), ToolError> {
         change::change(self, paths, warrant, plan)
     }
 
-    fn image(&self, path: &Path, warrant: &Warrant) -> Result<Image, ToolError> {
+    fn image(&self, path: &Path, warrant: &FileGrant) -> Result<PathState, ToolError> {
         change::image(self, path, warrant)
     }
 
-    fn restore(&self, steps: &[Restore], warrant: &Warrant) -> Result<(), ToolError> {
+    fn restore(&self, steps: &[PathRestore], warrant: &FileGrant) -> Result<(), ToolError> {
         change::restore(self, steps, warrant)
     }
 
@@ -312,7 +323,7 @@ impl Disk for Workspace {
         from: &Path,
         to: &Path,
         replace: bool,
-        warrant: &Warrant,
+        warrant: &FileGrant,
     ) -> Result<(PathBuf, PathBuf), ToolError> {
         change::rename(self, from, to, replace, warrant)
     }
@@ -321,12 +332,16 @@ impl Disk for Workspace {
         &self,
         path: &Path,
         recursive: bool,
-        warrant: &Warrant,
+        warrant: &FileGrant,
     ) -> Result<(PathBuf, u64), ToolError> {
         change::remove(self, path, recursive, warrant)
     }
 
-    fn make_directory(&self, path: &Path, warrant: &Warrant) -> Result<(PathBuf, bool), ToolError> {
+    fn make_directory(
+        &self,
+        path: &Path,
+        warrant: &FileGrant,
+    ) -> Result<(PathBuf, bool), ToolError> {
         change::make_directory(self, path, warrant)
     }
 
@@ -334,7 +349,7 @@ impl Disk for Workspace {
         &self,
         path: &Path,
         mode: u32,
-        warrant: &Warrant,
+        warrant: &FileGrant,
     ) -> Result<(), ToolError> {
         self.at(path, LastLink::Keep, warrant, |spot| {
             let handle = spot.root.open_at(&spot.path, OFlags::RDONLY | OFlags::DIRECTORY)?;

@@ -2,7 +2,7 @@
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
-use haft_core::{ErrorKind, ToolError, network::Fault};
+use haft_core::{ErrorKind, ToolError, network::NetworkError};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
@@ -85,7 +85,7 @@ fn unprotected(place: &str, error: &io::Error) -> ToolError {
     if error.get_ref().is_some() {
         return fault::io(place, error);
     }
-    Fault::Tls
+    NetworkError::Tls
         .error(ErrorKind::Network, format!("{place}: the connection ended before it was protected"))
         .hint("check that the port speaks https, or use http if it does not")
 }
@@ -112,7 +112,7 @@ pub(super) async fn tunnel(
         status => {
             let said = status.map_or("no HTTP".to_owned(), |status| status.to_string());
             let message = format!("the proxy does not connect to {target}: it answers {said}");
-            Err(Fault::Proxy
+            Err(NetworkError::Proxy
                 .error(ErrorKind::Network, message)
                 .hint("check `proxy` under [network], and whether the proxy allows this host"))
         }

@@ -2,48 +2,48 @@
 
 use std::{io, time::Duration};
 
-use haft_core::{ErrorKind, ToolError, network::Fault};
+use haft_core::{ErrorKind, ToolError, network::NetworkError};
 use tokio_rustls::rustls;
 
 pub(super) fn name_unknown(host: &str) -> ToolError {
-    Fault::Name
+    NetworkError::Name
         .error(ErrorKind::Network, format!("the name {host} cannot be resolved"))
         .hint("check the spelling of the host, and whether this machine has a network")
 }
 
 pub(super) fn address_closed(host: &str, port: u16, what: &str) -> ToolError {
     let message = format!("{host} is {what}, which is not talked to");
-    Fault::Address.error(ErrorKind::Denied, message).hint(format!(
+    NetworkError::Address.error(ErrorKind::Denied, message).hint(format!(
         "if it is a service that you mean to open, add `{host}:{port}` to `allow` under [network] in your own config"
     ))
 }
 
 pub(super) fn overdue(shown: &str, limit: Duration) -> ToolError {
-    Fault::Overdue
+    NetworkError::Overdue
         .error(ErrorKind::Timeout, format!("{shown} did not answer in full within {limit:?}"))
         .hint("give the call a longer timeout, up to 120 seconds, or try again later")
 }
 
 pub(super) fn connect_overdue(place: &str, limit: Duration) -> ToolError {
-    Fault::Overdue
+    NetworkError::Overdue
         .error(ErrorKind::Timeout, format!("no connection to {place} came about within {limit:?}"))
         .hint("the host may be down or a firewall may drop the packets; try again later")
 }
 
 pub(super) fn too_large(shown: &str, limit: usize) -> ToolError {
-    Fault::Size
+    NetworkError::Size
         .error(ErrorKind::TooLarge, format!("{shown} answers with more than {limit} bytes"))
         .hint("ask for a part of it, or raise `max_bytes` under [network] in your own config")
 }
 
 pub(super) fn head_too_large(shown: &str) -> ToolError {
-    Fault::Size
+    NetworkError::Size
         .error(ErrorKind::TooLarge, format!("the headers of {shown} are longer than is taken"))
         .hint("the service is at fault; use another address of it")
 }
 
 pub(super) fn malformed(shown: &str, what: &str) -> ToolError {
-    Fault::Malformed
+    NetworkError::Malformed
         .error(ErrorKind::Network, format!("the answer of {shown} cannot be understood: {what}"))
         .hint("check that an HTTP service runs at this address and port, and http against https")
 }
@@ -56,34 +56,36 @@ pub(super) fn io(place: &str, error: &io::Error) -> ToolError {
         return tls(place, inner);
     }
     let (fault, what, hint) = match error.kind() {
-        io::ErrorKind::ConnectionRefused => {
-            (Fault::Refused, "nobody listens there", "check the port, and whether the service runs")
-        }
+        io::ErrorKind::ConnectionRefused => (
+            NetworkError::Refused,
+            "nobody listens there",
+            "check the port, and whether the service runs",
+        ),
         io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => (
-            Fault::Unreachable,
+            NetworkError::Unreachable,
             "there is no way there from here",
             "check whether this machine has a network",
         ),
-        io::ErrorKind::TimedOut => (Fault::Overdue, "it does not answer", "try again later"),
+        io::ErrorKind::TimedOut => (NetworkError::Overdue, "it does not answer", "try again later"),
         _ => (
-            Fault::Ended,
+            NetworkError::Ended,
             "the connection ended before the answer was whole",
             "try again; if it stays so the service is at fault",
         ),
     };
-    let kind = if fault == Fault::Overdue { ErrorKind::Timeout } else { ErrorKind::Network };
+    let kind = if fault == NetworkError::Overdue { ErrorKind::Timeout } else { ErrorKind::Network };
     fault.error(kind, format!("{place}: {what}")).hint(hint)
 }
 
 pub(super) fn tls(place: &str, error: &rustls::Error) -> ToolError {
     match error {
-        rustls::Error::InvalidCertificate(why) => Fault::Untrusted
+        rustls::Error::InvalidCertificate(why) => NetworkError::Untrusted
             .error(ErrorKind::Network, format!("{place} does not prove to be itself: {}", reason(why)))
             .hint(
                 "if it is a service of your own, name the certificate of its authority under `ca` in [network] of your \
                  own config; otherwise do not trust it",
             ),
-        _ => Fault::Tls
+        _ => NetworkError::Tls
             .error(ErrorKind::Network, format!("{place}: no protected connection came about: {error}"))
             .hint("check that the port speaks https, or use http if it does not"),
     }

@@ -3,7 +3,7 @@
 
 use haft_core::{
     ErrorKind, ToolError,
-    network::{Fault, Permit, Purpose, Request, Response},
+    network::{NetworkError, Purpose, Request, Response, UrlCheck},
 };
 use hyper::{
     HeaderMap, Method,
@@ -74,7 +74,7 @@ impl Network {
     pub(super) async fn travel(
         &self,
         request: Request,
-        permit: &Permit<'_>,
+        permit: &UrlCheck<'_>,
     ) -> Result<Response, ToolError> {
         let purpose = request.purpose;
         let mut leg = self.first_leg(request)?;
@@ -195,7 +195,7 @@ impl Network {
             "{} is not for machines: its site's robots.txt says so",
             target::short(&leg.shown)
         );
-        Err(Fault::Robots
+        Err(NetworkError::Robots
             .error(ErrorKind::Denied, message)
             .hint("leave it alone, or have `robots` under [network] set to \"ignore\""))
     }
@@ -225,7 +225,7 @@ impl Network {
 
 fn refused(leg: &Leg, to: &str, why: &str) -> ToolError {
     let message = format!("{} leads on to {}, {why}", target::short(&leg.shown), target::short(to));
-    Fault::Redirect
+    NetworkError::Redirect
         .error(ErrorKind::Denied, message)
         .hint("if that is where you want to go, call the tool with that URL")
 }
@@ -236,7 +236,7 @@ fn endless(leg: &Leg, is_circle: bool) -> ToolError {
         true => format!("it leads in a circle: back to {shown}"),
         false => format!("it leads on more than {MOST_REDIRECTS} times, last to {shown}"),
     };
-    Fault::Redirects
+    NetworkError::Redirects
         .error(ErrorKind::Network, message)
         .hint("the site may want cookies, which are not kept; try another URL of it")
 }

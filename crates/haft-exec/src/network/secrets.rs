@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use haft_core::{Redactor, SECRET_SIGN, ToolError, is_in_secret_name, network::Fault};
+use haft_core::{Redactor, SECRET_SIGN, ToolError, is_in_secret_name, network::NetworkError};
 
 use crate::network::credentials::{Recipient, Secrets};
 
@@ -40,7 +40,7 @@ impl Secrets<'_> {
             if is_reference {
                 let value = self
                     .value(&name, Recipient::Host(host))
-                    .map_err(|error| error.caused_by(Fault::Secret))?;
+                    .map_err(|error| error.caused_by(NetworkError::Secret))?;
                 filled.push_str(&written(&value, place));
                 used.add(name.clone(), value);
                 rest = after.get(name.len()..).unwrap_or_default();
@@ -176,10 +176,12 @@ mod tests {
     #[test]
     fn what_is_unknown_or_too_short_is_told_without_its_value() {
         let kind = |text: &str| {
-            fill(text, Place::Plain, "h").err().map(|error| (error.kind(), Fault::of(&error)))
+            fill(text, Place::Plain, "h")
+                .err()
+                .map(|error| (error.kind(), NetworkError::of(&error)))
         };
-        assert_eq!(kind("secret:NONE"), Some((ErrorKind::NotFound, Some(Fault::Secret))));
-        assert_eq!(kind("secret:TINY"), Some((ErrorKind::Unavailable, Some(Fault::Secret))));
+        assert_eq!(kind("secret:NONE"), Some((ErrorKind::NotFound, Some(NetworkError::Secret))));
+        assert_eq!(kind("secret:TINY"), Some((ErrorKind::Unavailable, Some(NetworkError::Secret))));
     }
 
     #[test]

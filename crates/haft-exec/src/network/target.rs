@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use haft_core::{ErrorKind, ToolError, network::Fault};
+use haft_core::{ErrorKind, ToolError, network::NetworkError};
 use url::{Host, Url};
 
 use super::{Network, address, fault};
@@ -143,7 +143,7 @@ impl Network {
 
 fn port_closed(name: &str, port: u16) -> ToolError {
     let message = format!("port {port} of {name} is not for http");
-    Fault::Address.error(ErrorKind::Denied, message).hint(format!(
+    NetworkError::Address.error(ErrorKind::Denied, message).hint(format!(
         "use another port, or add `{name}:{port}` to `allow` under [network] in your own config"
     ))
 }

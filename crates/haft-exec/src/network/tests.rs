@@ -10,7 +10,7 @@ use std::{
 
 use haft_core::{
     BoxFuture, ErrorKind,
-    network::{Client, Fault, Request},
+    network::{NetworkClient, NetworkError, Request},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -67,7 +67,11 @@ fn settings(address: SocketAddr) -> NetworkSettings {
     NetworkSettings { allow, ..NetworkSettings::default() }
 }
 
-async fn ask(client: &Network, url: String, timeout: Duration) -> (ErrorKind, Option<Fault>) {
+async fn ask(
+    client: &Network,
+    url: String,
+    timeout: Duration,
+) -> (ErrorKind, Option<NetworkError>) {
     let request =
         Request { method: "GET".to_owned(), url, timeout: Some(timeout), ..Request::default() };
     let begin = Instant::now();
@@ -75,11 +79,16 @@ async fn ask(client: &Network, url: String, timeout: Duration) -> (ErrorKind, Op
     assert!(begin.elapsed() < PATIENCE, "it took {:?}", begin.elapsed());
     let error = answer.expect_err("a failure");
     assert!(!error.next_step().is_empty(), "{error}");
-    (error.kind(), Fault::of(&error))
+    (error.kind(), NetworkError::of(&error))
 }
 
 #[track_caller]
-fn check(found: (ErrorKind, Option<Fault>), kind: ErrorKind, fault: Fault, what: &str) {
+fn check(
+    found: (ErrorKind, Option<NetworkError>),
+    kind: ErrorKind,
+    fault: NetworkError,
+    what: &str,
+) {
     assert_eq!(found, (kind, Some(fault)), "{what:?}");
 }
 
@@ -89,7 +98,7 @@ async fn who_drips_is_ended_by_the_clock() {
     // However much of it came by then.
     let client = Network::new(NetworkSettings { most_bytes: 1 << 40, ..settings(address) });
     let found = ask(&client, format!("http://{address}/"), Duration::from_millis(300)).await;
-    check(found, ErrorKind::Timeout, Fault::Overdue, "drips");
+    check(found, ErrorKind::Timeout, NetworkError::Overdue, "drips");
 }
 
 #[tokio::test]
@@ -108,7 +117,7 @@ async fn a_connection_that_is_cut_is_told_as_that() {
         let address = peer(said, Then::Ends).await;
         let client = Network::new(settings(address));
         let found = ask(&client, format!("http://{address}/"), PATIENCE).await;
-        check(found, ErrorKind::Network, Fault::Ended, said);
+        check(found, ErrorKind::Network, NetworkError::Ended, said);
     }
 }
 
@@ -126,28 +135,28 @@ async fn whoever_hangs_wherever_is_ended_by_the_clock() {
         let address = peer(said, Then::Hangs).await;
         let client = Network::new(settings(address));
         let found = ask(&client, format!("http://{address}/"), short).await;
-        check(found, ErrorKind::Timeout, Fault::Overdue, said);
+        check(found, ErrorKind::Timeout, NetworkError::Overdue, said);
         // No word of TLS is ever answered.
         let found = ask(&client, format!("https://{address}/"), short).await;
-        check(found, ErrorKind::Timeout, Fault::Overdue, "TLS");
+        check(found, ErrorKind::Timeout, NetworkError::Overdue, "TLS");
     }
     let address = peer("HTTP/1.1 200", Then::Hangs).await;
     let proxy = Some(format!("http://{address}").parse().expect("a URL"));
     let client = Network::new(NetworkSettings { proxy, ..NetworkSettings::default() });
     for scheme in ["http", "https"] {
         let found = ask(&client, format!("{scheme}://example.org/"), short).await;
-        check(found, ErrorKind::Timeout, Fault::Overdue, scheme);
+        check(found, ErrorKind::Timeout, NetworkError::Overdue, scheme);
     }
     let client = Network::with_resolver(NetworkSettings::default(), Arc::new(Silent));
     let found = ask(&client, "http://example.org/".to_owned(), short).await;
-    check(found, ErrorKind::Timeout, Fault::Overdue, "names");
+    check(found, ErrorKind::Timeout, NetworkError::Overdue, "names");
     // Its turn never comes.
     let address = peer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", Then::Ends).await;
     let client = Network::new(NetworkSettings { per_minute: 1, ..settings(address) });
     let url = format!("http://{address}/");
     let request = Request { method: "GET".to_owned(), url: url.clone(), ..Request::default() };
     assert!(client.send(request, &|_| Ok(())).await.is_ok_and(|answer| answer.status == 200));
-    check(ask(&client, url, short).await, ErrorKind::Timeout, Fault::Overdue, "pace");
+    check(ask(&client, url, short).await, ErrorKind::Timeout, NetworkError::Overdue, "pace");
 }
 
 /// Never answers.

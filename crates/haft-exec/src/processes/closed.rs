@@ -12,7 +12,7 @@ use std::{
 
 use haft_core::{
     ToolError,
-    files::{Stop, Warrant},
+    files::{FileGrant, ShouldStop},
 };
 
 use super::folders::{CutOff, Folders, Look};
@@ -37,7 +37,7 @@ pub(crate) struct Closed {
 pub(crate) fn look(
     folders: &Folders,
     workspace: &Workspace,
-    warrant: &Warrant,
+    warrant: &FileGrant,
 ) -> Result<Look, ToolError> {
     let begun = Instant::now();
     look_until(folders, workspace, warrant, &|| begun.elapsed() > SEARCH_TIMEOUT)
@@ -46,8 +46,8 @@ pub(crate) fn look(
 fn look_until(
     folders: &Folders,
     workspace: &Workspace,
-    warrant: &Warrant,
-    stop: Stop<'_>,
+    warrant: &FileGrant,
+    stop: ShouldStop<'_>,
 ) -> Result<Look, ToolError> {
     complete(folders.look(workspace, warrant, stop))
 }
@@ -68,7 +68,7 @@ fn complete(look: Result<Look, CutOff>) -> Result<Look, ToolError> {
 pub(super) fn look_outside(
     folders: &Folders,
     roots: &[&Root],
-    warrant: &Warrant,
+    warrant: &FileGrant,
 ) -> Result<Look, ToolError> {
     let begun = Instant::now();
     complete(folders.look_at(roots, warrant, &|| begun.elapsed() > SEARCH_TIMEOUT))
@@ -185,7 +185,7 @@ mod tests {
     fn a_search_that_was_cut_off_is_refused_and_names_the_folder() {
         let folder = tempfile::tempdir().expect("a folder");
         let workspace = Workspace::open(folder.path()).expect("a directory");
-        let look = |stop| look_until(&Folders::default(), &workspace, &Warrant::none(), stop);
+        let look = |stop| look_until(&Folders::default(), &workspace, &FileGrant::none(), stop);
         let whole = look(&|| false).expect("complete");
         assert_eq!(files(&workspace, &whole).expect("few"), []);
         let error = look(&|| true).err().expect("cut off");

@@ -13,7 +13,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use haft_core::files::{Stop, Warrant};
+use haft_core::files::{FileGrant, ShouldStop};
 use rustix::{
     fs::{self, AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat},
     io::Errno,
@@ -88,7 +88,7 @@ pub(crate) struct CutOff(pub(crate) PathBuf);
 /// One look at all roots of a workspace.
 #[derive(Clone)]
 pub(crate) struct Look {
-    warrant: Warrant,
+    warrant: FileGrant,
     pub(crate) roots: Vec<Arc<RootFolders>>,
     /// Folders that cannot be read.
     pub(crate) unreadable: Vec<PathBuf>,
@@ -108,8 +108,8 @@ impl Folders {
     pub(crate) fn look(
         &self,
         workspace: &Workspace,
-        warrant: &Warrant,
-        stop: Stop<'_>,
+        warrant: &FileGrant,
+        stop: ShouldStop<'_>,
     ) -> Result<Look, CutOff> {
         self.look_at(workspace.roots.iter().collect::<Vec<_>>().as_slice(), warrant, stop)
     }
@@ -121,8 +121,8 @@ impl Folders {
     pub(crate) fn look_at(
         &self,
         looked: &[&Root],
-        warrant: &Warrant,
-        stop: Stop<'_>,
+        warrant: &FileGrant,
+        stop: ShouldStop<'_>,
     ) -> Result<Look, CutOff> {
         let last = self.remembered().iter().find(|look| look.warrant.answers_as(warrant)).cloned();
         let mut roots = Vec::new();
@@ -159,8 +159,8 @@ impl Folders {
 /// A look at one root.
 struct Search<'a> {
     root: &'a Root,
-    warrant: &'a Warrant,
-    stop: Stop<'a>,
+    warrant: &'a FileGrant,
+    stop: ShouldStop<'a>,
     known: Option<&'a Arc<RootFolders>>,
 }
 
@@ -350,7 +350,7 @@ mod tests {
     use super::*;
 
     fn look(folders: &Folders, workspace: &Workspace) -> Vec<PathBuf> {
-        let look = folders.look(workspace, &Warrant::none(), &|| false).expect("complete");
+        let look = folders.look(workspace, &FileGrant::none(), &|| false).expect("complete");
         let mut paths: Vec<PathBuf> = look.roots[0].keys().map(PathBuf::from).collect();
         paths.sort();
         paths
@@ -382,7 +382,7 @@ mod tests {
         fs::create_dir_all(folder.path().join("a/b")).expect("made");
         let workspace = Workspace::open(folder.path()).expect("a directory");
         let folders = Folders::default();
-        let look = || folders.look(&workspace, &Warrant::none(), &|| false).expect("complete");
+        let look = || folders.look(&workspace, &FileGrant::none(), &|| false).expect("complete");
         // The first ones may be too near to the change.
         let mut last = look();
         let began = std::time::Instant::now();
@@ -401,7 +401,7 @@ mod tests {
         fs::write(folder.path().join("common/commondir"), "../x").expect("written");
         let workspace = Workspace::open(folder.path()).expect("a directory");
         let look =
-            Folders::default().look(&workspace, &Warrant::none(), &|| false).expect("complete");
+            Folders::default().look(&workspace, &FileGrant::none(), &|| false).expect("complete");
         let is_git = |path: &str| look.roots[0][OsStr::new(path)].is_git;
         assert!(is_git("plain/.git") && is_git("bare") && is_git("common"));
         assert!(!is_git("plain") && !is_git("src"));

@@ -14,7 +14,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use haft_core::{commands::Refusal, files::Warrant};
+use haft_core::{commands::Denial, files::FileGrant};
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 
 use self::repository::{Place, Places};
@@ -39,7 +39,7 @@ pub(crate) enum Reach {
 pub(crate) struct GitGuard {
     workspace: Arc<Workspace>,
     folders: Arc<Folders>,
-    warrant: Warrant,
+    warrant: FileGrant,
     /// The look before the command.
     look: Look,
     state: Mutex<State>,
@@ -49,7 +49,7 @@ pub(crate) struct GitGuard {
 struct State {
     /// What was there before the command, by root: a person's own hooks and settings stay.
     before: Vec<Places>,
-    moved: Vec<Refusal>,
+    moved: Vec<Denial>,
 }
 
 impl GitGuard {
@@ -57,7 +57,7 @@ impl GitGuard {
     pub(crate) fn before(
         workspace: &Arc<Workspace>,
         folders: &Arc<Folders>,
-        warrant: &Warrant,
+        warrant: &FileGrant,
         look: Look,
     ) -> Self {
         let roots = workspace.roots.iter().zip(&look.roots);
@@ -91,7 +91,7 @@ impl GitGuard {
     }
 
     /// All folders as they are now; those that cannot be looked at are named.
-    fn look_at_folders(&self, unseen: &mut Vec<Refusal>) -> Look {
+    fn look_at_folders(&self, unseen: &mut Vec<Denial>) -> Look {
         let begun = Instant::now();
         let stop = || begun.elapsed() > LOOK_TIMEOUT;
         let (look, missed) = match self.folders.look(&self.workspace, &self.warrant, &stop) {
@@ -108,7 +108,7 @@ impl GitGuard {
     }
 
     /// What was moved away so far, with where it lies.
-    pub(crate) fn refusals(&self) -> Vec<Refusal> {
+    pub(crate) fn refusals(&self) -> Vec<Denial> {
         self.state().moved.clone()
     }
 
@@ -117,9 +117,9 @@ impl GitGuard {
     }
 }
 
-fn not_looked_at(folder: &Path) -> Refusal {
+fn not_looked_at(folder: &Path) -> Denial {
     let shown = folder.display();
-    Refusal {
+    Denial {
         what: format!("look for git settings in `{shown}`"),
         why: "the command may have left some there that git would obey".to_owned(),
         remedy: format!("look through `{shown}` before you use git in it"),
@@ -128,7 +128,7 @@ fn not_looked_at(folder: &Path) -> Refusal {
 }
 
 /// Moves it away and puts back what was there before the command.
-fn put_aside(root: &Root, path: &Path, before: Option<&mut Place>) -> Refusal {
+fn put_aside(root: &Root, path: &Path, before: Option<&mut Place>) -> Denial {
     let why = "git outside the sandbox would run it or take it as configuration";
     let remedy = match quarantine(root, path) {
         Ok(kept) => {
@@ -145,7 +145,7 @@ fn put_aside(root: &Root, path: &Path, before: Option<&mut Place>) -> Refusal {
     };
     let shown = root.shown(path);
     let what = format!("leave `{}` behind", shown.display());
-    Refusal { what, why: why.to_owned(), remedy, is_put_aside: true }
+    Denial { what, why: why.to_owned(), remedy, is_put_aside: true }
 }
 
 /// By handles, so that a command that still runs cannot lead it elsewhere by a link.

@@ -32,7 +32,7 @@ impl Default for Allowance {
 
 /// What holds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum LimitBackend {
     /// A control group, for all together.
     Group,
     /// Allowance of each process.
@@ -43,11 +43,11 @@ pub enum Held {
 
 impl Allowance {
     /// What would hold programs here; tried by making a group.
-    pub fn held(self) -> Held {
+    pub fn held(self) -> LimitBackend {
         match Group::make(self) {
-            Some(_) => Held::Group,
-            None if rustix::process::getuid().is_root() => Held::MemoryOnly,
-            None => Held::Each,
+            Some(_) => LimitBackend::Group,
+            None if rustix::process::getuid().is_root() => LimitBackend::MemoryOnly,
+            None => LimitBackend::Each,
         }
     }
 }

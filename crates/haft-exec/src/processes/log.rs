@@ -11,7 +11,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use haft_core::{ToolError, commands::Piece};
+use haft_core::{ToolError, commands::OutputChunk};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 /// The beginning, and the end, that stay in memory.
@@ -82,7 +82,7 @@ impl Log {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub(crate) fn read(&self, from: u64, most: usize) -> Result<Piece, ToolError> {
+    pub(crate) fn read(&self, from: u64, most: usize) -> Result<OutputChunk, ToolError> {
         let inner = self.inner();
         let (total, head) = (inner.total, inner.head.len() as u64);
         let from = from.min(total);
@@ -98,7 +98,7 @@ impl Log {
             let skip = usize::try_from(begin - kept).unwrap_or(usize::MAX);
             (begin, inner.tail.read(skip, most))
         };
-        Ok(Piece { bytes, begin, total })
+        Ok(OutputChunk { bytes, begin, total })
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {

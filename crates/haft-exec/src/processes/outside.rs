@@ -11,7 +11,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use haft_core::{ToolError, files::Warrant};
+use haft_core::{ToolError, files::FileGrant};
 
 use super::{
     closed::{self, Closed},
@@ -49,7 +49,7 @@ impl Outside {
         &self,
         areas: &[PathBuf],
         shown: &[PathBuf],
-        warrant: &Warrant,
+        warrant: &FileGrant,
     ) -> Result<Vec<Closed>, ToolError> {
         let mut found = Vec::new();
         let mut searched: Vec<PathBuf> = shown.to_vec();
@@ -72,7 +72,7 @@ impl Outside {
         closed::checked(found)
     }
 
-    fn search(&self, tops: &[PathBuf], warrant: &Warrant) -> Result<Vec<Closed>, ToolError> {
+    fn search(&self, tops: &[PathBuf], warrant: &FileGrant) -> Result<Vec<Closed>, ToolError> {
         let roots: Vec<Arc<Root>> = tops.iter().filter_map(|path| self.root(path)).collect();
         let roots: Vec<&Root> = roots.iter().map(Arc::as_ref).collect();
         let look = closed::look_outside(&self.folders, &roots, warrant)?;
@@ -113,7 +113,7 @@ fn places(pattern: &Path, areas: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// A file or folder that is closed itself, or a folder in which everything is.
-fn closed_as_a_whole(path: &Path, warrant: &Warrant) -> Option<Closed> {
+fn closed_as_a_whole(path: &Path, warrant: &FileGrant) -> Option<Closed> {
     let is_directory = path.symlink_metadata().ok()?.is_dir();
     let (child, grandchild) = (path.join(ANY_NAME), path.join(ANY_NAME).join(ANY_NAME));
     let is_closed = !warrant.permits(path)

@@ -16,7 +16,9 @@ use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{
     BoxFuture, ToolError,
-    commands::{Killed, Piece, Process, Refusal, State, Status, Stdin, Stream},
+    commands::{
+        Denial, KillReason, OutputChunk, Process, ProcessState, ProcessStatus, Stdin, Stream,
+    },
 };
 use rustix::{
     io::Errno,
@@ -82,7 +84,7 @@ pub(crate) struct Running {
 #[derive(Clone, Copy, Default)]
 struct End {
     /// Somebody ends it, and why.
-    killed: Option<Killed>,
+    killed: Option<KillReason>,
     exit: Option<Exit>,
     /// The result is final: nothing more is read.
     after: Option<Duration>,
@@ -344,7 +346,7 @@ impl Running {
     }
 
     /// At once, from anywhere, without waiting for it to be gone.
-    pub(crate) fn kill_now(&self, why: Killed) {
+    pub(crate) fn kill_now(&self, why: KillReason) {
         if self.is_forgotten.load(Ordering::Acquire) {
             return;
         }
@@ -400,25 +402,25 @@ impl Process for Running {
         &self.command
     }
 
-    fn status(&self) -> Status {
+    fn status(&self) -> ProcessStatus {
         let end = *self.end();
         let quiet = self.out.quiet().min(self.err.quiet());
         let state = match (end.after, end.killed, end.exit) {
-            (None, ..) if self.is_reading() => State::WaitingForInput,
-            (None, ..) if quiet > SILENCE => State::Silent,
-            (None, ..) => State::Running,
-            (_, Some(Killed::ByTimeout), _) => State::KilledByTimeout,
-            (_, Some(Killed::Cancelled), _) => State::Cancelled,
-            (_, Some(Killed::OnRequest), _) => State::Killed,
-            (_, None, Some(Exit::Signal(_))) => State::Signalled,
-            (_, None, _) => State::Exited,
+            (None, ..) if self.is_reading() => ProcessState::WaitingForInput,
+            (None, ..) if quiet > SILENCE => ProcessState::Silent,
+            (None, ..) => ProcessState::Running,
+            (_, Some(KillReason::ByTimeout), _) => ProcessState::KilledByTimeout,
+            (_, Some(KillReason::Cancelled), _) => ProcessState::Cancelled,
+            (_, Some(KillReason::OnRequest), _) => ProcessState::KillReason,
+            (_, None, Some(Exit::Signal(_))) => ProcessState::Signalled,
+            (_, None, _) => ProcessState::Exited,
         };
         let (exit_code, signal) = match end.exit {
             Some(Exit::Code(code)) => (Some(code), None),
             Some(Exit::Signal(signal)) => (None, Some(signal)),
             None => (None, None),
         };
-        Status {
+        ProcessStatus {
             state,
             exit_code,
             signal,
@@ -433,7 +435,7 @@ impl Process for Running {
         self.changes.subscribe()
     }
 
-    fn output(&self, stream: Stream, from: u64, most: usize) -> Result<Piece, ToolError> {
+    fn output(&self, stream: Stream, from: u64, most: usize) -> Result<OutputChunk, ToolError> {
         match stream {
             Stream::Out => self.out.read(from, most),
             Stream::Err => self.err.read(from, most),
@@ -464,7 +466,7 @@ impl Process for Running {
         }
     }
 
-    fn kill(&self, why: Killed) -> BoxFuture<'_, ()> {
+    fn kill(&self, why: KillReason) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             if self.is_forgotten.load(Ordering::Acquire) {
                 return;
@@ -491,7 +493,7 @@ impl Process for Running {
         })
     }
 
-    fn kill_soon(self: Arc<Self>, why: Killed) {
+    fn kill_soon(self: Arc<Self>, why: KillReason) {
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => {
                 runtime.spawn(async move { self.kill(why).await });
@@ -500,7 +502,7 @@ impl Process for Running {
         }
     }
 
-    fn refusals(&self) -> Vec<Refusal> {
+    fn refusals(&self) -> Vec<Denial> {
         let has_succeeded = matches!(self.end().exit, Some(Exit::Code(0)));
         let mut all = self.wishes.refused(has_succeeded);
         all.extend(self.guard.iter().flat_map(|guard| guard.refusals()));
@@ -508,7 +510,7 @@ impl Process for Running {
         all
     }
 
-    fn keeps_from(&self, path: &Path) -> Option<Refusal> {
+    fn keeps_from(&self, path: &Path) -> Option<Denial> {
         self.wishes.keeps_from(path)
     }
 
@@ -534,8 +536,8 @@ impl Running {
 }
 
 /// A process that outlives its command is named whether or not the command has succeeded.
-fn survived((pid, command): &(i32, String)) -> Refusal {
-    Refusal {
+fn survived((pid, command): &(i32, String)) -> Denial {
+    Denial {
         what: format!("end process {pid} (`{command}`)"),
         why: "the command started it, and the system did not let haft end it".to_owned(),
         remedy: format!("a person can end it with `sudo kill -9 {pid}`"),

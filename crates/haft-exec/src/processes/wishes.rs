@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use haft_core::commands::Refusal;
+use haft_core::commands::Denial;
 
 use super::limits::{Group, Hits};
 use crate::sandbox::Noted;
@@ -20,12 +20,12 @@ impl Wishes {
         Self { noted, group, before }
     }
 
-    pub(crate) fn keeps_from(&self, path: &Path) -> Option<Refusal> {
+    pub(crate) fn keeps_from(&self, path: &Path) -> Option<Denial> {
         self.noted.keeps_from(path)
     }
 
     /// Whoever has succeeded has met no limit that matters, and nobody has to look.
-    pub(crate) fn refused(&self, has_succeeded: bool) -> Vec<Refusal> {
+    pub(crate) fn refused(&self, has_succeeded: bool) -> Vec<Denial> {
         let group = self.group.as_ref().filter(|_| !has_succeeded);
         let hits = group.map(|group| group.hits().since(self.before));
         let mut all = self.noted.all();
@@ -34,8 +34,8 @@ impl Wishes {
     }
 }
 
-fn of_limits(hits: Hits) -> impl Iterator<Item = Refusal> {
-    let refusal = |what: &str, why: &str, key: &str| Refusal {
+fn of_limits(hits: Hits) -> impl Iterator<Item = Denial> {
+    let refusal = |what: &str, why: &str, key: &str| Denial {
         what: what.to_owned(),
         why: why.to_owned(),
         remedy: format!("do less at once; a person can raise {key} in their config"),
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_was_met_is_told_once_and_with_its_key() {
-        let told: Vec<Refusal> = of_limits(Hits { processes: 900, memory: 0 }).collect();
+        let told: Vec<Denial> = of_limits(Hits { processes: 900, memory: 0 }).collect();
         assert_eq!(told.len(), 1);
         assert!(told[0].remedy.contains("limits.processes"), "{told:?}");
         assert_eq!(of_limits(Hits { processes: 1, memory: 1 }).count(), 2);

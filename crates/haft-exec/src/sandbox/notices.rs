@@ -23,7 +23,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use haft_core::commands::Refusal;
+use haft_core::commands::Denial;
 use seccompiler::sock_filter;
 
 pub(super) use self::kernel::{pair, receive, send};
@@ -78,22 +78,22 @@ struct Judge {
 /// What was refused so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Noted {
-    refused: Arc<Mutex<Vec<Refusal>>>,
+    refused: Arc<Mutex<Vec<Denial>>>,
     layout: Option<Arc<Layout>>,
 }
 
 impl Noted {
-    pub(crate) fn all(&self) -> Vec<Refusal> {
+    pub(crate) fn all(&self) -> Vec<Denial> {
         self.lock().clone()
     }
 
     /// What keeps it from reading something that is there. Reading is not reported: somebody has to ask for a path.
-    pub(crate) fn keeps_from(&self, path: &Path) -> Option<Refusal> {
+    pub(crate) fn keeps_from(&self, path: &Path) -> Option<Denial> {
         let layout = self.layout.as_ref()?;
         let path = fold(path);
         let obstacle = layout.obstacle(&path, Access::Read)?;
         let (why, remedy) = obstacle.words();
-        path.exists().then(|| Refusal {
+        path.exists().then(|| Denial {
             what: format!("read {}", path.display()),
             why: why.to_owned(),
             remedy: remedy.to_owned(),
@@ -101,11 +101,11 @@ impl Noted {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Refusal>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Denial>> {
         self.refused.lock()
     }
 
-    fn add(&self, refusal: Refusal) {
+    fn add(&self, refusal: Denial) {
         let mut all = self.lock();
         if all.len() < MOST && !all.contains(&refusal) {
             all.push(refusal);
@@ -162,12 +162,12 @@ fn attend(listener: &Arc<OwnedFd>, judge: &Judge, connections: &Connections, not
 }
 
 /// Of a socket that another program has made.
-fn foreign(path: Option<&Path>) -> Refusal {
+fn foreign(path: Option<&Path>) -> Denial {
     let what = path.map_or_else(
         || "connect to an abstract socket".to_owned(),
         |path| format!("connect to {}", path.display()),
     );
-    Refusal {
+    Denial {
         what,
         why: "it is a socket that was there before the command began".to_owned(),
         remedy: "a command reaches the sockets that it makes itself, and those of this session in $TMPDIR".to_owned(),
@@ -177,7 +177,7 @@ fn foreign(path: Option<&Path>) -> Refusal {
 
 impl Judge {
     /// What is refused, if anything; and whether it is refused by us, since no other wall stands there.
-    fn judge(&self, notice: &Notice) -> (Option<Refusal>, bool) {
+    fn judge(&self, notice: &Notice) -> (Option<Denial>, bool) {
         if filter::opens_internet(notice) {
             return (Some(self.no_network("use the network".to_owned())), true);
         }
@@ -205,15 +205,15 @@ impl Judge {
         (refusal, false)
     }
 
-    fn unreachable(&self, address: SocketAddr) -> Option<Refusal> {
+    fn unreachable(&self, address: SocketAddr) -> Option<Denial> {
         let is_own = address.ip().is_loopback();
         (self.internet != Internet::Allowed && !is_own)
             .then(|| self.no_network(format!("connect to {address}")))
     }
 
     #[expect(clippy::unused_self, reason = "reads as what the judge says")]
-    fn no_network(&self, what: String) -> Refusal {
-        Refusal {
+    fn no_network(&self, what: String) -> Denial {
+        Denial {
             what,
             why: "the command has no network".to_owned(),
             remedy: "call again with network=true".to_owned(),
@@ -227,7 +227,7 @@ impl Judge {
         notice: &Notice,
         directory: Option<RawFd>,
         path: &Path,
-    ) -> Option<Refusal> {
+    ) -> Option<Denial> {
         let whole = if path.is_absolute() {
             path.to_owned()
         } else {
@@ -239,7 +239,7 @@ impl Judge {
             kernel::program(notice.pid).is_some_and(|program| program == *builder)
         });
         let (why, remedy) = obstacle.words();
-        (!is_builder).then(|| Refusal {
+        (!is_builder).then(|| Denial {
             what: format!("{verb} {}", whole.display()),
             why: why.to_owned(),
             remedy: remedy.to_owned(),

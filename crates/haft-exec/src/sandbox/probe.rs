@@ -13,7 +13,7 @@ use std::{
 use haft_core::{
     ToolError,
     commands::{Confinement, Launch, Program, Stdin, Streams},
-    files::Warrant,
+    files::FileGrant,
 };
 
 use super::{
@@ -29,13 +29,13 @@ use crate::{
     Workspace,
     processes::{
         fence::{Fence, Recipe, Site, Walls},
-        limits::{Allowance, Held},
+        limits::{Allowance, LimitBackend},
     },
 };
 
 /// How it stands with one mechanism on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct ProbeResult {
     /// What was tried.
     pub mechanism: &'static str,
     /// Whether it does what it has to.
@@ -53,7 +53,7 @@ const ALLOW_NAMESPACES: &str = "allow user namespaces (sysctl user.max_user_name
 
 /// What each mechanism of the sandbox is worth on this machine. Tried once in the life of this process; the workspace says
 /// whether what is found suffices for it.
-pub fn verdicts(workspace: &Workspace) -> Vec<Verdict> {
+pub fn verdicts(workspace: &Workspace) -> Vec<ProbeResult> {
     let mut all = vec![
         landlock().clone(),
         seccomp().clone(),
@@ -63,7 +63,7 @@ pub fn verdicts(workspace: &Workspace) -> Vec<Verdict> {
     ];
     let is_everything = workspace.roots.iter().any(|root| root.path.parent().is_none());
     if is_everything {
-        all.push(Verdict {
+        all.push(ProbeResult {
             mechanism: "workspace",
             works: false,
             detail: "it is `/`, and no sandbox goes around a whole machine".to_owned(),
@@ -74,23 +74,23 @@ pub fn verdicts(workspace: &Workspace) -> Vec<Verdict> {
 }
 
 /// What keeps commands from taking all there is.
-fn limits() -> Verdict {
+fn limits() -> ProbeResult {
     let (works, detail, advice) = match Allowance::default().held() {
-        Held::Group => (true, "a control group holds all commands together", None),
-        Held::Each => (
+        LimitBackend::Group => (true, "a control group holds all commands together", None),
+        LimitBackend::Each => (
             true,
             "each process has limits of its own: no control group can be made",
             Some(
                 "start haft where control groups are delegated (`systemd-run --user --scope haft …`)",
             ),
         ),
-        Held::MemoryOnly => (
+        LimitBackend::MemoryOnly => (
             false,
             "nothing holds the number of processes: root without control groups",
             Some("do not run haft as root, or let it make control groups"),
         ),
     };
-    Verdict {
+    ProbeResult {
         mechanism: "limits",
         works,
         detail: detail.to_owned(),
@@ -99,8 +99,8 @@ fn limits() -> Verdict {
 }
 
 /// The whole fence that needs no program.
-pub(crate) fn landlock() -> &'static Verdict {
-    static FOUND: OnceLock<Verdict> = OnceLock::new();
+pub(crate) fn landlock() -> &'static ProbeResult {
+    static FOUND: OnceLock<ProbeResult> = OnceLock::new();
     FOUND.get_or_init(|| {
         let version = rules::version();
         let advice = "use Linux 6.12 or later with `landlock` among its security modules (lsm=…), or install bubblewrap";
@@ -109,7 +109,7 @@ pub(crate) fn landlock() -> &'static Verdict {
                 0 => "the kernel has no Landlock, or it is off".to_owned(),
                 version => format!("version {version}; version {} keeps signals and sockets in", rules::NEEDED),
             };
-            return Verdict { mechanism: "landlock", works: false, detail, advice: Some(advice.to_owned()) };
+            return ProbeResult { mechanism: "landlock", works: false, detail, advice: Some(advice.to_owned()) };
         }
         let writes = mounts().works;
         let fence = Landlock::knowing(Path::new(TEMPORARY), writes);
@@ -124,8 +124,8 @@ pub(crate) fn landlock() -> &'static Verdict {
 }
 
 /// Whether calls of the kernel can be denied.
-pub(crate) fn seccomp() -> &'static Verdict {
-    static FOUND: OnceLock<Verdict> = OnceLock::new();
+pub(crate) fn seccomp() -> &'static ProbeResult {
+    static FOUND: OnceLock<ProbeResult> = OnceLock::new();
     FOUND.get_or_init(|| {
         let advice = "use a kernel with CONFIG_SECCOMP_FILTER";
         verdict("seccomp", denied_calls(), "calls are denied".to_owned(), advice)
@@ -133,8 +133,8 @@ pub(crate) fn seccomp() -> &'static Verdict {
 }
 
 /// Whether a child can make mounts of its own.
-pub(crate) fn mounts() -> &'static Verdict {
-    static FOUND: OnceLock<Verdict> = OnceLock::new();
+pub(crate) fn mounts() -> &'static ProbeResult {
+    static FOUND: OnceLock<ProbeResult> = OnceLock::new();
     FOUND.get_or_init(|| {
         let tried = Ground::make().and_then(|ground| ground.mount());
         let advice = format!("{ALLOW_NAMESPACES}, or {INSTALL_BUBBLEWRAP}");
@@ -148,12 +148,12 @@ pub(crate) fn mounts() -> &'static Verdict {
 }
 
 /// The whole fence that bubblewrap builds.
-pub(crate) fn bubblewrap() -> &'static Verdict {
-    static FOUND: OnceLock<Verdict> = OnceLock::new();
+pub(crate) fn bubblewrap() -> &'static ProbeResult {
+    static FOUND: OnceLock<ProbeResult> = OnceLock::new();
     FOUND.get_or_init(|| {
         let Some(program) = bubblewrap::installed() else {
             let detail = "not installed".to_owned();
-            return Verdict {
+            return ProbeResult {
                 mechanism: "bubblewrap",
                 works: false,
                 detail,
@@ -174,15 +174,15 @@ fn verdict(
     tried: Result<(), ToolError>,
     detail: String,
     advice: &str,
-) -> Verdict {
+) -> ProbeResult {
     match tried {
-        Ok(()) => Verdict { mechanism, works: true, detail, advice: None },
+        Ok(()) => ProbeResult { mechanism, works: true, detail, advice: None },
         Err(error) => {
             let cause = std::error::Error::source(&error)
                 .map(|cause| format!(": {cause}"))
                 .unwrap_or_default();
             let detail = format!("{}{cause}", error.message());
-            Verdict { mechanism, works: false, detail, advice: Some(advice.to_owned()) }
+            ProbeResult { mechanism, works: false, detail, advice: Some(advice.to_owned()) }
         }
     }
 }
@@ -341,7 +341,7 @@ fn launch(script: &str, writes: bool) -> Launch {
         confinement: Confinement { network: false, writes },
         input: Stdin::Closed,
         streams: Streams::Joined,
-        warrant: Warrant::none(),
+        warrant: FileGrant::none(),
     }
 }
 

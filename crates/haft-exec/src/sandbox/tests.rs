@@ -20,11 +20,11 @@ use std::{
 use haft_core::{
     ErrorKind,
     commands::{Confinement, Launch, Program, Stdin, Streams},
-    files::Warrant,
+    files::FileGrant,
 };
 
 use super::{
-    Chosen, Verdict, Wanted,
+    Chosen, ProbeResult, Wanted,
     bubblewrap::Bubblewrap,
     choose, fence,
     landlock::Landlock,
@@ -171,7 +171,7 @@ fn launch(program: Program, confinement: Confinement) -> Launch {
         confinement,
         input: Stdin::Closed,
         streams: Streams::Joined,
-        warrant: Warrant::none(),
+        warrant: FileGrant::none(),
     }
 }
 
@@ -832,7 +832,7 @@ fn each_mechanism_is_found_working_by_using_it() {
 
 #[test]
 fn what_does_not_work_is_refused_with_advice_and_nothing_else_is_taken_for_it() {
-    let verdict = |mechanism, works| Verdict {
+    let verdict = |mechanism, works| ProbeResult {
         mechanism,
         works,
         detail: "not installed".to_owned(),

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use haft_core::commands::Refusal;
+use haft_core::commands::Denial;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::MemfdFlags,
@@ -30,7 +30,7 @@ pub(crate) struct Outcome {
     pub(crate) output: String,
     /// What the kernel has told us of.
     #[cfg_attr(not(test), expect(dead_code, reason = "tests look at it"))]
-    pub(crate) refused: Vec<Refusal>,
+    pub(crate) refused: Vec<Denial>,
 }
 
 /// # Errors

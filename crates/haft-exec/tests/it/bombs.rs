@@ -4,9 +4,9 @@ use std::{path::Path, sync::Arc};
 
 use haft_core::{
     Shell,
-    commands::{Killed, Process, Stream},
+    commands::{KillReason, Process, Stream},
 };
-use haft_exec::{Allowance, Around, Held, Programs, Workspace};
+use haft_exec::{Allowance, LimitBackend, ProcessSettings, Programs, Workspace};
 
 use crate::{
     place::Place,
@@ -16,7 +16,7 @@ use crate::{
 const ALLOWANCE: Allowance = Allowance { processes: 100, memory: 256 << 20 };
 
 /// Everything ends with what has started it, so that comes along.
-fn start(around: Around, place: &Place, text: &str) -> (Shell, Arc<dyn Process>) {
+fn start(around: ProcessSettings, place: &Place, text: &str) -> (Shell, Arc<dyn Process>) {
     let workspace = Arc::new(Workspace::open(&place.root).expect("a directory"));
     let programs = Programs::new(around, workspace, environment, &place.root).limited(ALLOWANCE);
     let power = Shell::unchecked(Arc::new(programs));
@@ -28,16 +28,16 @@ fn start(around: Around, place: &Place, text: &str) -> (Shell, Arc<dyn Process>)
 fn check_told(process: &dyn Process, what: &str) {
     let told = process.refusals();
     // Only a group tells; limits of single processes do not.
-    if ALLOWANCE.held() == Held::Group {
+    if ALLOWANCE.held() == LimitBackend::Group {
         assert!(told.iter().any(|refusal| refusal.what == what), "{told:?}");
     }
 }
 
-async fn a_bomb_of_processes_is_bounded_and_goes(around: Around) {
+async fn a_bomb_of_processes_is_bounded_and_goes(around: ProcessSettings) {
     let held = ALLOWANCE.held();
     assert_ne!(
         held,
-        Held::MemoryOnly,
+        LimitBackend::MemoryOnly,
         "nothing holds root here: test as somebody else, or with control groups"
     );
     let place = Place::new();
@@ -46,14 +46,14 @@ async fn a_bomb_of_processes_is_bounded_and_goes(around: Around) {
     let (_power, process) = start(around, &place, &text);
     wait(&*process, |_| said(&*process, Stream::Out).contains("retry")).await;
     // A group holds exactly so many; of a person's own processes those of all others are given on top.
-    let most = if held == Held::Group { 100 } else { 2_000 };
+    let most = if held == LimitBackend::Group { 100 } else { 2_000 };
     assert!(count(&word) <= most, "{} of them", count(&word));
     check_told(&*process, "start a process");
-    process.kill(Killed::OnRequest).await;
+    process.kill(KillReason::OnRequest).await;
     assert_eq!(count(&word), 0);
 }
 
-async fn a_bomb_of_memory_is_bounded(around: Around) {
+async fn a_bomb_of_memory_is_bounded(around: ProcessSettings) {
     let place = Place::new();
     let (_power, process) =
         start(around.clone(), &place, "head -c 2G /dev/zero | tail | wc -c; exit ${PIPESTATUS[1]}");
@@ -69,7 +69,7 @@ async fn a_bomb_of_memory_is_bounded(around: Around) {
 macro_rules! suites {
     ($($suite:ident: $around:expr;)*) => { $(
         mod $suite {
-            use haft_exec::Around;
+            use haft_exec::ProcessSettings;
 
             #[tokio::test]
             async fn a_bomb_of_processes_is_bounded_and_goes() {
@@ -85,7 +85,7 @@ macro_rules! suites {
 }
 
 suites! {
-    local: Around::Nothing;
-    landlock: Around::Landlock;
-    bubblewrap: Around::Bubblewrap;
+    local: ProcessSettings::Nothing;
+    landlock: ProcessSettings::Landlock;
+    bubblewrap: ProcessSettings::Bubblewrap;
 }

@@ -13,9 +13,12 @@ use std::{
 
 use haft_core::{
     ErrorKind, Shell, ToolError,
-    commands::{Confinement, Executor, Killed, Launch, Process, Program, State, Status, Stream},
+    commands::{
+        Confinement, Executor, KillReason, Launch, Process, ProcessState, ProcessStatus, Program,
+        Stream,
+    },
 };
-use haft_exec::{Around, ContainerSettings, Programs, Workspace};
+use haft_exec::{ContainerSettings, ProcessSettings, Programs, Workspace};
 
 use crate::{
     place::{Place, again, note, variable},
@@ -42,8 +45,8 @@ fn is_docker() -> bool {
     module_path!().ends_with("docker")
 }
 
-pub(crate) fn around() -> Option<Around> {
-    settings().map(|settings| Around::Container(Arc::new(settings)))
+pub(crate) fn around() -> Option<ProcessSettings> {
+    settings().map(|settings| ProcessSettings::Container(Arc::new(settings)))
 }
 
 /// A workspace and what runs commands of one session in it.
@@ -64,7 +67,7 @@ impl Room {
     }
 
     fn on(place: Place, workspace: Workspace, settings: ContainerSettings) -> Self {
-        let around = Around::Container(Arc::new(settings.clone()));
+        let around = ProcessSettings::Container(Arc::new(settings.clone()));
         let programs = Programs::new(around, Arc::new(workspace), environment, &place.root);
         Self { place, programs: Arc::new(programs), settings }
     }
@@ -79,11 +82,11 @@ impl Room {
         power.start(self.launch(text, QUIET))
     }
 
-    async fn run(&self, text: &str) -> (Status, String) {
+    async fn run(&self, text: &str) -> (ProcessStatus, String) {
         self.run_with(text, QUIET).await
     }
 
-    async fn run_with(&self, text: &str, confinement: Confinement) -> (Status, String) {
+    async fn run_with(&self, text: &str, confinement: Confinement) -> (ProcessStatus, String) {
         let power = Shell::unchecked(self.programs.clone());
         let process = power.start(self.launch(text, confinement)).expect("it starts");
         (over(&*process).await, said(&*process, Stream::Out))
@@ -191,9 +194,9 @@ async fn what_takes_the_place_of_something_protected_is_protected_for_the_next_c
     fs::rename(room.place.root.join(".git/config.lock"), &config).expect("renamed");
     room.run("echo new > .git/config").await;
     assert_eq!(fs::read_to_string(&config).expect("there"), "replaced");
-    assert_eq!(waiting.status().state, State::Running, "what runs in the old one runs on");
+    assert_eq!(waiting.status().state, ProcessState::Running, "what runs in the old one runs on");
     assert_eq!(room.containers().len(), 2);
-    waiting.kill(Killed::OnRequest).await;
+    waiting.kill(KillReason::OnRequest).await;
     room.run("true").await;
     assert_eq!(room.containers().len(), 1, "then nobody needs the old one");
 }
@@ -249,7 +252,7 @@ async fn a_memory_bomb_ends_alone() {
     let (status, text) = room.run("perl -e '$x .= \"x\" x 1_000_000 while 1'").await;
     assert_eq!(status.exit_code, Some(137), "{text}");
     assert_eq!(room.run("echo alive").await.1, "alive\n");
-    assert_eq!(kept.status().state, State::Running);
+    assert_eq!(kept.status().state, ProcessState::Running);
 }
 
 #[tokio::test]
@@ -265,8 +268,8 @@ async fn a_fork_bomb_is_bounded_and_ends_whole() {
         tokio::task::yield_now().await;
     }
     assert!(count(&word) < 70, "{}", count(&word));
-    process.kill(Killed::ByTimeout).await;
-    assert_eq!((process.status().state, count(&word)), (State::KilledByTimeout, 0));
+    process.kill(KillReason::ByTimeout).await;
+    assert_eq!((process.status().state, count(&word)), (ProcessState::KilledByTimeout, 0));
     assert_eq!(room.run("echo alive").await.1, "alive\n");
 }
 
@@ -554,8 +557,8 @@ async fn an_engine_that_is_gone_is_told_and_what_runs_can_still_be_ended() {
     fs::remove_file(&path).expect("ours");
     let error = room.start("true").err().expect("refused");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    process.kill(Killed::OnRequest).await;
-    assert_eq!((process.status().state, count(&word)), (State::Killed, 0));
+    process.kill(KillReason::OnRequest).await;
+    assert_eq!((process.status().state, count(&word)), (ProcessState::KillReason, 0));
     drop(process);
     let Room { place, programs, .. } = room;
     drop(programs);

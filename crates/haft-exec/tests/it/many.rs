@@ -8,7 +8,7 @@ use std::{
 
 use haft_core::{
     WriteFiles,
-    files::{Change, Current, Disk},
+    files::{CurrentState, Disk, PlannedChange},
 };
 
 use crate::place::{Place, again, open, variable};
@@ -28,10 +28,10 @@ fn append_line(disk: &Arc<dyn Disk>, line: &str) {
     let changed = WriteFiles::unchecked(disk.clone()).change(
         &[PathBuf::from("shared/log")],
         &mut |targets| {
-            let Current::File(file) = &targets[0].current else { panic!("the log is a file") };
+            let CurrentState::File(file) = &targets[0].current else { panic!("the log is a file") };
             let mut bytes = file.read_whole()?;
             bytes.extend(format!("{line}\n").bytes());
-            Ok(vec![Change::Put { target: 0, bytes: bytes.into(), like: None }])
+            Ok(vec![PlannedChange::Put { target: 0, bytes: bytes.into(), like: None }])
         },
     );
     changed.expect("each waits for its turn");

@@ -21,7 +21,7 @@ use std::{
 
 use haft_core::{
     BoxFuture, ErrorKind, ToolError,
-    network::{Client, Fault, Purpose, Request, Response},
+    network::{NetworkClient, NetworkError, Purpose, Request, Response},
 };
 use haft_exec::{Network, NetworkSettings, Resolve};
 
@@ -89,7 +89,9 @@ pub(crate) fn text(response: &Response) -> &str {
 
 /// What became of a request that must fail: the kind, the cause, the message with its next step.
 #[track_caller]
-pub(crate) fn failure(result: Result<Response, ToolError>) -> (ErrorKind, Option<Fault>, String) {
+pub(crate) fn failure(
+    result: Result<Response, ToolError>,
+) -> (ErrorKind, Option<NetworkError>, String) {
     let error = result.map(|response| response.status).expect_err("it must fail");
-    (error.kind(), Fault::of(&error), format!("{} / {}", error.message(), error.next_step()))
+    (error.kind(), NetworkError::of(&error), format!("{} / {}", error.message(), error.next_step()))
 }

@@ -11,7 +11,7 @@ use std::{
 
 use haft_core::{
     ErrorKind, ReadFiles, ToolError, WriteFiles,
-    files::{Change, Disk, Opened},
+    files::{Disk, Opened, PlannedChange},
 };
 use haft_exec::Workspace;
 use tempfile::TempDir;
@@ -138,8 +138,8 @@ pub(crate) fn open(root: &Path) -> Arc<dyn Disk> {
     Arc::new(Workspace::open(root).expect("a directory"))
 }
 
-pub(crate) fn new_content(target: usize, text: &str) -> Change {
-    Change::Put { target, bytes: text.as_bytes().to_vec().into(), like: None }
+pub(crate) fn new_content(target: usize, text: &str) -> PlannedChange {
+    PlannedChange::Put { target, bytes: text.as_bytes().to_vec().into(), like: None }
 }
 
 pub(crate) fn put(writes: &WriteFiles, path: &Path, content: &str) -> Result<(), ToolError> {

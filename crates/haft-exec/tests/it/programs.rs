@@ -9,16 +9,18 @@ use std::{
 
 use haft_core::{
     ErrorKind, Shell,
-    commands::{Executor, Killed, Process, Program, State, Status, Stdin, Stream, Streams},
+    commands::{
+        Executor, KillReason, Process, ProcessState, ProcessStatus, Program, Stdin, Stream, Streams,
+    },
 };
-use haft_exec::{Around, Programs, Variables, Workspace};
+use haft_exec::{ProcessSettings, Programs, Variables, Workspace};
 
 use crate::place::Place;
 
 /// Longer than any of this takes; only a test that fails waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn executor(around: &Around, place: &Place) -> Arc<Programs> {
+fn executor(around: &ProcessSettings, place: &Place) -> Arc<Programs> {
     let workspace = Arc::new(Workspace::open(&place.root).expect("a directory"));
     Arc::new(Programs::new(around.clone(), workspace, environment, &place.root))
 }
@@ -32,7 +34,10 @@ pub(crate) fn shell(text: &str) -> Program {
     Program::Shell(text.to_owned())
 }
 
-pub(crate) async fn wait(process: &dyn Process, until: impl Fn(Status) -> bool) -> Status {
+pub(crate) async fn wait(
+    process: &dyn Process,
+    until: impl Fn(ProcessStatus) -> bool,
+) -> ProcessStatus {
     let mut changes = process.changes();
     let reached = async {
         loop {
@@ -47,7 +52,7 @@ pub(crate) async fn wait(process: &dyn Process, until: impl Fn(Status) -> bool) 
     tokio::time::timeout(PATIENCE, reached).await.expect("in time")
 }
 
-pub(crate) async fn over(process: &dyn Process) -> Status {
+pub(crate) async fn over(process: &dyn Process) -> ProcessStatus {
     wait(process, |status| status.state.is_over()).await
 }
 
@@ -56,7 +61,7 @@ pub(crate) fn said(process: &dyn Process, stream: Stream) -> String {
     String::from_utf8(piece.bytes).expect("text")
 }
 
-async fn run(around: &Around, place: &Place, text: &str) -> (Status, String) {
+async fn run(around: &ProcessSettings, place: &Place, text: &str) -> (ProcessStatus, String) {
     let programs = executor(around, place);
     let power = Shell::unchecked(programs.clone());
     let launch = power.launch(shell(text), Path::new("."));
@@ -75,21 +80,23 @@ pub(crate) fn count(word: &str) -> usize {
     lines.filter(|line| String::from_utf8_lossy(line).contains(word)).count()
 }
 
-async fn output_and_exit_code_are_the_programs(around: &Around) {
+async fn output_and_exit_code_are_the_programs(around: &ProcessSettings) {
     let place = Place::new();
     let (status, text) = run(around, &place, "echo one; echo two >&2; exit 3").await;
-    assert_eq!((status.state, status.exit_code), (State::Exited, Some(3)));
+    assert_eq!((status.state, status.exit_code), (ProcessState::Exited, Some(3)));
     assert_eq!((text.as_str(), status.left), ("one\ntwo\n", 0));
     let (status, _) = run(around, &place, "kill -9 $$").await;
     // What waits for it inside a namespace says it as shells do.
     let (state, code, signal) = match around {
-        Around::Bubblewrap | Around::Container(_) => (State::Exited, Some(137), None),
-        _ => (State::Signalled, None, Some(9)),
+        ProcessSettings::Bubblewrap | ProcessSettings::Container(_) => {
+            (ProcessState::Exited, Some(137), None)
+        }
+        _ => (ProcessState::Signalled, None, Some(9)),
     };
     assert_eq!((status.state, status.exit_code, status.signal), (state, code, signal));
 }
 
-async fn streams_come_apart_when_they_are_asked_to(around: &Around) {
+async fn streams_come_apart_when_they_are_asked_to(around: &ProcessSettings) {
     let place = Place::new();
     let power = Shell::unchecked(executor(around, &place));
     let mut launch = power.launch(shell("echo one; echo two >&2"), Path::new("."));
@@ -100,7 +107,7 @@ async fn streams_come_apart_when_they_are_asked_to(around: &Around) {
     assert_eq!(said(&*process, Stream::Err), "two\n");
 }
 
-async fn a_program_has_a_clean_environment_and_nothing_to_read(around: &Around) {
+async fn a_program_has_a_clean_environment_and_nothing_to_read(around: &ProcessSettings) {
     let place = Place::new();
     let (status, text) =
         run(around, &place, "echo token=$API_TOKEN pager=$PAGER; cat; echo end").await;
@@ -108,7 +115,7 @@ async fn a_program_has_a_clean_environment_and_nothing_to_read(around: &Around) 
     assert_eq!(text, "token= pager=cat\nend\n");
 }
 
-async fn it_runs_where_it_is_told_to_and_nowhere_else(around: &Around) {
+async fn it_runs_where_it_is_told_to_and_nowhere_else(around: &ProcessSettings) {
     let place = Place::new();
     place.file("sub/file", "x");
     place.link("out", "/");
@@ -128,7 +135,7 @@ async fn it_runs_where_it_is_told_to_and_nowhere_else(around: &Around) {
     }
 }
 
-async fn what_cannot_be_started_is_refused_with_the_right_kind(around: &Around) {
+async fn what_cannot_be_started_is_refused_with_the_right_kind(around: &ProcessSettings) {
     let place = Place::new();
     let power = Shell::unchecked(executor(around, &place));
     let direct = |name: &str| Program::Direct { name: name.to_owned(), arguments: vec![] };
@@ -143,7 +150,7 @@ async fn what_cannot_be_started_is_refused_with_the_right_kind(around: &Around) 
     }
 }
 
-async fn killing_takes_everything_along(around: &Around) {
+async fn killing_takes_everything_along(around: &ProcessSettings) {
     for escape in [
         "sleep 4711.1 & sleep 4711.1",
         "setsid sleep 4711.1 & sleep 4711.1",
@@ -159,15 +166,15 @@ async fn killing_takes_everything_along(around: &Around) {
         let ready = format!("echo ready; {text}");
         let process = power.start(power.launch(shell(&ready), Path::new("."))).expect("it starts");
         wait(&*process, |status| status.bytes > 0).await;
-        process.kill(Killed::ByTimeout).await;
+        process.kill(KillReason::ByTimeout).await;
         let status = process.status();
-        assert_eq!(status.state, State::KilledByTimeout, "{escape}");
+        assert_eq!(status.state, ProcessState::KilledByTimeout, "{escape}");
         assert_eq!(said(&*process, Stream::Out), "ready\n", "{escape}");
         assert_eq!(count(&word), 0, "{escape}");
     }
 }
 
-async fn a_daemon_ends_at_the_deadline(around: &Around) {
+async fn a_daemon_ends_at_the_deadline(around: &ProcessSettings) {
     let word = format!("4716.{}", std::process::id());
     let place = Place::new();
     let power = Shell::unchecked(executor(around, &place));
@@ -175,24 +182,24 @@ async fn a_daemon_ends_at_the_deadline(around: &Around) {
     let process = power.start(power.launch(shell(&text), Path::new("."))).expect("it starts");
     wait(&*process, |status| status.bytes > 0).await;
     assert!(count(&word) > 1, "the daemon runs");
-    process.kill(Killed::ByTimeout).await;
-    assert_eq!(process.status().state, State::KilledByTimeout);
+    process.kill(KillReason::ByTimeout).await;
+    assert_eq!(process.status().state, ProcessState::KilledByTimeout);
     assert_eq!(count(&word), 0);
 }
 
-async fn nothing_outlives_its_command(around: &Around) {
+async fn nothing_outlives_its_command(around: &ProcessSettings) {
     let word = format!("4712.{}", std::process::id());
     for rest in ["sleep WORD &", "nohup setsid sleep WORD >/dev/null 2>&1 </dev/null &", DAEMON] {
         let place = Place::new();
         let text = format!("{}\nsleep 0.05; echo done", rest.replace("WORD", &word));
         let (status, text) = run(around, &place, &text).await;
-        assert_eq!((status.state, status.exit_code), (State::Exited, Some(0)), "{rest}");
+        assert_eq!((status.state, status.exit_code), (ProcessState::Exited, Some(0)), "{rest}");
         assert_eq!((text.as_str(), status.left), ("done\n", 0), "{rest}");
         assert_eq!(count(&word), 0, "{rest}");
     }
 }
 
-async fn a_process_ends_with_those_who_started_it(around: &Around) {
+async fn a_process_ends_with_those_who_started_it(around: &ProcessSettings) {
     let place = Place::new();
     let word = format!("4713.{}", std::process::id());
     let programs = executor(around, &place);
@@ -202,10 +209,10 @@ async fn a_process_ends_with_those_who_started_it(around: &Around) {
     wait(&*process, |status| status.bytes > 0).await;
     drop((power, programs));
     assert_eq!(count(&word), 0);
-    assert_eq!(over(&*process).await.state, State::Cancelled);
+    assert_eq!(over(&*process).await.state, ProcessState::Cancelled);
 }
 
-async fn an_endless_output_is_bounded_and_its_end_is_there(around: &Around) {
+async fn an_endless_output_is_bounded_and_its_end_is_there(around: &ProcessSettings) {
     let place = Place::new();
     let power = Shell::unchecked(executor(around, &place));
     let text = "yes 0123456789abcde | head -c 67108864; echo end";
@@ -218,17 +225,17 @@ async fn an_endless_output_is_bounded_and_its_end_is_there(around: &Around) {
     assert_eq!((middle.begin, &*middle.bytes), (32 << 20, &b"0123456789abcde\n"[..]));
 }
 
-async fn an_open_input_is_written_to_and_waited_for(around: &Around) {
+async fn an_open_input_is_written_to_and_waited_for(around: &ProcessSettings) {
     let place = Place::new();
     let power = Shell::unchecked(executor(around, &place));
     let mut launch = power.launch(shell("read a; echo got $a; cat"), Path::new("."));
     launch.input = Stdin::Open;
     let process = power.start(launch).expect("it starts");
     let begun = Instant::now();
-    while process.status().state != State::WaitingForInput && begun.elapsed() < PATIENCE {
+    while process.status().state != ProcessState::WaitingForInput && begun.elapsed() < PATIENCE {
         tokio::task::yield_now().await;
     }
-    assert_eq!(process.status().state, State::WaitingForInput);
+    assert_eq!(process.status().state, ProcessState::WaitingForInput);
     process.write(b"one\ntwo\n").await.expect("it reads");
     process.close_input().expect("open");
     over(&*process).await;
@@ -237,7 +244,7 @@ async fn an_open_input_is_written_to_and_waited_for(around: &Around) {
     assert_eq!(error.kind(), ErrorKind::Conflict);
 }
 
-async fn a_terminal_is_one(around: &Around) {
+async fn a_terminal_is_one(around: &ProcessSettings) {
     let place = Place::new();
     let power = Shell::unchecked(executor(around, &place));
     let mut launch = power
@@ -251,7 +258,7 @@ async fn a_terminal_is_one(around: &Around) {
     assert!(text.contains("30 90\r\n") && text.contains("=hi=\r\n"), "{text}");
 }
 
-async fn a_port_is_seen_when_somebody_listens_at_it(around: &Around) {
+async fn a_port_is_seen_when_somebody_listens_at_it(around: &ProcessSettings) {
     let place = Place::new();
     let power = Shell::unchecked(executor(around, &place));
     let text = "exec perl -MSocket -e 'socket S, PF_INET, SOCK_STREAM, 0; bind S, sockaddr_in(0, INADDR_LOOPBACK);
@@ -262,12 +269,12 @@ listen S, 1; ($port) = sockaddr_in(getsockname S); $| = 1; print \"$port\\n\"; <
     wait(&*process, |status| status.bytes > 0).await;
     let port: u16 = said(&*process, Stream::Out).trim().parse().expect("a port");
     assert!(process.listens(port));
-    process.kill(Killed::OnRequest).await;
+    process.kill(KillReason::OnRequest).await;
     assert!(!process.listens(port));
-    assert_eq!(process.status().state, State::Killed);
+    assert_eq!(process.status().state, ProcessState::KillReason);
 }
 
-async fn a_session_sees_its_own_processes_only(around: &Around) {
+async fn a_session_sees_its_own_processes_only(around: &ProcessSettings) {
     let place = Place::new();
     let programs = executor(around, &place);
     let power = Shell::unchecked(programs.clone());
@@ -374,9 +381,9 @@ macro_rules! suites {
 }
 
 suites! {
-    local: Some(haft_exec::Around::Nothing);
-    landlock: Some(haft_exec::Around::Landlock);
-    bubblewrap: Some(haft_exec::Around::Bubblewrap);
+    local: Some(haft_exec::ProcessSettings::Nothing);
+    landlock: Some(haft_exec::ProcessSettings::Landlock);
+    bubblewrap: Some(haft_exec::ProcessSettings::Bubblewrap);
     container: crate::containers::around();
     docker: crate::docker::around();
 }

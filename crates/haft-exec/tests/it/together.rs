@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
-use haft_core::{ErrorKind, files::Change};
+use haft_core::{ErrorKind, files::PlannedChange};
 
 use crate::place::{Place, assert_kind, new_content};
 
@@ -20,7 +20,7 @@ fn several_change_at_once() {
     let paths: Vec<PathBuf> =
         ["one", "dir/two", "three", "new/four"].iter().map(PathBuf::from).collect();
     let changed = place.writes().change(&paths, &mut |_| {
-        let remove = Change::Remove { target: 2 };
+        let remove = PlannedChange::Remove { target: 2 };
         Ok(vec![new_content(0, "1"), new_content(1, "2"), remove, new_content(3, "4")])
     });
     changed.expect("open");

@@ -8,7 +8,7 @@ use std::{
 
 use haft_core::{
     ErrorKind,
-    files::{Change, Current},
+    files::{CurrentState, PlannedChange},
 };
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 
@@ -125,10 +125,10 @@ fn a_new_file_takes_after_another_when_told_to() {
     fs::set_permissions(path, PermissionsExt::from_mode(0o751)).expect("own file");
     let paths = ["old".into(), "sub/new".into()];
     let changed = place.writes().change(&paths, &mut |targets| {
-        assert!(matches!(targets[0].current, Current::File(_)));
-        assert!(matches!(targets[1].current, Current::Missing));
-        let put = Change::Put { target: 1, bytes: b"new".to_vec().into(), like: Some(0) };
-        Ok(vec![put, Change::Remove { target: 0 }])
+        assert!(matches!(targets[0].current, CurrentState::File(_)));
+        assert!(matches!(targets[1].current, CurrentState::Missing));
+        let put = PlannedChange::Put { target: 1, bytes: b"new".to_vec().into(), like: Some(0) };
+        Ok(vec![put, PlannedChange::Remove { target: 0 }])
     });
     changed.expect("open");
     assert!(!place.root.join("old").exists());
@@ -161,12 +161,13 @@ fn a_plan_that_fails_changes_nothing() {
     for wrong in [
         vec![new_content(0, "a"), new_content(0, "b")],
         vec![new_content(0, "a"), new_content(7, "b")],
-        vec![Change::Put { target: 0, bytes: Vec::new().into(), like: Some(9) }],
+        vec![PlannedChange::Put { target: 0, bytes: Vec::new().into(), like: Some(9) }],
     ] {
         let failed = place.writes().change(&paths, &mut |_| Ok(wrong.clone()));
         assert_kind(failed, ErrorKind::Internal, "plan");
     }
-    let removed = place.writes().change(&paths, &mut |_| Ok(vec![Change::Remove { target: 1 }]));
+    let removed =
+        place.writes().change(&paths, &mut |_| Ok(vec![PlannedChange::Remove { target: 1 }]));
     assert_kind(removed, ErrorKind::NotFound, "new/dir/file");
     assert_eq!(place.picture(), before);
     place.writes().change(&paths, &mut |_| Ok(Vec::new())).expect("nothing to do");

@@ -27,9 +27,9 @@ use std::{
 use parking_lot::Mutex;
 
 use haft_core::{
-    ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, Asker, BoxFuture, ErrorKind, Inbox,
-    MemoryApprovals, ToolError, Verdict, already_settled,
-    feed::{Feed, News, Subscription},
+    ApprovalDecision, ApprovalRecord, ApprovalRequest, ApprovalState, Approvals, BoxFuture,
+    ErrorKind, Inbox, MemoryApprovals, RequesterStatus, ToolError, already_settled,
+    feed::{Feed, FeedItem, FeedSubscription},
     no_such_request,
 };
 use serde_json::{Value as Json, json};
@@ -38,7 +38,7 @@ use tokio::time::Instant;
 pub(crate) use self::rows::{BEGIN, END};
 use self::rows::{Decision, Kept};
 use crate::{
-    Address, Announcement, Place, Store, StoreFeed,
+    Address, Announcement, Store, StoreFeed, StoreLocation,
     engine::{clock, value::Value},
     seal::{Envelope, Key},
 };
@@ -56,7 +56,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The requests of a workspace, in a store. Opens nothing before somebody has to be asked.
 pub struct StoreApprovals {
-    place: Arc<Place>,
+    place: Arc<StoreLocation>,
     workspace: String,
     key: PathBuf,
     /// Names this opening of the store among all that ask.
@@ -76,7 +76,7 @@ enum Unkept {
 
 impl StoreApprovals {
     /// The requests of `workspace`; the key of the person lies in `state`.
-    pub fn new(place: Arc<Place>, workspace: &Path, state: &Path) -> Self {
+    pub fn new(place: Arc<StoreLocation>, workspace: &Path, state: &Path) -> Self {
         Self {
             place,
             workspace: workspace.to_string_lossy().into_owned(),
@@ -251,8 +251,8 @@ impl StoreApprovals {
     /// A call that was taken up and has not begun when its lease ends is free again: whoever took it up is gone, or finds the
     /// claim lost.
     fn seen_now(&self, mut kept: Kept) -> Kept {
-        let is_free =
-            kept.begun_seq == Some(0) && standing::asker(kept.lease_ms, self.now()) == Asker::Gone;
+        let is_free = kept.begun_seq == Some(0)
+            && standing::asker(kept.lease_ms, self.now()) == RequesterStatus::Gone;
         kept.record.taken_up &= !is_free;
         kept
     }
@@ -269,7 +269,7 @@ impl StoreApprovals {
         &self,
         id: &str,
         state: ApprovalState,
-        verdict: Option<Verdict>,
+        verdict: Option<ApprovalDecision>,
     ) -> Result<ApprovalRecord, ToolError> {
         // Names this decision, so that it is known again when nobody could say whether it was written.
         let token = format!("{}-{:016x}", self.name, chance());
@@ -280,7 +280,7 @@ impl StoreApprovals {
         &self,
         id: &str,
         state: ApprovalState,
-        verdict: Option<&Verdict>,
+        verdict: Option<&ApprovalDecision>,
         token: &str,
     ) -> Result<ApprovalRecord, ToolError> {
         let (store, kept) = self.kept(id).await?;
@@ -454,7 +454,7 @@ impl Approvals for StoreApprovals {
         &'a self,
         id: &'a str,
         state: ApprovalState,
-        verdict: Option<Verdict>,
+        verdict: Option<ApprovalDecision>,
     ) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
         Box::pin(async move {
             if self.is_here(id).await {
@@ -497,10 +497,10 @@ impl Approvals for StoreApprovals {
 }
 
 /// Until something happens to a request, or may have.
-async fn heard_of(news: &mut Box<dyn Subscription>, id: &str) {
+async fn heard_of(news: &mut Box<dyn FeedSubscription>, id: &str) {
     loop {
         match news.next().await {
-            Ok(News::Event(event)) if event.subject.as_deref() != Some(id) => {}
+            Ok(FeedItem::FeedEvent(event)) if event.subject.as_deref() != Some(id) => {}
             Ok(_) => return,
             // Looking will tell what is wrong.
             Err(_) => return,

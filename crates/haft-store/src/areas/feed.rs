@@ -11,7 +11,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use haft_core::{
     BoxFuture, ErrorKind, ToolError,
-    feed::{Event, Feed, Gap, News, Subscription},
+    feed::{Feed, FeedEvent, FeedItem, FeedSubscription, MissedEvents},
 };
 use serde_json::Value as Json;
 use tokio::time::Instant;
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use self::hub::Listening;
 pub(crate) use self::hub::{Hub, Post};
 use crate::{
-    Place, Store,
+    Store, StoreLocation,
     engine::{
         clock::now_ms,
         store::{On, Transaction},
@@ -88,11 +88,11 @@ impl<'a> Announcement<'a> {
 
 /// The events of a place. Cheap to clone.
 #[derive(Clone)]
-pub struct StoreFeed(Arc<Place>);
+pub struct StoreFeed(Arc<StoreLocation>);
 
 impl StoreFeed {
     /// Opens nothing.
-    pub fn new(place: Arc<Place>) -> Self {
+    pub fn new(place: Arc<StoreLocation>) -> Self {
         Self(place)
     }
 
@@ -118,7 +118,7 @@ impl Feed for StoreFeed {
         })
     }
 
-    fn since(&self, seq: u64, most: usize) -> BoxFuture<'_, Result<Vec<Event>, ToolError>> {
+    fn since(&self, seq: u64, most: usize) -> BoxFuture<'_, Result<Vec<FeedEvent>, ToolError>> {
         Box::pin(async move {
             match self.0.existing().await? {
                 Some(store) => page(&store, seq, most).await,
@@ -127,7 +127,7 @@ impl Feed for StoreFeed {
         })
     }
 
-    fn subscribe(&self, after: u64) -> Box<dyn Subscription> {
+    fn subscribe(&self, after: u64) -> Box<dyn FeedSubscription> {
         let place = self.0.clone();
         Box::new(StoreSubscription { place, after, page: VecDeque::new(), ears: None })
     }
@@ -135,9 +135,9 @@ impl Feed for StoreFeed {
 
 /// Holds a page of the store at most.
 struct StoreSubscription {
-    place: Arc<Place>,
+    place: Arc<StoreLocation>,
     after: u64,
-    page: VecDeque<Event>,
+    page: VecDeque<FeedEvent>,
     ears: Option<Ears>,
 }
 
@@ -146,21 +146,21 @@ struct Ears {
     listening: Listening,
 }
 
-impl Subscription for StoreSubscription {
+impl FeedSubscription for StoreSubscription {
     fn position(&self) -> u64 {
         self.after
     }
 
-    fn next(&mut self) -> BoxFuture<'_, Result<News, ToolError>> {
+    fn next(&mut self) -> BoxFuture<'_, Result<FeedItem, ToolError>> {
         Box::pin(async move {
             let mut failing: Option<Instant> = None;
             loop {
                 if let Some(event) = self.page.pop_front() {
                     self.after = event.seq;
-                    return Ok(News::Event(event));
+                    return Ok(FeedItem::FeedEvent(event));
                 }
                 match self.look().await {
-                    Ok(Some(gap)) => return Ok(News::Gap(gap)),
+                    Ok(Some(gap)) => return Ok(FeedItem::MissedEvents(gap)),
                     Ok(None) if self.page.is_empty() => {
                         failing = None;
                         self.wait().await;
@@ -192,7 +192,7 @@ impl StoreSubscription {
     }
 
     /// Fills the page. What is told is a gap, if there is one.
-    async fn look(&mut self) -> Result<Option<Gap>, ToolError> {
+    async fn look(&mut self) -> Result<Option<MissedEvents>, ToolError> {
         let Some(store) = self.place.existing().await? else { return Ok(None) };
         let is_other = self.ears.as_ref().is_some_and(|ears| !ears.store.is(&store));
         if is_other || self.ears.is_none() {
@@ -221,7 +221,7 @@ impl StoreSubscription {
         }
     }
 
-    async fn look_at_end(&mut self, store: &Store) -> Result<Option<Gap>, ToolError> {
+    async fn look_at_end(&mut self, store: &Store) -> Result<Option<MissedEvents>, ToolError> {
         let newest = head(store).await?;
         if newest == self.after {
             return Ok(None);
@@ -235,8 +235,8 @@ impl StoreSubscription {
         self.go_on_behind(newest)
     }
 
-    fn go_on_behind(&mut self, seq: u64) -> Result<Option<Gap>, ToolError> {
-        let gap = Gap { after: self.after, resumes_after: seq };
+    fn go_on_behind(&mut self, seq: u64) -> Result<Option<MissedEvents>, ToolError> {
+        let gap = MissedEvents { after: self.after, resumes_after: seq };
         self.after = seq;
         self.page.retain(|event| event.seq > seq);
         Ok(Some(gap))
@@ -290,19 +290,19 @@ async fn head(store: &Store) -> Result<u64, ToolError> {
     rows.first().ok_or_else(headless)?.number(0)
 }
 
-async fn page(store: &Store, after: u64, most: usize) -> Result<Vec<Event>, ToolError> {
+async fn page(store: &Store, after: u64, most: usize) -> Result<Vec<FeedEvent>, ToolError> {
     let most = Value::number(u64::try_from(most).unwrap_or(u64::MAX));
     let rows = store.query(PAGE, &[Value::number(after), most]).await?;
     rows.iter().map(event).collect()
 }
 
-fn event(row: &Row) -> Result<Event, ToolError> {
+fn event(row: &Row) -> Result<FeedEvent, ToolError> {
     let text = |column| Ok::<_, ToolError>(row.maybe_text(column)?.map(str::to_owned));
     let body = serde_json::from_str(row.text(6)?).map_err(|error| {
         ToolError::unavailable(format!("the store holds an event that is no JSON: {error}"))
             .hint("see what is wrong with `haft store check`")
     })?;
-    Ok(Event {
+    Ok(FeedEvent {
         seq: row.number(0)?,
         at_ms: row.number(1)?,
         kind: row.text(2)?.to_owned(),

@@ -23,7 +23,7 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{
-    BoxFuture, Changes, ContentHash, Image, Journal, JournalChange, NewChange, ToolError,
+    BoxFuture, ChangeQuery, ContentHash, Journal, JournalChange, NewChange, PathState, ToolError,
 };
 
 pub use self::collect::Keep;
@@ -33,7 +33,7 @@ use self::{
     write::{Prepared, Recorded},
 };
 use crate::{
-    Address, Place,
+    Address, StoreLocation,
     engine::{clock::now_ms, packing::Packer, waiting::wait_for},
 };
 
@@ -42,7 +42,7 @@ const LARGEST_PACKED: usize = 128 << 10;
 
 /// The journal of a place. The store is opened when the first change is kept.
 pub struct StoreJournal {
-    place: Arc<Place>,
+    place: Arc<StoreLocation>,
     keep: Keep,
     /// Changes on their way that take others back.
     undoings: Mutex<HashSet<u64>>,
@@ -58,7 +58,7 @@ pub struct StoreJournal {
 
 impl StoreJournal {
     /// The journal of a place.
-    pub fn new(place: Arc<Place>, keep: Keep) -> Self {
+    pub fn new(place: Arc<StoreLocation>, keep: Keep) -> Self {
         Self {
             place,
             keep,
@@ -96,7 +96,7 @@ impl StoreJournal {
             *self.packer() = Some(packer);
         }
         let prepared = prepared?;
-        self.at_once(async move |place: &Place| {
+        self.at_once(async move |place: &StoreLocation| {
             let store = place.store().await?;
             write::record(&store, &prepared).await
         })
@@ -106,7 +106,7 @@ impl StoreJournal {
     fn remember(&self, change: &NewChange<'_>, whole: &HashSet<ContentHash>) {
         let mut bases = self.bases();
         for entry in change.entries {
-            if matches!(entry.after, Image::File { .. })
+            if matches!(entry.after, PathState::File { .. })
                 && let Ok(Some((hash, content))) = write::kept(entry)
                 && whole.contains(&hash)
             {
@@ -131,7 +131,7 @@ impl StoreJournal {
     fn at_once<T, W>(&self, work: W) -> Result<T, ToolError>
     where
         T: Send + 'static,
-        W: AsyncFnOnce(&Place) -> Result<T, ToolError> + Send + 'static,
+        W: AsyncFnOnce(&StoreLocation) -> Result<T, ToolError> + Send + 'static,
     {
         match self.place.address() {
             Address::Sqlite(_) => wait_for(work(&self.place)),
@@ -180,7 +180,7 @@ impl Journal for StoreJournal {
         }
         // Whatever goes wrong here is made good: an undo that is not marked finds everything as it was before, and upkeep is
         // tried again.
-        let _ = self.at_once(async move |place: &Place| {
+        let _ = self.at_once(async move |place: &StoreLocation| {
             let Some(store) = place.existing().await? else { return Ok(()) };
             if is_undoing {
                 write::mark_undone(&store, number).await?;
@@ -192,7 +192,7 @@ impl Journal for StoreJournal {
     fn withdraw(&self, number: u64) {
         self.undoings().remove(&number);
         // What cannot be withdrawn is recognised later: it was never made, so what was there before is there still.
-        let _ = self.at_once(async move |place: &Place| match place.existing().await? {
+        let _ = self.at_once(async move |place: &StoreLocation| match place.existing().await? {
             Some(store) => write::withdraw(&store, number).await,
             None => Ok(()),
         });
@@ -201,7 +201,7 @@ impl Journal for StoreJournal {
     fn find<'a>(
         &'a self,
         workspace: &'a Path,
-        which: &'a Changes,
+        which: &'a ChangeQuery,
     ) -> BoxFuture<'a, Result<Vec<JournalChange>, ToolError>> {
         Box::pin(async move {
             match self.place.existing().await? {
@@ -232,17 +232,17 @@ impl Journal for StoreJournal {
 
 #[cfg(test)]
 mod tests {
-    use haft_core::{CallInfo, NewEntry};
+    use haft_core::{CallInfo, NewJournalEntry};
 
     use super::*;
 
     #[test]
     fn one_packer_packs_one_change_after_the_other() {
         let folder = tempfile::tempdir().expect("a folder");
-        let place = Place::new(Address::Sqlite(folder.path().join("haft.db")));
+        let place = StoreLocation::new(Address::Sqlite(folder.path().join("haft.db")));
         let journal = StoreJournal::new(place, Keep::USUAL);
         let call = CallInfo::default();
-        let entries = [NewEntry::appears("a".into(), Image::Missing)];
+        let entries = [NewJournalEntry::appears("a".into(), PathState::Missing)];
         let change = NewChange { call: &call, tool: "edit", entries: &entries, undoes: &[] };
         for number in 1..3 {
             assert_eq!(journal.begin(&change).expect("kept"), number);
@@ -250,8 +250,8 @@ mod tests {
         }
         let content = vec![b'x'; LARGEST_PACKED + 1];
         let size = content.len() as u64;
-        let before = Image::File { hash: Some(ContentHash::of(&content)), mode: 0o644, size };
-        let mut large = NewEntry::appears("b".into(), Image::Missing);
+        let before = PathState::File { hash: Some(ContentHash::of(&content)), mode: 0o644, size };
+        let mut large = NewJournalEntry::appears("b".into(), PathState::Missing);
         (large.before, large.content) = (before, Some(content));
         journal.begin(&NewChange { entries: &[large], ..change }).expect("kept");
         assert!(journal.packer().is_none(), "it has grown too much to be kept");

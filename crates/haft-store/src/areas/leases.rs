@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 use haft_core::{BoxFuture, Lease, Leases, ToolError};
 
 use crate::{
-    Place,
+    StoreLocation,
     engine::{
         clock::now_ms,
         store::{On, Transaction},
@@ -44,11 +44,11 @@ const FINISH: &str = "DELETE FROM leases WHERE kind = $1 AND name = $2 AND token
 const SERVER_CLOCK: &str = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)";
 
 /// The leases of a store.
-pub struct StoreLeases(Arc<Place>);
+pub struct StoreLeases(Arc<StoreLocation>);
 
 impl StoreLeases {
     /// Opens nothing.
-    pub fn new(place: Arc<Place>) -> Self {
+    pub fn new(place: Arc<StoreLocation>) -> Self {
         Self(place)
     }
 

@@ -34,7 +34,7 @@ pub use self::{
     interrupted::Ending,
     latecomers::flush_everything,
     retention::{LedgerRetention, Pruned},
-    verify::{DroppedEntries, Fault, Verification},
+    verify::{DroppedEntries, LedgerError, Verification},
 };
 use self::{
     chain::{Beginning, Line},
@@ -46,7 +46,7 @@ pub(crate) use self::{
     verify::verify_in,
 };
 use crate::{
-    Address, OutputRetention, Place,
+    Address, OutputRetention, StoreLocation,
     areas::{
         results::{KeptResult, Results},
         sessions::StoreSessions,
@@ -56,7 +56,7 @@ use crate::{
 
 /// When a call that only looked is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answering {
+pub enum ReplyTiming {
     /// Like every other one, when its entry is committed: for a process that makes one call and ends.
     AfterCommit,
     /// At once. The process has to call [`flush_everything`] before it ends.
@@ -67,8 +67,8 @@ pub enum Answering {
 pub struct StoreLedger(Arc<Inner>);
 
 struct Inner {
-    place: Arc<Place>,
-    answering: Answering,
+    place: Arc<StoreLocation>,
+    answering: ReplyTiming,
     queue: Mutex<Queue>,
     /// Held by the caller that writes the queue. The others wait for it and for their answer.
     writer: tokio::sync::Mutex<()>,
@@ -90,26 +90,26 @@ struct Inner {
 
 impl StoreLedger {
     /// The ledger of a place.
-    pub fn new(place: Arc<Place>, answering: Answering) -> Self {
+    pub fn new(place: Arc<StoreLocation>, answering: ReplyTiming) -> Self {
         Self::made(place, answering, None)
     }
 
     /// The same, and of every call the whole outcome is kept beside its entry, as long as there is room.
     pub fn keeping_results(
-        place: Arc<Place>,
-        answering: Answering,
+        place: Arc<StoreLocation>,
+        answering: ReplyTiming,
         workspace: &Path,
         retention: OutputRetention,
     ) -> Self {
         Self::made(place, answering, Some(Results::new(workspace, retention)))
     }
 
-    fn made(place: Arc<Place>, answering: Answering, results: Option<Results>) -> Self {
+    fn made(place: Arc<StoreLocation>, answering: ReplyTiming, results: Option<Results>) -> Self {
         place.note_ledger();
         // The thread that writes latecomers has no runtime, which PostgreSQL needs.
         let answering = match place.address() {
             Address::Sqlite(_) => answering,
-            Address::Postgres(_) => Answering::AfterCommit,
+            Address::Postgres(_) => ReplyTiming::AfterCommit,
         };
         Self(Arc::new(Inner {
             place,
@@ -187,7 +187,7 @@ impl StoreLedger {
         output: Option<&str>,
         result: Option<KeptResult>,
     ) -> BoxFuture<'_, Result<(), ToolError>> {
-        let may_wait = self.0.answering == Answering::Early && entry.only_looked();
+        let may_wait = self.0.answering == ReplyTiming::Early && entry.only_looked();
         if let Some(output) = output.filter(|_| !may_wait) {
             entry.output_sha256 = sha256_hex([output.as_bytes()]);
         }

@@ -10,13 +10,13 @@ mod pack;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use haft_core::{
-    BoxFuture, KeptOutput, MadeBy, MemoryOutputs, OutputPiece, Outputs, Position, Receipt,
-    ToolError, brief, count_lines, lengthy, new_output_id, no_such_output,
+    BoxFuture, KeptOutput, MemoryOutputs, OutputPiece, OutputPosition, OutputSource, Outputs,
+    StoredOutput, ToolError, brief, count_lines, lengthy, new_output_id, no_such_output,
 };
 
 use self::pack::{Piece, Slice, slices};
 use crate::{
-    Place, Store,
+    Store, StoreLocation,
     engine::{
         clock::now_ms,
         store::Transaction,
@@ -68,7 +68,7 @@ impl Default for OutputRetention {
 
 /// The outputs of a workspace in a store.
 pub struct StoreOutputs {
-    place: Arc<Place>,
+    place: Arc<StoreLocation>,
     workspace: String,
     retention: OutputRetention,
     /// For what the store does not take. None in a process that ends with its call, where it would be of no use.
@@ -77,7 +77,7 @@ pub struct StoreOutputs {
 
 impl StoreOutputs {
     /// Opens nothing.
-    pub fn new(place: Arc<Place>, workspace: &Path, retention: OutputRetention) -> Self {
+    pub fn new(place: Arc<StoreLocation>, workspace: &Path, retention: OutputRetention) -> Self {
         let workspace = searchable(&workspace.to_string_lossy());
         Self { place, workspace, retention, beside: Some(MemoryOutputs::default()) }
     }
@@ -89,20 +89,24 @@ impl StoreOutputs {
         self
     }
 
-    async fn keep_anywhere(&self, text: String, made_by: MadeBy) -> Result<Receipt, ToolError> {
+    async fn keep_anywhere(
+        &self,
+        text: String,
+        made_by: OutputSource,
+    ) -> Result<StoredOutput, ToolError> {
         let text = Arc::new(text);
         let error = match self.put(&text, &made_by).await {
-            Ok(id) => return Ok(Receipt { id, note: None }),
+            Ok(id) => return Ok(StoredOutput { id, note: None }),
             Err(error) => error,
         };
         let Some(memory) = &self.beside else { return Err(error) };
         let text = Arc::try_unwrap(text).unwrap_or_else(|shared| (*shared).clone());
-        let Receipt { id, .. } = memory.keep(text, made_by).await?;
+        let StoredOutput { id, .. } = memory.keep(text, made_by).await?;
         let note = format!("the output is kept in memory only, until haft ends: {error}");
-        Ok(Receipt { id, note: Some(note) })
+        Ok(StoredOutput { id, note: Some(note) })
     }
 
-    async fn put(&self, text: &Arc<String>, made_by: &MadeBy) -> Result<String, ToolError> {
+    async fn put(&self, text: &Arc<String>, made_by: &OutputSource) -> Result<String, ToolError> {
         if text.len() as u64 > self.retention.bytes {
             let (length, quota) = (text.len(), self.retention.bytes);
             let message =
@@ -136,7 +140,7 @@ impl StoreOutputs {
         &self,
         store: &Store,
         plan: &Plan,
-        made_by: &MadeBy,
+        made_by: &OutputSource,
     ) -> Result<Option<String>, ToolError> {
         let same = [Value::Text(&self.workspace), Value::Text(&plan.hash)];
         let rows = store.query(SAME, &same).await?;
@@ -157,7 +161,7 @@ impl StoreOutputs {
         own: &str,
         text: &Arc<String>,
         plan: &Plan,
-        made_by: &MadeBy,
+        made_by: &OutputSource,
     ) -> Result<String, ToolError> {
         let mut packed_bytes = 0;
         let mut batches = plan.batches().peekable();
@@ -226,7 +230,7 @@ impl StoreOutputs {
         &self,
         transaction: &mut Transaction,
         text: &str,
-        made_by: &MadeBy,
+        made_by: &OutputSource,
     ) -> Result<String, ToolError> {
         let id = new_output_id();
         let (session, tool) = (searchable(&made_by.session), searchable(&made_by.tool));
@@ -254,7 +258,7 @@ impl StoreOutputs {
         let rows = store.query(FIND, &[Value::Text(id), Value::Text(&self.workspace)]).await?;
         let row = rows.first().ok_or_else(|| no_such_output(id))?;
         let text = |column| row.text(column).map(str::to_owned);
-        let made_by = MadeBy { session: text(2)?, call_id: text(3)?, tool: text(4)? };
+        let made_by = OutputSource { session: text(2)?, call_id: text(3)?, tool: text(4)? };
         Ok(KeptOutput {
             bytes: row.number(0)?,
             lines: row.number(1)?,
@@ -263,12 +267,12 @@ impl StoreOutputs {
         })
     }
 
-    async fn find_piece(&self, id: &str, at: Position) -> Result<OutputPiece, ToolError> {
+    async fn find_piece(&self, id: &str, at: OutputPosition) -> Result<OutputPiece, ToolError> {
         let id = &*searchable(id);
         let store = self.existing(id).await?;
         let (statement, place) = match at {
-            Position::Byte(byte) => (AT_BYTE, byte),
-            Position::Line(line) => (AT_LINE, line),
+            OutputPosition::Byte(byte) => (AT_BYTE, byte),
+            OutputPosition::Line(line) => (AT_LINE, line),
         };
         let values = [Value::Text(id), Value::Text(&self.workspace), Value::number(place)];
         let rows = store.query(statement, &values).await?;
@@ -279,7 +283,7 @@ impl StoreOutputs {
         };
         let piece = unpacked(row, id)?;
         Ok(match at {
-            Position::Byte(byte) if byte >= piece.end() => OutputPiece {
+            OutputPosition::Byte(byte) if byte >= piece.end() => OutputPiece {
                 first_byte: piece.end(),
                 first_line: piece.first_line + count_lines(&piece.text).saturating_sub(1),
                 text: "".into(),
@@ -290,7 +294,11 @@ impl StoreOutputs {
 }
 
 impl Outputs for StoreOutputs {
-    fn keep(&self, text: String, made_by: MadeBy) -> BoxFuture<'_, Result<Receipt, ToolError>> {
+    fn keep(
+        &self,
+        text: String,
+        made_by: OutputSource,
+    ) -> BoxFuture<'_, Result<StoredOutput, ToolError>> {
         Box::pin(self.keep_anywhere(text, made_by))
     }
 
@@ -308,7 +316,7 @@ impl Outputs for StoreOutputs {
     fn piece<'a>(
         &'a self,
         id: &'a str,
-        at: Position,
+        at: OutputPosition,
     ) -> BoxFuture<'a, Result<OutputPiece, ToolError>> {
         Box::pin(async move {
             if let Some(memory) = &self.beside

@@ -26,14 +26,14 @@ use std::{collections::HashMap, sync::Arc};
 use parking_lot::Mutex;
 
 use haft_core::{
-    Answers, Asked, BoxFuture, ErrorKind, LedgerEntry, Outcome, ToolError, did_you_mean, nearest,
-    sha256_hex,
+    BoxFuture, ErrorKind, LedgerEntry, Outcome, RecordedCall, ReplaySource, ToolError,
+    did_you_mean, nearest, sha256_hex,
 };
 use serde_json::Value as Json;
 
 use self::differences::{canonical, differences, holds};
 use crate::{
-    Place, Store,
+    Store, StoreLocation,
     areas::{
         ledger::{GENESIS, link},
         results,
@@ -94,7 +94,7 @@ impl Recording {
     ///
     /// # Errors
     /// `not_found` when there is none of that name, `unavailable` when the store cannot be read.
-    pub async fn of_session(place: Arc<Place>, session: &str) -> Result<Self, ToolError> {
+    pub async fn of_session(place: Arc<StoreLocation>, session: &str) -> Result<Self, ToolError> {
         let Some(store) = place.existing().await? else {
             let message = format!("there is no store at {}", place.address());
             return Err(ToolError::not_found(message).hint("name another one with --store"));
@@ -171,7 +171,7 @@ impl Recording {
     ///
     /// # Errors
     /// `not_found` when no such call is left; it says what was nearest. And as [`Recording::outcome`].
-    pub async fn next(&self, asked: Asked<'_>) -> Result<Outcome, ToolError> {
+    pub async fn next(&self, asked: RecordedCall<'_>) -> Result<Outcome, ToolError> {
         let key = self.key_of(asked)?;
         let same = self.same.get(&key).map(Vec::as_slice).unwrap_or_default();
         let turn = {
@@ -195,7 +195,7 @@ impl Recording {
     }
 
     /// Where such a call is found.
-    fn key_of(&self, asked: Asked<'_>) -> Result<String, ToolError> {
+    fn key_of(&self, asked: RecordedCall<'_>) -> Result<String, ToolError> {
         let own = key(asked.tool, asked.input);
         if self.same.contains_key(&own) {
             return Ok(own);
@@ -218,7 +218,12 @@ impl Recording {
         })
     }
 
-    fn unlike(&self, asked: Asked<'_>, call: &RecordingCall, differences: &[String]) -> ToolError {
+    fn unlike(
+        &self,
+        asked: RecordedCall<'_>,
+        call: &RecordingCall,
+        differences: &[String],
+    ) -> ToolError {
         let (tool, session, seq) = (asked.tool, &self.session, call.seq);
         let told = differences.iter().take(3).map(String::as_str).collect::<Vec<_>>().join("; ");
         let more = differences.len().saturating_sub(3);
@@ -242,8 +247,8 @@ impl Recording {
     }
 }
 
-impl Answers for Recording {
-    fn answer<'a>(&'a self, asked: Asked<'a>) -> BoxFuture<'a, Outcome> {
+impl ReplaySource for Recording {
+    fn answer<'a>(&'a self, asked: RecordedCall<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             let answered = self.next(asked).await;
             answered.unwrap_or_else(|error| Outcome::failed(asked.tool, &error))

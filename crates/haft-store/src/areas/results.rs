@@ -17,7 +17,7 @@ use haft_core::ToolError;
 use zstd::bulk::{Compressor, decompress};
 
 use crate::{
-    OutputRetention, Place, Store,
+    OutputRetention, Store, StoreLocation,
     engine::{
         clock::now_ms,
         store::Transaction,
@@ -103,7 +103,11 @@ impl Results {
     }
 
     /// Drops what is too old or too much, when enough was kept since the last look.
-    pub(crate) async fn make_room(&self, place: &Place, bytes: usize) -> Result<(), ToolError> {
+    pub(crate) async fn make_room(
+        &self,
+        place: &StoreLocation,
+        bytes: usize,
+    ) -> Result<(), ToolError> {
         let unlooked = self.unlooked.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
         if unlooked < LOOK_AFTER.min(self.retention.bytes / 10) {
             return Ok(());

@@ -20,7 +20,7 @@ use haft_core::{
 use serde_json::{Value as Json, json};
 
 use crate::{
-    Announcement, Place, Store,
+    Announcement, Store, StoreLocation,
     engine::{
         clock::now_ms,
         store::Engine,
@@ -47,7 +47,7 @@ pub struct StoreRules {
 
 /// The rules of one store.
 struct Shelf {
-    place: Arc<Place>,
+    place: Arc<StoreLocation>,
     /// For whom: a workspace, or the person everywhere.
     whose: String,
     read: Mutex<Option<Read>>,
@@ -69,9 +69,9 @@ const EVERYWHERE: &str = "*";
 impl StoreRules {
     /// The rules of `workspace` in the project's store, and those of the person in theirs, which lies in `state` together with
     /// the key that seals both.
-    pub fn new(project: Arc<Place>, workspace: &Path, state: &Path) -> Self {
+    pub fn new(project: Arc<StoreLocation>, workspace: &Path, state: &Path) -> Self {
         let shelf = |place, whose: String| Shelf { place, whose, read: Mutex::default() };
-        let user = Place::new(crate::Address::Sqlite(state.join("haft.db")));
+        let user = StoreLocation::new(crate::Address::Sqlite(state.join("haft.db")));
         Self {
             project: shelf(project, workspace.to_string_lossy().into_owned()),
             user: shelf(user, EVERYWHERE.to_owned()),

@@ -6,13 +6,13 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{
-    BoxFuture, Happened, History, LedgerEntry, Message, NewMessage, Newcomer, PastCall,
-    SessionInfo, SessionPatch, SessionQuery, Sessions, ToolError, no_such_session,
+    BoxFuture, LedgerEntry, NewMessage, NewSession, SessionCall, SessionEvent, SessionHistory,
+    SessionInfo, SessionMessage, SessionPatch, SessionQuery, Sessions, ToolError, no_such_session,
 };
 use serde_json::{Map, Value as Json};
 
 use crate::{
-    Address, Place, Store,
+    Address, Store, StoreLocation,
     engine::{
         clock::now_ms,
         store::Transaction,
@@ -52,7 +52,7 @@ const CALLS: &str = "SELECT entry FROM ledger WHERE session = $1 ORDER BY seq DE
 
 /// The sessions of a workspace.
 pub struct StoreSessions {
-    place: Arc<Place>,
+    place: Arc<StoreLocation>,
     workspace: String,
     /// Whether the store is of this workspace alone: entries of the ledger do not say which one they are of.
     is_own: bool,
@@ -62,7 +62,7 @@ pub struct StoreSessions {
 
 impl StoreSessions {
     /// Opens nothing.
-    pub fn new(place: Arc<Place>, workspace: &Path) -> Self {
+    pub fn new(place: Arc<StoreLocation>, workspace: &Path) -> Self {
         let is_own =
             matches!(place.address(), Address::Sqlite(path) if path.starts_with(workspace));
         let workspace = searchable(&workspace.to_string_lossy());
@@ -103,7 +103,7 @@ impl StoreSessions {
 
     async fn note(&self, session: &str, agents: &[String], now: u64) -> Result<(), ToolError> {
         let mut transaction = self.place.store().await?.begin().await?;
-        self.make(&mut transaction, session, &Newcomer::of(session, agents), now).await?;
+        self.make(&mut transaction, session, &NewSession::of(session, agents), now).await?;
         transaction.commit().await
     }
 
@@ -111,7 +111,7 @@ impl StoreSessions {
         &self,
         transaction: &mut Transaction,
         session: &str,
-        newcomer: &Newcomer,
+        newcomer: &NewSession,
         now: u64,
     ) -> Result<(), ToolError> {
         let (id, surface) = (searchable(session), searchable(&newcomer.surface));
@@ -152,7 +152,12 @@ impl StoreSessions {
         Ok((store, info))
     }
 
-    async fn past(&self, session: &str, offset: usize, limit: usize) -> Result<History, ToolError> {
+    async fn past(
+        &self,
+        session: &str,
+        offset: usize,
+        limit: usize,
+    ) -> Result<SessionHistory, ToolError> {
         let (store, info) = self.existing(session).await?;
         let id = searchable(session);
         // One more than wanted tells whether there is more.
@@ -166,11 +171,11 @@ impl StoreSessions {
             false => Vec::new(),
         };
         let latest = latest_first(messages, calls.iter().filter_map(past_call));
-        let mut page: Vec<Happened> = latest.skip(offset).take(limit + 1).collect();
+        let mut page: Vec<SessionEvent> = latest.skip(offset).take(limit + 1).collect();
         let has_more = page.len() > limit;
         page.truncate(limit);
         page.reverse();
-        Ok(History { session: info, happened: page, has_more })
+        Ok(SessionHistory { session: info, happened: page, has_more })
     }
 
     async fn add(&self, session: &str, message: &NewMessage) -> Result<u64, ToolError> {
@@ -202,7 +207,7 @@ impl StoreSessions {
         &self,
         session: &str,
         patch: &SessionPatch,
-        of_caller: Option<&Newcomer>,
+        of_caller: Option<&NewSession>,
     ) -> Result<SessionInfo, ToolError> {
         let store = match of_caller {
             Some(_) => self.place.store().await?,
@@ -255,7 +260,7 @@ impl Sessions for StoreSessions {
         session: &'a str,
         offset: usize,
         limit: usize,
-    ) -> BoxFuture<'a, Result<History, ToolError>> {
+    ) -> BoxFuture<'a, Result<SessionHistory, ToolError>> {
         Box::pin(self.past(session, offset, limit))
     }
 
@@ -271,7 +276,7 @@ impl Sessions for StoreSessions {
         &'a self,
         session: &'a str,
         patch: &'a SessionPatch,
-        of_caller: Option<&'a Newcomer>,
+        of_caller: Option<&'a NewSession>,
     ) -> BoxFuture<'a, Result<SessionInfo, ToolError>> {
         Box::pin(self.change(session, patch, of_caller))
     }
@@ -310,8 +315,8 @@ fn metadata_of(text: &str) -> Map<String, Json> {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-fn message(row: &Row) -> Result<Message, ToolError> {
-    Ok(Message {
+fn message(row: &Row) -> Result<SessionMessage, ToolError> {
+    Ok(SessionMessage {
         seq: row.number(0)?,
         role: row.text(1)?.to_owned(),
         author: row.text(2)?.to_owned(),
@@ -322,13 +327,13 @@ fn message(row: &Row) -> Result<Message, ToolError> {
 }
 
 /// None for an entry that cannot be read: `haft ledger verify` tells of those.
-fn past_call(row: &Row) -> Option<PastCall> {
+fn past_call(row: &Row) -> Option<SessionCall> {
     let entry: LedgerEntry = serde_json::from_str(row.text(0).ok()?).ok()?;
     // The entry of its end says more; without one the call may still run.
     if entry.is_begun() || entry.is_anchor() {
         return None;
     }
-    Some(PastCall {
+    Some(SessionCall {
         call_id: entry.call_id,
         tool: entry.tool,
         input: entry.input,
@@ -342,17 +347,17 @@ fn past_call(row: &Row) -> Option<PastCall> {
 /// say: a clock may have been set back, and a call that began first may end last. Sorted by time, what is on no page yet
 /// could move to one that was shown already.
 fn latest_first(
-    messages: Vec<Message>,
-    calls: impl Iterator<Item = PastCall>,
-) -> impl Iterator<Item = Happened> {
+    messages: Vec<SessionMessage>,
+    calls: impl Iterator<Item = SessionCall>,
+) -> impl Iterator<Item = SessionEvent> {
     let (mut messages, mut calls) = (messages.into_iter().peekable(), calls.peekable());
     std::iter::from_fn(move || {
         // A call is written when it ends.
         let ended_ms = calls.peek().map(|call| call.created_ms.saturating_add(call.ms));
         let sent_ms = messages.peek().map(|message| message.created_ms);
         match sent_ms > ended_ms {
-            true => messages.next().map(Happened::Message),
-            false => calls.next().map(Happened::Call),
+            true => messages.next().map(SessionEvent::SessionMessage),
+            false => calls.next().map(SessionEvent::Call),
         }
     })
 }

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use haft_core::{BoxFuture, Todo, TodoList, Todos, ToolError, todos_changed};
 
 use crate::{
-    Place,
+    StoreLocation,
     engine::{
         clock::now_ms,
         value::{Value, searchable},
@@ -23,13 +23,13 @@ const WRITE_NEXT: &str = "UPDATE todos SET version = version + 1, items = $1, up
 
 /// The todo lists of a workspace.
 pub struct StoreTodos {
-    place: Arc<Place>,
+    place: Arc<StoreLocation>,
     workspace: String,
 }
 
 impl StoreTodos {
     /// Opens nothing.
-    pub fn new(place: Arc<Place>, workspace: &Path) -> Self {
+    pub fn new(place: Arc<StoreLocation>, workspace: &Path) -> Self {
         Self { place, workspace: searchable(&workspace.to_string_lossy()) }
     }
 

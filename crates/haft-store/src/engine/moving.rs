@@ -9,7 +9,7 @@ use serde::Serialize;
 
 pub(crate) use self::tables::{Column, Sort, Table};
 use crate::{
-    Address, Fault, Store,
+    Address, LedgerError, Store,
     areas::ledger::verify_in,
     engine::{
         migrations,
@@ -34,7 +34,7 @@ pub struct Copied {
     /// Calls in the ledger.
     pub calls: u64,
     /// Where the chain of the ledger is broken, in the source as in the copy.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<LedgerError>,
     /// Tables of the source that are none of haft's.
     pub left_behind: Vec<String>,
     /// Calls that were recorded in the source while it was copied, and are not in the copy.
@@ -182,7 +182,7 @@ async fn check_copy(
     writing: &mut Transaction,
     tables: &[Table],
     counts: &[u64],
-) -> Result<(u64, Vec<Fault>), ToolError> {
+) -> Result<(u64, Vec<LedgerError>), ToolError> {
     for (table, expected) in tables.iter().zip(counts) {
         let found = writing.count(table).await?;
         if found != *expected {

@@ -13,7 +13,7 @@ use haft_core::ToolError;
 use crate::{Address, Retention, Store, engine::sqlite::Absence};
 
 /// An address and the store there, once it is open.
-pub struct Place {
+pub struct StoreLocation {
     address: Address,
     retention: Retention,
     open: Mutex<Option<Store>>,
@@ -23,7 +23,7 @@ pub struct Place {
     opening: tokio::sync::Mutex<()>,
 }
 
-impl Place {
+impl StoreLocation {
     /// Opens nothing.
     pub fn new(address: Address) -> Arc<Self> {
         Self::keeping(address, Retention::default())

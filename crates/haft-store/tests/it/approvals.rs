@@ -10,15 +10,15 @@ use std::{
 };
 
 use haft_core::Inbox;
-use haft_core::feed::{Feed, News};
+use haft_core::feed::{Feed, FeedItem};
 use haft_core::{
-    ApprovalHandler, ApprovalRequest, ApprovalState, Approvals, BoxFuture, CallRequest, Context,
-    Effect, ErrorKind, Gate, Mode, Policy, Registry, Reply, Schema, Tool, ToolError, ToolSpec,
-    Verdict,
+    ApprovalDecision, ApprovalHandler, ApprovalRequest, ApprovalState, Approvals, BoxFuture,
+    CallRequest, Context, Effect, ErrorKind, Gate, Mode, Policy, Registry, Reply, Schema, Tool,
+    ToolError, ToolSpec,
     policy::{Layer, LayerKind},
 };
-use haft_core::{Asker, Fate, Handover};
-use haft_store::{Address, Place, StoreApprovals, StoreFeed};
+use haft_core::{CallClaim, CallResult, RequesterStatus};
+use haft_store::{Address, StoreApprovals, StoreFeed, StoreLocation};
 use serde_json::{Value, json};
 
 use crate::{
@@ -50,12 +50,12 @@ pub(crate) fn approvals(store: &Fresh) -> StoreApprovals {
 
 fn approvals_of(store: &Fresh, workspace: &str) -> StoreApprovals {
     let folder = store.folder.path();
-    let place = Place::new(store.address.clone());
+    let place = StoreLocation::new(store.address.clone());
     StoreApprovals::new(place, &folder.join(workspace), &folder.join("state/haft"))
 }
 
-fn yes() -> Option<Verdict> {
-    Some(Verdict::approve("Ann", "terminal"))
+fn yes() -> Option<ApprovalDecision> {
+    Some(ApprovalDecision::approve("Ann", "terminal"))
 }
 
 async fn in_time<T>(work: impl Future<Output = T>) -> T {
@@ -71,10 +71,10 @@ async fn what_one_process_asks_another_decides() {
         let standing = person.standings().await.expect("read").standings.remove(0);
         assert_eq!(
             (&standing.record.request, standing.asker, standing.fate),
-            (&asked, Asker::There, Fate::NotRun)
+            (&asked, RequesterStatus::There, CallResult::NotRun)
         );
         assert_eq!(standing.workspace, store.folder.path().join("here"));
-        let mut verdict = Verdict::approve("Ann", "terminal");
+        let mut verdict = ApprovalDecision::approve("Ann", "terminal");
         verdict.note = Some("go".to_owned());
         let waits = tokio::spawn(async move {
             let settled = in_time(asker.settled("ask_1")).await.expect("settled");
@@ -100,14 +100,14 @@ async fn what_one_process_asks_another_decides() {
             assert_eq!(error.kind(), ErrorKind::Conflict);
             assert!(error.message().contains("and its call was taken up"), "{error}");
         }
-        assert_eq!(person.handed_over("ask_1").await.expect("taken"), Handover::Taken);
+        assert_eq!(person.handed_over("ask_1").await.expect("taken"), CallClaim::Taken);
         let standing = person.standings().await.expect("read").standings.remove(0);
-        assert_eq!(standing.fate, Fate::Unknown, "nothing is in the ledger");
+        assert_eq!(standing.fate, CallResult::Unknown, "nothing is in the ledger");
         let mut entry = crate::stores::change(1);
         entry.call_id = "call_ask_1".to_owned();
         haft_core::Ledger::record(&*store.ledger(), entry).await.expect("recorded");
         let standing = person.standings().await.expect("read").standings.remove(0);
-        assert_eq!(standing.fate, Fate::Ran(None));
+        assert_eq!(standing.fate, CallResult::Ran(None));
     }
 }
 
@@ -130,7 +130,7 @@ async fn record(store: &Fresh, id: &str, decided: Value, verdict: Value, error: 
     ledger.flush().await.expect("written");
 }
 
-async fn fate(approvals: &StoreApprovals) -> Fate {
+async fn fate(approvals: &StoreApprovals) -> CallResult {
     let mut standings = approvals.standings().await.expect("read").standings;
     standings.pop().expect("the newest").fate
 }
@@ -142,15 +142,30 @@ async fn what_became_of_a_call_is_told_whatever_policy_says_when_it_runs() {
     for store in each().await {
         let mut number = 0;
         for (decided, verdict, error, expected) in [
-            (decision("ask"), verdict(), Value::Null, Fate::Ran(None)),
-            (decision("allow"), verdict(), json!("timeout"), Fate::Ran(Some("timeout".to_owned()))),
-            (decision("deny"), Value::Null, json!("denied"), Fate::Ran(Some("denied".to_owned()))),
-            (Value::Null, Value::Null, json!("not_found"), Fate::Ran(Some("not_found".to_owned()))),
+            (decision("ask"), verdict(), Value::Null, CallResult::Ran(None)),
+            (
+                decision("allow"),
+                verdict(),
+                json!("timeout"),
+                CallResult::Ran(Some("timeout".to_owned())),
+            ),
+            (
+                decision("deny"),
+                Value::Null,
+                json!("denied"),
+                CallResult::Ran(Some("denied".to_owned())),
+            ),
+            (
+                Value::Null,
+                Value::Null,
+                json!("not_found"),
+                CallResult::Ran(Some("not_found".to_owned())),
+            ),
         ] {
             number += 1;
             let id = format!("ask_{number}");
             let approvals = taken_up(&store, &id).await;
-            assert_eq!(fate(&approvals).await, Fate::Unknown);
+            assert_eq!(fate(&approvals).await, CallResult::Unknown);
             record(&store, &id, decided, verdict, error).await;
             assert_eq!(fate(&approvals).await, expected, "{id}");
         }
@@ -163,11 +178,11 @@ async fn what_became_of_calls_before_an_update_is_brought_forward() {
         taken_up(&store, "ask_1").await;
         record(&store, "ask_1", Value::Null, Value::Null, json!("timeout")).await;
         store.make_older(7).await;
-        assert_eq!(fate(&approvals(&store)).await, Fate::Ran(Some("timeout".to_owned())));
+        assert_eq!(fate(&approvals(&store)).await, CallResult::Ran(Some("timeout".to_owned())));
         let approvals = taken_up(&store, "ask_2").await;
-        assert_eq!(fate(&approvals).await, Fate::Unknown);
+        assert_eq!(fate(&approvals).await, CallResult::Unknown);
         record(&store, "ask_2", Value::Null, Value::Null, Value::Null).await;
-        assert_eq!(fate(&approvals).await, Fate::Ran(None));
+        assert_eq!(fate(&approvals).await, CallResult::Ran(None));
     }
 }
 
@@ -182,7 +197,7 @@ async fn every_step_is_told_once_and_in_order() {
         person.settle("ask_1", ApprovalState::Approved, yes()).await.expect("first");
         asker.take_up("ask_1").await.expect("once");
         asker.take_up("ask_1").await.expect_err("twice");
-        let events = StoreFeed::new(Place::new(store.address.clone())).since(0, 99).await;
+        let events = StoreFeed::new(StoreLocation::new(store.address.clone())).since(0, 99).await;
         let told = events.expect("read").into_iter().map(|event| {
             assert_eq!(event.session.as_deref(), Some("s"));
             format!(
@@ -246,11 +261,11 @@ async fn an_asker_that_says_nothing_is_gone_after_a_while_and_its_call_is_free()
             (approvals(&store).by_clock(clock), approvals(&store).by_clock(clock));
         asker.create(request("ask_1")).await.expect("kept");
         let asker_is = || async { person.standings().await.expect("read").standings[0].asker };
-        assert_eq!(asker_is().await, Asker::There);
+        assert_eq!(asker_is().await, RequesterStatus::There);
         NOW.fetch_add(7_000, Ordering::SeqCst);
-        assert_eq!(asker_is().await, Asker::Gone);
+        assert_eq!(asker_is().await, RequesterStatus::Gone);
         person.settle("ask_1", ApprovalState::Approved, yes()).await.expect("still pending");
-        assert_eq!(in_time(person.handed_over("ask_1")).await.expect("free"), Handover::Free);
+        assert_eq!(in_time(person.handed_over("ask_1")).await.expect("free"), CallClaim::Free);
         assert!(person.take_up("ask_1").await.expect("free").taken_up);
         asker.take_up("ask_1").await.expect_err("it is taken, whoever asked for it");
     }
@@ -274,7 +289,7 @@ async fn an_asker_that_goes_between_the_yes_and_its_call_leaves_it_to_others() {
             () = tokio::time::sleep(Duration::from_millis(100)) => {}
         }
         NOW.fetch_add(7_000, Ordering::SeqCst);
-        assert_eq!(in_time(waits).await.expect("free"), Handover::Free);
+        assert_eq!(in_time(waits).await.expect("free"), CallClaim::Free);
         assert!(person.take_up("ask_1").await.expect("free").taken_up);
     }
 }
@@ -292,7 +307,9 @@ async fn an_asker_that_waits_renews_its_lease() {
         NOW.fetch_add(60_000, Ordering::SeqCst);
         // Its next word comes within two seconds.
         in_time(async {
-            while person.standings().await.expect("read").standings[0].asker == Asker::Gone {
+            while person.standings().await.expect("read").standings[0].asker
+                == RequesterStatus::Gone
+            {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         })
@@ -316,7 +333,10 @@ async fn a_clock_that_was_set_back_makes_no_asker_immortal_and_runs_nothing_twic
         asker.create(request("ask_1")).await.expect("kept");
         NOW.fetch_sub(3_600_000, Ordering::SeqCst);
         let standing = person.standings().await.expect("read").standings.remove(0);
-        assert_eq!((standing.asker, standing.record.state), (Asker::Gone, ApprovalState::Pending));
+        assert_eq!(
+            (standing.asker, standing.record.state),
+            (RequesterStatus::Gone, ApprovalState::Pending)
+        );
         person.settle("ask_1", ApprovalState::Approved, yes()).await.expect("first");
         NOW.fetch_sub(3_600_000, Ordering::SeqCst);
         assert!(person.take_up("ask_1").await.expect("free").taken_up);
@@ -472,7 +492,7 @@ async fn the_request_of_another_person_or_folder_is_not_run() {
             ErrorKind::Denied
         );
         let folder = store.folder.path();
-        let place = Place::new(store.address.clone());
+        let place = StoreLocation::new(store.address.clone());
         let other = StoreApprovals::new(place, &folder.join("here"), &folder.join("other/haft"));
         assert_eq!(other.standings().await.expect("read").foreign, 1);
         other.take_up("ask_1").await.expect_err("no key");
@@ -486,7 +506,7 @@ async fn what_is_secret_does_not_lie_in_the_store() {
     asker.create(request("ask_1")).await.expect("kept");
     let note = Some("hunter2-note".to_owned());
     asker
-        .settle("ask_1", ApprovalState::Denied, Some(Verdict::deny("Ann", "x", note)))
+        .settle("ask_1", ApprovalState::Denied, Some(ApprovalDecision::deny("Ann", "x", note)))
         .await
         .expect("first");
     let Address::Sqlite(path) = &store.address else { panic!("a file") };
@@ -528,7 +548,7 @@ impl Tool for Counting {
 struct Yes;
 
 impl ApprovalHandler for Yes {
-    fn decide<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Option<Verdict>> {
+    fn decide<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Option<ApprovalDecision>> {
         Box::pin(std::future::ready(yes()))
     }
 }
@@ -569,7 +589,7 @@ async fn a_store_that_cannot_be_written_keeps_nobody_from_asking_here() {
     ] {
         let approvals = || {
             Arc::new(StoreApprovals::new(
-                Place::new(address.clone()),
+                StoreLocation::new(address.clone()),
                 Path::new("/here"),
                 folder.path(),
             ))
@@ -607,11 +627,11 @@ async fn what_is_not_to_be_seen_by_others_is_not_written_and_no_trouble() {
 async fn a_call_of_a_gate_waits_for_another_process_and_runs_once() {
     for store in each().await {
         let (asked, ran) = gate(Arc::new(approvals(&store)), None);
-        let mut news = StoreFeed::new(Place::new(store.address.clone())).subscribe(0);
+        let mut news = StoreFeed::new(StoreLocation::new(store.address.clone())).subscribe(0);
         let calls = tokio::spawn(async move { asked.call(call()).await });
         let id = loop {
             match in_time(news.next()).await.expect("heard") {
-                News::Event(event) if event.kind == "approval.asked" => {
+                FeedItem::FeedEvent(event) if event.kind == "approval.asked" => {
                     break event.subject.expect("an id");
                 }
                 _ => {}
@@ -619,7 +639,7 @@ async fn a_call_of_a_gate_waits_for_another_process_and_runs_once() {
         };
         let person = approvals(&store);
         person.settle(&id, ApprovalState::Approved, yes()).await.expect("first");
-        assert_eq!(in_time(person.handed_over(&id)).await.expect("taken"), Handover::Taken);
+        assert_eq!(in_time(person.handed_over(&id)).await.expect("taken"), CallClaim::Taken);
         let outcome = in_time(calls).await.expect("no panic");
         assert!(outcome.is_ok(), "{outcome:?}");
         // Somebody else who wants to run it is too late.
@@ -637,7 +657,7 @@ async fn the_call_of_an_asker_that_is_gone_runs_in_another_process_as_it_was_rec
         let mut context = Context::new("session-7").agent("lead");
         context.profile = None;
         let answer = asked.submit(CallRequest::new("small", json!({"a": 1}), context)).await;
-        let haft_core::Answer::Pending(request) = answer else { panic!("it is asked for") };
+        let haft_core::Submission::Pending(request) = answer else { panic!("it is asked for") };
         // Killed.
         drop(asked);
         store.tamper("UPDATE approvals SET lease_ms = 0").await;
@@ -645,7 +665,7 @@ async fn the_call_of_an_asker_that_is_gone_runs_in_another_process_as_it_was_rec
         other.settle(&request.id, ApprovalState::Approved, yes()).await.expect("first");
         let (runs, ran_there) = gate(other, None);
         let answer = in_time(runs.resume(&request.id, Context::new("x"))).await.expect("it may");
-        let haft_core::Answer::Done(outcome) = answer else { panic!("it is decided") };
+        let haft_core::Submission::Done(outcome) = answer else { panic!("it is decided") };
         assert!(outcome.is_ok(), "{outcome:?}");
         let newest = runs.ledger().newest(1).await.expect("read").remove(0);
         assert_eq!(
@@ -660,8 +680,8 @@ async fn the_call_of_an_asker_that_is_gone_runs_in_another_process_as_it_was_rec
 /// As a process has them that records its calls in the same store.
 fn recording(store: &Fresh) -> (StoreApprovals, haft_store::StoreLedger) {
     let folder = store.folder.path();
-    let place = Place::new(store.address.clone());
-    let ledger = haft_store::StoreLedger::new(place.clone(), haft_store::Answering::AfterCommit);
+    let place = StoreLocation::new(store.address.clone());
+    let ledger = haft_store::StoreLedger::new(place.clone(), haft_store::ReplyTiming::AfterCommit);
     (StoreApprovals::new(place, &folder.join("here"), &folder.join("state/haft")), ledger)
 }
 
@@ -675,9 +695,9 @@ async fn a_call_taken_up_and_not_begun_is_free_again_and_begins_once() {
         let (person, second) = recording(&store);
         let early = person.take_up("ask_1").await.expect_err("it is about to begin");
         assert_eq!(early.kind(), ErrorKind::Conflict);
-        assert_eq!(fate(&person).await, Fate::NotRun, "it has not begun");
+        assert_eq!(fate(&person).await, CallResult::NotRun, "it has not begun");
         let person = person.by_clock(|| now_ms() + 10_000);
-        assert_eq!(in_time(person.handed_over("ask_1")).await.expect("free"), Handover::Free);
+        assert_eq!(in_time(person.handed_over("ask_1")).await.expect("free"), CallClaim::Free);
         let held = person.take_up("ask_1").await.expect("free again").claim.expect("a claim");
         let mut entry = crate::stores::change(1);
         entry.call_id = "call_ask_1".to_owned();
@@ -689,7 +709,7 @@ async fn a_call_taken_up_and_not_begun_is_free_again_and_begins_once() {
         assert_eq!(late.kind(), ErrorKind::Conflict, "{late}");
         let seq = begin(second, held).await.expect("committed").expect("a number");
         person.begun("ask_1").await.expect("noted");
-        assert_eq!(fate(&person).await, Fate::Unknown, "it began, and no end is recorded");
+        assert_eq!(fate(&person).await, CallResult::Unknown, "it began, and no end is recorded");
         for clock in [now_ms, || now_ms() + 60_000] {
             let other = recording(&store).0.by_clock(clock);
             let error = other.take_up("ask_1").await.expect_err("it has begun");

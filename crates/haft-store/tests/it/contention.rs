@@ -5,7 +5,7 @@ use std::{collections::HashMap, process::Command, sync::Arc};
 
 use haft_core::feed::Feed;
 use haft_core::{ApprovalState, Approvals};
-use haft_store::{Address, Announcement, Place, StoreApprovals, StoreFeed};
+use haft_store::{Address, Announcement, StoreApprovals, StoreFeed, StoreLocation};
 use serde_json::json;
 
 use crate::{approvals::request, stores::each};
@@ -26,7 +26,7 @@ fn orders() -> Option<[String; 3]> {
 async fn writes_as_it_was_told() {
     let Some([address, state, name]) = orders() else { return assert!(orders().is_none()) };
     let address = Address::parse(&address, std::path::Path::new("/")).expect("an address");
-    let place = Place::new(address);
+    let place = StoreLocation::new(address);
     let events = StoreFeed::new(place.clone());
     let state = std::path::Path::new(&state);
     let approvals = Arc::new(StoreApprovals::new(place, &state.join("here"), state));
@@ -67,7 +67,7 @@ async fn two_processes_with_many_writers_lose_nothing_and_are_refused_nothing() 
         for mut child in children {
             assert!(child.wait().expect("it ends").success(), "a writer was refused");
         }
-        let events = StoreFeed::new(Place::new(store.address.clone()));
+        let events = StoreFeed::new(StoreLocation::new(store.address.clone()));
         let all = events.since(0, usize::MAX).await.expect("read");
         let mut next: HashMap<String, u64> = HashMap::new();
         for (place, event) in (1..).zip(&all) {

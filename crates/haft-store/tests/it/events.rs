@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_core::feed::{Event, Feed, Gap, News, Subscription};
-use haft_store::{Address, Announcement, Place, Retention, StoreFeed};
+use haft_core::feed::{Feed, FeedEvent, FeedItem, FeedSubscription, MissedEvents};
+use haft_store::{Address, Announcement, Retention, StoreFeed, StoreLocation};
 use serde_json::json;
 
 use crate::stores::{Fresh, each};
@@ -17,7 +17,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// As another process would have them.
 fn events(store: &Fresh) -> StoreFeed {
-    StoreFeed::new(Place::new(store.address.clone()))
+    StoreFeed::new(StoreLocation::new(store.address.clone()))
 }
 
 async fn tell(events: &StoreFeed, subject: &str, number: u64) -> u64 {
@@ -25,15 +25,15 @@ async fn tell(events: &StoreFeed, subject: &str, number: u64) -> u64 {
     events.announce(&Announcement::of("test", subject, &body)).await.expect("told")
 }
 
-pub(crate) async fn next(subscription: &mut Box<dyn Subscription>) -> News {
+pub(crate) async fn next(subscription: &mut Box<dyn FeedSubscription>) -> FeedItem {
     let news = tokio::time::timeout(PATIENCE, subscription.next()).await;
     news.expect("something happens in time").expect("it can be read")
 }
 
-pub(crate) async fn event(subscription: &mut Box<dyn Subscription>) -> Event {
+pub(crate) async fn event(subscription: &mut Box<dyn FeedSubscription>) -> FeedEvent {
     match next(subscription).await {
-        News::Event(event) => event,
-        News::Gap(gap) => panic!("{gap:?}"),
+        FeedItem::FeedEvent(event) => event,
+        FeedItem::MissedEvents(gap) => panic!("{gap:?}"),
     }
 }
 
@@ -151,7 +151,7 @@ async fn a_change_that_was_taken_back_leaves_no_number() {
 async fn who_comes_too_late_is_told_what_is_gone() {
     for store in each().await {
         let retention = Retention { most: 100, longest: Duration::from_secs(86_400) };
-        let kept = StoreFeed::new(Place::keeping(store.address.clone(), retention));
+        let kept = StoreFeed::new(StoreLocation::keeping(store.address.clone(), retention));
         let mut slow = kept.subscribe(0);
         tell(&kept, "a", 1).await;
         assert_eq!(event(&mut slow).await.seq, 1);
@@ -159,7 +159,10 @@ async fn who_comes_too_late_is_told_what_is_gone() {
             tell(&kept, "a", number).await;
         }
         // Looked at every 256th time: at 512 those up to 412 went.
-        assert_eq!(next(&mut slow).await, News::Gap(Gap { after: 1, resumes_after: 412 }));
+        assert_eq!(
+            next(&mut slow).await,
+            FeedItem::MissedEvents(MissedEvents { after: 1, resumes_after: 412 })
+        );
         for seq in 413..=600 {
             assert_eq!(event(&mut slow).await.seq, seq);
         }
@@ -172,7 +175,7 @@ async fn who_comes_too_late_is_told_what_is_gone() {
 async fn what_is_old_goes_but_never_what_stands_behind_something_young() {
     for store in each().await {
         let retention = Retention { most: 100_000, longest: Duration::from_secs(3600) };
-        let kept = StoreFeed::new(Place::keeping(store.address.clone(), retention));
+        let kept = StoreFeed::new(StoreLocation::keeping(store.address.clone(), retention));
         for number in 1..=200 {
             tell(&kept, "a", number).await;
         }
@@ -196,7 +199,10 @@ async fn everything_gone_is_told_too() {
         }
         store.tamper("DELETE FROM events").await;
         let mut subscription = events.subscribe(2);
-        assert_eq!(next(&mut subscription).await, News::Gap(Gap { after: 2, resumes_after: 5 }));
+        assert_eq!(
+            next(&mut subscription).await,
+            FeedItem::MissedEvents(MissedEvents { after: 2, resumes_after: 5 })
+        );
         tell(&events, "a", 6).await;
         assert_eq!(event(&mut subscription).await.seq, 6);
     }
@@ -218,7 +224,7 @@ async fn another_store_in_the_place_is_a_gap_and_its_events_follow() {
     let there = events(&store);
     tell(&there, "b", 1).await;
     let told = next(&mut subscription).await;
-    assert_eq!(told, News::Gap(Gap { after: 5, resumes_after: 1 }));
+    assert_eq!(told, FeedItem::MissedEvents(MissedEvents { after: 5, resumes_after: 1 }));
     tell(&there, "b", 2).await;
     let second = event(&mut subscription).await;
     assert_eq!((second.seq, second.subject.as_deref()), (2, Some("b")));
@@ -283,8 +289,8 @@ async fn a_wait_that_is_dropped_loses_nothing() {
             assert!(began.elapsed() < PATIENCE);
             tokio::select! {
                 news = subscription.next() => match news.expect("read") {
-                    News::Event(event) => seen.push(event.seq),
-                    News::Gap(gap) => panic!("{gap:?}"),
+                    FeedItem::FeedEvent(event) => seen.push(event.seq),
+                    FeedItem::MissedEvents(gap) => panic!("{gap:?}"),
                 },
                 () = tokio::time::sleep(patience) => {}
             }

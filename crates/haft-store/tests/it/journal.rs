@@ -9,9 +9,10 @@ use std::{
 };
 
 use haft_core::{
-    CallInfo, Changes, ContentHash, Image, Journal, JournalChange, NewChange, NewEntry,
+    CallInfo, ChangeQuery, ContentHash, Journal, JournalChange, NewChange, NewJournalEntry,
+    PathState,
 };
-use haft_store::{Keep, Place, StoreJournal};
+use haft_store::{Keep, StoreJournal, StoreLocation};
 
 use crate::stores::{Fresh, each};
 
@@ -25,24 +26,30 @@ struct Desk {
 
 impl Fresh {
     fn desk(&self, keep: Keep) -> Desk {
-        let journal = StoreJournal::new(Place::new(self.address.clone()), keep);
+        let journal = StoreJournal::new(StoreLocation::new(self.address.clone()), keep);
         Desk { journal: Arc::new(journal), workspace: WORKSPACE.into() }
     }
 }
 
-fn file(content: &str) -> Image {
+fn file(content: &str) -> PathState {
     let hash = Some(ContentHash::of(content.as_bytes()));
-    Image::File { hash, mode: 0o640, size: content.len() as u64 }
+    PathState::File { hash, mode: 0o640, size: content.len() as u64 }
 }
 
 /// A file gets another content.
-fn edit(path: &str, from: &str, to: &str) -> NewEntry {
+fn edit(path: &str, from: &str, to: &str) -> NewJournalEntry {
     let content = Some(from.as_bytes().to_vec());
-    NewEntry { path: path.into(), before: file(from), content, after: file(to), moved_from: None }
+    NewJournalEntry {
+        path: path.into(),
+        before: file(from),
+        content,
+        after: file(to),
+        moved_from: None,
+    }
 }
 
 impl Desk {
-    fn begin(&self, tool: &str, entries: &[NewEntry], undoes: &[Vec<u64>]) -> u64 {
+    fn begin(&self, tool: &str, entries: &[NewJournalEntry], undoes: &[Vec<u64>]) -> u64 {
         let mut call = CallInfo::default();
         call.session = "s\0ession".to_owned();
         call.call_id = format!("call_{tool}").into();
@@ -51,18 +58,18 @@ impl Desk {
         self.journal.begin(&change).expect("it is kept")
     }
 
-    fn made(&self, tool: &str, entries: &[NewEntry], undoes: &[Vec<u64>]) -> u64 {
+    fn made(&self, tool: &str, entries: &[NewJournalEntry], undoes: &[Vec<u64>]) -> u64 {
         let number = self.begin(tool, entries, undoes);
         self.journal.made(number);
         number
     }
 
-    async fn find(&self, which: Changes) -> Vec<JournalChange> {
+    async fn find(&self, which: ChangeQuery) -> Vec<JournalChange> {
         self.journal.find(&self.workspace, &which).await.expect("it is read")
     }
 
     async fn all(&self) -> Vec<JournalChange> {
-        self.find(Changes { most: usize::MAX, ..Changes::default() }).await
+        self.find(ChangeQuery { most: usize::MAX, ..ChangeQuery::default() }).await
     }
 
     async fn numbers(&self) -> Vec<u64> {
@@ -70,7 +77,8 @@ impl Desk {
     }
 
     async fn entry(&self, number: u64) -> u64 {
-        let found = self.find(Changes { numbers: vec![number], most: 9, ..Changes::default() });
+        let found =
+            self.find(ChangeQuery { numbers: vec![number], most: 9, ..ChangeQuery::default() });
         found.await[0].entries[0].id
     }
 
@@ -91,22 +99,22 @@ async fn what_is_kept_comes_back_as_it_was() {
     for fresh in each().await {
         let desk = fresh.desk(Keep::USUAL);
         let odd = Path::new(OsStr::from_bytes(b"d\xff/\n")).to_owned();
-        let going = |path: PathBuf, before: Image| NewEntry {
+        let going = |path: PathBuf, before: PathState| NewJournalEntry {
             path,
             before,
             content: None,
-            after: Image::Missing,
+            after: PathState::Missing,
             moved_from: None,
         };
         let mut moved = edit("to.txt", "replaced", "x");
         moved.moved_from = Some(odd.clone());
-        moved.after = Image::File { hash: None, mode: 0o755, size: 7 };
+        moved.after = PathState::File { hash: None, mode: 0o755, size: 7 };
         let long = "line of a long text\n".repeat(5_000);
         let entries = [
             edit("a.txt", &long, "new"),
-            NewEntry::appears("dir".into(), Image::Directory { mode: 0o777 }),
-            going(odd.clone(), Image::Link { to: odd.clone() }),
-            going("gone".into(), Image::Directory { mode: 0o2750 }),
+            NewJournalEntry::appears("dir".into(), PathState::Directory { mode: 0o777 }),
+            going(odd.clone(), PathState::Link { to: odd.clone() }),
+            going("gone".into(), PathState::Directory { mode: 0o2750 }),
             moved,
         ];
         let number = desk.made("patch", &entries, &[]);
@@ -177,17 +185,23 @@ async fn changes_are_found_by_call_session_tool_time_and_number() {
             let tool = if number % 3 == 0 { "write" } else { "edit" };
             desk.begin(tool, &[edit(&format!("f{number}"), "a", "b")], &[]);
         }
-        let most = |most| Changes { most, ..Changes::default() };
-        let count = async |which: Changes| desk.find(which).await.len();
+        let most = |most| ChangeQuery { most, ..ChangeQuery::default() };
+        let count = async |which: ChangeQuery| desk.find(which).await.len();
         assert_eq!(count(most(7)).await, 7);
         assert_eq!(count(most(1_000)).await, 450);
-        assert_eq!(count(Changes { tool: Some("write".into()), ..most(1_000) }).await, 150);
-        assert_eq!(count(Changes { call_id: Some("call_edit".into()), ..most(1_000) }).await, 300);
-        assert_eq!(count(Changes { session: Some("s\0ession".into()), ..most(1_000) }).await, 450);
-        assert_eq!(count(Changes { session: Some("other".into()), ..most(9) }).await, 0);
-        assert_eq!(count(Changes { since_ms: i64::MAX as u64, ..most(9) }).await, 0);
-        assert_eq!(count(Changes { below: Some(4), ..most(9) }).await, 3);
-        let some = desk.find(Changes { numbers: vec![3, 440, 7, 999], ..most(9) }).await;
+        assert_eq!(count(ChangeQuery { tool: Some("write".into()), ..most(1_000) }).await, 150);
+        assert_eq!(
+            count(ChangeQuery { call_id: Some("call_edit".into()), ..most(1_000) }).await,
+            300
+        );
+        assert_eq!(
+            count(ChangeQuery { session: Some("s\0ession".into()), ..most(1_000) }).await,
+            450
+        );
+        assert_eq!(count(ChangeQuery { session: Some("other".into()), ..most(9) }).await, 0);
+        assert_eq!(count(ChangeQuery { since_ms: i64::MAX as u64, ..most(9) }).await, 0);
+        assert_eq!(count(ChangeQuery { below: Some(4), ..most(9) }).await, 3);
+        let some = desk.find(ChangeQuery { numbers: vec![3, 440, 7, 999], ..most(9) }).await;
         let names: Vec<String> =
             some.iter().map(|change| change.entries[0].path.display().to_string()).collect();
         assert_eq!(names, ["f439", "f6", "f2"]);

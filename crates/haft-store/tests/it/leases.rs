@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use haft_core::{ErrorKind, ToolError};
 use haft_core::{Lease, Leases};
-use haft_store::{Place, StoreLeases};
+use haft_store::{StoreLeases, StoreLocation};
 use proptest::prelude::*;
 
 use crate::stores::{Fresh, each};
@@ -18,7 +18,7 @@ use crate::stores::{Fresh, each};
 const LONG: Duration = Duration::from_secs(3600);
 
 fn leases(store: &Fresh) -> StoreLeases {
-    StoreLeases::new(Place::new(store.address.clone()))
+    StoreLeases::new(StoreLocation::new(store.address.clone()))
 }
 
 /// As if so much time had passed.

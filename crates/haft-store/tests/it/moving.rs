@@ -13,13 +13,13 @@ use std::{
 use haft_core::Inbox;
 use haft_core::Leases;
 use haft_core::{
-    ApprovalState, Approvals, CallInfo, ContentHash, ErrorKind, Image, Journal, Ledger, MadeBy,
-    NewChange, NewEntry, NewMessage, Outputs, Remember, SavedRules, Scope, Sessions, Todo,
-    TodoPriority, TodoStatus, Todos, Verdict,
+    ApprovalDecision, ApprovalState, Approvals, CallInfo, ContentHash, ErrorKind, Journal, Ledger,
+    NewChange, NewJournalEntry, NewMessage, OutputSource, Outputs, PathState, Remember, SavedRules,
+    Scope, Sessions, Todo, TodoPriority, TodoStatus, Todos,
 };
 use haft_store::{
-    Address, Announcement, Copied, Keep, OutputRetention, Place, Store, StoreFeed, StoreJournal,
-    StoreLeases, StoreSessions, StoreTodos, copy_store,
+    Address, Announcement, Copied, Keep, OutputRetention, Store, StoreFeed, StoreJournal,
+    StoreLeases, StoreLocation, StoreSessions, StoreTodos, copy_store,
 };
 use rusqlite::types::Value as Cell;
 use serde_json::json;
@@ -72,13 +72,13 @@ async fn fill(store: &Fresh) {
         keep_result(&ledger, made(number), &format!("result {}", number % 7)).await;
     }
     ledger.flush().await.expect("written");
-    let place = || Place::new(store.address.clone());
+    let place = || StoreLocation::new(store.address.clone());
     let asker = approvals(store);
     for id in ["ask_1", "ask_2"] {
         asker.create(request(id)).await.expect("kept");
     }
     store.tamper("INSERT INTO ledger_losses VALUES ('s', 3, 7)").await;
-    let yes = Verdict::approve("Ann", "terminal");
+    let yes = ApprovalDecision::approve("Ann", "terminal");
     asker.settle("ask_1", ApprovalState::Approved, Some(yes)).await.expect("decided");
     let remember =
         Remember { rules: vec!["write(src/**)".into()], scope: Scope::Project, expires_ms: None };
@@ -104,14 +104,15 @@ async fn fill(store: &Fresh) {
     StoreTodos::new(place(), Path::new("/w")).write("s\0", &[todo], None).await.expect("written");
     let hour = Duration::from_secs(3600);
     StoreLeases::new(place()).claim("job", "a\0", "ann", hour).await.expect("free");
-    let made_by = MadeBy { session: "s\0".into(), call_id: "call_1".into(), tool: "bash".into() };
+    let made_by =
+        OutputSource { session: "s\0".into(), call_id: "call_1".into(), tool: "bash".into() };
     let text = "a line of some length\n".repeat(30_000);
     store.outputs("/w", OutputRetention::default()).keep(text, made_by).await.expect("kept");
     keep_changes(StoreJournal::new(place(), Keep::USUAL));
 }
 
 fn keep_changes(journal: StoreJournal) {
-    let image = |text: &str| Image::File {
+    let image = |text: &str| PathState::File {
         hash: Some(ContentHash::of(text.as_bytes())),
         mode: 0o640,
         size: text.len() as u64,
@@ -120,7 +121,7 @@ fn keep_changes(journal: StoreJournal) {
     call.session = "s".to_owned();
     call.call_id = "call_1".into();
     call.workspace = "/w".into();
-    let edit = |from: &str, to: &str| NewEntry {
+    let edit = |from: &str, to: &str| NewJournalEntry {
         path: "a.txt".into(),
         before: image(from),
         content: Some(from.as_bytes().to_vec()),
@@ -243,10 +244,10 @@ async fn a_copy_goes_on_where_the_store_was() {
         let verified = ledger.verify(None).await.expect("read");
         assert_eq!((verified.entries, verified.faults), (41, Vec::new()));
         let last = moved.number("SELECT seq FROM event_head").await;
-        let events = StoreFeed::new(Place::new(moved.address.clone()));
+        let events = StoreFeed::new(StoreLocation::new(moved.address.clone()));
         let told = events.announce(&Announcement::of("test", "s", &json!({}))).await.expect("told");
         assert_eq!(i64::try_from(told).expect("a number"), last + 1);
-        keep_changes(StoreJournal::new(Place::new(moved.address.clone()), Keep::USUAL));
+        keep_changes(StoreJournal::new(StoreLocation::new(moved.address.clone()), Keep::USUAL));
         assert_eq!(moved.number("SELECT max(number) FROM changes").await, 4);
     }
 }

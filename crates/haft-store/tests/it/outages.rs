@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use haft_core::{ErrorKind, Ledger, MadeBy, Outputs};
-use haft_store::{Address, Answering, OutputRetention, Place, Store, StoreLedger};
+use haft_core::{ErrorKind, Ledger, OutputSource, Outputs};
+use haft_store::{Address, OutputRetention, ReplyTiming, Store, StoreLedger, StoreLocation};
 use tokio_postgres::NoTls;
 
 use crate::{
@@ -35,8 +35,8 @@ async fn a_server_that_is_not_there_is_told_in_bounded_time() {
         assert!(began.elapsed() < Duration::from_secs(40));
     }
     let ledger = StoreLedger::new(
-        Place::new(Address::Postgres("postgres://127.0.0.1:1/x".to_owned())),
-        Answering::Early,
+        StoreLocation::new(Address::Postgres("postgres://127.0.0.1:1/x".to_owned())),
+        ReplyTiming::Early,
     );
     assert_eq!(ledger.record(change(1)).await.expect_err("told").kind(), ErrorKind::Unavailable);
 }
@@ -137,7 +137,7 @@ async fn on_a_full_disk_of_the_server_it_is_told_and_goes_on_when_there_is_room(
     let mut full = None;
     for seed in 0..200 {
         ledger.record(change(seed)).await.expect("small enough");
-        let receipt = outputs.keep(noise(seed), MadeBy::default()).await.expect("somewhere");
+        let receipt = outputs.keep(noise(seed), OutputSource::default()).await.expect("somewhere");
         if let Some(note) = receipt.note {
             full = Some((note, receipt.id, seed));
             break;
@@ -166,6 +166,6 @@ async fn on_a_full_disk_of_the_server_it_is_told_and_goes_on_when_there_is_room(
     let grown = grow.args(["-o", "remount,size=64m"]).arg(&folder).status();
     assert!(grown.is_ok_and(|status| status.success()));
     ledger.record(change(next)).await.expect("there is room again");
-    assert_eq!(outputs.keep(noise(999), MadeBy::default()).await.expect("kept").note, None);
+    assert_eq!(outputs.keep(noise(999), OutputSource::default()).await.expect("kept").note, None);
     assert_eq!(ledger.verify(None).await.expect("read").entries, next + 1);
 }

@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use haft_core::{ErrorKind, MadeBy, Outputs, Position};
-use haft_store::{Address, OutputRetention, Place, StoreOutputs};
+use haft_core::{ErrorKind, OutputPosition, OutputSource, Outputs};
+use haft_store::{Address, OutputRetention, StoreLocation, StoreOutputs};
 
 use crate::stores::{Fresh, each};
 
-fn made_by(call: &str) -> MadeBy {
-    MadeBy { session: "s\0".into(), call_id: call.into(), tool: "bash".into() }
+fn made_by(call: &str) -> OutputSource {
+    OutputSource { session: "s\0".into(), call_id: call.into(), tool: "bash".into() }
 }
 
 /// Texts that hardly pack: so many bytes, different for each seed.
@@ -42,14 +42,14 @@ async fn what_is_kept_is_read_by_another_process_in_pieces() {
         assert_eq!((&*kept.made_by.call_id, &*kept.made_by.session), ("call_1", "s\u{fffd}"));
         assert_eq!(&*other.read(&id).await.expect("read"), text);
         for line in [1, 2, 30_000, 60_000, 60_001] {
-            let piece = other.piece(&id, Position::Line(line)).await.expect("read");
+            let piece = other.piece(&id, OutputPosition::Line(line)).await.expect("read");
             assert!(piece.first_line <= line && piece.text.len() < 300 << 10, "{line}");
             let start = format!("line {line}: ");
-            let next = other.piece(&id, Position::Byte(piece.end())).await.expect("read");
+            let next = other.piece(&id, OutputPosition::Byte(piece.end())).await.expect("read");
             let near = piece.text.contains(&start) || next.text.starts_with(&start);
             assert!(near || line > 60_000, "{line} is not in the piece from {}", piece.first_line);
         }
-        let end = other.piece(&id, Position::Byte(kept.bytes)).await.expect("read");
+        let end = other.piece(&id, OutputPosition::Byte(kept.bytes)).await.expect("read");
         assert_eq!((end.first_byte, &*end.text), (kept.bytes, ""));
     }
 }
@@ -65,7 +65,8 @@ async fn an_output_is_of_its_workspace_and_unknown_ids_are_told() {
         for id in [&*id, "out_\0", ""] {
             let error = elsewhere.find(id).await.expect_err("not of this workspace");
             assert_eq!(error.kind(), ErrorKind::NotFound, "{id}");
-            let error = elsewhere.piece(id, Position::Byte(0)).await.expect_err("nor its text");
+            let error =
+                elsewhere.piece(id, OutputPosition::Byte(0)).await.expect_err("nor its text");
             assert_eq!(error.kind(), ErrorKind::NotFound, "{id}");
         }
         assert_eq!(&*outputs.read(&keep(&outputs, "").await).await.expect("empty"), "");
@@ -77,7 +78,7 @@ async fn who_only_looks_for_an_output_makes_no_store() {
     for store in each().await {
         let outputs = store.outputs("/w", OutputRetention::default());
         assert!(outputs.find("out_1").await.is_err());
-        assert!(outputs.piece("out_1", Position::Line(1)).await.is_err());
+        assert!(outputs.piece("out_1", OutputPosition::Line(1)).await.is_err());
         let there = haft_store::Store::existing(&store.address).await.expect("can be looked for");
         assert!(there.is_none());
     }
@@ -263,7 +264,7 @@ async fn a_store_that_cannot_be_written_keeps_nobody_from_the_text() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("no-folder");
     std::fs::write(&file, "x").expect("written");
-    let place = || Place::new(Address::Sqlite(file.join("haft.db")));
+    let place = || StoreLocation::new(Address::Sqlite(file.join("haft.db")));
     let outputs = StoreOutputs::new(place(), folder.path(), OutputRetention::default());
     let receipt = outputs.keep("text".into(), made_by("c")).await.expect("kept in memory");
     let note = receipt.note.expect("it is told");
@@ -337,7 +338,7 @@ async fn what_an_earlier_haft_has_kept_is_brought_forward_and_read() {
         let old = outputs.read("out_old").await.expect("it can be read");
         assert_eq!(*old, *"haft\n".repeat(11_000).trim_end());
         assert!(outputs.read(&id).await.is_err(), "its piece was taken away above");
-        let piece = outputs.piece("out_old", Position::Line(9_000)).await.expect("read");
+        let piece = outputs.piece("out_old", OutputPosition::Line(9_000)).await.expect("read");
         assert_eq!((piece.first_byte, piece.first_line), (0, 1));
     }
 }

@@ -10,18 +10,19 @@ use std::{
 };
 
 use haft_core::{
-    Access, Asked, BoxFuture, Call, CallRequest, Context, ErrorKind, Gate, GateBuilder, Ledger,
-    LedgerEntry, Outcome, Redactor, Registry, Reply, Schema, Tool, ToolError, ToolSpec,
+    Access, BoxFuture, Call, CallRequest, Context, ErrorKind, Gate, GateBuilder, Ledger,
+    LedgerEntry, Outcome, RecordedCall, Redactor, Registry, Reply, Schema, Tool, ToolError,
+    ToolSpec,
 };
-use haft_store::{Answering, OutputRetention, Place, Recording, Remains, StoreLedger};
+use haft_store::{OutputRetention, Recording, Remains, ReplyTiming, StoreLedger, StoreLocation};
 use serde_json::{Value, json};
 
 use crate::stores::{Fresh, change, each, look};
 
 /// A ledger that keeps results, as another process would have it.
 pub(crate) fn keeping(store: &Fresh, retention: OutputRetention) -> StoreLedger {
-    let place = Place::new(store.address.clone());
-    StoreLedger::keeping_results(place, Answering::Early, Path::new("/w"), retention)
+    let place = StoreLocation::new(store.address.clone());
+    StoreLedger::keeping_results(place, ReplyTiming::Early, Path::new("/w"), retention)
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -54,11 +55,11 @@ fn call(number: u64, tool: &str, input: Value) -> LedgerEntry {
 }
 
 async fn recording(store: &Fresh) -> Result<Recording, ToolError> {
-    Recording::of_session(Place::new(store.address.clone()), "s").await
+    Recording::of_session(StoreLocation::new(store.address.clone()), "s").await
 }
 
 async fn next(recording: &Recording, tool: &str, input: Value) -> Result<String, ToolError> {
-    recording.next(Asked::new(tool, &input)).await.map(|outcome| outcome.content)
+    recording.next(RecordedCall::new(tool, &input)).await.map(|outcome| outcome.content)
 }
 
 #[tokio::test]
@@ -76,7 +77,7 @@ async fn calls_are_answered_in_their_order_with_all_they_came_to() {
         let recording = recording(&store).await.expect("there");
         assert_eq!(recording.calls().len(), 4);
         let again = json!({"n": 1, "path": "a"});
-        let whole = recording.next(Asked::new("read", &again)).await.expect("the first");
+        let whole = recording.next(RecordedCall::new("read", &again)).await.expect("the first");
         assert_eq!(whole, Outcome { ms: 1, ..outcome("read", "one") });
         assert_eq!(next(&recording, "read", a()).await.expect("the second"), "two");
         let error = next(&recording, "read", a()).await.expect_err("no third");
@@ -101,7 +102,7 @@ async fn a_completed_input_is_found_by_what_was_asked() {
         keep_result(&ledger, call(1, "undo", json!({"last": 1, "changes": [4]})), "undone").await;
         let recording = recording(&store).await.expect("there");
         let input = json!({"last": 1});
-        let mut asked = Asked::new("undo", &input);
+        let mut asked = RecordedCall::new("undo", &input);
         assert!(recording.next(asked).await.is_err(), "other tools are not completed");
         asked.is_completed = true;
         assert_eq!(recording.next(asked).await.expect("found").content, "undone");
@@ -189,7 +190,7 @@ async fn an_unknown_session_is_told_with_the_nearest() {
         let none = recording(&store).await.err().expect("no store");
         assert_eq!(none.kind(), ErrorKind::NotFound);
         store.ledger().record(call(1, "read", json!({}))).await.expect("recorded");
-        let place = Place::new(store.address.clone());
+        let place = StoreLocation::new(store.address.clone());
         let error = Recording::of_session(place, "t").await.err().expect("none of that name");
         assert_eq!(error.kind(), ErrorKind::NotFound);
         let recording = recording(&store).await.expect("there");

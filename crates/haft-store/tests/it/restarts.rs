@@ -12,14 +12,15 @@ use std::{
 };
 
 use haft_core::Leases;
-use haft_core::feed::{Feed, News};
+use haft_core::feed::{Feed, FeedItem};
 use haft_core::{
-    ApprovalState, Approvals, CallInfo, Changes, ErrorKind, Happened, Image, Journal, Ledger,
-    MadeBy, NewChange, NewEntry, NewMessage, Outputs, Sessions, Todos, Verdict,
+    ApprovalDecision, ApprovalState, Approvals, CallInfo, ChangeQuery, ErrorKind, Journal, Ledger,
+    NewChange, NewJournalEntry, NewMessage, OutputSource, Outputs, PathState, SessionEvent,
+    Sessions, Todos,
 };
 use haft_store::{
-    Address, Answering, Filter, Keep, OutputRetention, Place, StoreApprovals, StoreFeed,
-    StoreJournal, StoreLeases, StoreLedger, StoreOutputs, StoreSessions, StoreTodos,
+    Address, Filter, Keep, OutputRetention, ReplyTiming, StoreApprovals, StoreFeed, StoreJournal,
+    StoreLeases, StoreLedger, StoreLocation, StoreOutputs, StoreSessions, StoreTodos,
 };
 
 use crate::{approvals::request, cluster::Cluster, events::PATIENCE, stores::change};
@@ -44,7 +45,7 @@ async fn work(
             continue;
         }
         kept.push(id.clone());
-        let yes = Some(Verdict::approve("Ann", "test"));
+        let yes = Some(ApprovalDecision::approve("Ann", "test"));
         approvals.settle(&id, ApprovalState::Approved, yes).await.expect("decided once");
         approvals.take_up(&id).await.expect("taken once");
         taken.push(id.clone());
@@ -60,11 +61,11 @@ async fn a_server_that_is_started_anew_loses_nothing_and_repeats_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let address = Address::Postgres(cluster.url());
     let approvals = || {
-        let place = Place::new(address.clone());
+        let place = StoreLocation::new(address.clone());
         Arc::new(StoreApprovals::new(place, &folder.path().join("here"), folder.path()))
     };
-    let events = StoreFeed::new(Place::new(address.clone()));
-    Place::new(address.clone()).store().await.expect("it is made");
+    let events = StoreFeed::new(StoreLocation::new(address.clone()));
+    StoreLocation::new(address.clone()).store().await.expect("it is made");
     let is_over = Arc::new(AtomicBool::new(false));
     let mut workers = tokio::task::JoinSet::new();
     let several = [approvals(), approvals()];
@@ -84,10 +85,10 @@ async fn a_server_that_is_started_anew_loses_nothing_and_repeats_nothing() {
                 biased;
                 Ok(newest) = &mut is_done, if last.is_none() => last = Some(newest),
                 news = subscription.next() => match news.expect("it comes back") {
-                    News::Event(event) => {
+                    FeedItem::FeedEvent(event) => {
                         *seen.entry((event.kind, event.subject.unwrap_or_default())).or_default() += 1;
                     }
-                    News::Gap(gap) => panic!("{gap:?}"),
+                    FeedItem::MissedEvents(gap) => panic!("{gap:?}"),
                 },
             }
         }
@@ -144,10 +145,10 @@ const SHORT: Duration = Duration::from_secs(3600);
 
 impl Rooms {
     fn of(address: &Address) -> Arc<Self> {
-        let place = Place::new(address.clone());
+        let place = StoreLocation::new(address.clone());
         let workspace = Path::new("/w");
         Arc::new(Self {
-            ledger: StoreLedger::new(place.clone(), Answering::AfterCommit),
+            ledger: StoreLedger::new(place.clone(), ReplyTiming::AfterCommit),
             journal: StoreJournal::new(place.clone(), Keep::USUAL),
             sessions: StoreSessions::new(place.clone(), workspace),
             todos: StoreTodos::new(place.clone(), workspace),
@@ -166,11 +167,11 @@ impl Rooms {
         let mut call = CallInfo::default();
         call.call_id = words.as_str().into();
         call.workspace = "/w".into();
-        let entry = NewEntry {
+        let entry = NewJournalEntry {
             path: words.clone().into(),
-            before: Image::Missing,
+            before: PathState::Missing,
             content: None,
-            after: Image::Missing,
+            after: PathState::Missing,
             moved_from: None,
         };
         let entries = [entry];
@@ -183,7 +184,7 @@ impl Rooms {
         let sent = self.sessions.send("mcp-1", &message).await;
         told.messages.extend(sent.map(|seq| (seq, words.clone())));
         told.versions.extend(self.todos.write("s", &[], None).await);
-        let kept = self.outputs.keep(words.clone(), MadeBy::default()).await;
+        let kept = self.outputs.keep(words.clone(), OutputSource::default()).await;
         told.outputs.extend(kept.map(|receipt| (receipt.id, words)));
         if let Ok(lease) = self.leases.claim("job", "the one", "w", SHORT).await {
             told.turns.push(lease.turn);
@@ -198,7 +199,7 @@ impl Rooms {
         let all = self.ledger.find(&Filter { most: 99_999, ..Filter::default() }).await;
         let all = all.expect("read").into_iter().map(|it| it.entry.call_id);
         once("calls", &told.calls, all.collect());
-        let all = Changes { most: usize::MAX, ..Changes::default() };
+        let all = ChangeQuery { most: usize::MAX, ..ChangeQuery::default() };
         let all = self.journal.find(Path::new("/w"), &all).await.expect("read");
         let all = all.into_iter().map(|it| (it.number, it.call_id));
         once("changes", &told.changes, all.collect());
@@ -207,8 +208,8 @@ impl Rooms {
             .happened
             .into_iter()
             .filter_map(|it| match it {
-                Happened::Message(message) => Some((message.seq, message.content)),
-                Happened::Call(_) => None,
+                SessionEvent::SessionMessage(message) => Some((message.seq, message.content)),
+                SessionEvent::Call(_) => None,
             })
             .collect();
         assert_eq!(all.len() as u64, history.session.messages, "a number and its message");

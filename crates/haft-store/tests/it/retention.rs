@@ -6,7 +6,9 @@ use std::{
 };
 
 use haft_core::{Ledger, LedgerEntry};
-use haft_store::{Answering, Filter, LedgerRetention, Place, Recording, Store, StoreLedger};
+use haft_store::{
+    Filter, LedgerRetention, Recording, ReplyTiming, Store, StoreLedger, StoreLocation,
+};
 
 use serde_json::json;
 
@@ -35,9 +37,9 @@ fn change(number: u64) -> LedgerEntry {
 
 /// As another process would have it.
 fn ledger(store: &Fresh, bytes: u64) -> Arc<StoreLedger> {
-    let place = Place::new(store.address.clone());
+    let place = StoreLocation::new(store.address.clone());
     let retention = LedgerRetention { bytes, ..LedgerRetention::default() };
-    let ledger = StoreLedger::new(place, Answering::AfterCommit);
+    let ledger = StoreLedger::new(place, ReplyTiming::AfterCommit);
     Arc::new(ledger.retaining(retention))
 }
 
@@ -122,7 +124,8 @@ async fn equal_calls_that_only_read_become_one_entry_that_counts_them() {
         let verified = ledger.verify(None).await.expect("read");
         assert_eq!(verified.faults, []);
         // Replayed, each of them is there.
-        let recording = Recording::of_session(Place::new(store.address.clone()), "s\u{0}1").await;
+        let recording =
+            Recording::of_session(StoreLocation::new(store.address.clone()), "s\u{0}1").await;
         let calls: u64 = recording.expect("there").calls().iter().map(|it| it.entry.calls()).sum();
         assert_eq!(calls, 100);
     }
@@ -161,7 +164,7 @@ async fn a_recording_says_how_many_of_its_calls_are_gone() {
         for number in 0..40 {
             large.record(look(number)).await.expect("recorded");
         }
-        let place = || Place::new(store.address.clone());
+        let place = || StoreLocation::new(store.address.clone());
         assert_eq!(Recording::of_session(place(), "s\u{0}1").await.expect("there").lost(), 0);
         let opened = ledger(&store, 8_000);
         opened.prune().await.expect("pruned");

@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use haft_core::{
-    ErrorKind, Happened, Ledger, LedgerEntry, NewMessage, Newcomer, SessionPatch, SessionQuery,
-    Sessions,
+    ErrorKind, Ledger, LedgerEntry, NewMessage, NewSession, SessionEvent, SessionPatch,
+    SessionQuery, Sessions,
 };
-use haft_store::{Place, Store, StoreSessions};
+use haft_store::{Store, StoreLocation, StoreSessions};
 use serde_json::{Value, json};
 
 use crate::stores::{Fresh, change, each};
 
 fn sessions(store: &Fresh, workspace: &str) -> StoreSessions {
-    StoreSessions::new(Place::new(store.address.clone()), Path::new(workspace))
+    StoreSessions::new(StoreLocation::new(store.address.clone()), Path::new(workspace))
 }
 
 fn message(author: &str, content: &str) -> NewMessage {
@@ -68,7 +68,7 @@ async fn a_session_is_there_once_it_was_seen_and_only_in_its_workspace() {
 async fn titles_metadata_and_archives_are_patched_and_listed() {
     for store in each().await {
         let own = sessions(&store, "/w");
-        let newcomer = Newcomer::of("mcp-b", &[]);
+        let newcomer = NewSession::of("mcp-b", &[]);
         own.saw("mcp-a", &[]).await.expect("noted");
         store.tamper("UPDATE sessions SET updated_ms = updated_ms - 1000").await;
         let patch = |value: Value| SessionPatch {
@@ -134,8 +134,8 @@ async fn messages_of_many_senders_have_numbers_without_gaps() {
             .happened
             .iter()
             .map(|it| match it {
-                Happened::Message(message) => message.seq,
-                Happened::Call(call) => panic!("{call:?}"),
+                SessionEvent::SessionMessage(message) => message.seq,
+                SessionEvent::Call(call) => panic!("{call:?}"),
             })
             .collect();
         seqs.sort_unstable();
@@ -154,10 +154,10 @@ async fn a_history_is_messages_and_calls_in_order_by_pages() {
             ledger.record(entry("mcp-2", number, 1_000 + number)).await.expect("recorded");
         }
         own.send("mcp-1", &message("mcp-2", "hello\0")).await.expect("sent");
-        let words = |happened: &[Happened]| -> Vec<String> {
-            let word = |it: &Happened| match it {
-                Happened::Message(message) => message.content.clone(),
-                Happened::Call(call) => call.call_id.clone(),
+        let words = |happened: &[SessionEvent]| -> Vec<String> {
+            let word = |it: &SessionEvent| match it {
+                SessionEvent::SessionMessage(message) => message.content.clone(),
+                SessionEvent::Call(call) => call.call_id.clone(),
             };
             happened.iter().map(word).collect()
         };
@@ -191,8 +191,8 @@ async fn the_pages_of_a_history_have_every_call_once_in_whatever_order_they_bega
             let page = own.history("mcp-1", offset, 3).await.expect("read");
             assert_eq!(page.has_more, offset < 9);
             seen.extend(page.happened.iter().rev().map(|it| match it {
-                Happened::Call(call) => call.call_id.clone(),
-                Happened::Message(message) => panic!("{message:?}"),
+                SessionEvent::Call(call) => call.call_id.clone(),
+                SessionEvent::SessionMessage(message) => panic!("{message:?}"),
             }));
         }
         let expected: Vec<String> = (0..12).rev().map(|number| format!("call_{number}")).collect();

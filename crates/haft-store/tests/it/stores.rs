@@ -10,7 +10,7 @@ use std::{
 
 use haft_core::LedgerEntry;
 use haft_store::{
-    Address, Answering, OutputRetention, Place, StoreLedger, StoreOutputs, StoreRules,
+    Address, OutputRetention, ReplyTiming, StoreLedger, StoreLocation, StoreOutputs, StoreRules,
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -141,16 +141,16 @@ impl Fresh {
 
     /// As another process would have it.
     pub(crate) fn ledger(&self) -> Arc<StoreLedger> {
-        Arc::new(StoreLedger::new(Place::new(self.address.clone()), Answering::Early))
+        Arc::new(StoreLedger::new(StoreLocation::new(self.address.clone()), ReplyTiming::Early))
     }
 
     pub(crate) fn rules(&self, workspace: &str) -> StoreRules {
-        let (place, folder) = (Place::new(self.address.clone()), self.folder.path());
+        let (place, folder) = (StoreLocation::new(self.address.clone()), self.folder.path());
         StoreRules::new(place, &folder.join(workspace), &folder.join("state/haft"))
     }
 
     pub(crate) fn outputs(&self, workspace: &str, retention: OutputRetention) -> StoreOutputs {
-        StoreOutputs::new(Place::new(self.address.clone()), Path::new(workspace), retention)
+        StoreOutputs::new(StoreLocation::new(self.address.clone()), Path::new(workspace), retention)
     }
 
     /// A number, asked for behind haft's back.

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use haft_core::{ErrorKind, Todo, TodoList, TodoPriority, TodoStatus, Todos};
-use haft_store::{Place, Store, StoreTodos};
+use haft_store::{Store, StoreLocation, StoreTodos};
 
 use crate::stores::{Fresh, each};
 
 fn todos(store: &Fresh, workspace: &str) -> StoreTodos {
-    StoreTodos::new(Place::new(store.address.clone()), Path::new(workspace))
+    StoreTodos::new(StoreLocation::new(store.address.clone()), Path::new(workspace))
 }
 
 fn todo(id: &str, content: &str) -> Todo {

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use haft_core::{
-    Access, Changes as Wanted, JournalChange, JournalEntry, Output, Power, ReadFiles, ReadJournal,
-    ToolError, now_ms,
+    Access, ChangeQuery as RestoredState, JournalChange, JournalEntry, Output, Power, ReadFiles,
+    ReadJournal, ToolError, now_ms,
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
@@ -28,7 +28,7 @@ const MOST_DIFF_LINES: usize = 1_000;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "since": "2h" }))]
-pub struct Changes {
+pub struct ChangeQuery {
     /// Only this change, with the difference it made.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["number"]))]
@@ -168,18 +168,18 @@ impl ListedChange {
     profiles(reviewer)
 )]
 pub async fn changes(
-    input: Changes,
+    input: ChangeQuery,
     journal: ReadJournal,
     read: ReadFiles,
 ) -> Result<ListedChanges, ToolError> {
-    let wanted = Wanted {
+    let wanted = RestoredState {
         call_id: input.call_id.clone(),
         session: input.session.clone().filter(|session| session != ALL),
         since_ms: input.since.as_deref().map(since).transpose()?.unwrap_or_default(),
         below: input.below,
         numbers: input.change.into_iter().collect(),
         most: if input.path.is_some() { usize::MAX } else { input.limit },
-        ..Wanted::default()
+        ..RestoredState::default()
     };
     let found = visible(journal.find(&wanted).await?, input.path.as_deref(), &read);
     if let Some(number) = input.change.filter(|_| found.is_empty()) {

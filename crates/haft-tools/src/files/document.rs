@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use haft_core::{
     Content, ErrorKind, ReadFiles, ToolError, WriteFiles, brief,
-    files::{Change, Current, Facts, OpenFile, Target, Version, is_directory},
+    files::{ChangeTarget, CurrentState, Facts, OpenFile, PlannedChange, Version, is_directory},
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -51,16 +51,16 @@ impl Document {
     /// # Errors
     /// Of kind `not_found` when there is none.
     pub(crate) fn of_target(
-        target: &Target,
+        target: &ChangeTarget,
         read: &ReadFiles,
         expected: Option<&str>,
     ) -> Result<Self, ToolError> {
         read.check(&target.path)?;
         match &target.current {
-            Current::File(file) => Self::read(&**file, expected),
-            Current::Directory => Err(is_directory(&target.path)),
+            CurrentState::File(file) => Self::read(&**file, expected),
+            CurrentState::Directory => Err(is_directory(&target.path)),
             // The disk knows the near names.
-            Current::Missing => match read.open_file(&target.path) {
+            CurrentState::Missing => match read.open_file(&target.path) {
                 Ok(file) => Self::read(&*file, expected),
                 Err(error) => Err(error),
             },
@@ -130,14 +130,14 @@ pub struct Changed {
 pub(crate) fn change_one<T>(
     write: &WriteFiles,
     path: &PathBuf,
-    mut plan: impl FnMut(&Target) -> Result<(Option<Content>, T), ToolError>,
+    mut plan: impl FnMut(&ChangeTarget) -> Result<(Option<Content>, T), ToolError>,
 ) -> Result<T, ToolError> {
     let mut answer = None;
     brief(|| {
         write.change(std::slice::from_ref(path), &mut |targets| {
             let (bytes, planned) = plan(&targets[0])?;
             answer = Some(planned);
-            let put = |bytes| Change::Put { target: 0, bytes, like: None };
+            let put = |bytes| PlannedChange::Put { target: 0, bytes, like: None };
             Ok(bytes.into_iter().map(put).collect())
         })
     })?;

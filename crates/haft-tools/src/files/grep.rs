@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use haft_core::{
     Access, Cancel, Output, ReadFiles, ToolError,
-    files::{FileMatches, MatchLine, SearchFiles, Searched},
+    files::{FileMatches, MatchLine, SearchFiles, SearchResult},
     lengthy,
 };
 use haft_macros::tool;
@@ -156,7 +156,7 @@ impl FileLines {
 }
 
 impl Matches {
-    fn of(searched: Searched, query: &SearchFiles) -> Self {
+    fn of(searched: SearchResult, query: &SearchFiles) -> Self {
         Self {
             files: searched.files.into_iter().map(FileLines::of).collect(),
             matches: searched.matches,
@@ -244,7 +244,7 @@ mod tests {
         MatchLine { number, text: format!("text {number}"), is_match, is_cut: false }
     }
 
-    fn searched(files: &[(&str, &[(u64, bool)])]) -> Searched {
+    fn searched(files: &[(&str, &[(u64, bool)])]) -> SearchResult {
         let file = |(path, lines): &(&str, &[(u64, bool)])| FileMatches {
             path: path.into(),
             lines: lines.iter().map(|(number, is_match)| line(*number, *is_match)).collect(),
@@ -252,11 +252,11 @@ mod tests {
         let files: Vec<FileMatches> = files.iter().map(file).collect();
         let matches =
             files.iter().flat_map(|file| &file.lines).filter(|line| line.is_match).count();
-        Searched { files, matches, is_complete: true, searched: 9, ..Searched::default() }
+        SearchResult { files, matches, is_complete: true, searched: 9, ..SearchResult::default() }
     }
 
     #[track_caller]
-    fn check(searched: Searched, expected: &str) {
+    fn check(searched: SearchResult, expected: &str) {
         assert_eq!(Matches::of(searched, &query(2)).text(), expected);
     }
 
@@ -283,15 +283,15 @@ mod tests {
     fn what_is_missing_is_told() {
         check(searched(&[]), "[no line matches; 9 files searched]");
         check(
-            Searched { binary: 2, unreadable: 1, ..searched(&[]) },
+            SearchResult { binary: 2, unreadable: 1, ..searched(&[]) },
             "[no line matches; 9 files searched, 2 of them binary; 1 path could not be read]",
         );
         let one = searched(&[("a", &[(1, true)])]);
         check(
-            Searched { is_complete: false, ..one.clone() },
+            SearchResult { is_complete: false, ..one.clone() },
             "a:1: text 1\n\n[partial: 1 match, stopped before all files were searched (9 files were)]",
         );
-        let more = Searched { has_more: true, ..one };
+        let more = SearchResult { has_more: true, ..one };
         let text = Matches::of(more.clone(), &query(2)).text();
         let advice = "[stopped at 1 match; narrow the pattern, give include, or raise max_results]";
         assert!(text.ends_with(advice), "{text}");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use haft_core::{
     Access, Cancel, Output, ReadFiles, ToolError, brief,
-    files::{FileKind, Tree, TreeEntry, WalkTree},
+    files::{FileKind, TreeEntry, TreeListing, WalkTree},
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
@@ -96,7 +96,7 @@ impl Output for Listed {
 }
 
 impl Listed {
-    fn of(tree: Tree) -> Self {
+    fn of(tree: TreeListing) -> Self {
         let mut listed = Self {
             path: shown(&tree.path),
             entries: Vec::with_capacity(tree.entries.len()),
@@ -213,22 +213,22 @@ pub async fn list(input: List, files: ReadFiles, cancel: Cancel) -> Result<Liste
 mod tests {
     use super::*;
 
-    fn tree(entries: &[(&str, FileKind, bool)]) -> Tree {
+    fn tree(entries: &[(&str, FileKind, bool)]) -> TreeListing {
         let entry = |(path, kind, is_closed): &(&str, _, _)| TreeEntry {
             path: path.into(),
             kind: *kind,
             is_closed: *is_closed,
         };
-        Tree {
+        TreeListing {
             path: "src".into(),
             entries: entries.iter().map(entry).collect(),
             is_complete: true,
-            ..Tree::default()
+            ..TreeListing::default()
         }
     }
 
     #[track_caller]
-    fn check(tree: &Tree, expected: &str) {
+    fn check(tree: &TreeListing, expected: &str) {
         assert_eq!(Listed::of(tree.clone()).text(), expected);
     }
 
@@ -249,8 +249,8 @@ mod tests {
         check(&tree(&[]), "[src is empty, or all in it is ignored]");
         let one = tree(&[("a", FileKind::File, false)]);
         let more = "a\n[1 entry, there are more: give a deeper path or a larger limit]";
-        check(&Tree { has_more: true, ..one.clone() }, more);
-        let partial = Tree { is_complete: false, unreadable: 2, ..one };
+        check(&TreeListing { has_more: true, ..one.clone() }, more);
+        let partial = TreeListing { is_complete: false, unreadable: 2, ..one };
         let expected =
             "a\n[partial: stopped before all was listed; 2 directories could not be read]";
         check(&partial, expected);

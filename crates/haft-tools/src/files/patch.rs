@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use haft_core::{
     Access, Content, ErrorKind, Output, ReadFiles, ToolError, WriteFiles, brief,
-    files::{Change, Current, Target},
+    files::{ChangeTarget, CurrentState, PlannedChange},
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
@@ -140,7 +140,7 @@ fn told(error: PatchError) -> ToolError {
 
 /// What is to become of every file, worked out before any is touched.
 struct Plan {
-    changes: Vec<Change>,
+    changes: Vec<PlannedChange>,
     answer: Patched,
     previews: Vec<String>,
 }
@@ -149,7 +149,7 @@ impl Plan {
     fn make(
         sections: &[FilePatch],
         paths: &[PathBuf],
-        targets: &[Target],
+        targets: &[ChangeTarget],
         read: &ReadFiles,
     ) -> Result<Self, ToolError> {
         let answer = Patched { files: Vec::new(), leniency: Vec::new() };
@@ -173,7 +173,12 @@ impl Plan {
         Ok(plan)
     }
 
-    fn add(&mut self, number: usize, target: &Target, content: &str) -> Result<(), ToolError> {
+    fn add(
+        &mut self,
+        number: usize,
+        target: &ChangeTarget,
+        content: &str,
+    ) -> Result<(), ToolError> {
         must_be_free(target)?;
         let path = target.path.display().to_string();
         let bytes = Content::from(encode(&path, Form::UTF_8, content)?);
@@ -187,14 +192,14 @@ impl Plan {
             added: change.added,
             removed: 0,
         });
-        self.changes.push(Change::Put { target: number, bytes, like: None });
+        self.changes.push(PlannedChange::Put { target: number, bytes, like: None });
         Ok(())
     }
 
     fn delete(
         &mut self,
         number: usize,
-        target: &Target,
+        target: &ChangeTarget,
         hunks: &[patches::Hunk],
         read: &ReadFiles,
     ) -> Result<(), ToolError> {
@@ -221,7 +226,7 @@ impl Plan {
             added: 0,
             removed,
         });
-        self.changes.push(Change::Remove { target: number });
+        self.changes.push(PlannedChange::Remove { target: number });
         Ok(())
     }
 
@@ -229,7 +234,7 @@ impl Plan {
         &mut self,
         from: usize,
         to: Option<usize>,
-        targets: &[Target],
+        targets: &[ChangeTarget],
         hunks: &[patches::Hunk],
         read: &ReadFiles,
     ) -> Result<(), ToolError> {
@@ -252,19 +257,19 @@ impl Plan {
             file.path = targets[to].path.display().to_string();
             file.action = Done::Moved;
             self.previews.push(format!("rename from {}\nrename to {}\n", document.path, file.path));
-            self.changes.push(Change::Remove { target: from });
+            self.changes.push(PlannedChange::Remove { target: from });
         }
         self.previews.push(document.preview(&applied.text));
-        self.changes.push(Change::Put { target, bytes, like: Some(from) });
+        self.changes.push(PlannedChange::Put { target, bytes, like: Some(from) });
         self.answer.files.push(file);
         Ok(())
     }
 }
 
 /// Adding and moving never overwrite.
-fn must_be_free(target: &Target) -> Result<(), ToolError> {
+fn must_be_free(target: &ChangeTarget) -> Result<(), ToolError> {
     match target.current {
-        Current::Missing => Ok(()),
+        CurrentState::Missing => Ok(()),
         _ => Err(ToolError::conflict(format!("`{}` is there already", target.path.display()))
             .hint(
                 "update the file instead, or delete it in a patch of its own; nothing was changed",
@@ -276,10 +281,10 @@ fn foreseen(input: Patch, read: ReadFiles, _write: WriteFiles) -> Option<String>
     let sections = patches::parse(&input.patch).ok()?;
     let paths = paths_of(&sections);
     let target = |path: &PathBuf| {
-        let current = read.open_file(path).map_or(Current::Missing, Current::File);
-        Target { path: path.clone(), current }
+        let current = read.open_file(path).map_or(CurrentState::Missing, CurrentState::File);
+        ChangeTarget { path: path.clone(), current }
     };
-    let targets: Vec<Target> = paths.iter().map(target).collect();
+    let targets: Vec<ChangeTarget> = paths.iter().map(target).collect();
     let plan = Plan::make(&sections, &paths, &targets, &read).ok()?;
     Some(plan.previews.concat())
 }

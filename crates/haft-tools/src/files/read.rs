@@ -7,7 +7,7 @@ use std::{
 
 use haft_core::{
     Access, Attachment, Cancel, ErrorKind, Output, ReadFiles, ToolError, brief,
-    files::{Entry, LARGEST_HASHED, Listing, OpenFile, Opened, Version},
+    files::{DirectoryEntry, LARGEST_HASHED, Listing, OpenFile, Opened, Version},
     lengthy,
 };
 use haft_macros::tool;
@@ -428,7 +428,7 @@ fn list(listing: &Listing, wanted: Wanted) -> Result<FileText, ToolError> {
 }
 
 /// A name on one line, whatever it is made of.
-fn entry_line(entry: &Entry) -> String {
+fn entry_line(entry: &DirectoryEntry) -> String {
     let mut line = String::new();
     for character in entry.name.chars() {
         match character.is_control() {

@@ -1,6 +1,6 @@
 //! `redo`: takes back what `undo` did.
 
-use haft_core::{CallInfo, Foreseen, ReadFiles, ReadJournal, ToolError, WriteFiles};
+use haft_core::{CallInfo, ForeseenAccess, ReadFiles, ReadJournal, ToolError, WriteFiles};
 use haft_macros::tool;
 
 use super::history::{
@@ -33,7 +33,7 @@ async fn foresee(
     _read: ReadFiles,
     _write: WriteFiles,
     call: CallInfo,
-) -> Result<Foreseen, ToolError> {
+) -> Result<ForeseenAccess, ToolError> {
     undoing::foresee(Direction::Redo, input, &journal, &call).await
 }
 

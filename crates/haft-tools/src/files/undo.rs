@@ -1,6 +1,6 @@
 //! `undo`: takes back what file tools changed.
 
-use haft_core::{CallInfo, Foreseen, ReadFiles, ReadJournal, ToolError, WriteFiles};
+use haft_core::{CallInfo, ForeseenAccess, ReadFiles, ReadJournal, ToolError, WriteFiles};
 use haft_macros::tool;
 
 use super::history::{
@@ -34,7 +34,7 @@ async fn foresee(
     _read: ReadFiles,
     _write: WriteFiles,
     call: CallInfo,
-) -> Result<Foreseen, ToolError> {
+) -> Result<ForeseenAccess, ToolError> {
     undoing::foresee(Direction::Undo, input, &journal, &call).await
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use haft_core::{
     Access, Content, Output, ReadFiles, ToolError, WriteFiles,
-    files::{Current, OpenFile, Target, is_directory},
+    files::{ChangeTarget, CurrentState, OpenFile, is_directory},
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
@@ -99,7 +99,11 @@ pub async fn write(input: Write, read: ReadFiles, write: WriteFiles) -> Result<W
     })
 }
 
-fn plan(input: &Write, target: &Target, read: &ReadFiles) -> Result<(Content, Written), ToolError> {
+fn plan(
+    input: &Write,
+    target: &ChangeTarget,
+    read: &ReadFiles,
+) -> Result<(Content, Written), ToolError> {
     let path = target.path.display().to_string();
     let mut written = Written {
         path: path.clone(),
@@ -112,17 +116,17 @@ fn plan(input: &Write, target: &Target, read: &ReadFiles) -> Result<(Content, Wr
         kept: None,
     };
     let bytes = match &target.current {
-        Current::Missing if input.expected_version.is_some() => {
+        CurrentState::Missing if input.expected_version.is_some() => {
             return Err(ToolError::conflict(format!("`{path}` is gone, so it is in no version"))
                 .hint("leave out expected_version to write it anew"));
         }
-        Current::Missing => encode(&path, Form::UTF_8, &input.content)?,
-        Current::Directory => return Err(is_directory(&target.path)),
-        Current::File(_) if input.on_conflict == OnConflict::Error => {
+        CurrentState::Missing => encode(&path, Form::UTF_8, &input.content)?,
+        CurrentState::Directory => return Err(is_directory(&target.path)),
+        CurrentState::File(_) if input.on_conflict == OnConflict::Error => {
             return Err(ToolError::conflict(format!("`{path}` is there already"))
                 .hint("choose another path, or set on_conflict to overwrite"));
         }
-        Current::File(file) => {
+        CurrentState::File(file) => {
             read.check(&target.path)?;
             over(&**file, input, &mut written)?
         }

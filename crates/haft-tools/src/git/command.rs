@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use haft_core::{
     Access, CommandRisk, ErrorKind, ReadCommand, Shell, ToolError,
-    commands::{Finished, Program, Streams},
+    commands::{FinishedProcess, Program, Streams},
 };
 
 use super::failure;
@@ -116,7 +116,7 @@ impl Git<'_> {
     ///
     /// # Errors
     /// Whatever made git fail, by its kind.
-    pub(crate) async fn run(&self, run: &Run) -> Result<Finished, ToolError> {
+    pub(crate) async fn run(&self, run: &Run) -> Result<FinishedProcess, ToolError> {
         let finished = self.attempt(run).await?;
         match finished.status.exit_code {
             Some(0) => Ok(finished),
@@ -128,7 +128,7 @@ impl Git<'_> {
     ///
     /// # Errors
     /// When git did not come to an end by itself.
-    pub(crate) async fn attempt(&self, run: &Run) -> Result<Finished, ToolError> {
+    pub(crate) async fn attempt(&self, run: &Run) -> Result<FinishedProcess, ToolError> {
         let mut launch = self.shell.launch(run.program(), self.directory);
         let quietly = if run.looks { QUIETLY } else { &[] };
         let variables = ENGLISH.iter().chain(quietly);

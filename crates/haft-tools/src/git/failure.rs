@@ -3,7 +3,7 @@
 
 use haft_core::{
     ErrorKind, Reply, ToolError,
-    commands::{Finished, State},
+    commands::{FinishedProcess, ProcessState},
 };
 
 use super::words::{complaint, visible};
@@ -204,7 +204,7 @@ const KNOWN: &[(&[&str], ErrorKind, &str)] = &[
 ];
 
 /// What went wrong in a run that ended with a code other than 0.
-pub(crate) fn explain(name: &str, finished: &Finished) -> ToolError {
+pub(crate) fn explain(name: &str, finished: &FinishedProcess) -> ToolError {
     let (kind, hint) = kind_of(&String::from_utf8_lossy(&finished.err));
     let error = ToolError::new(kind, format!("`{name}` failed: {}", said(finished)));
     match hint {
@@ -214,28 +214,28 @@ pub(crate) fn explain(name: &str, finished: &Finished) -> ToolError {
 }
 
 /// A failure with everything that was said beside it, for what a message cannot hold.
-pub(crate) fn explain_whole(name: &str, finished: &Finished) -> ToolError {
+pub(crate) fn explain_whole(name: &str, finished: &FinishedProcess) -> ToolError {
     explain(name, finished).with_partial(whole(finished))
 }
 
 /// Everything that was said.
-pub(crate) fn whole(finished: &Finished) -> Reply {
+pub(crate) fn whole(finished: &FinishedProcess) -> Reply {
     let parts = [&finished.out, &finished.err].map(|part| visible(&String::from_utf8_lossy(part)));
     Reply::text(parts.concat())
 }
 
 /// Whether git's words tell nothing about the kind of failure.
-pub(crate) fn is_unknown(finished: &Finished) -> bool {
+pub(crate) fn is_unknown(finished: &FinishedProcess) -> bool {
     kind_of(&String::from_utf8_lossy(&finished.err)).1.is_none()
 }
 
 /// What went wrong in a run that did not end by itself.
-pub(crate) fn unfinished(name: &str, state: State) -> ToolError {
+pub(crate) fn unfinished(name: &str, state: ProcessState) -> ToolError {
     match state {
-        State::KilledByTimeout => {
+        ProcessState::KilledByTimeout => {
             ToolError::new(ErrorKind::Timeout, format!("`{name}` took too long and was ended"))
         }
-        State::Cancelled => {
+        ProcessState::Cancelled => {
             ToolError::new(ErrorKind::Cancelled, format!("`{name}` was called off"))
         }
         _ => ToolError::failed(format!("`{name}` was ended by a signal"))
@@ -244,12 +244,12 @@ pub(crate) fn unfinished(name: &str, state: State) -> ToolError {
 }
 
 /// Whether the failure is only that there is no commit yet.
-pub(crate) fn is_unborn(finished: &Finished) -> bool {
+pub(crate) fn is_unborn(finished: &FinishedProcess) -> bool {
     String::from_utf8_lossy(&finished.err).contains("does not have any commits yet")
 }
 
 /// The complaint of a run, or what else it said.
-pub(crate) fn said(finished: &Finished) -> String {
+pub(crate) fn said(finished: &FinishedProcess) -> String {
     let err = complaint(&finished.err);
     if !err.is_empty() {
         return err;
@@ -273,13 +273,13 @@ fn kind_of(err: &str) -> (ErrorKind, Option<&'static str>) {
 
 #[cfg(test)]
 mod tests {
-    use haft_core::commands::Status;
+    use haft_core::commands::ProcessStatus;
 
     use super::*;
 
-    fn finished(out: &str, err: &str) -> Finished {
-        let status = Status {
-            state: State::Exited,
+    fn finished(out: &str, err: &str) -> FinishedProcess {
+        let status = ProcessStatus {
+            state: ProcessState::Exited,
             exit_code: Some(128),
             signal: None,
             ms: 1,
@@ -287,7 +287,7 @@ mod tests {
             bytes: 1,
             left: 0,
         };
-        Finished { status, out: out.into(), err: err.into(), is_cut: false }
+        FinishedProcess { status, out: out.into(), err: err.into(), is_cut: false }
     }
 
     #[track_caller]
@@ -325,10 +325,10 @@ mod tests {
     #[test]
     fn runs_that_were_ended_say_by_what() {
         for (state, kind) in [
-            (State::KilledByTimeout, ErrorKind::Timeout),
-            (State::Cancelled, ErrorKind::Cancelled),
-            (State::Signalled, ErrorKind::ToolFailed),
-            (State::Killed, ErrorKind::ToolFailed),
+            (ProcessState::KilledByTimeout, ErrorKind::Timeout),
+            (ProcessState::Cancelled, ErrorKind::Cancelled),
+            (ProcessState::Signalled, ErrorKind::ToolFailed),
+            (ProcessState::KillReason, ErrorKind::ToolFailed),
         ] {
             assert_eq!(unfinished("git test", state).kind(), kind, "{state:?}");
         }

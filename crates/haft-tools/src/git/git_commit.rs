@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_core::{Access, Output, Power, Shell, ToolError, WriteFiles, commands::Finished};
+use haft_core::{Access, Output, Power, Shell, ToolError, WriteFiles, commands::FinishedProcess};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -195,7 +195,7 @@ pub async fn git_commit(
     })
 }
 
-fn refuse_pushed(finished: &Finished) -> Result<(), ToolError> {
+fn refuse_pushed(finished: &FinishedProcess) -> Result<(), ToolError> {
     let branch = String::from_utf8_lossy(&finished.out);
     match branch.trim() {
         "" => Ok(()),
@@ -232,7 +232,7 @@ async fn stage(git: &Git<'_>, staging: &Staging, all: bool) -> Result<(), ToolEr
 }
 
 /// Git ends with 1 when there is nothing to commit or a hook says no, and with more for everything else.
-fn refused(plan: &Plan, finished: &Finished) -> ToolError {
+fn refused(plan: &Plan, finished: &FinishedProcess) -> ToolError {
     if finished.status.exit_code != Some(1) {
         return failure::explain_whole(&plan.commit.name(), finished);
     }

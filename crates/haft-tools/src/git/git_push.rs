@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_core::{Access, Net, Output, Power, Shell, ToolError, commands::Finished};
+use haft_core::{Access, Net, Output, Power, Shell, ToolError, commands::FinishedProcess};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -172,7 +172,12 @@ async fn branch_at_hand(git: &Git<'_>, run: &Run) -> Result<String, ToolError> {
 }
 
 /// A rejection has a line of its own; without one it did not come to that.
-fn refused(branch: &str, remote: &str, verdict: Option<Verdict>, finished: &Finished) -> ToolError {
+fn refused(
+    branch: &str,
+    remote: &str,
+    verdict: Option<Verdict>,
+    finished: &FinishedProcess,
+) -> ToolError {
     match verdict {
         Some(Verdict { flag: '!', summary }) if summary.starts_with("[rejected]") => {
             ToolError::conflict(format!("`{remote}` rejected the branch `{branch}`: {summary}"))

@@ -1,6 +1,6 @@
 //! `output_read`: an earlier result that was too long to be shown whole, by pages or by lines.
 
-use haft_core::{KeptOutput, Output, Position, ReadOutputs, ToolError};
+use haft_core::{KeptOutput, Output, OutputPosition, ReadOutputs, ToolError};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -207,10 +207,10 @@ async fn read_lines(
         return Err(ToolError::input(message).hint("give a line that is there, or a page"));
     }
     let end = end.min(kept.lines);
-    let mut piece = outputs.piece(id, Position::Line(start)).await?;
+    let mut piece = outputs.piece(id, OutputPosition::Line(start)).await?;
     let mut lines = Lines { start, end, line: piece.first_line, ..Lines::default() };
     while lines.take(&piece.text) {
-        piece = outputs.piece(id, Position::Byte(piece.end())).await?;
+        piece = outputs.piece(id, OutputPosition::Byte(piece.end())).await?;
         if piece.text.is_empty() {
             break;
         }
@@ -280,14 +280,14 @@ impl Lines {
 mod tests {
     use std::sync::Arc;
 
-    use haft_core::{ErrorKind, MadeBy, MemoryOutputs, Outputs};
+    use haft_core::{ErrorKind, MemoryOutputs, OutputSource, Outputs};
     use proptest::prelude::*;
 
     use super::*;
 
     async fn kept(text: &str) -> (ReadOutputs, String) {
         let outputs = MemoryOutputs::default();
-        let made_by = MadeBy { tool: "bash".into(), ..MadeBy::default() };
+        let made_by = OutputSource { tool: "bash".into(), ..OutputSource::default() };
         let id = outputs.keep(text.to_owned(), made_by).await.expect("kept").id;
         (ReadOutputs::unchecked(Arc::new(outputs)), id)
     }

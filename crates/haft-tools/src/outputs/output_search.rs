@@ -7,7 +7,7 @@ use std::{
 
 use grep_matcher::Matcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use haft_core::{Cancel, Output, Position, ReadOutputs, ToolError, brief};
+use haft_core::{Cancel, Output, OutputPosition, ReadOutputs, ToolError, brief};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -156,7 +156,7 @@ pub async fn output_search(
         if cancel.is_cancelled() || began.elapsed() > LONGEST {
             break;
         }
-        let piece = outputs.piece(&input.id, Position::Byte(at)).await?;
+        let piece = outputs.piece(&input.id, OutputPosition::Byte(at)).await?;
         if piece.text.is_empty() {
             break;
         }
@@ -398,7 +398,8 @@ mod tests {
     use std::sync::Arc;
 
     use haft_core::{
-        BoxFuture, ErrorKind, KeptOutput, MadeBy, MemoryOutputs, OutputPiece, Outputs, Receipt,
+        BoxFuture, ErrorKind, KeptOutput, MemoryOutputs, OutputPiece, OutputSource, Outputs,
+        StoredOutput,
     };
     use proptest::prelude::*;
 
@@ -408,7 +409,11 @@ mod tests {
     struct Small(MemoryOutputs, usize);
 
     impl Outputs for Small {
-        fn keep(&self, text: String, made_by: MadeBy) -> BoxFuture<'_, Result<Receipt, ToolError>> {
+        fn keep(
+            &self,
+            text: String,
+            made_by: OutputSource,
+        ) -> BoxFuture<'_, Result<StoredOutput, ToolError>> {
             self.0.keep(text, made_by)
         }
 
@@ -419,11 +424,11 @@ mod tests {
         fn piece<'a>(
             &'a self,
             id: &'a str,
-            at: Position,
+            at: OutputPosition,
         ) -> BoxFuture<'a, Result<OutputPiece, ToolError>> {
             Box::pin(async move {
                 let whole = self.0.read(id).await?;
-                let Position::Byte(byte) = at else { panic!("the search goes by bytes") };
+                let OutputPosition::Byte(byte) = at else { panic!("the search goes by bytes") };
                 let start = usize::try_from(byte).expect("small");
                 let end = whole.ceil_char_boundary((start + self.1).min(whole.len()));
                 let text = whole.get(start..end).expect("whole characters").into();
@@ -438,7 +443,7 @@ mod tests {
         input: OutputSearch,
     ) -> Result<FoundLines, ToolError> {
         let outputs = Small(MemoryOutputs::default(), piece);
-        let id = outputs.keep(text.to_owned(), MadeBy::default()).await.expect("kept").id;
+        let id = outputs.keep(text.to_owned(), OutputSource::default()).await.expect("kept").id;
         let outputs = ReadOutputs::unchecked(Arc::new(outputs));
         output_search(OutputSearch { id, ..input }, outputs, Cancel::never()).await
     }

@@ -1,6 +1,6 @@
 //! Parts of an output by place: a span of bytes put together from the pieces that the keeper hands out.
 
-use haft_core::{OutputPiece, Position, ReadOutputs, ToolError};
+use haft_core::{OutputPiece, OutputPosition, ReadOutputs, ToolError};
 
 /// A part of an output.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,11 +18,11 @@ pub(super) async fn span(
     from: u64,
     to: u64,
 ) -> Result<Span, ToolError> {
-    let piece = outputs.piece(id, Position::Byte(from)).await?;
+    let piece = outputs.piece(id, OutputPosition::Byte(from)).await?;
     let mut span = Span::from(&piece, from);
     let mut end = piece.end();
     while end < to {
-        let piece = outputs.piece(id, Position::Byte(end)).await?;
+        let piece = outputs.piece(id, OutputPosition::Byte(end)).await?;
         if piece.text.is_empty() {
             break;
         }

@@ -1,8 +1,8 @@
 //! `session`: the sessions of this workspace; what happened in one, a message to one, and what is said about one.
 
 use haft_core::{
-    Access, CallInfo, Happened, History, Output, PastCall, Power, ReadSessions, SessionInfo,
-    SessionPatch, SessionQuery, ToolError, WriteSessions,
+    Access, CallInfo, Output, Power, ReadSessions, SessionCall, SessionEvent, SessionHistory,
+    SessionInfo, SessionPatch, SessionQuery, ToolError, WriteSessions,
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
@@ -65,7 +65,7 @@ fn listed() -> usize {
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
     List,
-    History,
+    SessionHistory,
     Send,
     Patch,
 }
@@ -83,7 +83,7 @@ pub struct SessionReport {
     /// For history, the oldest first.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-in-content" = true))]
-    pub happened: Option<Vec<Happened>>,
+    pub happened: Option<Vec<SessionEvent>>,
     /// For history: there is more before that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub has_more: Option<bool>,
@@ -102,7 +102,7 @@ impl Output for SessionReport {
 
 fn accesses(operation: Operation) -> Vec<Access> {
     match operation {
-        Operation::List | Operation::History => vec![Access::Any(Power::ReadStore)],
+        Operation::List | Operation::SessionHistory => vec![Access::Any(Power::ReadStore)],
         Operation::Send | Operation::Patch => {
             vec![Access::Any(Power::ReadStore), Access::Any(Power::WriteStore)]
         }
@@ -126,7 +126,7 @@ pub async fn session(
             let found = sessions.list(&SessionQuery { text, archived, limit }).await?;
             Ok(list_of(found, &info.session))
         }
-        Operation::History => {
+        Operation::SessionHistory => {
             let session = named.unwrap_or(&info.session);
             let history = sessions.history(session, input.offset, input.limit).await?;
             Ok(told(history, input.offset))
@@ -183,7 +183,7 @@ fn line(session: &SessionInfo, own: &str) -> String {
     words.join("; ")
 }
 
-fn told(history: History, offset: usize) -> SessionReport {
+fn told(history: SessionHistory, offset: usize) -> SessionReport {
     let mut lines: Vec<String> = history.happened.iter().map(event).collect();
     let count = history.happened.len();
     lines.push(if history.has_more {
@@ -200,17 +200,17 @@ fn told(history: History, offset: usize) -> SessionReport {
     }
 }
 
-fn event(happened: &Happened) -> String {
+fn event(happened: &SessionEvent) -> String {
     let at = time(happened.created_ms());
     match happened {
-        Happened::Message(message) => {
+        SessionEvent::SessionMessage(message) => {
             let indented = message.content.replace('\n', "\n    ");
             format!(
                 "{at} message {} from {} ({}): {indented}",
                 message.seq, message.author, message.role
             )
         }
-        Happened::Call(PastCall { call_id, tool, input, error, ms, .. }) => {
+        SessionEvent::Call(SessionCall { call_id, tool, input, error, ms, .. }) => {
             let input = input.to_string();
             let short: String = input.chars().take(INPUT_CHARS).collect();
             let more = if short.len() < input.len() { "…" } else { "" };
@@ -228,7 +228,7 @@ fn time(ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use haft_core::{ErrorKind, Message};
+    use haft_core::{ErrorKind, SessionMessage};
 
     use super::*;
 
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_history_is_one_line_for_each_thing() {
-        let message = Message {
+        let message = SessionMessage {
             seq: 1,
             role: "agent".into(),
             author: "mcp-2".into(),
@@ -264,7 +264,7 @@ mod tests {
             call_id: None,
             created_ms: 0,
         };
-        let call = PastCall {
+        let call = SessionCall {
             call_id: "call_1".into(),
             tool: "read".into(),
             input: json!({"path": "x".repeat(300)}),
@@ -272,9 +272,9 @@ mod tests {
             created_ms: 1_000,
             ms: 7,
         };
-        let history = History {
+        let history = SessionHistory {
             session: SessionInfo::default(),
-            happened: vec![Happened::Message(message), Happened::Call(call)],
+            happened: vec![SessionEvent::SessionMessage(message), SessionEvent::Call(call)],
             has_more: true,
         };
         let text = told(history, 3).text();
@@ -291,7 +291,7 @@ mod tests {
     fn looking_needs_no_power_to_write() {
         for (operation, writes) in [
             (Operation::List, false),
-            (Operation::History, false),
+            (Operation::SessionHistory, false),
             (Operation::Send, true),
             (Operation::Patch, true),
         ] {

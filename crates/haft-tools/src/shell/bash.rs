@@ -9,8 +9,10 @@ use std::{
 use haft_core::{
     Access, Cancel, CommandRisk, ErrorKind, Net, Output, Power, Progress, ReadCommand, ReadText,
     Reply, Return, Shell, ToolError, WriteFiles, brief,
-    commands::{Awaited, ExecutorPlace, Killed, Process, Program, Refusal, Stdin, Stream, script},
-    files::{ChangedFile, FileChange, Survey},
+    commands::{
+        Denial, ExecutorPlace, KillOnDrop, KillReason, Process, Program, Stdin, Stream, script,
+    },
+    files::{ChangedFile, FileChange, WorkspaceScan},
     referred_secret,
 };
 use haft_macros::tool;
@@ -190,7 +192,7 @@ pub async fn bash(
     let before = survey(files.as_ref());
     let process = shell.start(launch)?;
     let place = shell.place();
-    let awaited = Awaited::new(process.clone());
+    let awaited = KillOnDrop::new(process.clone());
     let timeout = Duration::from_millis(input.timeout_ms.unwrap_or(USUAL_TIMEOUT));
     let patience = match input.background {
         true => Some(Duration::ZERO),
@@ -199,7 +201,7 @@ pub async fn bash(
     let stopped = tokio::select! {
         biased;
         () = watch(&*process, &progress) => None,
-        () = cancel.cancelled() => Some(Killed::Cancelled),
+        () = cancel.cancelled() => Some(KillReason::Cancelled),
         () = after(patience) => {
             awaited.release();
             // A server has no end; only who says when it must be over means it.
@@ -208,14 +210,14 @@ pub async fn bash(
             }
             return ran(&input, place, &*process, read, None);
         }
-        () = tokio::time::sleep(timeout) => Some(Killed::ByTimeout),
+        () = tokio::time::sleep(timeout) => Some(KillReason::ByTimeout),
     };
     if let Some(why) = stopped {
         process.kill(why).await;
     }
     drop(awaited);
     // Who calls off does not wait for more.
-    let after = if stopped == Some(Killed::Cancelled) { None } else { survey(files.as_ref()) };
+    let after = if stopped == Some(KillReason::Cancelled) { None } else { survey(files.as_ref()) };
     let changes = after.zip(before).and_then(|(after, before)| after.changes_since(&before));
     let ran = ran(&input, place, &*process, read, changes);
     match (stopped, process.failure()) {
@@ -226,10 +228,10 @@ pub async fn bash(
 }
 
 /// Looked at before and after, for what the command has changed. None when there is not enough time for all files.
-fn survey(files: Option<&WriteFiles>) -> Option<Survey> {
+fn survey(files: Option<&WriteFiles>) -> Option<WorkspaceScan> {
     // Who may change nothing has changed nothing.
     let Some(files) = files else {
-        return Some(Survey { is_complete: true, ..Survey::default() });
+        return Some(WorkspaceScan { is_complete: true, ..WorkspaceScan::default() });
     };
     let begun = Instant::now();
     let survey = brief(|| files.survey(MOST_FILES, &|| begun.elapsed() > LONGEST_SURVEY).ok())?;
@@ -332,7 +334,7 @@ fn limit(process: Arc<dyn Process>, timeout: Duration) {
         let over =
             async { while !process.status().state.is_over() && changes.changed().await.is_ok() {} };
         if tokio::time::timeout(timeout, over).await.is_err() {
-            process.kill(Killed::ByTimeout).await;
+            process.kill(KillReason::ByTimeout).await;
         }
     });
 }
@@ -369,9 +371,9 @@ fn ran(
     })
 }
 
-fn stopped_error(input: &Bash, why: Killed) -> ToolError {
+fn stopped_error(input: &Bash, why: KillReason) -> ToolError {
     match why {
-        Killed::ByTimeout => ToolError::new(
+        KillReason::ByTimeout => ToolError::new(
             ErrorKind::Timeout,
             format!(
                 "the command was stopped after {} ms, with all it had started",
@@ -386,7 +388,7 @@ fn stopped_error(input: &Bash, why: Killed) -> ToolError {
 }
 
 /// Files that the command line names and that are kept from it.
-fn unread(read: &ReadText, process: &dyn Process) -> Vec<Refusal> {
+fn unread(read: &ReadText, process: &dyn Process) -> Vec<Denial> {
     let named = read.parts.iter().filter_map(|part| match part {
         Access::Read(path) | Access::Many { path, is_write: false, .. } => Some(path),
         _ => None,

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use haft_core::{
     Access, CommandRisk, ErrorKind, Output, Power, ReadCommand, ReadFiles, Shell, ToolError,
-    commands::{Killed, Process as Running},
+    commands::{KillReason, Process as Running},
 };
 use haft_macros::tool;
 use regex::{Regex, RegexBuilder};
@@ -128,7 +128,7 @@ pub async fn process(
     let mut reached = None;
     match input.action {
         Action::Write => write(&input, &shell, &*process).await?,
-        Action::Kill => process.kill(Killed::OnRequest).await,
+        Action::Kill => process.kill(KillReason::OnRequest).await,
         Action::Wait => reached = Some(wait(&input, &process, &files).await?),
         Action::List | Action::Poll => {}
     }

@@ -2,7 +2,7 @@
 
 use haft_core::{
     ToolError,
-    commands::{Piece, Process, Refusal, State, Status, Stream},
+    commands::{Denial, OutputChunk, Process, ProcessState, ProcessStatus, Stream},
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -22,7 +22,7 @@ pub struct Standing {
     /// What runs.
     pub command: String,
     /// In a word.
-    pub state: State,
+    pub state: ProcessState,
     /// What it ended with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
@@ -38,7 +38,7 @@ pub struct Standing {
     pub left: usize,
     /// What it wanted and did not get from what stands around it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub refused: Vec<Refusal>,
+    pub refused: Vec<Denial>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
@@ -48,7 +48,7 @@ pub(super) fn is_zero(number: &usize) -> bool {
 
 impl Standing {
     pub(super) fn of(process: &dyn Process) -> Self {
-        let Status { state, exit_code, signal, ms, bytes, left, .. } = process.status();
+        let ProcessStatus { state, exit_code, signal, ms, bytes, left, .. } = process.status();
         Self {
             id: process.id().to_owned(),
             command: process.command().to_owned(),
@@ -67,16 +67,18 @@ impl Standing {
         let (time, after) = (time(self.ms), after(self.ms));
         let id = &self.id;
         let mut words = match (self.state, self.exit_code, self.signal) {
-            (State::Exited, code, _) => format!("exit code {}{after}", code.unwrap_or(-1)),
-            (State::Signalled, _, signal) => {
+            (ProcessState::Exited, code, _) => format!("exit code {}{after}", code.unwrap_or(-1)),
+            (ProcessState::Signalled, _, signal) => {
                 format!("ended by signal {}{after}", signal.unwrap_or_default())
             }
-            (State::KilledByTimeout, ..) => format!("stopped at its timeout{after}"),
-            (State::Cancelled, ..) => format!("called off{after}"),
-            (State::Killed, ..) => format!("killed{after}"),
-            (State::Running, ..) => format!("running for {time} as process {id}"),
-            (State::Silent, ..) => format!("running for {time} as process {id}, silent for long"),
-            (State::WaitingForInput, ..) => {
+            (ProcessState::KilledByTimeout, ..) => format!("stopped at its timeout{after}"),
+            (ProcessState::Cancelled, ..) => format!("called off{after}"),
+            (ProcessState::KillReason, ..) => format!("killed{after}"),
+            (ProcessState::Running, ..) => format!("running for {time} as process {id}"),
+            (ProcessState::Silent, ..) => {
+                format!("running for {time} as process {id}, silent for long")
+            }
+            (ProcessState::WaitingForInput, ..) => {
                 format!("waiting for input for {time} as process {id}")
             }
         };
@@ -93,9 +95,9 @@ impl Standing {
 
     /// For whoever sees it fail: what it could not have, a line each.
     pub(super) fn refusals(&self) -> String {
-        let is_shown = |it: &&Refusal| self.has_failed() || it.is_put_aside;
+        let is_shown = |it: &&Denial| self.has_failed() || it.is_put_aside;
         let shown = self.refused.iter().filter(is_shown).take(MOST_REFUSED);
-        let lines = shown.map(|Refusal { what, why, remedy, .. }| {
+        let lines = shown.map(|Denial { what, why, remedy, .. }| {
             format!("\n[refused: {what}: {why}; {remedy}]")
         });
         lines.collect()
@@ -135,7 +137,7 @@ pub(super) fn written(process: &dyn Process) -> Result<String, ToolError> {
 }
 
 /// What a process has written from a place on.
-pub(super) fn from(process: &dyn Process, from: u64) -> Result<(String, Piece), ToolError> {
+pub(super) fn from(process: &dyn Process, from: u64) -> Result<(String, OutputChunk), ToolError> {
     let mut piece = process.output(Stream::Out, from, SHOWN)?;
     let bytes = std::mem::take(&mut piece.bytes);
     let text = terminal::plain(&bytes);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_core::{CallRequest, Context, WriteFiles, files::Disk};
-use haft_exec::{Around, Workspace};
+use haft_exec::{ProcessSettings, Workspace};
 use serde_json::json;
 
 use super::{Aim, Bench, Desk, Failure, Goal, floors, megabytes, memory, ratio};
@@ -106,8 +106,8 @@ impl Bench {
     fn fencing(&mut self, desk: &Desk) -> Result<(), Failure> {
         const ALONE: &str = "bubblewrap alone around `true`";
         let rows = [
-            (Around::Landlock, ratio("bash, true, behind Landlock", ALONE, 0.5)),
-            (Around::Bubblewrap, ratio("bash, true, in bubblewrap", ALONE, 1.3)),
+            (ProcessSettings::Landlock, ratio("bash, true, behind Landlock", ALONE, 0.5)),
+            (ProcessSettings::Bubblewrap, ratio("bash, true, in bubblewrap", ALONE, 1.3)),
         ];
         for (around, aim) in rows {
             if !aim.what.contains(&self.extent.only) || !around.works() {
@@ -132,7 +132,7 @@ impl Bench {
         if !AIM.what.contains(&self.extent.only) {
             return Ok(());
         }
-        let around = Around::Container(container.clone());
+        let around = ProcessSettings::Container(container.clone());
         let gate = Desk { around, folder: desk.folder.clone(), ..self.desk() }.open()?;
         let engine = container.engine.as_deref().unwrap_or("podman");
         let other = Other::start(engine, &container.image)?;

@@ -32,7 +32,7 @@ use haft_core::{
     files::Disk,
     policy::{Layer, LayerKind},
 };
-use haft_exec::{Around, ContainerSettings, Programs, Workspace};
+use haft_exec::{ContainerSettings, ProcessSettings, Programs, Workspace};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -422,7 +422,7 @@ impl Bench {
             folder: self.corpus.folder.clone(),
             registry: self.registry.clone(),
             runtime: self.runtime,
-            around: Around::Nothing,
+            around: ProcessSettings::Nothing,
         }
     }
 
@@ -516,7 +516,7 @@ struct Desk {
     registry: Registry,
     runtime: &'static Runtime,
     /// What commands run in.
-    around: Around,
+    around: ProcessSettings,
 }
 
 impl Desk {

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use haft_core::network::Client;
+use haft_core::network::NetworkClient;
 use haft_exec::{Network, NetworkSettings};
 use serde_json::json;
 
@@ -33,7 +33,7 @@ impl Bench {
 }
 
 /// What talks to other machines, here only to this one.
-pub(super) fn client() -> Arc<dyn Client> {
+pub(super) fn client() -> Arc<dyn NetworkClient> {
     let mut settings = NetworkSettings::default();
     settings.allow = "127.0.0.1".parse().into_iter().collect();
     settings.most_bytes = 2 * SIZE;

@@ -11,8 +11,8 @@ use std::{
 };
 
 use haft_core::{
-    CallRequest, CancellationToken, DEFAULT_DEADLINE, ErrorKind, Event, Gate, Happening, Registry,
-    Subscription, ToolError,
+    CallEvent, CallEventKind, CallRequest, CancellationToken, DEFAULT_DEADLINE, ErrorKind, Gate,
+    Registry, Subscription, ToolError,
 };
 use tokio::{
     runtime::{Builder, Runtime},
@@ -172,8 +172,8 @@ struct End {
 impl Orders {
     /// The deadline, when the call has just begun to run. Waiting for an approval does not count, and neither do the
     /// calls that its tool makes: they begin later and have deadlines of their own.
-    pub(super) async fn started(&mut self, event: &Event) -> Option<Duration> {
-        let Happening::Started { tool } = &event.what else { return None };
+    pub(super) async fn started(&mut self, event: &CallEvent) -> Option<Duration> {
+        let CallEventKind::Started { tool } = &event.what else { return None };
         if std::mem::replace(&mut self.is_started, true) {
             return None;
         }

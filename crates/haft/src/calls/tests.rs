@@ -5,8 +5,8 @@ use std::{sync::mpsc, time::Duration};
 use parking_lot::Mutex;
 
 use haft_core::{
-    Access, BoxFuture, Call, Context, ErrorKind, Event, Happening, Registry, Reply, Schema, Tool,
-    ToolError, ToolSpec,
+    Access, BoxFuture, Call, CallEvent, CallEventKind, Context, ErrorKind, Registry, Reply, Schema,
+    Tool, ToolError, ToolSpec,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
@@ -173,10 +173,10 @@ fn the_calls_that_a_tool_makes_do_not_shorten_its_time() {
     let gate = Gate::builder(registry).build();
     let request = CallRequest::new("outer", json!({}), Context::new("test"));
     let mut orders = Orders::of(&gate, &request, Arc::default());
-    let started = |tool: &str| Event {
+    let started = |tool: &str| CallEvent {
         call: tool.to_owned(),
         session: "test".to_owned(),
-        what: Happening::Started { tool: tool.to_owned() },
+        what: CallEventKind::Started { tool: tool.to_owned() },
     };
     let runtime = runtime().expect("a runtime");
     let deadlines = runtime.block_on(async {

@@ -10,13 +10,13 @@ use std::{process::ExitCode, sync::Arc};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use haft::host::{config::Settings, feed, inbox};
 use haft_core::{
-    ApprovalRequest, ApprovalState, Fate, Inbox, Remember, Scope, Standing, Standings, ToolError,
-    Verdict, feed::Feed, no_such_request,
+    ApprovalDecision, ApprovalRequest, ApprovalState, CallResult, Inbox, InboxEntry, InboxListing,
+    Remember, Scope, ToolError, feed::Feed, no_such_request,
 };
 use jiff::Zoned;
 use serde_json::{Value, json};
 
-use super::{Bench, by_id};
+use super::{Cli, by_id};
 use crate::{
     globals::{Format, Globals},
     prompt::{Conversation, lapse},
@@ -94,7 +94,7 @@ fn lapses(text: &str) -> Result<Option<u64>, String> {
 
 /// What all of these work with.
 struct Desk<'a> {
-    bench: &'a Bench<'a>,
+    bench: &'a Cli<'a>,
     globals: Globals,
     settings: Settings,
     inbox: Arc<dyn Inbox>,
@@ -102,7 +102,7 @@ struct Desk<'a> {
     person: String,
 }
 
-impl Bench<'_> {
+impl Cli<'_> {
     /// `haft approvals …`
     pub(super) fn approvals(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let (word, matches) = matches.subcommand().unwrap_or(("", matches));
@@ -130,7 +130,7 @@ impl Desk<'_> {
         is_shown && !stdin::is_piped() && Tty::open().is_ok()
     }
 
-    async fn standings(&self) -> Result<Standings, ToolError> {
+    async fn standings(&self) -> Result<InboxListing, ToolError> {
         let found = self.inbox.standings().await?;
         if found.foreign > 0 {
             let requests = if found.foreign == 1 { "request was" } else { "requests were" };
@@ -145,8 +145,8 @@ impl Desk<'_> {
 
     fn list(&self, all: bool) -> Result<ExitCode, Stop> {
         let found = self.bench.runtime.block_on(self.standings())?;
-        let wanted = |standing: &&Standing| all || is_open(standing);
-        let standings: Vec<&Standing> = found.standings.iter().filter(wanted).collect();
+        let wanted = |standing: &&InboxEntry| all || is_open(standing);
+        let standings: Vec<&InboxEntry> = found.standings.iter().filter(wanted).collect();
         match self.globals.format {
             Format::Json => {
                 let rows: Vec<Value> = standings.into_iter().map(as_json).collect();
@@ -161,7 +161,7 @@ impl Desk<'_> {
     }
 
     /// The one request whose id begins like this, with or without the word before its first `_`.
-    fn named(&self, matches: &ArgMatches) -> Result<Standing, ToolError> {
+    fn named(&self, matches: &ArgMatches) -> Result<InboxEntry, ToolError> {
         let wanted = matches.get_one::<String>("id").map_or("", String::as_str);
         let found = self.bench.runtime.block_on(self.standings())?;
         let fitting = by_id(&found.standings, wanted, |standing| &standing.record.request.id);
@@ -193,7 +193,7 @@ impl Desk<'_> {
 
     fn approve(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let standing = self.named(matches)?;
-        let mut verdict = Verdict::approve(&self.person, "approvals");
+        let mut verdict = ApprovalDecision::approve(&self.person, "approvals");
         verdict.remember = remember(&standing, matches)?;
         self.decide(&standing, ApprovalState::Approved, verdict)?;
         self.see_it_run(&standing)
@@ -202,12 +202,12 @@ impl Desk<'_> {
     fn deny(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let standing = self.named(matches)?;
         let note = matches.get_one::<String>("note").cloned();
-        let verdict = Verdict::deny(&self.person, "approvals", note);
+        let verdict = ApprovalDecision::deny(&self.person, "approvals", note);
         self.decide(&standing, ApprovalState::Denied, verdict)?;
         self.say(&standing, "denied", "the call does not run")
     }
 
-    fn say(&self, standing: &Standing, state: &str, words: &str) -> Result<ExitCode, Stop> {
+    fn say(&self, standing: &InboxEntry, state: &str, words: &str) -> Result<ExitCode, Stop> {
         let id = &standing.record.request.id;
         match self.globals.format {
             Format::Json => {
@@ -220,7 +220,7 @@ impl Desk<'_> {
     }
 }
 
-fn remember(standing: &Standing, matches: &ArgMatches) -> Result<Option<Remember>, ToolError> {
+fn remember(standing: &InboxEntry, matches: &ArgMatches) -> Result<Option<Remember>, ToolError> {
     let Some(number) = matches.get_one::<u32>("remember") else { return Ok(None) };
     let suggestions = &standing.record.request.suggestions;
     let place = usize::try_from(*number).unwrap_or(usize::MAX).saturating_sub(1);
@@ -251,16 +251,16 @@ fn scopes_of(request: &ApprovalRequest) -> &'static [Scope] {
 }
 
 /// Whether somebody may want to do something about it.
-fn is_open(standing: &Standing) -> bool {
+fn is_open(standing: &InboxEntry) -> bool {
     match standing.record.state {
         ApprovalState::Pending => true,
-        ApprovalState::Approved => !matches!(standing.fate, Fate::Ran(_)),
+        ApprovalState::Approved => !matches!(standing.fate, CallResult::Ran(_)),
         _ => false,
     }
 }
 
-fn as_json(standing: &Standing) -> Value {
-    let Standing { record, workspace, asker, taken_ms, fate } = standing;
+fn as_json(standing: &InboxEntry) -> Value {
+    let InboxEntry { record, workspace, asker, taken_ms, fate } = standing;
     json!({
         "request": record.request,
         "state": record.state,

@@ -13,7 +13,7 @@ use haft_core::{CallRequest, Context, Gate, Mode, ToolError};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Bench;
+use super::Cli;
 use crate::{
     environment,
     globals::{Format, Globals},
@@ -42,7 +42,7 @@ pub(super) fn command() -> Command {
     )
 }
 
-impl Bench<'_> {
+impl Cli<'_> {
     /// `haft bench`
     pub(super) fn bench(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let mut globals = Globals::of(matches);

@@ -8,7 +8,7 @@ use std::{
 
 use clap::Command;
 use haft::host::{config::Settings, environment};
-use haft_exec::{Around, Verdict, Workspace};
+use haft_exec::{ProbeResult, ProcessSettings, Workspace};
 use serde_json::{Value, json};
 
 use crate::{
@@ -42,7 +42,7 @@ pub(super) fn run(
     let temporary = &environment.host.temporary;
     let container = haft_exec::container_verdict(container, &variables, temporary);
     let is_fenced = match wanted {
-        Around::Container(_) => container.works,
+        ProcessSettings::Container(_) => container.works,
         others => others.works(),
     };
     verdicts.push(container);
@@ -55,13 +55,13 @@ pub(super) fn run(
         Format::Json => format!("{}\n", as_json(&verdicts, wanted, is_fenced, &places)),
     };
     write_out(&text).map_err(Stop::Output)?;
-    let is_well = is_fenced || *wanted == Around::Nothing;
+    let is_well = is_fenced || *wanted == ProcessSettings::Nothing;
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// What sandboxed commands see of the home, and how to show them more.
-fn shown(places: &[(PathBuf, bool)], wanted: &Around, home: Option<&Path>) -> String {
-    if matches!(wanted, Around::Nothing | Around::Container(_)) {
+fn shown(places: &[(PathBuf, bool)], wanted: &ProcessSettings, home: Option<&Path>) -> String {
+    if matches!(wanted, ProcessSettings::Nothing | ProcessSettings::Container(_)) {
         return String::new();
     }
     let name = |path: &Path| match home.and_then(|home| path.strip_prefix(home).ok()) {
@@ -83,23 +83,28 @@ fn shown(places: &[(PathBuf, bool)], wanted: &Around, home: Option<&Path>) -> St
     )
 }
 
-fn text(terminal: &Terminal, verdicts: &[Verdict], wanted: &Around, is_fenced: bool) -> String {
+fn text(
+    terminal: &Terminal,
+    verdicts: &[ProbeResult],
+    wanted: &ProcessSettings,
+    is_fenced: bool,
+) -> String {
     let mut lines: Vec<String> = Vec::new();
-    for Verdict { mechanism, works, detail, advice } in verdicts {
+    for ProbeResult { mechanism, works, detail, advice } in verdicts {
         let (tone, word) = if *works { (Tone::Good, "works") } else { (Tone::Bad, "does not") };
         lines.push(format!("{mechanism:<12} {}  {detail}", terminal.result_toned(tone, word)));
         lines.extend(advice.iter().map(|advice| format!("{:<12} next: {advice}", "")));
     }
     let summary = match (wanted, is_fenced) {
-        (Around::Nothing, _) => {
+        (ProcessSettings::Nothing, _) => {
             "Commands run without a fence, as the config asks for (sandbox = \"off\")."
         }
-        (Around::Container(_), true) => "Commands run in containers.",
+        (ProcessSettings::Container(_), true) => "Commands run in containers.",
         (_, true) => "Commands run fenced in.",
-        (Around::Auto, false) => {
+        (ProcessSettings::Auto, false) => {
             "Commands run without a fence, and are asked about unless --approve is `all`."
         }
-        (Around::Container(_), false) => {
+        (ProcessSettings::Container(_), false) => {
             "No command runs: the config asks for containers, and none could be made."
         }
         (_, false) => {
@@ -110,19 +115,19 @@ fn text(terminal: &Terminal, verdicts: &[Verdict], wanted: &Around, is_fenced: b
 }
 
 fn as_json(
-    verdicts: &[Verdict],
-    wanted: &Around,
+    verdicts: &[ProbeResult],
+    wanted: &ProcessSettings,
     is_fenced: bool,
     places: &[(PathBuf, bool)],
 ) -> Value {
     let verdicts: Vec<Value> = verdicts
         .iter()
-        .map(|Verdict { mechanism, works, detail, advice }| {
+        .map(|ProbeResult { mechanism, works, detail, advice }| {
             json!({"mechanism": mechanism, "works": works, "detail": detail, "advice": advice})
         })
         .collect();
     let wanted = match wanted {
-        Around::Container(_) => "container".to_owned(),
+        ProcessSettings::Container(_) => "container".to_owned(),
         others => format!("{others:?}").to_lowercase(),
     };
     let shown: Vec<Value> = places

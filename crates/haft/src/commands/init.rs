@@ -8,7 +8,7 @@ use haft::host::config::Settings;
 use haft_core::{ErrorKind, ToolError};
 use serde_json::{Value, json};
 
-use super::Bench;
+use super::Cli;
 use crate::{
     environment,
     globals::{Format, Globals, Run},
@@ -60,7 +60,7 @@ pub(super) fn command() -> Command {
         .after_help(QUESTIONS)
 }
 
-impl Bench<'_> {
+impl Cli<'_> {
     /// `haft init [CLIENT]`
     pub(super) fn init(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);

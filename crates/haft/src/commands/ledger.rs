@@ -9,14 +9,14 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use haft::host::config::Settings;
 use haft_core::ErrorKind;
 use haft_store::{
-    Anchor, Answering, DroppedEntries, Ending, Fault, Filter, Place, Pruned, Recorded, StoreLedger,
-    Verification,
+    Anchor, DroppedEntries, Ending, Filter, LedgerError, Pruned, Recorded, ReplyTiming,
+    StoreLedger, StoreLocation, Verification,
 };
 use jiff::{Span, Timestamp, Zoned, civil, tz::TimeZone};
 use serde_json::{Value, json};
 
 use self::figures::Figures;
-use super::Bench;
+use super::Cli;
 use crate::{
     globals::{Format, Globals},
     report,
@@ -103,15 +103,15 @@ fn filtered(command: Command) -> Command {
         )
 }
 
-impl Bench<'_> {
+impl Cli<'_> {
     /// `haft ledger …`
     pub(super) fn ledger(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let Some((word, matches)) = matches.subcommand() else { return Ok(ExitCode::FAILURE) };
         let globals = Globals::of(matches);
         let settings = Settings::load(&globals.choices, &self.environment.host)?;
-        let place = Place::new(settings.store.address);
+        let place = StoreLocation::new(settings.store.address);
         let ledger =
-            StoreLedger::new(place, Answering::AfterCommit).retaining(settings.store.ledger);
+            StoreLedger::new(place, ReplyTiming::AfterCommit).retaining(settings.store.ledger);
         let work = async {
             match word {
                 "show" => self.show(&ledger, matches, globals.format).await,
@@ -249,7 +249,8 @@ fn told(terminal: &Terminal, verified: &Verification) -> String {
     let places = if faults.len() == 1 { "place" } else { "places" };
     let broken = terminal.result_toned(Tone::Bad, &format!("broken at {} {places}", faults.len()));
     let mut lines = vec![format!("{entries} {calls}, the chain is {broken}")];
-    let line = |fault: &Fault| format!("  entry {}: {}", fault.seq, shown_in_line(&fault.what));
+    let line =
+        |fault: &LedgerError| format!("  entry {}: {}", fault.seq, shown_in_line(&fault.what));
     lines.extend(faults.iter().map(line));
     lines.join("\n") + "\n"
 }

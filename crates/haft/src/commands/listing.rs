@@ -7,7 +7,7 @@ use haft::host::config::Settings;
 use haft_agent::formats::{Definition, Format, Options, definitions};
 use haft_core::{AgentView, Policy, ToolError, ToolSpec};
 
-use super::{Bench, taken};
+use super::{Cli, taken};
 use crate::{
     globals::{self, Globals},
     reference, report,
@@ -38,7 +38,7 @@ pub(super) fn command() -> Command {
         )
 }
 
-impl Bench<'_> {
+impl Cli<'_> {
     /// `haft tools`
     pub(super) fn tools(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);

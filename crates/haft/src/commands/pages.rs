@@ -7,7 +7,7 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser},
 };
 
-use super::{Bench, own_commands, root};
+use super::{Cli, own_commands, root};
 use crate::{globals, reference::Page, stop::Stop};
 
 pub(super) fn command() -> Command {
@@ -21,7 +21,7 @@ pub(super) fn command() -> Command {
     )
 }
 
-impl Bench<'_> {
+impl Cli<'_> {
     /// `haft reference PAGE`
     pub(super) fn reference(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let name = matches.get_one::<String>("page").map_or("", String::as_str);

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::Command;
 use haft_core::{SavedRule, policy::Action};
 
-use super::{Bench, parse, root};
+use super::{Cli, parse, root};
 use crate::{
     globals::{self, plain_words},
     safe_text::shown_in_line,
@@ -31,7 +31,7 @@ pub(super) fn command() -> Command {
         .subcommand(test::command())
 }
 
-impl Bench<'_> {
+impl Cli<'_> {
     /// `haft policy …`
     pub(super) fn policy(&self) -> Result<ExitCode, Stop> {
         let (options, arguments) = (globals::options(), self.arguments);

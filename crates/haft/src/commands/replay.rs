@@ -8,12 +8,12 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use haft::host::config::Settings;
 use haft_core::ToolError;
 use haft_mcp::Server;
-use haft_store::{Place, Recording, RecordingCall, Remains};
+use haft_store::{Recording, RecordingCall, Remains, StoreLocation};
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Bench, ledger::table, mcp, no_threads};
+use super::{Cli, ledger::table, mcp, no_threads};
 use crate::{
     globals::{Format, Globals},
     report,
@@ -52,13 +52,13 @@ pub(super) fn command() -> Command {
         .arg(mcp::structured_option())
 }
 
-impl Bench<'_> {
+impl Cli<'_> {
     /// `haft replay SESSION`
     pub(super) fn replay(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);
         let settings = Settings::load(&globals.choices, &self.environment.host)?;
         let session = matches.get_one::<String>("session").map_or("", String::as_str);
-        let place = Place::new(settings.store.address.clone());
+        let place = StoreLocation::new(settings.store.address.clone());
         let runtime = runtime()?;
         let recording = runtime.block_on(Recording::of_session(place, session))?;
         if matches.get_flag("list") {

@@ -10,7 +10,7 @@ use haft_store::{Existing, KeptSecret, KeyWanted, StoreVault};
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::{Value, json};
 
-use super::Bench;
+use super::Cli;
 use crate::{
     globals::{Format, Globals},
     report, stdin,
@@ -66,7 +66,7 @@ pub(super) fn command() -> Command {
         .subcommand(Command::new("remove").about("Forget a secret").arg(name()))
 }
 
-impl Bench<'_> {
+impl Cli<'_> {
     /// `haft secret …`
     pub(super) fn secret(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let Some((word, matches)) = matches.subcommand() else { return Ok(ExitCode::FAILURE) };

@@ -7,10 +7,10 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use haft::host::config::Settings;
 use haft_core::{ErrorKind, ToolError};
-use haft_store::{Address, Answering, Place, Store, StoreLedger, restore};
+use haft_store::{Address, ReplyTiming, Store, StoreLedger, StoreLocation, restore};
 use serde_json::json;
 
-use super::Bench;
+use super::Cli;
 use crate::{
     globals::{Format, Globals},
     report,
@@ -46,7 +46,7 @@ pub(super) fn command() -> Command {
         .subcommand(migrate::command())
 }
 
-impl Bench<'_> {
+impl Cli<'_> {
     /// `haft store …`
     pub(super) fn store(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let Some((word, matches)) = matches.subcommand() else { return Ok(ExitCode::FAILURE) };
@@ -111,7 +111,8 @@ impl Bench<'_> {
 
     async fn check_store(&self, address: &Address, format: Format) -> Result<ExitCode, Stop> {
         let mut wrong = existing(address).await?.check().await?;
-        let ledger = StoreLedger::new(Place::new(address.clone()), Answering::AfterCommit);
+        let ledger =
+            StoreLedger::new(StoreLocation::new(address.clone()), ReplyTiming::AfterCommit);
         // A store that is not whole may not be readable to its end.
         match ledger.verify(None).await {
             Ok(verified) => {

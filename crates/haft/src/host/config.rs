@@ -21,7 +21,7 @@ use haft_core::{
     Limits, Policy, Surroundings, ToolError,
     policy::{Layer, LayerKind, SandboxCheck},
 };
-use haft_exec::{Allowance, Around, ContainerSettings, NetworkSettings, ShownFolders};
+use haft_exec::{Allowance, ContainerSettings, NetworkSettings, ProcessSettings, ShownFolders};
 use haft_store::Keep;
 
 use self::file::{File, Place};
@@ -61,7 +61,7 @@ pub struct Settings {
     /// What commands may take.
     pub allowance: Allowance,
     /// What commands run in.
-    pub sandbox: Around,
+    pub sandbox: ProcessSettings,
     /// Folders outside the workspace that sandboxed commands see.
     pub shown: ShownFolders,
     /// What containers are made from, wanted or not.
@@ -166,12 +166,12 @@ impl Files {
         let owners = || self.admin.iter().chain([&self.user]);
         let container = Arc::new(container::settled(owners().map(|file| &file.container)));
         let sandbox = match owners().find_map(|file| file.sandbox.clone()).unwrap_or_default() {
-            Around::Container(_) => Around::Container(container.clone()),
+            ProcessSettings::Container(_) => ProcessSettings::Container(container.clone()),
             other => other,
         };
         let checked = sandbox.clone();
         policy.sandbox = match checked {
-            Around::Nothing => SandboxCheck::switched_off(),
+            ProcessSettings::Nothing => SandboxCheck::switched_off(),
             around => SandboxCheck::new(move || around.works()),
         };
         let profile = None;

@@ -9,7 +9,7 @@ use std::{
 
 use haft_core::{GateBuilder, Inbox, Journal, Leases, Sessions, Todos, ToolError, feed::Feed};
 use haft_store::{
-    Answering, Place, StoreApprovals, StoreFeed, StoreJournal, StoreLeases, StoreLedger,
+    ReplyTiming, StoreApprovals, StoreFeed, StoreJournal, StoreLeases, StoreLedger, StoreLocation,
     StoreOutputs, StoreRules, StoreSessions, StoreTodos,
 };
 use tokio::{
@@ -83,10 +83,10 @@ pub(super) fn keep(
     gate
 }
 
-fn ledger(place: Arc<Place>, settings: &Settings, ending: Ending) -> StoreLedger {
+fn ledger(place: Arc<StoreLocation>, settings: &Settings, ending: Ending) -> StoreLedger {
     let answering = match ending {
-        Ending::WithTheCall => Answering::AfterCommit,
-        Ending::Flushed | Ending::BySignal => Answering::Early,
+        Ending::WithTheCall => ReplyTiming::AfterCommit,
+        Ending::Flushed | Ending::BySignal => ReplyTiming::Early,
     };
     let kept = settings.store.ledger;
     if !settings.store.keeps_results {
@@ -97,8 +97,8 @@ fn ledger(place: Arc<Place>, settings: &Settings, ending: Ending) -> StoreLedger
 }
 
 /// The place of a workspace's store.
-pub fn place(settings: &Settings) -> Arc<Place> {
-    Place::keeping(settings.store.address.clone(), settings.store.retention)
+pub fn place(settings: &Settings) -> Arc<StoreLocation> {
+    StoreLocation::keeping(settings.store.address.clone(), settings.store.retention)
 }
 
 /// The approval requests of all processes of the person. None without a home.

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use haft_core::{Access, ApprovalRequest, Preview, Remember, Scope, Suggestion, Verdict};
+use haft_core::{Access, ApprovalDecision, ApprovalRequest, Preview, Remember, Scope, Suggestion};
 use jiff::Zoned;
 
 use crate::{
@@ -36,7 +36,7 @@ enum State {
 
 pub(crate) enum Reaction {
     Say(String),
-    Decide(Verdict),
+    Decide(ApprovalDecision),
 }
 
 impl<'a> Conversation<'a> {
@@ -80,7 +80,7 @@ impl<'a> Conversation<'a> {
             State::Scope(place) => self.hear_scope(place, line),
             State::Words => {
                 let words = Some(line.trim().to_owned()).filter(|words| !words.is_empty());
-                Reaction::Decide(Verdict::deny(self.person, "terminal", words))
+                Reaction::Decide(ApprovalDecision::deny(self.person, "terminal", words))
             }
         }
     }
@@ -88,15 +88,21 @@ impl<'a> Conversation<'a> {
     fn hear_choice(&mut self, line: &str) -> Reaction {
         let (word, rest) = first_word(line);
         match (word.to_lowercase().as_str(), rest) {
-            ("y" | "yes", "") => Reaction::Decide(Verdict::approve(self.person, "terminal")),
-            ("n" | "no", "") => Reaction::Decide(Verdict::deny(self.person, "terminal", None)),
+            ("y" | "yes", "") => {
+                Reaction::Decide(ApprovalDecision::approve(self.person, "terminal"))
+            }
+            ("n" | "no", "") => {
+                Reaction::Decide(ApprovalDecision::deny(self.person, "terminal", None))
+            }
             ("w", "") => {
                 self.state = State::Words;
                 Reaction::Say("  what should be done instead?\n> ".to_owned())
             }
-            ("w", words) => {
-                Reaction::Decide(Verdict::deny(self.person, "terminal", Some(words.to_owned())))
-            }
+            ("w", words) => Reaction::Decide(ApprovalDecision::deny(
+                self.person,
+                "terminal",
+                Some(words.to_owned()),
+            )),
             ("v", "") => Reaction::Say(self.everything()),
             (number, rest) => match self.offered_at(number) {
                 Some(place) => self.hear_number(place, rest),
@@ -128,7 +134,7 @@ impl<'a> Conversation<'a> {
         match (scope, self.lapse(time)) {
             (Some(scope), Some(expires_ms)) => self.remember(place, *scope, expires_ms),
             _ if matches!(word.as_str(), "n" | "no") && time.is_empty() => {
-                Reaction::Decide(Verdict::deny(self.person, "terminal", None))
+                Reaction::Decide(ApprovalDecision::deny(self.person, "terminal", None))
             }
             _ if word == "b" => {
                 self.state = State::Choice;
@@ -145,7 +151,10 @@ impl<'a> Conversation<'a> {
         let suggestion = self.request.suggestions.get(place);
         let rules = suggestion.map(|it| it.rules.clone()).unwrap_or_default();
         let remember = Some(Remember { rules, scope, expires_ms });
-        Reaction::Decide(Verdict { remember, ..Verdict::approve(self.person, "terminal") })
+        Reaction::Decide(ApprovalDecision {
+            remember,
+            ..ApprovalDecision::approve(self.person, "terminal")
+        })
     }
 
     fn lapse(&self, time: &str) -> Option<Option<u64>> {
@@ -328,12 +337,12 @@ fn cut(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use haft_core::{Confirmation, Effect, Past};
+    use haft_core::{Confirmation, Effect, PromptsAvoided};
     use serde_json::json;
 
     use super::*;
 
-    fn suggestion(rules: &[&str], past: Option<Past>) -> Suggestion {
+    fn suggestion(rules: &[&str], past: Option<PromptsAvoided>) -> Suggestion {
         Suggestion { rules: rules.iter().map(ToString::to_string).collect(), past }
     }
 
@@ -358,7 +367,7 @@ mod tests {
             reason: "mode `safe` asks before: write src/a.rs".into(),
             suggestions: vec![
                 suggestion(&["write(src/a.rs)"], None),
-                suggestion(&["write(src/**)"], Some(Past { spared: 3, asked: 12 })),
+                suggestion(&["write(src/**)"], Some(PromptsAvoided { spared: 3, asked: 12 })),
             ],
             created_ms: 0,
             expires_ms: 600_000,
@@ -390,7 +399,7 @@ mod tests {
 
     const SCOPES: &[Scope] = &[Scope::Session, Scope::Project, Scope::User];
 
-    fn decided(reaction: Reaction) -> Option<Verdict> {
+    fn decided(reaction: Reaction) -> Option<ApprovalDecision> {
         match reaction {
             Reaction::Decide(verdict) => Some(verdict),
             Reaction::Say(_) => None,
@@ -476,9 +485,9 @@ mod tests {
         talk.hear("1");
         let Reaction::Say(again) = talk.hear("b") else { panic!("going back decides nothing") };
         assert!(again.contains("[2] write(src/**)") && again.contains("[y] yes, once"), "{again}");
-        assert_eq!(decided(talk.hear("y")), Some(Verdict::approve("ada", "terminal")));
+        assert_eq!(decided(talk.hear("y")), Some(ApprovalDecision::approve("ada", "terminal")));
         talk.hear("1");
-        assert_eq!(decided(talk.hear("n")), Some(Verdict::deny("ada", "terminal", None)));
+        assert_eq!(decided(talk.hear("n")), Some(ApprovalDecision::deny("ada", "terminal", None)));
     }
 
     #[test]
@@ -549,8 +558,8 @@ mod tests {
         for unclear in ["", "maybe", "yes please", "Y E S", "y n", "s", "p"] {
             assert!(decided(talk.hear(unclear)).is_none(), "{unclear}");
         }
-        assert_eq!(decided(talk.hear(" Yes ")), Some(Verdict::approve("ada", "terminal")));
-        assert_eq!(decided(talk.hear("n")), Some(Verdict::deny("ada", "terminal", None)));
+        assert_eq!(decided(talk.hear(" Yes ")), Some(ApprovalDecision::approve("ada", "terminal")));
+        assert_eq!(decided(talk.hear("n")), Some(ApprovalDecision::deny("ada", "terminal", None)));
         let words = decided(talk.hear("w use b.rs")).and_then(|verdict| verdict.note);
         assert_eq!(words.as_deref(), Some("use b.rs"));
         assert!(decided(talk.hear("w")).is_none());

@@ -28,11 +28,11 @@ use std::{
 use parking_lot::Mutex;
 
 use haft::{
-    ApprovalHandler, ApprovalRequest, BoxFuture, CallRequest, Context, ErrorKind, Gate, Journal,
-    Mode, Outcome, OutcomeError, Policy, Registry, Surroundings, Verdict, Workspace,
+    ApprovalDecision, ApprovalHandler, ApprovalRequest, BoxFuture, CallRequest, Context, ErrorKind,
+    Gate, Journal, Mode, Outcome, OutcomeError, Policy, Registry, Surroundings, Workspace,
     files::Disk,
     policy::{Action, Layer, LayerKind, Rule, Source},
-    store::{Address, Keep, Place, StoreJournal},
+    store::{Address, Keep, StoreJournal, StoreLocation},
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -166,7 +166,7 @@ fn current_thread() -> Runtime {
 
 /// Beside the workspace, so that it shows in no tree.
 fn journal(folder: &Path) -> Arc<StoreJournal> {
-    let place = Place::new(Address::Sqlite(folder.join("store/haft.db")));
+    let place = StoreLocation::new(Address::Sqlite(folder.join("store/haft.db")));
     Arc::new(StoreJournal::new(place, Keep::USUAL))
 }
 
@@ -215,13 +215,16 @@ impl Person {
 }
 
 impl ApprovalHandler for Person {
-    fn decide<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Option<Verdict>> {
+    fn decide<'a>(
+        &'a self,
+        request: &'a ApprovalRequest,
+    ) -> BoxFuture<'a, Option<ApprovalDecision>> {
         let folder = self.folder.lock().clone();
         let mut asked = self.asked.lock();
         asked.push((request.clone(), tree(&folder)));
         let verdict = match self.says_yes {
-            true => Verdict::approve("ada", "test"),
-            false => Verdict::deny("ada", "test", None),
+            true => ApprovalDecision::approve("ada", "test"),
+            false => ApprovalDecision::deny("ada", "test", None),
         };
         Box::pin(async move { Some(verdict) })
     }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use haft::{
-    CallRequest, Context, Gate, Happening, Mode, Policy, Programs, Redactor, Registry, Vault,
+    CallEventKind, CallRequest, Context, Gate, Mode, Policy, Programs, Redactor, Registry, Vault,
     Workspace,
     commands::Executor,
     files::Disk,
@@ -629,8 +629,8 @@ async fn live_output_has_no_secret_in_it_also_when_it_comes_in_pieces() {
     let watching = async {
         while let Some(event) = events.next().await {
             match event.what {
-                Happening::Output { text } => shown += &text,
-                Happening::Finished(_) => break,
+                CallEventKind::Output { text } => shown += &text,
+                CallEventKind::Finished(_) => break,
                 _ => {}
             }
             if shown == "begin " {

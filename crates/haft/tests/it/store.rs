@@ -12,7 +12,7 @@ use std::{fs, path::Path, process::Command, sync::Arc};
 
 use haft::{
     LedgerEntry,
-    store::{Address, Answering, Filter, Place, StoreLedger},
+    store::{Address, Filter, ReplyTiming, StoreLedger, StoreLocation},
 };
 use serde_json::json;
 
@@ -20,8 +20,8 @@ use crate::{house::House, mcp_stdio::Client};
 
 /// The calls in a store, oldest first, after the chain was found whole.
 fn recorded(store: &Path) -> Vec<LedgerEntry> {
-    let place: Arc<Place> = Place::new(Address::Sqlite(store.to_owned()));
-    let ledger = StoreLedger::new(place, Answering::AfterCommit);
+    let place: Arc<StoreLocation> = StoreLocation::new(Address::Sqlite(store.to_owned()));
+    let ledger = StoreLedger::new(place, ReplyTiming::AfterCommit);
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(async {
         assert_eq!(ledger.verify(None).await.expect("it is read").faults, []);

@@ -8,7 +8,7 @@ use std::{
 use haft::{
     CallRequest, Context, Gate, Mode, Network, NetworkSettings, Outcome, Policy, Registry,
     Variables,
-    network::{Client, EngineKind},
+    network::{EngineKind, NetworkClient},
     policy::{Action, Layer, LayerKind, Rule, Source},
 };
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ fn gate(settings: NetworkSettings, mode: Mode, rules: &[(Action, &str)]) -> Gate
     layer.rules = rules.iter().map(|rule| parse(rule).expect("a rule")).collect();
     Gate::builder(registry)
         .policy(Policy::new([layer]))
-        .service::<dyn Client>(Arc::new(Network::new(settings)))
+        .service::<dyn NetworkClient>(Arc::new(Network::new(settings)))
         .build()
 }
 

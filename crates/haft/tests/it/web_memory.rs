@@ -4,7 +4,7 @@ use std::{fs, sync::Arc};
 
 use haft::{
     CallRequest, Context, Gate, Mode, Network, NetworkSettings, Policy, Registry,
-    network::Client,
+    network::NetworkClient,
     policy::{Layer, LayerKind},
 };
 use serde_json::json;
@@ -72,7 +72,7 @@ async fn check(begin: &'static str, piece: &'static str) {
     layer.mode = Some(Mode::All);
     let gate = Gate::builder(registry)
         .policy(Policy::new([layer]))
-        .service::<dyn Client>(Arc::new(Network::new(settings)))
+        .service::<dyn NetworkClient>(Arc::new(Network::new(settings)))
         .build();
     let before = told("VmRSS");
     let input = json!({"url": site.url("/")});

@@ -22,7 +22,7 @@ async fn without_a_way_to_ask_the_answer_is_no() {
 #[tokio::test]
 async fn a_yes_runs_exactly_what_was_shown() {
     let ran = Arc::default();
-    let person = Person::who(Some(Verdict::approve("ada", "test")));
+    let person = Person::who(Some(ApprovalDecision::approve("ada", "test")));
     let ledger = Arc::new(MemoryLedger::default());
     let gate = builder([writer(&ran)])
         .policy(Policy::new([user_layer(Mode::Safe, &[])]))
@@ -53,7 +53,7 @@ async fn who_is_asked_sees_the_change_that_the_tool_foresees() {
     ];
     for (foresee, expected) in foresights {
         let ran = Arc::new(AtomicUsize::new(0));
-        let person = Person::who(Some(Verdict::deny("ada", "test", None)));
+        let person = Person::who(Some(ApprovalDecision::deny("ada", "test", None)));
         let probe = Probe { foresee, ..writer(&ran) };
         let policy = Policy::new([user_layer(Mode::Safe, &[])]);
         let gate = builder([probe]).policy(policy).handler(person.clone()).build();
@@ -84,7 +84,7 @@ impl crate::ResolvePath for Walled {
 #[tokio::test]
 async fn nobody_is_asked_about_what_file_tools_cannot_reach() {
     let ran = Arc::new(AtomicUsize::new(0));
-    let person = Person::who(Some(Verdict::approve("ada", "test")));
+    let person = Person::who(Some(ApprovalDecision::approve("ada", "test")));
     let shell = echo()
         .touching(|_| vec![Access::Read("/etc/passwd".into())])
         .with(|spec| *spec = spec.clone().needs([Power::Shell]));
@@ -162,7 +162,7 @@ async fn a_text_is_read_once_and_the_tool_gets_what_was_read() {
 #[tokio::test]
 async fn a_no_carries_its_words_to_the_model() {
     let ran = Arc::default();
-    let no = Verdict::deny("ada", "test", Some("use the staging folder".to_owned()));
+    let no = ApprovalDecision::deny("ada", "test", Some("use the staging folder".to_owned()));
     let gate = builder([writer(&ran)])
         .policy(Policy::new([user_layer(Mode::Safe, &[])]))
         .handler(Person::who(Some(no)))
@@ -203,14 +203,14 @@ async fn the_first_decision_wins_and_the_second_is_a_conflict() {
     });
     let id = loop {
         match events.next().await.expect("not let go of").what {
-            Happening::ApprovalAsked(request) => break request.id.clone(),
+            CallEventKind::ApprovalAsked(request) => break request.id.clone(),
             _ => continue,
         }
     };
     let approvals = gate.approvals();
-    let yes = Verdict::approve("ada", "console");
+    let yes = ApprovalDecision::approve("ada", "console");
     approvals.settle(&id, ApprovalState::Approved, Some(yes)).await.expect("the first");
-    let no = Verdict::deny("bob", "console", None);
+    let no = ApprovalDecision::deny("bob", "console", None);
     let second = approvals.settle(&id, ApprovalState::Denied, Some(no)).await.expect_err("late");
     assert_eq!(second.kind(), ErrorKind::Conflict);
     assert!(second.message().contains("already approved by ada via console"), "{second}");
@@ -224,17 +224,19 @@ async fn the_first_decision_wins_and_the_second_is_a_conflict() {
 async fn a_call_handed_back_runs_once_after_a_yes() {
     let ran = Arc::default();
     let gate = builder([writer(&ran)]).policy(Policy::new([user_layer(Mode::Safe, &[])])).build();
-    let Answer::Pending(request) = gate.submit(call("write", json!({"path": "a"}))).await else {
+    let Submission::Pending(request) = gate.submit(call("write", json!({"path": "a"}))).await
+    else {
         panic!("it must be asked for");
     };
     let again = gate.resume(&request.id, Context::new("other")).await.expect("known");
-    assert!(matches!(again, Answer::Pending(_)), "nobody has decided yet");
+    assert!(matches!(again, Submission::Pending(_)), "nobody has decided yet");
     assert_eq!(ran.load(Ordering::SeqCst), 0);
 
-    let yes = Some(Verdict::approve("ada", "console"));
+    let yes = Some(ApprovalDecision::approve("ada", "console"));
     let approvals = gate.approvals();
     approvals.settle(&request.id, ApprovalState::Approved, yes).await.expect("pending");
-    let Ok(Answer::Done(outcome)) = gate.resume(&request.id, Context::new("other")).await else {
+    let Ok(Submission::Done(outcome)) = gate.resume(&request.id, Context::new("other")).await
+    else {
         panic!("it was decided");
     };
     assert!(outcome.is_ok(), "{}", outcome.content);
@@ -254,13 +256,14 @@ async fn a_no_stands_even_when_the_rules_have_changed_since() {
         builder([writer(&ran)]).policy(policy).approvals(approvals.clone()).build()
     };
     let asking = gate_in(Mode::Safe);
-    let Answer::Pending(request) = asking.submit(call("write", json!({"path": "a"}))).await else {
+    let Submission::Pending(request) = asking.submit(call("write", json!({"path": "a"}))).await
+    else {
         panic!("it must be asked for");
     };
-    let no = Some(Verdict::deny("ada", "console", None));
+    let no = Some(ApprovalDecision::deny("ada", "console", None));
     approvals.settle(&request.id, ApprovalState::Denied, no).await.expect("pending");
     let free = gate_in(Mode::All);
-    let Ok(Answer::Done(outcome)) = free.resume(&request.id, Context::new("s")).await else {
+    let Ok(Submission::Done(outcome)) = free.resume(&request.id, Context::new("s")).await else {
         panic!("it was decided");
     };
     assert_eq!(kind(&outcome), ErrorKind::ApprovalDenied);
@@ -270,7 +273,7 @@ async fn a_no_stands_even_when_the_rules_have_changed_since() {
 #[tokio::test]
 async fn a_saved_rule_is_not_asked_for_again_in_its_session() {
     let ran = Arc::default();
-    let mut yes = Verdict::approve("ada", "test");
+    let mut yes = ApprovalDecision::approve("ada", "test");
     let rules = vec!["write(src/**)".to_owned()];
     yes.remember = Some(Remember { rules, scope: Scope::Session, expires_ms: None });
     let person = Person::who(Some(yes));
@@ -308,20 +311,20 @@ async fn an_approved_call_that_would_touch_something_else_is_asked_about_again()
     let paths = Arc::new(Swapped(false.into()));
     let policy = Policy::new([user_layer(Mode::Safe, &[])]);
     let gate = builder([writer(&ran)]).policy(policy).paths(paths.clone()).build();
-    let Answer::Pending(first) = gate.submit(call("write", json!({"path": "a"}))).await else {
+    let Submission::Pending(first) = gate.submit(call("write", json!({"path": "a"}))).await else {
         panic!("it must be asked for");
     };
-    let yes = || Some(Verdict::approve("ada", "console"));
+    let yes = || Some(ApprovalDecision::approve("ada", "console"));
     let approvals = gate.approvals();
     approvals.settle(&first.id, ApprovalState::Approved, yes()).await.expect("pending");
     paths.0.store(true, Ordering::SeqCst);
     let resumed = gate.resume(&first.id, Context::new("other")).await.expect("known");
-    let Answer::Pending(second) = resumed else { panic!("nobody has seen that: {resumed:?}") };
+    let Submission::Pending(second) = resumed else { panic!("nobody has seen that: {resumed:?}") };
     assert_ne!(second.id, first.id);
     assert_eq!(second.accesses, [Access::Write(".git/hooks/pre-commit".into())]);
     assert_eq!(ran.load(Ordering::SeqCst), 0);
     approvals.settle(&second.id, ApprovalState::Approved, yes()).await.expect("pending");
-    let Ok(Answer::Done(outcome)) = gate.resume(&second.id, Context::new("other")).await else {
+    let Ok(Submission::Done(outcome)) = gate.resume(&second.id, Context::new("other")).await else {
         panic!("it was shown and approved");
     };
     assert!(outcome.is_ok(), "{}", outcome.content);

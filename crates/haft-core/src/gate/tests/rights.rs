@@ -69,7 +69,10 @@ fn outcome(policy: Policy, rules: &Arc<MemoryRules>, yes: Option<&Remember>) -> 
     let ran = Arc::default();
     let mut gate = builder([writer(&ran)]).policy(policy).saved_rules(rules.clone());
     if let Some(remember) = yes {
-        let verdict = Verdict { remember: Some(remember.clone()), ..Verdict::approve("ada", "t") };
+        let verdict = ApprovalDecision {
+            remember: Some(remember.clone()),
+            ..ApprovalDecision::approve("ada", "t")
+        };
         gate = gate.handler(Person::who(Some(verdict)));
     }
     let mut request = call("write", json!({"path": "src/a"}));
@@ -137,7 +140,7 @@ fn a_sub_agent_may_do_what_everybody_above_it_may_and_no_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_question_tells_what_a_rule_would_have_spared() {
-    let (ran, person) = (Arc::default(), Person::who(Some(Verdict::approve("ada", "t"))));
+    let (ran, person) = (Arc::default(), Person::who(Some(ApprovalDecision::approve("ada", "t"))));
     let gate = builder([writer(&ran)])
         .policy(Policy::new([user_layer(Mode::Safe, &[])]))
         .handler(person.clone())
@@ -171,7 +174,7 @@ impl Ledger for Stuck {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_for_a_past_that_is_not_told() {
-    let (ran, person) = (Arc::default(), Person::who(Some(Verdict::approve("ada", "t"))));
+    let (ran, person) = (Arc::default(), Person::who(Some(ApprovalDecision::approve("ada", "t"))));
     let gate = builder([writer(&ran)])
         .policy(Policy::new([user_layer(Mode::Safe, &[])]))
         .handler(person.clone())

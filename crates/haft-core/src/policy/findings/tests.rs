@@ -35,7 +35,7 @@ fn layer(kind: LayerKind, rules: &[(Action, &str)]) -> Layer {
 
 fn findings(policy: &Policy, saved: &[SavedRule]) -> Vec<String> {
     let is_wide = |pattern: &str| pattern == "git *";
-    let found = policy.findings(&Known { tools: &tools(), saved, is_wide: &is_wide });
+    let found = policy.findings(&KnownNames { tools: &tools(), saved, is_wide: &is_wide });
     found.iter().map(|it| format!("{}: {}", it.source, it.message)).collect()
 }
 

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use haft_core::{ToolError, files::Warrant};
+use haft_core::{ToolError, files::FileGrant};
 use rustix::{
     fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags},
     io::Errno,
@@ -76,7 +76,7 @@ pub(super) fn failure(
     workspace: &Workspace,
     root: &Root,
     error: Errno,
-    warrant: &Warrant,
+    warrant: &FileGrant,
 ) -> ToolError {
     let shown = root.shown(Path::new(AREA));
     let path = shown.display();

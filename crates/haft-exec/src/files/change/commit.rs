@@ -3,7 +3,7 @@
 
 use std::{cell::RefCell, os::fd::OwnedFd, path::Path, rc::Rc};
 
-use haft_core::{Content, ErrorKind, ToolError, files::Warrant};
+use haft_core::{Content, ErrorKind, ToolError, files::FileGrant};
 use rustix::{
     fs::{self, AtFlags},
     io::Errno,
@@ -234,12 +234,12 @@ fn sync(moves: &[Move<'_>], made: &Directories) -> Result<(), ToolError> {
 /// The areas of the roots a change touches, opened when first needed: a new file needs none.
 struct Areas<'a> {
     workspace: &'a Workspace,
-    warrant: &'a Warrant,
+    warrant: &'a FileGrant,
     known: RefCell<Vec<(*const Root, Rc<Area>)>>,
 }
 
 impl<'a> Areas<'a> {
-    fn new(workspace: &'a Workspace, warrant: &'a Warrant) -> Self {
+    fn new(workspace: &'a Workspace, warrant: &'a FileGrant) -> Self {
         Self { workspace, warrant, known: RefCell::default() }
     }
 

@@ -13,7 +13,7 @@ use std::{
 
 use haft_core::{
     ToolError,
-    files::{Current, Facts, FileKind, OpenFile, Target, Warrant},
+    files::{ChangeTarget, CurrentState, Facts, FileGrant, FileKind, OpenFile},
 };
 use rustix::{
     fs::{self, AtFlags, FlockOperation, Mode, OFlags},
@@ -66,7 +66,7 @@ impl Found {
 
 pub(super) struct Held<'a> {
     pub(super) workspace: &'a Workspace,
-    pub(super) warrant: &'a Warrant,
+    pub(super) warrant: &'a FileGrant,
     pub(super) seats: Vec<Seat<'a>>,
     /// What was there when the directories had been locked.
     pub(super) found: Vec<Found>,
@@ -78,7 +78,7 @@ impl<'a> Held<'a> {
         workspace: &'a Workspace,
         paths: &[PathBuf],
         last: LastLink,
-        warrant: &'a Warrant,
+        warrant: &'a FileGrant,
     ) -> Result<Self, ToolError> {
         let wanted: Vec<_> = paths.iter().map(|path| (path.as_path(), last)).collect();
         let (seats, locks) = hold(workspace, &wanted, warrant)?;
@@ -95,14 +95,14 @@ impl<'a> Held<'a> {
     }
 
     /// What was found, in the words of a plan.
-    pub(super) fn targets(&self) -> Vec<Target> {
+    pub(super) fn targets(&self) -> Vec<ChangeTarget> {
         let target = |(seat, found): (&Seat<'_>, &Found)| {
             let current = match found {
-                Found::Missing => Current::Missing,
-                Found::File(handle) => Current::File(handle.clone()),
-                Found::Directory | Found::Link(_) | Found::Other(_) => Current::Directory,
+                Found::Missing => CurrentState::Missing,
+                Found::File(handle) => CurrentState::File(handle.clone()),
+                Found::Directory | Found::Link(_) | Found::Other(_) => CurrentState::Directory,
             };
-            Target { path: seat.shown.clone(), current }
+            ChangeTarget { path: seat.shown.clone(), current }
         };
         self.seats.iter().zip(&self.found).map(target).collect()
     }
@@ -139,7 +139,7 @@ fn check_distinct(seats: &[Seat<'_>]) -> Result<(), ToolError> {
 pub(super) fn hold<'a>(
     workspace: &'a Workspace,
     paths: &[(&Path, LastLink)],
-    warrant: &Warrant,
+    warrant: &FileGrant,
 ) -> Result<(Vec<Seat<'a>>, Vec<OwnedFd>), ToolError> {
     for _ in 0..MOST_TRIES {
         let find = |(path, last): &(&Path, LastLink)| seat(workspace, path, *last, warrant);
@@ -158,7 +158,7 @@ pub(super) fn seat<'a>(
     workspace: &'a Workspace,
     path: &Path,
     last: LastLink,
-    warrant: &Warrant,
+    warrant: &FileGrant,
 ) -> Result<Seat<'a>, ToolError> {
     // Not through `Workspace::at`: its spots live no longer than its closure, and a seat keeps the root.
     for _ in 0..MOST_TRIES {

@@ -3,8 +3,8 @@
 use std::{os::fd::OwnedFd, path::Path};
 
 use haft_core::{
-    ContentHash, Image, ToolError,
-    files::{Facts, FileKind, OpenFile, Warrant},
+    ContentHash, PathState, ToolError,
+    files::{Facts, FileGrant, FileKind, OpenFile},
 };
 use rustix::{fs::OFlags, io::Errno};
 
@@ -15,8 +15,8 @@ use crate::files::{facts, locate::LastLink, open_file::Handle, workspace::Worksp
 pub(crate) fn image(
     workspace: &Workspace,
     path: &Path,
-    warrant: &Warrant,
-) -> Result<Image, ToolError> {
+    warrant: &FileGrant,
+) -> Result<PathState, ToolError> {
     let found = workspace.at(path, LastLink::Keep, warrant, |spot| {
         let facts = match spot.root.open_at(&spot.path, OFlags::PATH) {
             Ok(handle) => facts::of(&handle, &spot.shown)?,
@@ -31,7 +31,7 @@ pub(crate) fn image(
         Ok(Some((facts, handle)))
     })?;
     match found {
-        None => Ok(Image::Missing),
+        None => Ok(PathState::Missing),
         Some((facts, Some(hash))) => Ok(of_file(&facts, Some(hash))),
         Some((facts, None)) => Ok(of_facts(&facts)),
     }
@@ -53,13 +53,13 @@ fn open(handle: &OwnedFd, facts: &Facts) -> Result<ContentHash, Errno> {
 }
 
 /// What was found at a place that is held.
-pub(super) fn of_found(found: &Found) -> Result<Image, ToolError> {
+pub(super) fn of_found(found: &Found) -> Result<PathState, ToolError> {
     Ok(match found {
-        Found::Missing => Image::Missing,
+        Found::Missing => PathState::Missing,
         Found::File(handle) => of_file(handle.facts(), Some(hash_of(handle)?)),
         Found::Link(facts) => of_facts(facts),
-        Found::Directory => Image::Directory { mode: 0 },
-        Found::Other(_) => Image::Other,
+        Found::Directory => PathState::Directory { mode: 0 },
+        Found::Other(_) => PathState::Other,
     })
 }
 
@@ -72,16 +72,16 @@ fn hash_of(handle: &Handle) -> Result<ContentHash, ToolError> {
     })
 }
 
-pub(super) fn of_file(facts: &Facts, hash: Option<ContentHash>) -> Image {
-    Image::File { hash, mode: facts.mode, size: facts.size }
+pub(super) fn of_file(facts: &Facts, hash: Option<ContentHash>) -> PathState {
+    PathState::File { hash, mode: facts.mode, size: facts.size }
 }
 
 /// What is no file whose content matters.
-pub(super) fn of_facts(facts: &Facts) -> Image {
+pub(super) fn of_facts(facts: &Facts) -> PathState {
     match facts.kind {
         FileKind::File => of_file(facts, None),
-        FileKind::Link => Image::Link { to: facts.link_target.clone().unwrap_or_default() },
-        FileKind::Directory => Image::Directory { mode: facts.mode },
-        _ => Image::Other,
+        FileKind::Link => PathState::Link { to: facts.link_target.clone().unwrap_or_default() },
+        FileKind::Directory => PathState::Directory { mode: facts.mode },
+        _ => PathState::Other,
     }
 }

@@ -9,8 +9,9 @@ use std::{
 };
 
 use haft_core::{
-    BegunChange, ContentHash, ErrorKind, Image, Keeping, NewEntry, Scribe, ToolError,
-    files::{Facts, FileKind, LARGEST_WHOLE, OpenFile, Warrant},
+    ContentHash, ErrorKind, JournalWriter, NewJournalEntry, OpenChange, PathState, PreImages,
+    ToolError,
+    files::{Facts, FileGrant, FileKind, LARGEST_WHOLE, OpenFile},
 };
 use rustix::{
     fs::{self, Mode, OFlags},
@@ -34,7 +35,7 @@ pub(super) fn begin(
     held: &Held<'_>,
     deeds: &[(usize, Deed<'_>)],
     moves: &[Move<'_>],
-) -> Result<Option<BegunChange>, ToolError> {
+) -> Result<Option<OpenChange>, ToolError> {
     let Some(scribe) = held.warrant.scribe() else { return Ok(None) };
     let mut entries = Entries::default();
     entries.add_made_directories(moves.iter().map(|step| &held.seats[step.number]));
@@ -42,24 +43,24 @@ pub(super) fn begin(
         let path = held.seats[*number].shown.clone();
         let (before, content) = entries.before(scribe, &held.found[*number])?;
         let after = after(deed, step).map_err(|error| held.failure(*number, error))?;
-        entries.add(NewEntry { path, before, content, after, moved_from: None })?;
+        entries.add(NewJournalEntry { path, before, content, after, moved_from: None })?;
     }
     scribe.begin(&entries.list).map(Some)
 }
 
-fn after(deed: &Deed<'_>, step: &Move<'_>) -> Result<Image, Errno> {
+fn after(deed: &Deed<'_>, step: &Move<'_>) -> Result<PathState, Errno> {
     Ok(match (deed, &step.staged) {
         (Deed::Put { bytes, .. }, Some(staged)) => {
             let (hash, mode) = (bytes.hash(), staged.stat()?.st_mode & 0o7777);
-            Image::File { hash: Some(hash), mode, size: bytes.len() as u64 }
+            PathState::File { hash: Some(hash), mode, size: bytes.len() as u64 }
         }
-        (Deed::Link { to }, _) => Image::Link { to: (*to).to_owned() },
-        _ => Image::Missing,
+        (Deed::Link { to }, _) => PathState::Link { to: (*to).to_owned() },
+        _ => PathState::Missing,
     })
 }
 
 /// Tells the journal how a change ended.
-pub(super) fn settle<T>(begun: Option<BegunChange>, done: &Result<T, ToolError>) {
+pub(super) fn settle<T>(begun: Option<OpenChange>, done: &Result<T, ToolError>) {
     match (begun, done) {
         (None, _) => {}
         (Some(begun), Ok(_)) => begun.made(),
@@ -71,37 +72,37 @@ pub(super) fn settle<T>(begun: Option<BegunChange>, done: &Result<T, ToolError>)
 
 /// Tells the journal of something that moves from one place to another.
 pub(super) fn begin_move(
-    warrant: &Warrant,
+    warrant: &FileGrant,
     from: &Seat<'_>,
     to: &Seat<'_>,
-) -> Result<Option<BegunChange>, ToolError> {
+) -> Result<Option<OpenChange>, ToolError> {
     let Some(scribe) = warrant.scribe() else { return Ok(None) };
     let mut entries = Entries::default();
     entries.add_made_directories([to].into_iter());
     let look = |seat: &Seat<'_>| Ok::<_, ToolError>(entry_at(&seat.above, &seat.name, &seat.shown));
-    let after = look(from)?.map_or(Image::Other, |facts| images::of_facts(&facts));
+    let after = look(from)?.map_or(PathState::Other, |facts| images::of_facts(&facts));
     let replaced = if to.missing.is_empty() { look(to)? } else { None };
     let (before, content) = match replaced {
         Some(facts) => entries.of_facts(scribe, &to.above, &to.name, facts)?,
-        None => (Image::Missing, None),
+        None => (PathState::Missing, None),
     };
     let moved_from = Some(from.shown.clone());
-    entries.add(NewEntry { path: to.shown.clone(), before, content, after, moved_from })?;
+    entries.add(NewJournalEntry { path: to.shown.clone(), before, content, after, moved_from })?;
     scribe.begin(&entries.list).map(Some)
 }
 
 /// Tells the journal of something that goes, with all below it.
 pub(super) fn begin_removal(
     workspace: &Workspace,
-    warrant: &Warrant,
+    warrant: &FileGrant,
     seat: &Seat<'_>,
-) -> Result<Option<BegunChange>, ToolError> {
+) -> Result<Option<OpenChange>, ToolError> {
     let Some(scribe) = warrant.scribe() else { return Ok(None) };
     let Some(facts) = entry_at(&seat.above, &seat.name, &seat.shown) else { return Ok(None) };
     let is_directory = facts.kind == FileKind::Directory;
     let mut entries = Entries::default();
     entries.add_going(scribe, &seat.above, &seat.name, facts)?;
-    if is_directory && scribe.keeps() == Keeping::Content {
+    if is_directory && scribe.keeps() == PreImages::Content {
         let fail = |error| workspace.failure(&seat.shown, error, warrant);
         let top = open(&seat.above, &seat.name).map_err(fail)?;
         descend(top, &mut Below { workspace, warrant, scribe, seat, entries: &mut entries })?;
@@ -111,14 +112,14 @@ pub(super) fn begin_removal(
 
 /// Tells the journal of directories that are about to be made.
 pub(super) fn begin_directories(
-    warrant: &Warrant,
+    warrant: &FileGrant,
     seat: &Seat<'_>,
-) -> Result<Option<BegunChange>, ToolError> {
+) -> Result<Option<OpenChange>, ToolError> {
     let Some(scribe) = warrant.scribe() else { return Ok(None) };
     let mut entries = Entries::default();
     entries.add_made_directories([seat].into_iter());
-    let after = Image::Directory { mode: 0o777 };
-    entries.add(NewEntry::appears(seat.shown.clone(), after))?;
+    let after = PathState::Directory { mode: 0o777 };
+    entries.add(NewJournalEntry::appears(seat.shown.clone(), after))?;
     scribe.begin(&entries.list).map(Some)
 }
 
@@ -131,12 +132,12 @@ fn entry_at(directory: &OwnedFd, name: &OsStr, shown: &Path) -> Option<Facts> {
 
 #[derive(Default)]
 struct Entries {
-    list: Vec<NewEntry>,
+    list: Vec<NewJournalEntry>,
     bytes: u64,
 }
 
 impl Entries {
-    fn add(&mut self, entry: NewEntry) -> Result<(), ToolError> {
+    fn add(&mut self, entry: NewJournalEntry) -> Result<(), ToolError> {
         if self.list.len() >= MOST_ENTRIES {
             let message = format!(
                 "more than {MOST_ENTRIES} files would change at `{}`, too many to keep for undo",
@@ -156,8 +157,8 @@ impl Entries {
                 seat.shown.ancestors().skip(1).take(seat.missing.len()).collect();
             for path in above.into_iter().rev() {
                 if known.insert(path.to_owned()) {
-                    let after = Image::Directory { mode: 0o777 };
-                    self.list.push(NewEntry::appears(path.to_owned(), after));
+                    let after = PathState::Directory { mode: 0o777 };
+                    self.list.push(NewJournalEntry::appears(path.to_owned(), after));
                 }
             }
         }
@@ -166,9 +167,9 @@ impl Entries {
     /// What a place holds that a change is about to alter.
     fn before(
         &mut self,
-        scribe: &Scribe,
+        scribe: &JournalWriter,
         found: &Found,
-    ) -> Result<(Image, Option<Vec<u8>>), ToolError> {
+    ) -> Result<(PathState, Option<Vec<u8>>), ToolError> {
         match found {
             Found::File(handle) => self.of_file(scribe, handle),
             other => Ok((images::of_found(other)?, None)),
@@ -177,24 +178,30 @@ impl Entries {
 
     fn add_going(
         &mut self,
-        scribe: &Scribe,
+        scribe: &JournalWriter,
         directory: &OwnedFd,
         name: &OsStr,
         facts: Facts,
     ) -> Result<(), ToolError> {
         let path = facts.path.clone();
         let (before, content) = self.of_facts(scribe, directory, name, facts)?;
-        self.add(NewEntry { path, before, content, after: Image::Missing, moved_from: None })
+        self.add(NewJournalEntry {
+            path,
+            before,
+            content,
+            after: PathState::Missing,
+            moved_from: None,
+        })
     }
 
     fn of_facts(
         &mut self,
-        scribe: &Scribe,
+        scribe: &JournalWriter,
         directory: &OwnedFd,
         name: &OsStr,
         facts: Facts,
-    ) -> Result<(Image, Option<Vec<u8>>), ToolError> {
-        if scribe.keeps() == Keeping::Names {
+    ) -> Result<(PathState, Option<Vec<u8>>), ToolError> {
+        if scribe.keeps() == PreImages::Names {
             return Ok((images::of_facts(&facts), None));
         }
         match facts.kind {
@@ -210,11 +217,11 @@ impl Entries {
 
     fn of_file(
         &mut self,
-        scribe: &Scribe,
+        scribe: &JournalWriter,
         handle: &Handle,
-    ) -> Result<(Image, Option<Vec<u8>>), ToolError> {
+    ) -> Result<(PathState, Option<Vec<u8>>), ToolError> {
         let facts = handle.facts();
-        if scribe.keeps() == Keeping::Names {
+        if scribe.keeps() == PreImages::Names {
             return Ok((images::of_file(facts, None), None));
         }
         self.bytes += facts.size;
@@ -250,8 +257,8 @@ fn not_kept(path: &Path, why: &str) -> ToolError {
 /// Everything below a directory that goes.
 struct Below<'a> {
     workspace: &'a Workspace,
-    warrant: &'a Warrant,
-    scribe: &'a Scribe,
+    warrant: &'a FileGrant,
+    scribe: &'a JournalWriter,
     seat: &'a Seat<'a>,
     entries: &'a mut Entries,
 }

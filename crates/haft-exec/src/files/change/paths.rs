@@ -9,7 +9,7 @@ use std::{
 
 use haft_core::{
     ErrorKind, ToolError,
-    files::{FileKind, Warrant},
+    files::{FileGrant, FileKind},
 };
 use rustix::{
     fs::{self, AtFlags, RenameFlags},
@@ -35,7 +35,7 @@ pub(crate) fn rename(
     from: &Path,
     to: &Path,
     replace: bool,
-    warrant: &Warrant,
+    warrant: &FileGrant,
 ) -> Result<(PathBuf, PathBuf), ToolError> {
     let wanted = [(from, LastLink::Keep), (to, LastLink::Keep)];
     check_not_root(workspace, &wanted, warrant)?;
@@ -113,7 +113,7 @@ fn is_not_replaced(shown: &Path, there: FileKind) -> ToolError {
 fn check_not_root(
     workspace: &Workspace,
     paths: &[(&Path, LastLink)],
-    warrant: &Warrant,
+    warrant: &FileGrant,
 ) -> Result<(), ToolError> {
     for (path, last) in paths {
         let spot = workspace.spot(path, *last, warrant)?;
@@ -135,7 +135,7 @@ fn move_failure(
     seat: &Seat<'_>,
     to: &Path,
     error: Errno,
-    warrant: &Warrant,
+    warrant: &FileGrant,
 ) -> ToolError {
     let target = to.display();
     match error {
@@ -157,7 +157,7 @@ pub(crate) fn remove(
     workspace: &Workspace,
     path: &Path,
     recursive: bool,
-    warrant: &Warrant,
+    warrant: &FileGrant,
 ) -> Result<(PathBuf, u64), ToolError> {
     let wanted = [(path, LastLink::Keep)];
     check_not_root(workspace, &wanted, warrant)?;
@@ -229,7 +229,7 @@ fn remove_directory(seat: &Seat<'_>, patience: Duration) -> Result<u64, (u64, Er
 pub(crate) fn make_directory(
     workspace: &Workspace,
     path: &Path,
-    warrant: &Warrant,
+    warrant: &FileGrant,
 ) -> Result<(PathBuf, bool), ToolError> {
     let spot = workspace.spot(path, LastLink::Follow, warrant)?;
     if spot.path == Path::new(".") {
@@ -275,7 +275,7 @@ struct Below<'a> {
     workspace: &'a Workspace,
     seat: &'a Seat<'a>,
     new: Option<&'a Seat<'a>>,
-    warrant: &'a Warrant,
+    warrant: &'a FileGrant,
 }
 
 impl Below<'_> {

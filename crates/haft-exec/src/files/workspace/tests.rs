@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use haft_core::{ReadFiles, WriteFiles, files::Change};
+use haft_core::{ReadFiles, WriteFiles, files::PlannedChange};
 use proptest::prelude::*;
 use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
@@ -50,7 +50,7 @@ impl Place {
 fn put(disk: &Arc<Workspace>, files: &[(&str, &str)]) -> Result<(), ToolError> {
     let paths: Vec<PathBuf> = files.iter().map(|(path, _)| path.into()).collect();
     WriteFiles::unchecked(disk.clone()).change(&paths, &mut |_| {
-        let put = |(target, (_, text)): (usize, &(&str, &str))| Change::Put {
+        let put = |(target, (_, text)): (usize, &(&str, &str))| PlannedChange::Put {
             target,
             bytes: text.as_bytes().to_vec().into(),
             like: None,
@@ -236,7 +236,7 @@ fn where_all_files_have_names_the_area_lends_them() {
     put(&disk, &[("old", "2"), ("new", "2"), ("dir/newer", "2")]).expect("open");
     let failed = WriteFiles::unchecked(disk).change(&["free".into()], &mut |_| {
         fs::write(place.root.join("free"), "theirs").expect("new");
-        Ok(vec![Change::Put { target: 0, bytes: b"ours".to_vec().into(), like: None }])
+        Ok(vec![PlannedChange::Put { target: 0, bytes: b"ours".to_vec().into(), like: None }])
     });
     assert_eq!(failed.expect_err("taken meanwhile").kind(), ErrorKind::Conflict);
     for (path, content) in [("old", "2"), ("new", "2"), ("dir/newer", "2"), ("free", "theirs")] {

@@ -8,12 +8,12 @@ use std::{
 use haft_core::{
     ToolError,
     commands::{Confinement, Launch, Program, Stdin, Streams},
-    files::Warrant,
+    files::FileGrant,
 };
 
 use super::{Container, ContainerSettings, engine::Kind};
 use crate::{
-    Verdict, Workspace,
+    ProbeResult, Workspace,
     processes::{
         Variables,
         fence::{Fence, Site},
@@ -48,7 +48,7 @@ pub fn container_verdict(
     settings: &ContainerSettings,
     variables: &Variables,
     folder: &Path,
-) -> Verdict {
+) -> ProbeResult {
     let fence = Container::new(Arc::new(settings.clone()), variables, folder);
     let (tried, mechanism) = match fence.engine() {
         Err(error) => (Err(error), "container"),
@@ -63,9 +63,9 @@ pub fn container_verdict(
     match tried {
         Ok(program) => {
             let detail = format!("{} with the image {}", program.display(), settings.image);
-            Verdict { mechanism, works: true, detail, advice: None }
+            ProbeResult { mechanism, works: true, detail, advice: None }
         }
-        Err(error) => Verdict {
+        Err(error) => ProbeResult {
             mechanism,
             works: false,
             detail: error.message().to_owned(),
@@ -86,7 +86,7 @@ fn hold(fence: &Container, settings: &ContainerSettings, folder: &Path) -> Resul
         confinement: Confinement { network: false, writes: true },
         input: Stdin::Closed,
         streams: Streams::Joined,
-        warrant: Warrant::none(),
+        warrant: FileGrant::none(),
     };
     let recipe = fence.recipe(&launch, &site)?;
     let words = recipe.command.get(1..).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! What the kernel tells of refused calls, behind each fence.
 
 use super::{ALL, CONNECTED, Field, READS, WRITES, WRITING, Which, perl};
-use haft_core::commands::{Confinement, Refusal};
+use haft_core::commands::{Confinement, Denial};
 
 /// Behind these fences the script is told about with this, and with nothing else.
 #[track_caller]
@@ -61,7 +61,7 @@ fn a_network_that_is_not_there_is_told_and_one_that_is_not() {
     );
     let whats = |which: Which, confinement| {
         let outcome = field.run(which, confinement, connect.clone());
-        let whats = outcome.refused.iter().map(|refusal: &Refusal| {
+        let whats = outcome.refused.iter().map(|refusal: &Denial| {
             assert!(refusal.remedy.contains("network=true"), "{refusal:?}");
             refusal.what.clone()
         });

@@ -2,7 +2,7 @@
 
 use haft_core::{
     ErrorKind,
-    network::{Client, Fault},
+    network::{NetworkClient, NetworkError},
 };
 use haft_exec::{Network, NetworkSettings};
 
@@ -62,7 +62,11 @@ async fn this_machine_and_its_neighbours_are_refused_in_every_notation() {
     ] {
         let url = format!("http://{host}/");
         let (kind, fault, words) = failure(send(&client, get(&url)).await);
-        assert_eq!((kind, fault), (ErrorKind::Denied, Some(Fault::Address)), "{url}: {words}");
+        assert_eq!(
+            (kind, fault),
+            (ErrorKind::Denied, Some(NetworkError::Address)),
+            "{url}: {words}"
+        );
         assert!(words.contains("[network]"), "{words}");
     }
 }
@@ -85,13 +89,13 @@ async fn a_name_is_judged_by_where_it_leads() {
         let (kind, fault, words) = failure(send(&client, get("http://tricky.test/")).await);
         assert_eq!(
             (kind, fault),
-            (ErrorKind::Denied, Some(Fault::Address)),
+            (ErrorKind::Denied, Some(NetworkError::Address)),
             "{answers:?}: {words}"
         );
     }
     let client = Network::new(NetworkSettings::default());
     for url in ["http://localhost/", "http://LOCALHOST./", "http://\u{24db}ocalhost/"] {
-        assert_eq!(failure(send(&client, get(url)).await).1, Some(Fault::Address), "{url}");
+        assert_eq!(failure(send(&client, get(url)).await).1, Some(NetworkError::Address), "{url}");
     }
 }
 
@@ -109,7 +113,7 @@ async fn the_address_that_was_judged_is_the_one_that_is_connected_to() {
     assert_eq!(names.asked(), 1, "one lookup for one connection");
     // The name has moved meanwhile, to where nobody is allowed.
     let (_, fault, words) = failure(send(&client, get(&url)).await);
-    assert_eq!(fault, Some(Fault::Address), "{words}");
+    assert_eq!(fault, Some(NetworkError::Address), "{words}");
     assert_eq!(right.heard().len(), 1);
     assert!(right.heard()[0].contains("host: rebinding.test:"), "{:?}", right.heard());
 }
@@ -136,7 +140,7 @@ async fn a_service_that_a_person_has_opened_is_reached_at_its_port_only() {
     let mut settings = NetworkSettings::default();
     settings.allow = vec!["127.0.0.1:1".parse().expect("an entry")];
     let (_, fault, _) = failure(send(&Network::new(settings), get(&server.url("/"))).await);
-    assert_eq!(fault, Some(Fault::Address));
+    assert_eq!(fault, Some(NetworkError::Address));
 }
 
 #[tokio::test]
@@ -148,7 +152,11 @@ async fn ports_that_speak_something_else_are_closed_on_the_internet_too() {
     for port in [0, 22, 25, 6379, 6667] {
         let (kind, fault, words) =
             failure(send(&client, get(&format!("http://mail.test:{port}/"))).await);
-        assert_eq!((kind, fault), (ErrorKind::Denied, Some(Fault::Address)), "{port}: {words}");
+        assert_eq!(
+            (kind, fault),
+            (ErrorKind::Denied, Some(NetworkError::Address)),
+            "{port}: {words}"
+        );
     }
 }
 
@@ -190,6 +198,6 @@ async fn nobody_is_asked_who_was_not_agreed_to() {
 async fn a_name_that_leads_nowhere_is_told() {
     let client = Network::with_resolver(NetworkSettings::default(), Names::many(&[]));
     let (kind, fault, words) = failure(send(&client, get("https://nowhere.test/")).await);
-    assert_eq!((kind, fault), (ErrorKind::Network, Some(Fault::Name)));
+    assert_eq!((kind, fault), (ErrorKind::Network, Some(NetworkError::Name)));
     assert!(words.contains("nowhere.test"), "{words}");
 }

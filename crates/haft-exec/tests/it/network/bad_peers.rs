@@ -6,7 +6,7 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
-use haft_core::{ErrorKind, network::Fault};
+use haft_core::{ErrorKind, network::NetworkError};
 use haft_exec::Network;
 
 use super::{
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 async fn ask(
     act: impl Fn() -> Act + Send + Sync + 'static,
     timeout_ms: u64,
-) -> (ErrorKind, Option<Fault>, String) {
+) -> (ErrorKind, Option<NetworkError>, String) {
     let server = Server::start(move |_| act());
     let mut settings = open_to(&[server.address]);
     settings.most_bytes = 100_000;
@@ -34,7 +34,7 @@ async fn ask(
 }
 
 #[track_caller]
-fn check(failed: &(ErrorKind, Option<Fault>, String), kind: ErrorKind, fault: Fault) {
+fn check(failed: &(ErrorKind, Option<NetworkError>, String), kind: ErrorKind, fault: NetworkError) {
     assert_eq!((failed.0, failed.1), (kind, Some(fault)), "{}", failed.2);
 }
 
@@ -46,16 +46,24 @@ async fn nobody_listens() {
     let address = socket.local_addr().expect("an address");
     let client = Network::new(open_to(&[address]));
     let failed = failure(send(&client, get(&format!("http://{address}/"))).await);
-    check(&failed, ErrorKind::Network, Fault::Refused);
+    check(&failed, ErrorKind::Network, NetworkError::Refused);
     assert!(failed.2.contains(&address.to_string()), "{}", failed.2);
 }
 
 #[tokio::test]
 async fn somebody_hangs() {
-    check(&ask(|| Act::Hang(Vec::new()), 200).await, ErrorKind::Timeout, Fault::Overdue);
+    check(&ask(|| Act::Hang(Vec::new()), 200).await, ErrorKind::Timeout, NetworkError::Overdue);
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf";
-    check(&ask(move || Act::Hang(head.into()), 200).await, ErrorKind::Timeout, Fault::Overdue);
-    check(&ask(|| Act::Hang("HTTP/1.1 2".into()), 200).await, ErrorKind::Timeout, Fault::Overdue);
+    check(
+        &ask(move || Act::Hang(head.into()), 200).await,
+        ErrorKind::Timeout,
+        NetworkError::Overdue,
+    );
+    check(
+        &ask(|| Act::Hang("HTTP/1.1 2".into()), 200).await,
+        ErrorKind::Timeout,
+        NetworkError::Overdue,
+    );
 }
 
 #[tokio::test]
@@ -64,7 +72,10 @@ async fn somebody_drips() {
     let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
     let failed = ask(move || Act::Endless(head.clone(), b"0".to_vec()), 500).await;
     assert!(
-        matches!(failed.1, Some(Fault::Overdue | Fault::Malformed | Fault::Size)),
+        matches!(
+            failed.1,
+            Some(NetworkError::Overdue | NetworkError::Malformed | NetworkError::Size)
+        ),
         "{failed:?}"
     );
 }
@@ -73,12 +84,12 @@ async fn somebody_drips() {
 async fn a_body_without_end() {
     let head = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
     let failed = ask(move || Act::Endless(head.clone(), vec![b'x'; 4096]), 60_000).await;
-    check(&failed, ErrorKind::TooLarge, Fault::Size);
+    check(&failed, ErrorKind::TooLarge, NetworkError::Size);
     assert!(failed.2.contains("max_bytes"), "{}", failed.2);
     let chunk = format!("1000\r\n{}\r\n", "x".repeat(4096)).into_bytes();
     let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
     let failed = ask(move || Act::Endless(head.clone(), chunk.clone()), 60_000).await;
-    check(&failed, ErrorKind::TooLarge, Fault::Size);
+    check(&failed, ErrorKind::TooLarge, NetworkError::Size);
 }
 
 #[tokio::test]
@@ -86,18 +97,18 @@ async fn headers_without_end() {
     let head = b"HTTP/1.1 200 OK\r\n".to_vec();
     let failed =
         ask(move || Act::Endless(head.clone(), b"X-More: of the same\r\n".to_vec()), 60_000).await;
-    check(&failed, ErrorKind::TooLarge, Fault::Size);
+    check(&failed, ErrorKind::TooLarge, NetworkError::Size);
     let head = b"HTTP/1.1 200 OK\r\nX-Long: ".to_vec();
     let failed = ask(move || Act::Endless(head.clone(), vec![b'x'; 4096]), 60_000).await;
-    check(&failed, ErrorKind::TooLarge, Fault::Size);
+    check(&failed, ErrorKind::TooLarge, NetworkError::Size);
     // Far below where the machinery itself would stop.
     let long = format!("HTTP/1.1 200 OK\r\nX-Long: {}\r\n\r\n", "x".repeat(100_000)).into_bytes();
     let failed = ask(move || Act::Say(long.clone()), 60_000).await;
-    check(&failed, ErrorKind::TooLarge, Fault::Size);
+    check(&failed, ErrorKind::TooLarge, NetworkError::Size);
     let many: String = (0..1000).map(|number| format!("X-{number}: y\r\n")).collect();
     let head = format!("HTTP/1.1 200 OK\r\n{many}Content-Length: 0\r\n\r\n").into_bytes();
     let failed = ask(move || Act::Say(head.clone()), 60_000).await;
-    check(&failed, ErrorKind::TooLarge, Fault::Size);
+    check(&failed, ErrorKind::TooLarge, NetworkError::Size);
 }
 
 #[tokio::test]
@@ -107,23 +118,39 @@ async fn a_bomb() {
     let bomb = packer.finish().expect("written to memory");
     assert!(bomb.len() < 100_000, "what arrives is within the limit");
     let failed = ask(move || answer("200 OK", "Content-Encoding: gzip", &bomb), 60_000).await;
-    check(&failed, ErrorKind::TooLarge, Fault::Size);
+    check(&failed, ErrorKind::TooLarge, NetworkError::Size);
 }
 
 #[tokio::test]
 async fn lengths_that_lie() {
     // More is announced than comes.
     let short = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nshort";
-    check(&ask(move || Act::Say(short.into()), 60_000).await, ErrorKind::Network, Fault::Ended);
+    check(
+        &ask(move || Act::Say(short.into()), 60_000).await,
+        ErrorKind::Network,
+        NetworkError::Ended,
+    );
     // So much is announced that it is not even waited for.
     let huge = "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n";
-    check(&ask(move || Act::Hang(huge.into()), 60_000).await, ErrorKind::TooLarge, Fault::Size);
+    check(
+        &ask(move || Act::Hang(huge.into()), 60_000).await,
+        ErrorKind::TooLarge,
+        NetworkError::Size,
+    );
     // Two lengths.
     let two = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxy";
-    check(&ask(move || Act::Say(two.into()), 60_000).await, ErrorKind::Network, Fault::Malformed);
+    check(
+        &ask(move || Act::Say(two.into()), 60_000).await,
+        ErrorKind::Network,
+        NetworkError::Malformed,
+    );
     // A chunk that ends early.
     let chunk = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nshort";
-    check(&ask(move || Act::Say(chunk.into()), 60_000).await, ErrorKind::Network, Fault::Ended);
+    check(
+        &ask(move || Act::Say(chunk.into()), 60_000).await,
+        ErrorKind::Network,
+        NetworkError::Ended,
+    );
 }
 
 #[tokio::test]
@@ -144,9 +171,9 @@ async fn less_is_announced_than_comes() {
 async fn packed_otherwise_than_said() {
     let failed =
         ask(|| answer("200 OK", "Content-Encoding: gzip", "not packed at all"), 60_000).await;
-    check(&failed, ErrorKind::Network, Fault::Malformed);
+    check(&failed, ErrorKind::Network, NetworkError::Malformed);
     let failed = ask(|| answer("200 OK", "Content-Encoding: br", "x"), 60_000).await;
-    check(&failed, ErrorKind::Network, Fault::Malformed);
+    check(&failed, ErrorKind::Network, NetworkError::Malformed);
     assert!(failed.2.contains("`br`"), "{}", failed.2);
 }
 
@@ -160,11 +187,15 @@ async fn something_else_than_http() {
         "HTTP/1.1 abc OK\r\n\r\n",
     ] {
         let failed = ask(move || Act::Say(said.into()), 60_000).await;
-        check(&failed, ErrorKind::Network, Fault::Malformed);
+        check(&failed, ErrorKind::Network, NetworkError::Malformed);
     }
-    check(&ask(|| Act::Say(Vec::new()), 60_000).await, ErrorKind::Network, Fault::Ended);
+    check(&ask(|| Act::Say(Vec::new()), 60_000).await, ErrorKind::Network, NetworkError::Ended);
     let other = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n";
-    check(&ask(move || Act::Say(other.into()), 60_000).await, ErrorKind::Network, Fault::Malformed);
+    check(
+        &ask(move || Act::Say(other.into()), 60_000).await,
+        ErrorKind::Network,
+        NetworkError::Malformed,
+    );
 }
 
 #[tokio::test]

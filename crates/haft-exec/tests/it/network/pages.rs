@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haft_core::{
     ErrorKind,
-    network::{Fault, Purpose, Request},
+    network::{NetworkError, Purpose, Request},
 };
 use haft_exec::Network;
 
@@ -73,7 +73,7 @@ async fn what_a_site_does_not_want_read_is_left_alone_when_that_counts() {
     let client = Network::new(settings);
     assert!(send(&client, page(&server.url("/open"))).await.is_ok());
     let (kind, fault, words) = failure(send(&client, page(&server.url("/private/x"))).await);
-    assert_eq!((kind, fault), (ErrorKind::Denied, Some(Fault::Robots)), "{words}");
+    assert_eq!((kind, fault), (ErrorKind::Denied, Some(NetworkError::Robots)), "{words}");
     let looks = server.heard().iter().filter(|request| path(request) == "/robots.txt").count();
     assert_eq!(looks, 1, "the rules are remembered");
     assert!(send(&client, get(&server.url("/private/x"))).await.is_ok(), "a service is no page");
@@ -105,6 +105,6 @@ async fn a_host_is_not_asked_faster_than_it_should_be() {
     assert!(send(&client, get(&server.url("/"))).await.is_ok());
     let mut second = get(&server.url("/"));
     second.timeout = Some(Duration::from_millis(50));
-    assert_eq!(failure(send(&client, second).await).1, Some(Fault::Overdue));
+    assert_eq!(failure(send(&client, second).await).1, Some(NetworkError::Overdue));
     assert_eq!(server.heard().len(), 1);
 }

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
-use haft_core::{ErrorKind, network::Fault};
+use haft_core::{ErrorKind, network::NetworkError};
 use haft_exec::{Network, NetworkSettings};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -64,7 +64,7 @@ async fn who_does_not_prove_to_be_itself_is_not_talked_to() {
         }
         let client = Network::with_resolver(settings, names());
         let (kind, fault, words) = failure(send(&client, get(&url(&server, "/"))).await);
-        assert_eq!((kind, fault), (ErrorKind::Network, Some(Fault::Untrusted)), "{words}");
+        assert_eq!((kind, fault), (ErrorKind::Network, Some(NetworkError::Untrusted)), "{words}");
         assert!(words.contains(why) && words.contains("`ca`"), "{words}");
         assert!(server.heard().is_empty(), "not a word was said");
     }
@@ -77,7 +77,7 @@ async fn a_port_without_tls_is_told() {
     // The greeting of TLS has no empty line, so the server waits for more until the clock ends it.
     let mut request = get(&url(&server, "/"));
     request.timeout = Some(std::time::Duration::from_millis(300));
-    assert_eq!(failure(send(&client, request).await).1, Some(Fault::Overdue));
+    assert_eq!(failure(send(&client, request).await).1, Some(NetworkError::Overdue));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let talking = tokio::spawn(async move {
@@ -87,7 +87,7 @@ async fn a_port_without_tls_is_told() {
     });
     let client = Network::with_resolver(trusting(address), names());
     let (kind, fault, words) = failure(send(&client, get(&format!("https://{address}/"))).await);
-    assert_eq!((kind, fault), (ErrorKind::Network, Some(Fault::Tls)), "{words}");
+    assert_eq!((kind, fault), (ErrorKind::Network, Some(NetworkError::Tls)), "{words}");
     talking.abort();
 }
 
@@ -117,7 +117,7 @@ async fn protection_is_not_lost_on_the_way_unless_that_is_allowed() {
     settings.allow.extend(open_to(&[plain.address]).allow);
     let client = Network::with_resolver(settings.clone(), names());
     let (kind, fault, words) = failure(send(&client, get(&url(&server, "/"))).await);
-    assert_eq!((kind, fault), (ErrorKind::Denied, Some(Fault::Redirect)), "{words}");
+    assert_eq!((kind, fault), (ErrorKind::Denied, Some(NetworkError::Redirect)), "{words}");
     assert!(plain.heard().is_empty());
     settings.may_unprotect = true;
     let client = Network::with_resolver(settings, names());
@@ -187,7 +187,11 @@ async fn a_proxy_gets_plain_requests_whole_and_nothing_local() {
         "http://service.test:25/",
     ] {
         let (kind, fault, words) = failure(send(&client, get(local)).await);
-        assert_eq!((kind, fault), (ErrorKind::Denied, Some(Fault::Address)), "{local}: {words}");
+        assert_eq!(
+            (kind, fault),
+            (ErrorKind::Denied, Some(NetworkError::Address)),
+            "{local}: {words}"
+        );
     }
     assert_eq!(proxy.heard().len(), 1);
 }
@@ -199,6 +203,6 @@ async fn a_proxy_that_refuses_is_told() {
     settings.proxy = Some(proxy.url("/").parse().expect("a URL"));
     let client = Network::with_resolver(settings, Names::many(&[]));
     let (kind, fault, words) = failure(send(&client, get("https://service.test/")).await);
-    assert_eq!((kind, fault), (ErrorKind::Network, Some(Fault::Proxy)), "{words}");
+    assert_eq!((kind, fault), (ErrorKind::Network, Some(NetworkError::Proxy)), "{words}");
     assert!(words.contains("407"), "{words}");
 }

@@ -1,6 +1,6 @@
 //! Where answers lead on to, and what travels there.
 
-use haft_core::{ErrorKind, network::Fault};
+use haft_core::{ErrorKind, network::NetworkError};
 use haft_exec::{Network, NetworkSettings};
 
 use super::{
@@ -52,7 +52,7 @@ async fn circles_and_long_ways_end() {
     let client = Network::new(open_to(&[server.address]));
     for start in ["/circle", "/self", "/0"] {
         let (kind, fault, words) = failure(send(&client, get(&server.url(start))).await);
-        assert_eq!((kind, fault), (ErrorKind::Network, Some(Fault::Redirects)), "{words}");
+        assert_eq!((kind, fault), (ErrorKind::Network, Some(NetworkError::Redirects)), "{words}");
     }
     assert_eq!(server.heard().len(), 2 + 1 + 11);
 }
@@ -80,7 +80,11 @@ async fn a_way_to_a_closed_address_ends_there() {
         let client = Network::with_resolver(settings, names);
         let url = format!("http://start.test:{}/", server.address.port());
         let (kind, fault, words) = failure(send(&client, get(&url)).await);
-        assert_eq!((kind, fault), (ErrorKind::Denied, Some(Fault::Address)), "{location}: {words}");
+        assert_eq!(
+            (kind, fault),
+            (ErrorKind::Denied, Some(NetworkError::Address)),
+            "{location}: {words}"
+        );
     }
 }
 
@@ -92,7 +96,7 @@ async fn a_way_to_another_scheme_or_with_a_password_is_not_taken() {
         let server = Server::start(move |_| to("302 Found", location));
         let (kind, fault, words) =
             failure(send(&Network::new(open_to(&[server.address])), get(&server.url("/"))).await);
-        assert_eq!((kind, fault), (ErrorKind::Denied, Some(Fault::Redirect)), "{words}");
+        assert_eq!((kind, fault), (ErrorKind::Denied, Some(NetworkError::Redirect)), "{words}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use haft_core::{
     ErrorKind, ToolError,
-    network::{Client, Fault, Purpose, Response},
+    network::{NetworkClient, NetworkError, Purpose, Response},
 };
 use haft_exec::{Credential, Network, NetworkSettings, Variables};
 
@@ -93,7 +93,7 @@ async fn it_does_not_travel_to_another_place() {
     request.method = "POST".to_owned();
     request.body = b"secret:KEY".to_vec();
     let (kind, fault, words) = failure(send(&client, request).await);
-    assert_eq!((kind, fault), (ErrorKind::Denied, Some(Fault::Redirect)), "{words}");
+    assert_eq!((kind, fault), (ErrorKind::Denied, Some(NetworkError::Redirect)), "{words}");
     assert_eq!(other.heard().len(), 1);
 }
 
@@ -109,7 +109,7 @@ async fn a_redirect_that_would_carry_it_along_is_not_followed_nor_shown() {
         send(&Network::new(settings(&[&first, &other])), get(&first.url("/?k=secret:KEY"))).await;
     let seen = seen(&result);
     assert!(!seen.contains("s3cr3t"), "{seen}");
-    assert_eq!(failure(result).1, Some(Fault::Redirect));
+    assert_eq!(failure(result).1, Some(NetworkError::Redirect));
     assert!(other.heard().is_empty());
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_core::{ApprovalRecord, ApprovalRequest, ApprovalState, ToolError, Verdict};
+use haft_core::{ApprovalDecision, ApprovalRecord, ApprovalRequest, ApprovalState, ToolError};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -72,7 +72,7 @@ pub(super) struct Kept {
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Decision {
     pub(super) state: ApprovalState,
-    pub(super) verdict: Option<Verdict>,
+    pub(super) verdict: Option<ApprovalDecision>,
     pub(super) decided_ms: u64,
 }
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use haft_core::{
-    ApprovalRecord, ApprovalState, Approvals, Asker, BoxFuture, Fate, Handover, Inbox, Standing,
-    Standings, ToolError, Verdict, feed::Feed,
+    ApprovalDecision, ApprovalRecord, ApprovalState, Approvals, BoxFuture, CallClaim, CallResult,
+    Inbox, InboxEntry, InboxListing, RequesterStatus, ToolError, feed::Feed,
 };
 use tokio::time::Instant;
 
@@ -25,7 +25,7 @@ impl StoreApprovals {
         Ok(Self { name: self.name.clone(), clock: self.clock, ..of })
     }
 
-    fn standing(&self, kept: Kept, ended: Option<String>) -> Standing {
+    fn standing(&self, kept: Kept, ended: Option<String>) -> InboxEntry {
         let now = self.now();
         let mut record = kept.record;
         // Nobody was left to say so.
@@ -33,31 +33,32 @@ impl StoreApprovals {
             record.state = ApprovalState::Expired;
         }
         let fate = match (record.taken_up, ended) {
-            (false, _) => Fate::NotRun,
-            (true, Some(error)) => Fate::Ran(Some(error).filter(|error| !error.is_empty())),
+            (false, _) => CallResult::NotRun,
+            (true, Some(error)) => CallResult::Ran(Some(error).filter(|error| !error.is_empty())),
             // It was taken up just now and is about to begin.
-            (true, None) if kept.begun_seq == Some(0) => Fate::NotRun,
-            (true, None) => Fate::Unknown,
+            (true, None) if kept.begun_seq == Some(0) => CallResult::NotRun,
+            (true, None) => CallResult::Unknown,
         };
         let asker = asker(kept.lease_ms, now);
         let (workspace, taken_ms) = (kept.workspace.into(), kept.taken_ms);
-        Standing { record, workspace, asker, taken_ms, fate }
+        InboxEntry { record, workspace, asker, taken_ms, fate }
     }
 
-    async fn until_handed_over(&self, id: &str) -> Result<Handover, ToolError> {
+    async fn until_handed_over(&self, id: &str) -> Result<CallClaim, ToolError> {
         let feed = self.feed();
         let newest = self.persistently(|| feed.newest()).await?;
         let mut news = feed.subscribe(newest);
         loop {
             let (_, kept) = self.persistently(|| self.opened(id)).await?;
             if kept.record.taken_up {
-                return Ok(Handover::Taken);
+                return Ok(CallClaim::Taken);
             }
             if kept.record.state != ApprovalState::Approved {
                 return Err(haft_core::already_settled(&kept.record));
             }
-            if kept.asker == self.name || asker(kept.lease_ms, self.now()) == Asker::Gone {
-                return Ok(Handover::Free);
+            if kept.asker == self.name || asker(kept.lease_ms, self.now()) == RequesterStatus::Gone
+            {
+                return Ok(CallClaim::Free);
             }
             let _ = tokio::time::timeout_at(Instant::now() + RENEWAL / 4, heard_of(&mut news, id))
                 .await;
@@ -66,15 +67,17 @@ impl StoreApprovals {
 }
 
 impl Inbox for StoreApprovals {
-    fn standings(&self) -> BoxFuture<'_, Result<Standings, ToolError>> {
+    fn standings(&self) -> BoxFuture<'_, Result<InboxListing, ToolError>> {
         Box::pin(async move {
-            let Some(store) = self.place.existing().await? else { return Ok(Standings::default()) };
+            let Some(store) = self.place.existing().await? else {
+                return Ok(InboxListing::default());
+            };
             let rows = rows::newest(&store, MOST).await?;
             if rows.is_empty() {
-                return Ok(Standings::default());
+                return Ok(InboxListing::default());
             }
             let envelope = self.envelope()?;
-            let mut found = Standings::default();
+            let mut found = InboxListing::default();
             for row in rows {
                 let opened = envelope.as_ref().zip(row).and_then(|(envelope, (row, ended))| {
                     row.open(envelope).ok().map(|kept| self.standing(self.seen_now(kept), ended))
@@ -92,18 +95,18 @@ impl Inbox for StoreApprovals {
         &'a self,
         id: &'a str,
         state: ApprovalState,
-        verdict: Verdict,
+        verdict: ApprovalDecision,
     ) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
         Box::pin(async move { self.of(id).await?.settle(id, state, Some(verdict)).await })
     }
 
-    fn handed_over<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Handover, ToolError>> {
+    fn handed_over<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<CallClaim, ToolError>> {
         Box::pin(self.until_handed_over(id))
     }
 }
 
 /// A lease that holds longer than leases are given was given by a clock that has been set back since.
-pub(super) fn asker(lease_ms: u64, now: u64) -> Asker {
+pub(super) fn asker(lease_ms: u64, now: u64) -> RequesterStatus {
     let is_there = lease_ms > now && lease_ms <= now.saturating_add(LEASE_MS);
-    if is_there { Asker::There } else { Asker::Gone }
+    if is_there { RequesterStatus::There } else { RequesterStatus::Gone }
 }

@@ -6,8 +6,8 @@ use tempfile::TempDir;
 use super::*;
 use crate::Address;
 
-fn place(folder: &TempDir) -> Arc<Place> {
-    Place::new(Address::Sqlite(folder.path().join("haft.db")))
+fn place(folder: &TempDir) -> Arc<StoreLocation> {
+    StoreLocation::new(Address::Sqlite(folder.path().join("haft.db")))
 }
 
 async fn until(what: impl Fn() -> bool) {
@@ -80,6 +80,6 @@ async fn a_new_subscription_of_no_store_makes_none_and_waits_for_one() {
         .announce(&Announcement::of("x", "a", &body))
         .await
         .expect("told");
-    let News::Event(event) = early.next().await.expect("heard") else { panic!("a gap") };
+    let FeedItem::FeedEvent(event) = early.next().await.expect("heard") else { panic!("a gap") };
     assert_eq!((event.seq, event.body), (1, body));
 }

@@ -12,12 +12,12 @@ use parking_lot::Mutex;
 use haft_core::ToolError;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{Address, Place};
+use crate::{Address, StoreLocation};
 
 /// Longer than the server may take for all the words of a change.
 const LONGEST: Duration = Duration::from_secs(30);
 
-type Job = Box<dyn FnOnce(&Runtime, &Place) + Send>;
+type Job = Box<dyn FnOnce(&Runtime, &StoreLocation) + Send>;
 
 pub(super) struct Hand(Mutex<Sender<Job>>);
 
@@ -27,7 +27,7 @@ impl Hand {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
         // A place of its own: connections belong to the runtime that opened them.
-        let place = Place::new(address);
+        let place = StoreLocation::new(address);
         let work = move || jobs.into_iter().for_each(|job| job(&runtime, &place));
         let thread = thread::Builder::new().name("haft-journal".to_owned());
         thread.spawn(work).map_err(|error| error.to_string())?;
@@ -37,7 +37,7 @@ impl Hand {
     pub(super) fn run<T, W>(&self, work: W) -> Result<T, ToolError>
     where
         T: Send + 'static,
-        W: AsyncFnOnce(&Place) -> Result<T, ToolError> + Send + 'static,
+        W: AsyncFnOnce(&StoreLocation) -> Result<T, ToolError> + Send + 'static,
     {
         let (answer, answered) = mpsc::sync_channel(1);
         let job: Job = Box::new(move |runtime, place| {

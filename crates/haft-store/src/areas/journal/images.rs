@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_core::{ContentHash, Image, ToolError};
+use haft_core::{ContentHash, PathState, ToolError};
 
 use crate::engine::value::{Row, Value};
 
@@ -26,17 +26,17 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    pub(super) fn of(image: &Image) -> Self {
+    pub(super) fn of(image: &PathState) -> Self {
         let plain = |kind, mode: u32| Self { kind, mode: mode.into(), size: 0, what: None };
         match image {
-            Image::Missing => plain(MISSING, 0),
-            Image::File { hash, mode, size } => {
+            PathState::Missing => plain(MISSING, 0),
+            PathState::File { hash, mode, size } => {
                 let what = hash.map(|ContentHash(hash)| hash.to_vec());
                 Self { kind: FILE, mode: (*mode).into(), size: *size, what }
             }
-            Image::Link { to } => Self { what: Some(bytes(to)), ..plain(LINK, 0) },
-            Image::Directory { mode } => plain(DIRECTORY, *mode),
-            Image::Other => plain(OTHER, 0),
+            PathState::Link { to } => Self { what: Some(bytes(to)), ..plain(LINK, 0) },
+            PathState::Directory { mode } => plain(DIRECTORY, *mode),
+            PathState::Other => plain(OTHER, 0),
         }
     }
 
@@ -47,17 +47,17 @@ impl Columns {
 }
 
 /// The image in four columns, from `first` on.
-pub(super) fn image(row: &Row, first: usize) -> Result<Image, ToolError> {
+pub(super) fn image(row: &Row, first: usize) -> Result<PathState, ToolError> {
     let mode = || Ok::<u32, ToolError>(u32::try_from(row.number(first + 1)?).unwrap_or(0o600));
     Ok(match row.number(first)? {
-        MISSING => Image::Missing,
+        MISSING => PathState::Missing,
         FILE => {
             let hash = row.maybe_bytes(first + 3)?.map(hash).transpose()?;
-            Image::File { hash, mode: mode()?, size: row.number(first + 2)? }
+            PathState::File { hash, mode: mode()?, size: row.number(first + 2)? }
         }
-        LINK => Image::Link { to: path(row.bytes(first + 3)?) },
-        DIRECTORY => Image::Directory { mode: mode()? },
-        _ => Image::Other,
+        LINK => PathState::Link { to: path(row.bytes(first + 3)?) },
+        DIRECTORY => PathState::Directory { mode: mode()? },
+        _ => PathState::Other,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, path::Path};
 
-use haft_core::{Changes, ContentHash, JournalChange, JournalEntry, ToolError};
+use haft_core::{ChangeQuery, ContentHash, JournalChange, JournalEntry, ToolError};
 
 use super::{
     images::{self, bytes, path},
@@ -40,7 +40,7 @@ const PIECE: usize = 200;
 pub(super) async fn find(
     store: &Store,
     workspace: &Path,
-    which: &Changes,
+    which: &ChangeQuery,
 ) -> Result<Vec<JournalChange>, ToolError> {
     let mut transaction = store.begin_reading().await?;
     let workspace = bytes(workspace);
@@ -55,7 +55,7 @@ pub(super) async fn find(
 async fn numbered(
     transaction: &mut Transaction,
     workspace: &[u8],
-    which: &Changes,
+    which: &ChangeQuery,
 ) -> Result<Vec<JournalChange>, ToolError> {
     let mut numbers = which.numbers.clone();
     numbers.sort_unstable_by(|a, b| b.cmp(a));
@@ -71,7 +71,7 @@ async fn numbered(
 }
 
 /// Conditions beside the one that is searched by.
-fn is_wanted(which: &Changes, change: &JournalChange) -> bool {
+fn is_wanted(which: &ChangeQuery, change: &JournalChange) -> bool {
     let fits = |wanted: &Option<String>, found: &str| {
         wanted.as_ref().is_none_or(|wanted| storable(wanted) == found)
     };
@@ -84,7 +84,7 @@ fn is_wanted(which: &Changes, change: &JournalChange) -> bool {
 async fn newest(
     transaction: &mut Transaction,
     workspace: &[u8],
-    which: &Changes,
+    which: &ChangeQuery,
 ) -> Result<Vec<JournalChange>, ToolError> {
     let (statement, key) = match (&which.call_id, &which.session) {
         (Some(call), _) => (OF_CALL, Some(storable(call))),

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, path::Path, sync::Arc};
 
-use haft_core::{ContentHash, NewChange, NewEntry, ToolError};
+use haft_core::{ContentHash, NewChange, NewJournalEntry, ToolError};
 
 use super::{
     bases::Base,
@@ -84,7 +84,7 @@ impl Prepared {
                 blobs.push(pack(packer, hash, content, base_of(&entry.path).as_deref()));
             }
         }
-        let entry = |(number, entry): (usize, &NewEntry)| Entry {
+        let entry = |(number, entry): (usize, &NewJournalEntry)| Entry {
             path: bytes(&entry.path),
             moved_from: entry.moved_from.as_deref().map(bytes),
             before: Columns::of(&entry.before),
@@ -103,15 +103,14 @@ impl Prepared {
 }
 
 /// What has to be kept of an entry.
-pub(super) fn kept(entry: &NewEntry) -> Result<Option<(ContentHash, &[u8])>, ToolError> {
+pub(super) fn kept(entry: &NewJournalEntry) -> Result<Option<(ContentHash, &[u8])>, ToolError> {
     match (&entry.before, &entry.content) {
-        (haft_core::Image::File { hash: Some(hash), .. }, Some(content)) => {
+        (haft_core::PathState::File { hash: Some(hash), .. }, Some(content)) => {
             Ok(Some((*hash, content)))
         }
-        (haft_core::Image::File { hash: Some(_), .. }, None) => Err(ToolError::internal(format!(
-            "the content of `{}` was not handed to the journal",
-            entry.path.display()
-        ))),
+        (haft_core::PathState::File { hash: Some(_), .. }, None) => Err(ToolError::internal(
+            format!("the content of `{}` was not handed to the journal", entry.path.display()),
+        )),
         _ => Ok(None),
     }
 }

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use haft_core::{Dropped, DroppedRange, LedgerEntry, ToolError};
+use haft_core::{LedgerEntry, PrunedEntries, PrunedRange, ToolError};
 use serde::Serialize;
 
 use self::{
@@ -347,10 +347,10 @@ async fn step(
 /// new anchor says, and the bytes of those that it replaces.
 async fn drop_rows(
     transaction: &mut Transaction,
-    runs: &[DroppedRange],
+    runs: &[PrunedRange],
     anchors: &[&Scanned],
     pruned: &Pruned,
-) -> Result<(Dropped, u64), ToolError> {
+) -> Result<(PrunedEntries, u64), ToolError> {
     let mut gaps = Gaps::default();
     for run in runs {
         gaps.open(transaction, run).await?;
@@ -362,20 +362,20 @@ async fn drop_rows(
         if !gaps.carry(transaction, &earlier.ranges).await? {
             continue;
         }
-        let own = DroppedRange { first: row.seq, last: row.seq, hash: row.hash.clone() };
+        let own = PrunedRange { first: row.seq, last: row.seq, hash: row.hash.clone() };
         gaps.open(transaction, &own).await?;
         entries += earlier.entries + 1;
         read_only += earlier.read_only;
         changing += earlier.changing;
         bytes += row.bytes;
     }
-    Ok((Dropped { ranges: gaps.ranges(), entries, read_only, changing }, bytes))
+    Ok((PrunedEntries { ranges: gaps.ranges(), entries, read_only, changing }, bytes))
 }
 
 async fn append_anchor(
     transaction: &mut Transaction,
     head: Anchor,
-    dropped: Dropped,
+    dropped: PrunedEntries,
     now_ms: u64,
 ) -> Result<(), ToolError> {
     let line = Line::of(&LedgerEntry::anchor(dropped, now_ms))?;

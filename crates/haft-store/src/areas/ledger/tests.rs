@@ -22,13 +22,13 @@ impl Field {
         Self { _folder: folder, path }
     }
 
-    fn ledger(&self, answering: Answering) -> StoreLedger {
-        StoreLedger::new(Place::new(Address::Sqlite(self.path.clone())), answering)
+    fn ledger(&self, answering: ReplyTiming) -> StoreLedger {
+        StoreLedger::new(StoreLocation::new(Address::Sqlite(self.path.clone())), answering)
     }
 
     /// With entries `1` to `count` in it.
     async fn filled(&self, count: u64) -> StoreLedger {
-        let ledger = self.ledger(Answering::AfterCommit);
+        let ledger = self.ledger(ReplyTiming::AfterCommit);
         for number in 1..=count {
             ledger.record(change(number)).await.expect("recorded");
         }
@@ -67,7 +67,7 @@ fn ids(entries: &[LedgerEntry]) -> Vec<&str> {
 async fn what_is_recorded_is_read_back_by_another_process() {
     let field = Field::new();
     field.filled(3).await;
-    let again = field.ledger(Answering::AfterCommit);
+    let again = field.ledger(ReplyTiming::AfterCommit);
     let newest = again.newest(2).await.expect("read");
     assert_eq!(ids(&newest), ["call_3", "call_2"]);
     assert_eq!(newest[0], change(3));
@@ -76,7 +76,7 @@ async fn what_is_recorded_is_read_back_by_another_process() {
 #[tokio::test]
 async fn who_only_reads_the_ledger_makes_none() {
     let field = Field::new();
-    let ledger = field.ledger(Answering::Early);
+    let ledger = field.ledger(ReplyTiming::Early);
     assert!(ledger.newest(5).await.expect("nothing").is_empty());
     assert_eq!(ledger.verify(None).await.expect("nothing").entries, 0);
     assert!(!field.path.exists());
@@ -104,7 +104,7 @@ async fn a_filter_takes_what_it_names_newest_first() {
 #[tokio::test]
 async fn more_entries_than_a_piece_are_read_whole() {
     let field = Field::new();
-    let ledger = field.ledger(Answering::Early);
+    let ledger = field.ledger(ReplyTiming::Early);
     for number in 1..=2_001 {
         ledger.record(look(number)).await.expect("recorded");
     }
@@ -124,11 +124,11 @@ async fn more_entries_than_a_piece_are_read_whole() {
 #[tokio::test]
 async fn a_look_is_answered_before_and_written_soon_after() {
     let field = Field::new();
-    let ledger = field.ledger(Answering::Early);
+    let ledger = field.ledger(ReplyTiming::Early);
     ledger.record(look(1)).await.expect("taken");
     let began = std::time::Instant::now();
     // Another process sees it without anybody's doing anything.
-    let other = field.ledger(Answering::AfterCommit);
+    let other = field.ledger(ReplyTiming::AfterCommit);
     while other.newest(1).await.expect("read").is_empty() {
         assert!(began.elapsed() < Duration::from_secs(30), "nobody writes it");
         tokio::task::yield_now().await;
@@ -138,14 +138,14 @@ async fn a_look_is_answered_before_and_written_soon_after() {
 #[tokio::test]
 async fn an_output_is_hashed_now_or_later_but_before_it_is_written() {
     let field = Field::new();
-    for (number, answering) in [(1, Answering::Early), (2, Answering::AfterCommit)] {
+    for (number, answering) in [(1, ReplyTiming::Early), (2, ReplyTiming::AfterCommit)] {
         let ledger = field.ledger(answering);
         for entry in [look(number), change(number)] {
             ledger.record_unhashed(entry, "what was shown").await.expect("taken");
         }
         ledger.flush().await.expect("written");
     }
-    let ledger = field.ledger(Answering::AfterCommit);
+    let ledger = field.ledger(ReplyTiming::AfterCommit);
     let entries = ledger.newest(9).await.expect("read");
     assert_eq!(ids(&entries), ["call_2", "call_2", "call_1", "call_1"]);
     let hash = sha256_hex([b"what was shown"]);
@@ -171,22 +171,22 @@ fn a_long_queue_is_not_waited_for() {
 #[tokio::test]
 async fn a_change_is_answered_after_its_commit_and_after_the_looks_before_it() {
     let field = Field::new();
-    let ledger = field.ledger(Answering::Early);
+    let ledger = field.ledger(ReplyTiming::Early);
     ledger.record(look(1)).await.expect("taken");
     ledger.record(change(2)).await.expect("recorded");
-    let other = field.ledger(Answering::AfterCommit);
+    let other = field.ledger(ReplyTiming::AfterCommit);
     assert_eq!(ids(&other.newest(9).await.expect("read")), ["call_2", "call_1"]);
 }
 
 #[tokio::test]
 async fn the_end_of_the_process_loses_nothing() {
     let field = Field::new();
-    let ledger = field.ledger(Answering::Early);
+    let ledger = field.ledger(ReplyTiming::Early);
     for number in 1..=100 {
         ledger.record(look(number)).await.expect("taken");
     }
     flush_everything().expect("written");
-    let other = field.ledger(Answering::AfterCommit);
+    let other = field.ledger(ReplyTiming::AfterCommit);
     assert_eq!(other.newest(999).await.expect("read").len(), 100);
 }
 
@@ -196,7 +196,7 @@ async fn a_store_that_was_taken_away_is_made_anew() {
     let ledger = field.filled(2).await;
     std::fs::remove_dir_all(field.path.parent().expect("a folder")).expect("removed");
     ledger.record(change(3)).await.expect("recorded");
-    let other = field.ledger(Answering::AfterCommit);
+    let other = field.ledger(ReplyTiming::AfterCommit);
     assert_eq!(ids(&other.newest(9).await.expect("read")), ["call_3"]);
 }
 
@@ -204,7 +204,7 @@ async fn a_store_that_was_taken_away_is_made_anew() {
 async fn what_cannot_be_written_is_told_and_looks_are_kept_for_later() {
     let field = Field::new();
     std::fs::create_dir_all(&field.path).expect("something in the way");
-    let ledger = field.ledger(Answering::Early);
+    let ledger = field.ledger(ReplyTiming::Early);
     ledger.record(look(1)).await.expect("taken");
     let error = ledger.record(change(2)).await.expect_err("not written");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
@@ -217,7 +217,7 @@ async fn what_cannot_be_written_is_told_and_looks_are_kept_for_later() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn callers_at_once_make_one_chain() {
     let field = Field::new();
-    let ledgers = [field.ledger(Answering::Early), field.ledger(Answering::AfterCommit)];
+    let ledgers = [field.ledger(ReplyTiming::Early), field.ledger(ReplyTiming::AfterCommit)];
     let ledgers: Vec<_> = ledgers.into_iter().map(Arc::new).collect();
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..16_u64 {
@@ -249,7 +249,7 @@ async fn in_time<T>(work: impl Future<Output = T>) -> T {
 #[tokio::test]
 async fn callers_that_are_stopped_leave_the_writing_to_the_next() {
     let field = Field::new();
-    let ledger = field.ledger(Answering::AfterCommit);
+    let ledger = field.ledger(ReplyTiming::AfterCommit);
     let writer = ledger.0.writer.lock().await;
     let mut records = [1, 2, 3].map(|number| ledger.record(change(number)));
     for waits in &mut records {
@@ -327,7 +327,7 @@ async fn a_caller_alone_is_answered_without_a_wait() {
 }
 
 #[track_caller]
-fn check_found(faults: &[Fault], seq: u64, told: &str) {
+fn check_found(faults: &[LedgerError], seq: u64, told: &str) {
     let found = faults.iter().any(|fault| fault.seq == seq && fault.what.contains(told));
     assert!(found, "{seq}: {told}: {faults:?}");
 }

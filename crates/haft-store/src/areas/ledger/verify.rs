@@ -43,12 +43,12 @@ pub struct Verification {
     /// Calls that began and whose end is not recorded, by the numbers of their entries.
     pub unended: BTreeMap<u64, Ending>,
     /// What is wrong, in the order of the chain; a hundred at most.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<LedgerError>,
 }
 
 /// One place where the chain is broken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Fault {
+pub struct LedgerError {
     /// The entry.
     pub seq: u64,
     /// What is wrong with it.
@@ -84,7 +84,7 @@ struct Walk<'a> {
     unended: BTreeMap<u64, Ending>,
     gaps: Gaps,
     anchor_is_dropped: bool,
-    faults: Vec<Fault>,
+    faults: Vec<LedgerError>,
 }
 
 impl<'a> Walk<'a> {
@@ -268,7 +268,7 @@ impl<'a> Walk<'a> {
 
     fn fault(&mut self, seq: u64, what: String) {
         if self.faults.len() < MOST_FAULTS {
-            self.faults.push(Fault { seq, what });
+            self.faults.push(LedgerError { seq, what });
         }
     }
 }

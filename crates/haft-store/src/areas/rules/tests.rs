@@ -22,7 +22,7 @@ impl Field {
 
     /// As another process would see them.
     fn rules(&self, workspace: &str) -> StoreRules {
-        let place = Place::new(Address::Sqlite(self.store(workspace)));
+        let place = StoreLocation::new(Address::Sqlite(self.store(workspace)));
         let root = self.folder.path();
         StoreRules::new(place, &root.join(workspace), &root.join("state/haft"))
     }

@@ -4,12 +4,13 @@
 use std::{cell::Cell, path::Path, sync::Arc};
 
 use haft_core::{
-    CallInfo, ContentHash, Happened, Image, Journal, MadeBy, NewChange, NewEntry, NewMessage,
-    Outputs, Sessions, Todos,
+    CallInfo, ContentHash, Journal, NewChange, NewJournalEntry, NewMessage, OutputSource, Outputs,
+    PathState, SessionEvent, Sessions, Todos,
 };
 
 use crate::{
-    Address, Keep, OutputRetention, Place, StoreJournal, StoreOutputs, StoreSessions, StoreTodos,
+    Address, Keep, OutputRetention, StoreJournal, StoreLocation, StoreOutputs, StoreSessions,
+    StoreTodos,
 };
 
 const DAY_MS: i64 = 86_400_000;
@@ -31,9 +32,9 @@ fn set_clock(days: i64) {
     SHIFT_MS.set(days * DAY_MS);
 }
 
-fn place() -> (tempfile::TempDir, Arc<Place>) {
+fn place() -> (tempfile::TempDir, Arc<StoreLocation>) {
     let folder = tempfile::tempdir().expect("a folder");
-    let place = Place::new(Address::Sqlite(folder.path().join("haft.db")));
+    let place = StoreLocation::new(Address::Sqlite(folder.path().join("haft.db")));
     (folder, place)
 }
 
@@ -52,7 +53,7 @@ fn outputs() -> (tempfile::TempDir, StoreOutputs) {
 }
 
 async fn keep(outputs: &StoreOutputs, seed: u8) -> String {
-    outputs.keep(noise(seed, 20_000), MadeBy::default()).await.expect("kept").id
+    outputs.keep(noise(seed, 20_000), OutputSource::default()).await.expect("kept").id
 }
 
 #[tokio::test]
@@ -100,7 +101,7 @@ async fn what_is_used_again_within_the_same_millisecond_is_young_too() {
 async fn the_journal_makes_room_again() {
     let (_folder, place) = place();
     let journal = StoreJournal::new(place, Keep { days: 30, bytes: 15_000 });
-    let file = |text: &str| Image::File {
+    let file = |text: &str| PathState::File {
         hash: Some(ContentHash::of(text.as_bytes())),
         mode: 0o600,
         size: text.len() as u64,
@@ -109,7 +110,7 @@ async fn the_journal_makes_room_again() {
         let (from, to) = (noise(seed, 10_000), noise(seed + 1, 10_000));
         let (before, after) = (file(&from), file(&to));
         let content = Some(from.into_bytes());
-        let entry = NewEntry { path: "a".into(), before, content, after, moved_from: None };
+        let entry = NewJournalEntry { path: "a".into(), before, content, after, moved_from: None };
         let call = CallInfo::default();
         let entries = [entry];
         let change = NewChange { call: &call, tool: "edit", entries: &entries, undoes: &[] };
@@ -141,8 +142,8 @@ async fn a_history_stays_in_order_and_its_pages_have_everything_once() {
     for offset in (0..8).step_by(2) {
         let page = sessions.history("mcp-1", offset, 2).await.expect("read");
         seen.extend(page.happened.iter().rev().map(|it| match it {
-            Happened::Message(message) => message.seq,
-            Happened::Call(call) => panic!("{call:?}"),
+            SessionEvent::SessionMessage(message) => message.seq,
+            SessionEvent::Call(call) => panic!("{call:?}"),
         }));
         assert_eq!(page.has_more, offset < 6, "{offset}");
     }

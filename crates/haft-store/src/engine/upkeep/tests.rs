@@ -7,7 +7,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
-use crate::{Answering, Place, StoreLedger};
+use crate::{ReplyTiming, StoreLedger, StoreLocation};
 
 fn entry(number: u64) -> LedgerEntry {
     serde_json::from_value(json!({
@@ -19,8 +19,10 @@ fn entry(number: u64) -> LedgerEntry {
 }
 
 async fn filled(path: &Path, count: u64) -> StoreLedger {
-    let ledger =
-        StoreLedger::new(Place::new(Address::Sqlite(path.to_owned())), Answering::AfterCommit);
+    let ledger = StoreLedger::new(
+        StoreLocation::new(Address::Sqlite(path.to_owned())),
+        ReplyTiming::AfterCommit,
+    );
     for number in 1..=count {
         ledger.record(entry(number)).await.expect("recorded");
     }

@@ -6,8 +6,8 @@ use std::{
 };
 
 use haft_core::{
-    ErrorKind, Image, ToolError, WriteFiles, brief,
-    files::{Restore, Wanted},
+    ErrorKind, PathState, ToolError, WriteFiles, brief,
+    files::{PathRestore, RestoredState},
 };
 
 use super::{
@@ -56,9 +56,9 @@ fn restore(steps: &[Step], contents: &Contents, write: &WriteFiles) -> Result<()
     let mut wanted = Vec::with_capacity(steps.len());
     for step in steps {
         let then = match &step.then {
-            Image::Missing => Wanted::Missing,
-            Image::Link { to } => Wanted::Link { to: to.clone() },
-            Image::File { hash: Some(hash), mode, .. } => Wanted::File {
+            PathState::Missing => RestoredState::Missing,
+            PathState::Link { to } => RestoredState::Link { to: to.clone() },
+            PathState::File { hash: Some(hash), mode, .. } => RestoredState::File {
                 bytes: contents.kept(&step.path, *hash)?.to_vec().into(),
                 mode: *mode,
             },
@@ -66,7 +66,7 @@ fn restore(steps: &[Step], contents: &Contents, write: &WriteFiles) -> Result<()
             _ => continue,
         };
         let (path, expected) = (step.path.clone(), step.now.clone());
-        wanted.push(Restore { path, expected, wanted: then });
+        wanted.push(PathRestore { path, expected, wanted: then });
     }
     if wanted.is_empty() { Ok(()) } else { write.restore(&wanted) }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, path::Path};
 
-use haft_core::{ContentHash, Image, ReadFiles, ReadJournal, ToolError};
+use haft_core::{ContentHash, PathState, ReadFiles, ReadJournal, ToolError};
 
 use super::plan::{Deed, Plan};
 use crate::text::{
@@ -37,10 +37,10 @@ impl Contents {
 
     pub(crate) async fn fetch(
         &mut self,
-        image: &Image,
+        image: &PathState,
         journal: &ReadJournal,
     ) -> Result<(), ToolError> {
-        let Image::File { hash: Some(hash), .. } = image else { return Ok(()) };
+        let PathState::File { hash: Some(hash), .. } = image else { return Ok(()) };
         if !self.0.contains_key(hash)
             && let Some(content) = journal.content(*hash).await?
         {
@@ -57,10 +57,10 @@ impl Contents {
         })
     }
 
-    fn get(&self, image: &Image) -> Option<&[u8]> {
+    fn get(&self, image: &PathState) -> Option<&[u8]> {
         match image {
-            Image::File { hash: Some(hash), .. } => self.0.get(hash).map(Vec::as_slice),
-            Image::Missing => Some(&[]),
+            PathState::File { hash: Some(hash), .. } => self.0.get(hash).map(Vec::as_slice),
+            PathState::Missing => Some(&[]),
             _ => None,
         }
     }
@@ -69,8 +69,8 @@ impl Contents {
     pub(crate) fn difference(
         &self,
         path: &Path,
-        from: &Image,
-        to: &Image,
+        from: &PathState,
+        to: &PathState,
         read: &ReadFiles,
     ) -> Option<Change> {
         let (old, new) = (self.text(path, from, read)?, self.text(path, to, read)?);
@@ -78,11 +78,11 @@ impl Contents {
     }
 
     /// From the journal, or from the disk if the file is still the one that is meant.
-    fn text(&self, path: &Path, image: &Image, read: &ReadFiles) -> Option<String> {
+    fn text(&self, path: &Path, image: &PathState, read: &ReadFiles) -> Option<String> {
         if let Some(bytes) = self.get(image) {
             return decoded(bytes);
         }
-        let Image::File { hash: Some(hash), size, .. } = image else { return None };
+        let PathState::File { hash: Some(hash), size, .. } = image else { return None };
         if *size > LONGEST_COMPARED as u64 {
             return None;
         }

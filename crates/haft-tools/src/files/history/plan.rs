@@ -6,10 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_core::{Image, JournalChange, JournalEntry, ToolError};
+use haft_core::{JournalChange, JournalEntry, PathState, ToolError};
 
 /// Tells what has a path now.
-pub(crate) type Look<'a> = &'a mut dyn FnMut(&Path) -> Result<Image, ToolError>;
+pub(crate) type Look<'a> = &'a mut dyn FnMut(&Path) -> Result<PathState, ToolError>;
 
 /// What is to be done, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -50,8 +50,8 @@ pub(crate) enum Deed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) path: PathBuf,
-    pub(crate) now: Image,
-    pub(crate) then: Image,
+    pub(crate) now: PathState,
+    pub(crate) then: PathState,
     /// What it takes back.
     pub(crate) entries: Vec<u64>,
 }
@@ -62,7 +62,7 @@ pub(crate) struct Conflict {
     pub(crate) path: PathBuf,
     pub(crate) why: String,
     /// What undo would have put there.
-    pub(crate) then: Image,
+    pub(crate) then: PathState,
 }
 
 /// Works out what to do. The changes come newest first.
@@ -100,22 +100,22 @@ impl Planner<'_> {
         let now = self.thought.at(&entry.path)?;
         match (&entry.moved_from, &entry.before, &entry.after) {
             (Some(from), ..) => self.move_back(entry, from, &now, tool)?,
-            (None, Image::Missing, Image::Directory { .. }) => {
-                if matches!(now, Image::Directory { .. }) {
+            (None, PathState::Missing, PathState::Directory { .. }) => {
+                if matches!(now, PathState::Directory { .. }) {
                     self.part.removed.entry(entry.path.clone()).or_default().push(entry.id);
                     self.part.made.remove(&entry.path);
-                    self.thought.set(&entry.path, Image::Missing);
+                    self.thought.set(&entry.path, PathState::Missing);
                 } else {
                     self.plan.idle.push(entry.id);
                 }
             }
-            (None, Image::Directory { mode }, Image::Missing) => match now {
-                Image::Missing => {
+            (None, PathState::Directory { mode }, PathState::Missing) => match now {
+                PathState::Missing => {
                     let made = (*mode, vec![entry.id]);
                     self.part.made.insert(entry.path.clone(), made);
                     self.thought.set(&entry.path, entry.before.clone());
                 }
-                Image::Directory { .. } => self.plan.idle.push(entry.id),
+                PathState::Directory { .. } => self.plan.idle.push(entry.id),
                 _ => self.conflict(entry, format!("is a {} now", now.name())),
             },
             _ => self.put_back(entry, &now, tool),
@@ -123,8 +123,8 @@ impl Planner<'_> {
         Ok(())
     }
 
-    fn put_back(&mut self, entry: &JournalEntry, now: &Image, tool: &str) {
-        if matches!(entry.before, Image::File { hash: None, .. } | Image::Other) {
+    fn put_back(&mut self, entry: &JournalEntry, now: &PathState, tool: &str) {
+        if matches!(entry.before, PathState::File { hash: None, .. } | PathState::Other) {
             return self.conflict(entry, "went without being kept".to_owned());
         }
         if !entry.after.fits(now) {
@@ -137,7 +137,7 @@ impl Planner<'_> {
         let fresh = || Step {
             path: entry.path.clone(),
             now: now.clone(),
-            then: Image::Missing,
+            then: PathState::Missing,
             entries: Vec::new(),
         };
         let step = self.part.files.entry(entry.path.clone()).or_insert_with(fresh);
@@ -150,11 +150,14 @@ impl Planner<'_> {
         &mut self,
         entry: &JournalEntry,
         from: &Path,
-        now: &Image,
+        now: &PathState,
         tool: &str,
     ) -> Result<(), ToolError> {
         let there = self.thought.at(from)?;
-        if *now == Image::Missing && entry.before == Image::Missing && there != Image::Missing {
+        if *now == PathState::Missing
+            && entry.before == PathState::Missing
+            && there != PathState::Missing
+        {
             self.plan.idle.push(entry.id);
             return Ok(());
         }
@@ -162,7 +165,7 @@ impl Planner<'_> {
             self.conflict(entry, difference(now, tool));
             return Ok(());
         }
-        if there != Image::Missing {
+        if there != PathState::Missing {
             let why = format!(
                 "cannot go back to `{}`, where there is a {}",
                 from.display(),
@@ -176,15 +179,15 @@ impl Planner<'_> {
         self.thought.move_back(&path, &to, now.clone());
         let entries = vec![entry.id];
         self.plan.deeds.push(Deed::Move { from: path, to, entries });
-        if entry.before != Image::Missing {
+        if entry.before != PathState::Missing {
             // What was replaced comes back when its place is free.
             let replaced = JournalEntry::new(
                 entry.id,
                 entry.path.clone(),
                 entry.before.clone(),
-                Image::Missing,
+                PathState::Missing,
             );
-            self.put_back(&replaced, &Image::Missing, tool);
+            self.put_back(&replaced, &PathState::Missing, tool);
         }
         Ok(())
     }
@@ -201,7 +204,7 @@ impl Planner<'_> {
             files.into_values().partition(|step| step.now == step.then);
         self.plan.idle.extend(idle.into_iter().flat_map(|step| step.entries));
         let is_filled = |path: &Path| {
-            steps.iter().any(|step| step.then != Image::Missing && step.path.starts_with(path))
+            steps.iter().any(|step| step.then != PathState::Missing && step.path.starts_with(path))
         };
         // Directories above a file come with it, in the same change; the others are made by themselves, upper ones first.
         let (along, alone): (Vec<_>, Vec<_>) = made.iter().partition(|(path, _)| is_filled(path));
@@ -212,8 +215,8 @@ impl Planner<'_> {
         }));
         let along = along.into_iter().map(|(path, (mode, entries))| Step {
             path: path.clone(),
-            now: Image::Missing,
-            then: Image::Directory { mode: *mode },
+            now: PathState::Missing,
+            then: PathState::Directory { mode: *mode },
             entries: entries.clone(),
         });
         let steps: Vec<Step> = along.collect::<Vec<_>>().into_iter().chain(steps).collect();
@@ -228,44 +231,44 @@ impl Planner<'_> {
 }
 
 /// Permissions that somebody changed since are kept.
-fn with_mode_of(before: &Image, after: &Image, now: &Image) -> Image {
+fn with_mode_of(before: &PathState, after: &PathState, now: &PathState) -> PathState {
     match (before, after, now) {
         (
-            Image::File { hash, size, mode },
-            Image::File { mode: left, .. },
-            Image::File { mode: found, .. },
+            PathState::File { hash, size, mode },
+            PathState::File { mode: left, .. },
+            PathState::File { mode: found, .. },
         ) => {
             let mode = if found == left { *mode } else { *found };
-            Image::File { hash: *hash, size: *size, mode }
+            PathState::File { hash: *hash, size: *size, mode }
         }
         _ => before.clone(),
     }
 }
 
-fn difference(now: &Image, tool: &str) -> String {
+fn difference(now: &PathState, tool: &str) -> String {
     match now {
-        Image::Missing => format!("is gone since `{tool}` changed it"),
-        Image::File { .. } => format!("was changed by somebody else since `{tool}` changed it"),
+        PathState::Missing => format!("is gone since `{tool}` changed it"),
+        PathState::File { .. } => format!("was changed by somebody else since `{tool}` changed it"),
         other => format!("is a {} now, which `{tool}` did not make", other.name()),
     }
 }
 
 /// The files as they would be by now.
 struct Thought<'a> {
-    known: BTreeMap<PathBuf, Image>,
+    known: BTreeMap<PathBuf, PathState>,
     /// What moved back so far: where it is on the disk, and where it would be.
     moves: Vec<(PathBuf, PathBuf)>,
     look: Look<'a>,
 }
 
 impl Thought<'_> {
-    fn at(&mut self, path: &Path) -> Result<Image, ToolError> {
+    fn at(&mut self, path: &Path) -> Result<PathState, ToolError> {
         if let Some(known) = self.known.get(path) {
             return Ok(known.clone());
         }
         let image = match self.on_disk(path) {
             Some(real) => (self.look)(&real)?,
-            None => Image::Missing,
+            None => PathState::Missing,
         };
         self.known.insert(path.to_owned(), image.clone());
         Ok(image)
@@ -284,11 +287,11 @@ impl Thought<'_> {
         Some(path)
     }
 
-    fn set(&mut self, path: &Path, image: Image) {
+    fn set(&mut self, path: &Path, image: PathState) {
         self.known.insert(path.to_owned(), image);
     }
 
-    fn move_back(&mut self, from: &Path, to: &Path, image: Image) {
+    fn move_back(&mut self, from: &Path, to: &Path, image: PathState) {
         let below: Vec<PathBuf> =
             self.known.keys().filter(|path| path.starts_with(from)).cloned().collect();
         for path in below {
@@ -298,7 +301,7 @@ impl Thought<'_> {
             }
         }
         self.known.insert(to.to_owned(), image);
-        self.known.insert(from.to_owned(), Image::Missing);
+        self.known.insert(from.to_owned(), PathState::Missing);
         self.moves.push((from.to_owned(), to.to_owned()));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_core::{Access, Changes, JournalChange, JournalEntry, ReadJournal, ToolError, now_ms};
+use haft_core::{Access, ChangeQuery, JournalChange, JournalEntry, ReadJournal, ToolError, now_ms};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -104,14 +104,14 @@ pub(crate) async fn select(
     Ok(found)
 }
 
-fn which(wish: &TakeBack) -> Result<Changes, ToolError> {
-    Ok(Changes {
+fn which(wish: &TakeBack) -> Result<ChangeQuery, ToolError> {
+    Ok(ChangeQuery {
         call_id: wish.call_id.clone(),
         session: wish.session.clone().filter(|session| session != ALL),
         since_ms: wish.since.as_deref().map(since).transpose()?.unwrap_or_default(),
         numbers: wish.changes.clone(),
         most: MOST,
-        ..Changes::default()
+        ..ChangeQuery::default()
     })
 }
 
@@ -123,14 +123,14 @@ async fn last(
     journal: &ReadJournal,
 ) -> Result<Vec<JournalChange>, ToolError> {
     let session = Some(session.to_owned());
-    let mut which = Changes { session: session.clone(), most: PIECE, ..Changes::default() };
+    let mut which = ChangeQuery { session: session.clone(), most: PIECE, ..ChangeQuery::default() };
     loop {
         let found = journal.find(&which).await?;
         for change in &found {
             let is_left = !standing(change.clone(), wish.path.as_deref()).entries.is_empty();
             if direction.is_about(&change.tool) && is_left {
                 let call_id = Some(change.call_id.clone());
-                let whole = Changes { call_id, session, most: MOST, ..Changes::default() };
+                let whole = ChangeQuery { call_id, session, most: MOST, ..ChangeQuery::default() };
                 let tool = change.tool.clone();
                 let whole = journal.find(&whole).await?;
                 return Ok(whole.into_iter().filter(|change| change.tool == tool).collect());
@@ -178,7 +178,7 @@ async fn nothing(
             format!("there is nothing left to {verb}{asked}: it was too old or too much to be kept")
         }
     };
-    let newest = Changes { most: 1, ..Changes::default() };
+    let newest = ChangeQuery { most: 1, ..ChangeQuery::default() };
     let newest = journal.find(&newest).await.unwrap_or_default();
     let hint = match newest.first() {
         Some(change) => format!(
@@ -259,7 +259,7 @@ pub(crate) fn since(text: &str) -> Result<u64, ToolError> {
 
 #[cfg(test)]
 mod tests {
-    use haft_core::Image;
+    use haft_core::PathState;
 
     use super::*;
 
@@ -280,7 +280,7 @@ mod tests {
     fn only_what_is_left_and_lies_there_is_taken_back() {
         let mut change = JournalChange::new(1, "c", "s", "patch", 0);
         let entry = |id, path: &str| {
-            JournalEntry::new(id, path.into(), Image::Missing, Image::Directory { mode: 0 })
+            JournalEntry::new(id, path.into(), PathState::Missing, PathState::Directory { mode: 0 })
         };
         change.entries = vec![entry(1, "src/a"), entry(2, "srcs/b"), entry(3, "src/c")];
         change.entries[2].undone_by = Some(9);

@@ -6,8 +6,8 @@ use std::{
 };
 
 use haft_core::{
-    Access, CallInfo, Changes, ErrorKind, Foreseen, JournalChange, Output, Power, ReadFiles,
-    ReadJournal, Reply, ToolError, WriteFiles, now_ms,
+    Access, CallInfo, ChangeQuery, ErrorKind, ForeseenAccess, JournalChange, Output, Power,
+    ReadFiles, ReadJournal, Reply, ToolError, WriteFiles, now_ms,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -109,12 +109,12 @@ pub(crate) async fn foresee(
     input: TakeBack,
     journal: &ReadJournal,
     call: &CallInfo,
-) -> Result<Foreseen, ToolError> {
+) -> Result<ForeseenAccess, ToolError> {
     let found = select(direction, &input, &call.session, journal).await?;
     let changes = found.iter().map(|change| change.number).collect();
     let TakeBack { path, preview, .. } = input;
     let pinned = TakeBack { changes, path, preview, ..TakeBack::default() };
-    Ok(Foreseen { accesses: touched(&found), input: Some(json!(pinned)) })
+    Ok(ForeseenAccess { accesses: touched(&found), input: Some(json!(pinned)) })
 }
 
 /// What such a call touches before it is known what that is.
@@ -186,12 +186,12 @@ impl Hands {
         changes: &[JournalChange],
     ) -> Result<(), ToolError> {
         let last = changes.first().map_or(0, |change| change.number);
-        let own = Changes {
+        let own = ChangeQuery {
             call_id: Some(self.call.call_id.to_string()),
             session: Some(self.call.session.clone()),
             tool: Some(direction.name().to_owned()),
             most: MOST,
-            ..Changes::default()
+            ..ChangeQuery::default()
         };
         let mut own = self.journal.find(&own).await?;
         own.retain(|change| change.number > last);
@@ -276,7 +276,7 @@ impl Hands {
         );
         let mut diff = String::new();
         for conflict in conflicts.iter().take(MOST_CONFLICTS) {
-            let now = self.read.image(&conflict.path).unwrap_or(haft_core::Image::Other);
+            let now = self.read.image(&conflict.path).unwrap_or(haft_core::PathState::Other);
             let (_, difference) =
                 self::told(contents, &conflict.path, &now, &conflict.then, &self.read);
             diff.push_str(&difference);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use haft_core::Image;
+use haft_core::PathState;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -39,13 +39,13 @@ pub enum Action {
 }
 
 impl ChangedPath {
-    pub(crate) fn new(path: &Path, from: &Image, to: &Image) -> Self {
+    pub(crate) fn new(path: &Path, from: &PathState, to: &PathState) -> Self {
         let action = match (from, to) {
-            (Image::Missing, _) => Action::Added,
-            (_, Image::Missing) => Action::Deleted,
+            (PathState::Missing, _) => Action::Added,
+            (_, PathState::Missing) => Action::Deleted,
             _ => Action::Changed,
         };
-        let is_directory = |image: &Image| matches!(image, Image::Directory { .. });
+        let is_directory = |image: &PathState| matches!(image, PathState::Directory { .. });
         let slash = if is_directory(from) || is_directory(to) { "/" } else { "" };
         let path = format!("{}{slash}", path.display());
         Self { path, action, moved_from: None, added: None, removed: None }
@@ -111,18 +111,20 @@ pub(crate) fn ago(at_ms: u64, now_ms: u64) -> String {
 pub(crate) fn told(
     contents: &Contents,
     path: &Path,
-    from: &Image,
-    to: &Image,
+    from: &PathState,
+    to: &PathState,
     read: &haft_core::ReadFiles,
 ) -> (ChangedPath, String) {
     let change = contents.difference(path, from, to, read);
     let diff = change.as_ref().map_or_else(
         || match (from, to) {
-            (Image::Directory { .. }, _) | (_, Image::Directory { .. }) => String::new(),
-            (Image::Link { to }, Image::Missing) => {
+            (PathState::Directory { .. }, _) | (_, PathState::Directory { .. }) => String::new(),
+            (PathState::Link { to }, PathState::Missing) => {
                 format!("link to {} goes: {}\n", to.display(), path.display())
             }
-            (_, Image::Link { to }) => format!("link to {}: {}\n", to.display(), path.display()),
+            (_, PathState::Link { to }) => {
+                format!("link to {}: {}\n", to.display(), path.display())
+            }
             _ => format!("no text, or not kept: {}\n", path.display()),
         },
         |change| change.diff.clone(),

@@ -4,8 +4,8 @@ use std::{process::ExitCode, sync::Arc};
 
 use haft::host::config::Settings;
 use haft_core::{
-    Answer, ApprovalRequest, ApprovalState, Context, Gate, Handover, Outcome, Standing, ToolError,
-    Verdict, already_settled,
+    ApprovalDecision, ApprovalRequest, ApprovalState, CallClaim, Context, Gate, InboxEntry,
+    Outcome, Submission, ToolError, already_settled,
 };
 use haft_exec::Programs;
 
@@ -16,9 +16,9 @@ impl Desk<'_> {
     /// Settles a request. One that was approved and not taken up yet may be approved again: its call still has to run.
     pub(super) fn decide(
         &self,
-        standing: &Standing,
+        standing: &InboxEntry,
         state: ApprovalState,
-        verdict: Verdict,
+        verdict: ApprovalDecision,
     ) -> Result<(), ToolError> {
         let record = &standing.record;
         let both = (record.state, state);
@@ -34,13 +34,13 @@ impl Desk<'_> {
     }
 
     /// Waits until the asker has taken the call up; runs it when there is no asker.
-    pub(super) fn see_it_run(&self, standing: &Standing) -> Result<ExitCode, Stop> {
+    pub(super) fn see_it_run(&self, standing: &InboxEntry) -> Result<ExitCode, Stop> {
         let id = &standing.record.request.id;
         match self.bench.runtime.block_on(self.inbox.handed_over(id))? {
-            Handover::Taken => {
+            CallClaim::Taken => {
                 self.say(standing, "approved", "the process that asked runs the call")
             }
-            Handover::Free => {
+            CallClaim::Free => {
                 let message = "the process that asked is gone; its call runs here";
                 self.bench.terminal.tell(Label::Note, message);
                 let outcome = self.run(standing)?;
@@ -50,7 +50,7 @@ impl Desk<'_> {
     }
 
     /// Runs the recorded call, once.
-    pub(super) fn run(&self, standing: &Standing) -> Result<Outcome, ToolError> {
+    pub(super) fn run(&self, standing: &InboxEntry) -> Result<Outcome, ToolError> {
         let gate = self.gate_of(standing)?;
         let id = standing.record.request.id.clone();
         let context = Context::new("approvals");
@@ -69,13 +69,13 @@ impl Desk<'_> {
         let done = self.bench.runtime.block_on(work);
         Programs::end_everything();
         match done? {
-            Answer::Done(outcome) => Ok(*outcome),
-            Answer::Pending(request) => Err(asked_again(&id, &request)),
+            Submission::Done(outcome) => Ok(*outcome),
+            Submission::Pending(request) => Err(asked_again(&id, &request)),
         }
     }
 
     /// A gate for where the call was recorded, with this store.
-    fn gate_of(&self, standing: &Standing) -> Result<Gate, ToolError> {
+    fn gate_of(&self, standing: &InboxEntry) -> Result<Gate, ToolError> {
         let mut globals = self.globals.clone();
         globals.choices.workspace = Some(standing.workspace.clone());
         let mut settings = Settings::load(&globals.choices, &self.bench.environment.host)?;

@@ -4,7 +4,9 @@ mod view;
 
 use std::{io, process::ExitCode, time::Duration};
 
-use haft_core::{ApprovalState, Asker, Fate, Standing, ToolError, Verdict};
+use haft_core::{
+    ApprovalDecision, ApprovalState, CallResult, InboxEntry, RequesterStatus, ToolError,
+};
 use jiff::Zoned;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -26,7 +28,7 @@ const TICK: Duration = Duration::from_secs(1);
 enum End {
     Quit,
     /// A call has to run here.
-    Run(Box<Standing>),
+    Run(Box<InboxEntry>),
 }
 
 impl Desk<'_> {
@@ -85,8 +87,8 @@ impl Desk<'_> {
     async fn settle(
         &self,
         view: &mut View,
-        standing: Standing,
-        verdict: Verdict,
+        standing: InboxEntry,
+        verdict: ApprovalDecision,
     ) -> Result<(), Stop> {
         let id = standing.record.request.id.clone();
         let is_yes = verdict.approved;
@@ -107,7 +109,7 @@ impl Desk<'_> {
     }
 
     /// On the usual screen, where its output stays.
-    fn run_in_front(&self, standing: &Standing) -> Result<(), Stop> {
+    fn run_in_front(&self, standing: &InboxEntry) -> Result<(), Stop> {
         let id = &standing.record.request.id;
         let message = format!("the process that asked is gone; the call of {id} runs here");
         self.bench.terminal.tell(Label::Note, &message);
@@ -125,10 +127,10 @@ impl Desk<'_> {
 }
 
 /// Whether a call that was approved here is left to us.
-fn is_left(standing: &Standing) -> bool {
+fn is_left(standing: &InboxEntry) -> bool {
     standing.record.state == ApprovalState::Approved
-        && standing.fate == Fate::NotRun
-        && standing.asker == Asker::Gone
+        && standing.fate == CallResult::NotRun
+        && standing.asker == RequesterStatus::Gone
 }
 
 /// What the terminal and others tell us by signals.

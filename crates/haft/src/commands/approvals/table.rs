@@ -1,6 +1,6 @@
 //! Requests as lines for eyes. Whatever comes from a call is made safe here.
 
-use haft_core::{ApprovalState, Asker, Fate, Standing};
+use haft_core::{ApprovalState, CallResult, InboxEntry, RequesterStatus};
 use jiff::Timestamp;
 
 use crate::{prompt::summary, safe_text::shown_in_line};
@@ -8,8 +8,8 @@ use crate::{prompt::summary, safe_text::shown_in_line};
 /// What is longer is cut: `show` has the whole.
 const LONGEST: usize = 100;
 
-pub(super) fn of(standings: &[&Standing], now: Timestamp) -> String {
-    let line = |standing: &&Standing| {
+pub(super) fn of(standings: &[&InboxEntry], now: Timestamp) -> String {
+    let line = |standing: &&InboxEntry| {
         let id = shown_in_line(&standing.record.request.id).into_owned();
         format!("{id}  {}\n    {}\n", row(standing, now), cut(&summary(&standing.record.request)))
     };
@@ -17,7 +17,7 @@ pub(super) fn of(standings: &[&Standing], now: Timestamp) -> String {
 }
 
 /// State, tool, age and who asks.
-pub(super) fn row(standing: &Standing, now: Timestamp) -> String {
+pub(super) fn row(standing: &InboxEntry, now: Timestamp) -> String {
     let request = &standing.record.request;
     let agents = match &request.agents[..] {
         [] => String::new(),
@@ -28,7 +28,7 @@ pub(super) fn row(standing: &Standing, now: Timestamp) -> String {
 }
 
 /// What stands above the details of a request.
-pub(super) fn about(standing: &Standing, now: Timestamp) -> String {
+pub(super) fn about(standing: &InboxEntry, now: Timestamp) -> String {
     let request = &standing.record.request;
     let mut lines = vec![
         format!("{}  {}", shown_in_line(&request.id), row(standing, now)),
@@ -48,21 +48,25 @@ pub(super) fn about(standing: &Standing, now: Timestamp) -> String {
 }
 
 /// Where it stands, in words.
-pub(super) fn state(standing: &Standing, now: Timestamp) -> String {
-    let Standing { record, asker, fate, .. } = standing;
+pub(super) fn state(standing: &InboxEntry, now: Timestamp) -> String {
+    let InboxEntry { record, asker, fate, .. } = standing;
     match (record.state, fate, asker) {
         (ApprovalState::Pending, _, asker) => {
             let left = as_signed(record.request.expires_ms).saturating_sub(now.as_millisecond());
-            let gone = if *asker == Asker::Gone { ", nobody waits for it" } else { "" };
+            let gone = if *asker == RequesterStatus::Gone { ", nobody waits for it" } else { "" };
             format!("pending ({} left{gone})", span(left))
         }
-        (ApprovalState::Approved, Fate::NotRun, Asker::There) => "approved".to_owned(),
-        (ApprovalState::Approved, Fate::NotRun, Asker::Gone) => "approved, not run".to_owned(),
-        (ApprovalState::Approved, Fate::Ran(None), _) => "approved, ran".to_owned(),
-        (ApprovalState::Approved, Fate::Ran(Some(error)), _) => {
+        (ApprovalState::Approved, CallResult::NotRun, RequesterStatus::There) => {
+            "approved".to_owned()
+        }
+        (ApprovalState::Approved, CallResult::NotRun, RequesterStatus::Gone) => {
+            "approved, not run".to_owned()
+        }
+        (ApprovalState::Approved, CallResult::Ran(None), _) => "approved, ran".to_owned(),
+        (ApprovalState::Approved, CallResult::Ran(Some(error)), _) => {
             format!("approved, ran and failed ({})", shown_in_line(error))
         }
-        (ApprovalState::Approved, Fate::Unknown, _) => {
+        (ApprovalState::Approved, CallResult::Unknown, _) => {
             "approved and taken up; whether it ran is not known".to_owned()
         }
         (state, _, _) => state.to_string(),

@@ -6,11 +6,11 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use haft::host::config::{Checked, Settings};
 use haft_core::{
     SavedRule, ToolError, ToolSpec,
-    policy::{Finding, FindingKind, Known, Source},
+    policy::{Finding, FindingKind, KnownNames, Source},
 };
 use serde_json::json;
 
-use super::{super::Bench, safe};
+use super::{super::Cli, safe};
 use crate::{
     globals::{Format, Globals},
     reference, report,
@@ -39,7 +39,7 @@ pub(super) fn command() -> Command {
         )
 }
 
-impl Bench<'_> {
+impl Cli<'_> {
     /// `haft policy check [FILE…]`
     pub(super) fn policy_check(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);
@@ -82,7 +82,7 @@ impl Bench<'_> {
 
 fn findings(checked: &Checked, saved: &[SavedRule], tools: &[ToolSpec]) -> Vec<Finding> {
     let is_wide: &dyn Fn(&str) -> bool = &haft_shell::is_too_wide;
-    let known = Known { tools, saved, is_wide };
+    let known = KnownNames { tools, saved, is_wide };
     let faults = checked.faults.iter().map(unreadable);
     let rules = checked.settings.iter().flat_map(|settings| settings.policy.findings(&known));
     faults.chain(rules).collect()

@@ -9,7 +9,7 @@ use haft_core::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{super::Bench, coloured, safe, told};
+use super::{super::Cli, coloured, safe, told};
 use crate::{
     globals::{Format, Globals},
     report,
@@ -22,7 +22,7 @@ pub(super) fn command() -> Command {
         .about("List every rule in force with its place, saved rules, mode, secrets and profiles")
 }
 
-impl Bench<'_> {
+impl Cli<'_> {
     /// `haft policy list`
     pub(super) fn policy_list(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);

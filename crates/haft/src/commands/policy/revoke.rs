@@ -7,7 +7,7 @@ use haft::host::config::Settings;
 use haft_core::{SavedRule, ToolError, no_such_rule};
 
 use super::{
-    super::{Bench, by_id},
+    super::{Cli, by_id},
     told,
 };
 use crate::{
@@ -28,7 +28,7 @@ pub(super) fn command() -> Command {
         )
 }
 
-impl Bench<'_> {
+impl Cli<'_> {
     /// `haft policy revoke ID…`
     pub(super) fn policy_revoke(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    super::{Bench, ledger::since},
+    super::{Cli, ledger::since},
     coloured, moment, safe,
 };
 use crate::{
@@ -92,7 +92,7 @@ struct Example {
     input: Value,
 }
 
-impl Bench<'_> {
+impl Cli<'_> {
     /// `haft policy test RULE`
     pub(super) fn policy_test(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);

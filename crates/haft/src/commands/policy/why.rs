@@ -6,13 +6,13 @@ use clap::{Arg, Command};
 use haft::host::config::Settings;
 use haft_core::{
     Explanation, Gate, Input, Schema, Tool,
-    policy::{AccessVerdict, Action, ModeInForce, Reason},
+    policy::{AccessDecision, Action, ModeInForce, Reason},
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
-    super::{Bench, call_command, named_call, request, root, taken, tool_command, with_program},
+    super::{Cli, call_command, named_call, request, root, taken, tool_command, with_program},
     coloured, safe,
 };
 use crate::{
@@ -55,7 +55,7 @@ struct Answer<'a> {
     mode: ModeInForce,
 }
 
-impl Bench<'_> {
+impl Cli<'_> {
     /// `haft policy why TOOL …`, the word of the tool being at `place`.
     pub(super) fn why(
         &self,
@@ -221,8 +221,8 @@ fn whom(explained: &Explanation, mode: &ModeInForce) -> String {
     format!("{who}, mode `{}` ({}{lowered}){profile}", mode.mode, mode.by)
 }
 
-fn touched(terminal: &Terminal, verdict: &AccessVerdict) -> String {
-    let AccessVerdict { access, decision } = verdict;
+fn touched(terminal: &Terminal, verdict: &AccessDecision) -> String {
+    let AccessDecision { access, decision } = verdict;
     let why = match &decision.reason {
         // The access stands in the line already.
         Reason::Mode { mode, .. } => format!("mode `{mode}`"),

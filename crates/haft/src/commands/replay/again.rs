@@ -9,7 +9,7 @@ use haft_store::{Recording, RecordingCall};
 use serde_json::{Value, json};
 
 use super::short;
-use crate::{commands::Bench, globals::Format, report, safe_text::shown_in_line, stop::Stop};
+use crate::{commands::Cli, globals::Format, report, safe_text::shown_in_line, stop::Stop};
 
 /// More of a difference is not shown.
 const MOST_LINES: usize = 60;
@@ -23,7 +23,7 @@ enum Again {
     NotRun(String),
 }
 
-impl Bench<'_> {
+impl Cli<'_> {
     pub(super) fn check_again(
         &self,
         settings: Settings,

@@ -11,7 +11,7 @@ use haft_core::ToolError;
 use haft_store::{Address, Copied, CopyStep, copy_store};
 use serde_json::json;
 
-use super::Bench;
+use super::Cli;
 use crate::{globals::Format, report, stop::Stop, terminal::Label};
 
 /// A line that changes more often is not read.
@@ -36,7 +36,7 @@ pub(super) fn command() -> Command {
         .arg(place("to", "Where to").required(true))
 }
 
-impl Bench<'_> {
+impl Cli<'_> {
     /// `haft store migrate`
     pub(super) fn migrate_store(
         &self,

@@ -11,7 +11,7 @@ use haft_core::{
     Mode, ToolError, did_you_mean, nearest,
     policy::{Action, AgentRules, Layer, LayerKind, Profile, Rule, SecretPath, Source},
 };
-use haft_exec::Around;
+use haft_exec::ProcessSettings;
 use toml::{
     Spanned,
     de::{DeString, DeTable, DeValue},
@@ -44,7 +44,7 @@ pub(super) struct File {
     pub(super) roots: Vec<(String, PathBuf)>,
     pub(super) limits: Vec<(Limit, usize)>,
     /// What commands run in.
-    pub(super) sandbox: Option<Around>,
+    pub(super) sandbox: Option<ProcessSettings>,
     /// Folders outside the workspace that sandboxed commands see.
     pub(super) shown: ShownWords,
     /// What it says of containers.
@@ -278,7 +278,7 @@ impl<'a> Section<'a> {
         Ok(Some(mode))
     }
 
-    fn sandbox(&self) -> Result<Option<Around>, ToolError> {
+    fn sandbox(&self) -> Result<Option<ProcessSettings>, ToolError> {
         let (section, key) = match self.sandbox_table()? {
             Some(section) => (section, "backend"),
             None => (Section { ..*self }, "sandbox"),
@@ -292,13 +292,13 @@ impl<'a> Section<'a> {
         section.word(
             key,
             &[
-                ("auto", Around::Auto),
-                ("required", Around::Sandbox),
-                ("landlock", Around::Landlock),
-                ("bubblewrap", Around::Bubblewrap),
+                ("auto", ProcessSettings::Auto),
+                ("required", ProcessSettings::Sandbox),
+                ("landlock", ProcessSettings::Landlock),
+                ("bubblewrap", ProcessSettings::Bubblewrap),
                 // What is said of containers comes later, from all files.
-                ("container", Around::Container(Arc::default())),
-                ("off", Around::Nothing),
+                ("container", ProcessSettings::Container(Arc::default())),
+                ("off", ProcessSettings::Nothing),
             ],
         )
     }

@@ -2,7 +2,7 @@
 
 use haft_core::{
     Access, Effect, Mode,
-    policy::{Action, Decision, Question},
+    policy::{Action, Decision, PolicyQuery},
 };
 
 use super::*;
@@ -60,7 +60,7 @@ impl House {
     }
 
     fn decide(&self, tool: &str, access: Access) -> Decision {
-        self.settings().policy.decide(&Question {
+        self.settings().policy.decide(&PolicyQuery {
             tool,
             effect: Effect::Read,
             accesses: &[access],

@@ -9,8 +9,8 @@ use std::{
 };
 
 use haft::{
-    ErrorKind, MadeBy, Mode, Outputs,
-    store::{Address, OutputRetention, Place, StoreOutputs},
+    ErrorKind, Mode, OutputSource, Outputs,
+    store::{Address, OutputRetention, StoreLocation, StoreOutputs},
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -85,7 +85,8 @@ pub(super) fn house_of(call: &Call) -> (House, Value) {
     let outputs = outputs(&house);
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let text: String = (1..=3_000).map(|number| format!("line {number}\n")).collect();
-    let made_by = MadeBy { session: "s".into(), call_id: "call_1".into(), tool: "bash".into() };
+    let made_by =
+        OutputSource { session: "s".into(), call_id: "call_1".into(), tool: "bash".into() };
     let id = runtime.block_on(outputs.keep(text, made_by)).expect("kept").id;
     fs::write(house.path("kept"), &id).expect("written");
     let input = call.input.to_string().replace(KEPT, &id);
@@ -93,8 +94,8 @@ pub(super) fn house_of(call: &Call) -> (House, Value) {
 }
 
 /// The store of a house, as haft opens it.
-pub(super) fn place(house: &House) -> Arc<Place> {
-    Place::new(Address::Sqlite(house.path("project/.haft/haft.db")))
+pub(super) fn place(house: &House) -> Arc<StoreLocation> {
+    StoreLocation::new(Address::Sqlite(house.path("project/.haft/haft.db")))
 }
 
 pub(super) fn outputs(house: &House) -> StoreOutputs {

@@ -11,7 +11,7 @@ use haft::{
     files::Disk,
     network::{self, EngineKind},
     policy::{Layer, LayerKind},
-    store::{Address, Keep, Place, StoreJournal, StoreSessions, StoreTodos},
+    store::{Address, Keep, StoreJournal, StoreLocation, StoreSessions, StoreTodos},
 };
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
@@ -80,7 +80,7 @@ fn gate(house: &House, call: &Call) -> Gate {
         .paths(workspace.clone())
         .service::<dyn Disk>(workspace.clone())
         .service::<dyn Executor>(Arc::new(Programs::local(workspace, variables, &house.path(""))))
-        .service::<dyn network::Client>(Arc::new(client()))
+        .service::<dyn network::NetworkClient>(Arc::new(client()))
         // As the server has it.
         .asking_advice("or set `elsewhere = true` under `[approvals]` in your config.toml, and it waits for `haft approvals`")
         .service::<dyn Journal>(Arc::new(journal(house)))
@@ -92,7 +92,7 @@ fn gate(house: &House, call: &Call) -> Gate {
 
 /// Where the other surfaces have theirs.
 fn journal(house: &House) -> StoreJournal {
-    let place = Place::new(Address::Sqlite(house.path("project/.haft/haft.db")));
+    let place = StoreLocation::new(Address::Sqlite(house.path("project/.haft/haft.db")));
     StoreJournal::new(place, Keep::USUAL)
 }
 

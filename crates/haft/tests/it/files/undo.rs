@@ -298,18 +298,18 @@ fn a_decision_that_comes_late_is_about_what_was_shown() {
     desk.ok("write", json!({"path": "a.txt", "content": "two"}));
     let asking = gate(desk.folder.path(), Mode::Safe, &[(Action::Ask, "undo")], None);
     let request = CallRequest::new("undo", json!({}), Context::new("files"));
-    let haft::Answer::Pending(asked) = desk.runtime.block_on(asking.submit(request)) else {
+    let haft::Submission::Pending(asked) = desk.runtime.block_on(asking.submit(request)) else {
         panic!("it is asked for")
     };
     desk.ok("write", json!({"path": "b.txt", "content": "two"}));
     let settled = desk.runtime.block_on(asking.approvals().settle(
         &asked.id,
         haft::ApprovalState::Approved,
-        Some(Verdict::approve("ada", "test")),
+        Some(ApprovalDecision::approve("ada", "test")),
     ));
     assert!(settled.is_ok());
     let resumed = desk.runtime.block_on(asking.resume(&asked.id, Context::new("files")));
-    assert!(matches!(resumed, Ok(haft::Answer::Done(outcome)) if outcome.is_ok()));
+    assert!(matches!(resumed, Ok(haft::Submission::Done(outcome)) if outcome.is_ok()));
     assert_eq!((desk.text("a.txt").as_str(), desk.text("b.txt").as_str()), ("one", "two"));
 }
 

@@ -3,8 +3,10 @@
 use std::{fs, process::Command};
 
 use haft::{
-    Happened, Outputs, SessionQuery, Sessions, TodoList, Todos,
-    store::{Address, OutputRetention, Place, Store, StoreOutputs, StoreSessions, StoreTodos},
+    Outputs, SessionEvent, SessionQuery, Sessions, TodoList, Todos,
+    store::{
+        Address, OutputRetention, Store, StoreLocation, StoreOutputs, StoreSessions, StoreTodos,
+    },
 };
 use serde_json::{Value, json};
 
@@ -22,7 +24,7 @@ struct Kept {
 impl Kept {
     fn of(house: &House) -> Self {
         let address = Address::Sqlite(store(house));
-        let (place, project) = (Place::new(address.clone()), house.path("project"));
+        let (place, project) = (StoreLocation::new(address.clone()), house.path("project"));
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let opened = runtime.block_on(Store::open(&address)).expect("it opens");
@@ -82,8 +84,8 @@ fn what_a_killed_server_was_writing_is_there_whole_or_not_at_all() {
             .happened
             .iter()
             .filter_map(|it| match it {
-                Happened::Message(message) => Some(message.seq),
-                Happened::Call(_) => None,
+                SessionEvent::SessionMessage(message) => Some(message.seq),
+                SessionEvent::Call(_) => None,
             })
             .collect();
         assert_eq!(messages, (1..=history.session.messages).collect::<Vec<_>>());

@@ -9,10 +9,10 @@ use std::{
 };
 
 use haft::{
-    ApprovalRecord, ApprovalState, Changes, ContentHash, Happened, Image, Inbox, Journal,
-    JournalChange, LedgerEntry, Message, Sessions,
+    ApprovalRecord, ApprovalState, ChangeQuery, ContentHash, Inbox, Journal, JournalChange,
+    LedgerEntry, PathState, SessionEvent, SessionMessage, Sessions,
     feed::Feed,
-    store::{Address, Keep, Place, StoreApprovals, StoreFeed, StoreJournal, StoreSessions},
+    store::{Address, Keep, StoreApprovals, StoreFeed, StoreJournal, StoreLocation, StoreSessions},
 };
 use serde_json::{Value, json};
 
@@ -24,21 +24,21 @@ use crate::{house::House, mcp_stdio::Client, small_disk::SmallDisk};
 
 /// All changes in the project, newest first.
 fn changes(house: &House) -> Vec<JournalChange> {
-    let place = Place::new(Address::Sqlite(usual(house)));
+    let place = StoreLocation::new(Address::Sqlite(usual(house)));
     let journal = StoreJournal::new(place, Keep::USUAL);
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let project = house.path("project").canonicalize().expect("it is there");
-    let all = Changes { most: usize::MAX, ..Changes::default() };
+    let all = ChangeQuery { most: usize::MAX, ..ChangeQuery::default() };
     runtime.block_on(journal.find(&project, &all)).expect("it is read")
 }
 
-fn image(path: &Path) -> Image {
+fn image(path: &Path) -> PathState {
     match fs::read(path) {
         Ok(bytes) => {
             let hash = Some(ContentHash::of(&bytes));
-            Image::File { hash, mode: 0, size: bytes.len() as u64 }
+            PathState::File { hash, mode: 0, size: bytes.len() as u64 }
         }
-        Err(_) => Image::Missing,
+        Err(_) => PathState::Missing,
     }
 }
 
@@ -139,15 +139,15 @@ fn check_ledger(house: &House, changes: &[JournalChange], answered: &[Value], ro
 
 /// Messages are there whole and in order, and those that were answered are there.
 fn check_session(house: &House, answered: &[Value], round: u64) {
-    let place = Place::new(Address::Sqlite(usual(house)));
+    let place = StoreLocation::new(Address::Sqlite(usual(house)));
     let sessions = StoreSessions::new(place, &house.path("project"));
     let history = wait(sessions.history("cli", 0, 9_999)).expect("it is read");
-    let messages: Vec<&Message> = history
+    let messages: Vec<&SessionMessage> = history
         .happened
         .iter()
         .filter_map(|it| match it {
-            Happened::Message(message) => Some(message),
-            Happened::Call(_) => None,
+            SessionEvent::SessionMessage(message) => Some(message),
+            SessionEvent::Call(_) => None,
         })
         .collect();
     let numbers: Vec<u64> = messages.iter().map(|message| message.seq).collect();
@@ -166,7 +166,7 @@ fn check_session(house: &House, answered: &[Value], round: u64) {
 
 /// Every question can be opened and waits, and was told of once. Returns the ids, the oldest first.
 fn check_approvals(house: &House, round: u64) -> Vec<String> {
-    let place = Place::new(Address::Sqlite(usual(house)));
+    let place = StoreLocation::new(Address::Sqlite(usual(house)));
     let (project, state) = (house.path("project"), house.path("home/.local/state/haft"));
     let approvals = StoreApprovals::new(place.clone(), &project, &state);
     let standings = wait(approvals.standings()).expect("they are read");

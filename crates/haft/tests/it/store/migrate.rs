@@ -10,7 +10,7 @@ use std::{
 
 use haft::{
     Ledger, LedgerEntry,
-    store::{Address, Answering, Place, StoreLedger},
+    store::{Address, ReplyTiming, StoreLedger, StoreLocation},
 };
 use serde_json::json;
 
@@ -24,8 +24,8 @@ const MANY: u64 = 1_200;
 
 /// A store of some twenty megabytes.
 fn large(path: &Path) {
-    let place = Place::new(Address::Sqlite(path.to_owned()));
-    let ledger = StoreLedger::new(place, Answering::Early);
+    let place = StoreLocation::new(Address::Sqlite(path.to_owned()));
+    let ledger = StoreLedger::new(place, ReplyTiming::Early);
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(async {
         for number in 0..MANY {

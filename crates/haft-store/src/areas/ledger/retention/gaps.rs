@@ -1,6 +1,6 @@
 //! The gaps that a step makes in the chain, each as wide as it is when the step ends.
 
-use haft_core::{DroppedRange, ToolError};
+use haft_core::{PrunedRange, ToolError};
 
 use crate::engine::{store::Transaction, value::Value};
 
@@ -15,10 +15,10 @@ const GO_ON: &str = "UPDATE ledger SET previous = $1 WHERE seq = $2";
 
 /// Gaps that do not touch each other, in order.
 #[derive(Default)]
-pub(super) struct Gaps(Vec<DroppedRange>);
+pub(super) struct Gaps(Vec<PrunedRange>);
 
 impl Gaps {
-    pub(super) fn ranges(self) -> Vec<DroppedRange> {
+    pub(super) fn ranges(self) -> Vec<PrunedRange> {
         self.0
     }
 
@@ -26,7 +26,7 @@ impl Gaps {
     pub(super) async fn open(
         &mut self,
         transaction: &mut Transaction,
-        range: &DroppedRange,
+        range: &PrunedRange,
     ) -> Result<(), ToolError> {
         let values = [Value::number(range.first), Value::number(range.last)];
         transaction.execute(DELETE, &values).await?;
@@ -43,7 +43,7 @@ impl Gaps {
     pub(super) async fn carry(
         &mut self,
         transaction: &mut Transaction,
-        earlier: &[DroppedRange],
+        earlier: &[PrunedRange],
     ) -> Result<bool, ToolError> {
         let others: Vec<_> = earlier.iter().filter(|range| !self.hold(range)).collect();
         if others.len() > MAX_CARRIED {
@@ -57,7 +57,7 @@ impl Gaps {
         Ok(true)
     }
 
-    fn hold(&self, range: &DroppedRange) -> bool {
+    fn hold(&self, range: &PrunedRange) -> bool {
         self.0.iter().any(|gap| gap.first <= range.first && range.last <= gap.last)
     }
 
@@ -65,7 +65,7 @@ impl Gaps {
     async fn note(
         &mut self,
         transaction: &mut Transaction,
-        range: &DroppedRange,
+        range: &PrunedRange,
     ) -> Result<(), ToolError> {
         let before = transaction.query(BEFORE, &[Value::number(range.first)]).await?;
         let after = transaction.query(AFTER, &[Value::number(range.last)]).await?;
@@ -75,13 +75,13 @@ impl Gaps {
         let hash = after.maybe_text(1)?.ok_or_else(|| broken(range))?.to_owned();
         self.0.retain(|gap| gap.last < first || last < gap.first);
         let at = self.0.partition_point(|gap| gap.last < first);
-        self.0.insert(at, DroppedRange { first, last, hash });
+        self.0.insert(at, PrunedRange { first, last, hash });
         Ok(())
     }
 }
 
 /// Entries are missing that retention has not dropped: nothing more is taken away from what is left as evidence.
-fn broken(range: &DroppedRange) -> ToolError {
+fn broken(range: &PrunedRange) -> ToolError {
     let message = format!("the chain of the ledger is broken behind entry {}", range.last);
     ToolError::conflict(message).hint("see what is missing with `haft ledger verify`")
 }

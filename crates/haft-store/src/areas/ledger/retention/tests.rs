@@ -9,7 +9,9 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
-use crate::{Address, Answering, Place, StoreLedger, Verification, engine::clock::now_ms};
+use crate::{
+    Address, ReplyTiming, StoreLedger, StoreLocation, Verification, engine::clock::now_ms,
+};
 
 struct Field {
     _folder: TempDir,
@@ -24,9 +26,9 @@ fn field() -> Field {
 
 impl Field {
     fn ledger(&self, bytes: u64) -> StoreLedger {
-        let place = Place::new(Address::Sqlite(self.path.clone()));
+        let place = StoreLocation::new(Address::Sqlite(self.path.clone()));
         let retention = LedgerRetention { bytes, ..LedgerRetention::default() };
-        StoreLedger::new(place, Answering::AfterCommit).retaining(retention)
+        StoreLedger::new(place, ReplyTiming::AfterCommit).retaining(retention)
     }
 
     /// For filling: nothing goes by itself.
@@ -292,9 +294,9 @@ fn work() -> impl Strategy<Value = Work> {
 }
 
 async fn carry_out(field: &Field, all: &[Work]) -> u64 {
-    let place = Place::new(Address::Sqlite(field.path.clone()));
+    let place = StoreLocation::new(Address::Sqlite(field.path.clone()));
     let retention = LedgerRetention { bytes: u64::MAX / 2, ..LedgerRetention::default() };
-    let ledger = StoreLedger::new(place, Answering::Early).retaining(retention);
+    let ledger = StoreLedger::new(place, ReplyTiming::Early).retaining(retention);
     let mut number = 0;
     for work in all {
         match *work {
@@ -355,8 +357,8 @@ async fn an_anchor_that_was_forged_at_the_end_is_told_with_what_it_hides() {
             Ok((row.get(0)?, row.get(1)?))
         })
         .expect("there");
-    let range = DroppedRange { first: 290, last: 290, hash: victim.0.clone() };
-    let forged = Dropped { ranges: vec![range], entries: 1, read_only: 1, changing: 0 };
+    let range = PrunedRange { first: 290, last: 290, hash: victim.0.clone() };
+    let forged = PrunedEntries { ranges: vec![range], entries: 1, read_only: 1, changing: 0 };
     let line = Line::of(&LedgerEntry::anchor(forged, 1)).expect("JSON");
     let store = Store::existing(&Address::Sqlite(field.path.clone())).await.expect("opens");
     let mut transaction = store.expect("there").begin().await.expect("begun");

@@ -1,6 +1,6 @@
 //! A stretch of the ledger that one step looks at, and what of it is dropped.
 
-use haft_core::{Dropped, DroppedRange, LedgerEntry, ToolError};
+use haft_core::{LedgerEntry, PrunedEntries, PrunedRange, ToolError};
 
 use super::{LedgerRetention, Pass, State};
 use crate::{
@@ -42,7 +42,7 @@ pub(super) struct Scanned {
     pub(super) bytes: u64,
     pub(super) hash: String,
     /// What an anchor says.
-    pub(super) anchor: Option<Dropped>,
+    pub(super) anchor: Option<PrunedEntries>,
     /// Whether an undo, an open approval or a kept result refers to its call.
     is_needed: bool,
 }
@@ -193,8 +193,8 @@ impl Choice {
     }
 
     /// The dropped entries, neighbours together.
-    pub(super) fn runs(&self, window: &Window) -> Vec<DroppedRange> {
-        let mut runs: Vec<DroppedRange> = Vec::new();
+    pub(super) fn runs(&self, window: &Window) -> Vec<PrunedRange> {
+        let mut runs: Vec<PrunedRange> = Vec::new();
         let mut before = None;
         for at in &self.dropped {
             let Some(row) = window.rows.get(*at) else { continue };
@@ -204,7 +204,7 @@ impl Choice {
                 Some(run) => (run.last, run.hash) = (row.seq, row.hash.clone()),
                 None => {
                     let (first, last) = (row.seq, row.seq);
-                    runs.push(DroppedRange { first, last, hash: row.hash.clone() });
+                    runs.push(PrunedRange { first, last, hash: row.hash.clone() });
                 }
             }
         }

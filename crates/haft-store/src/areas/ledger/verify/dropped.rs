@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use haft_core::{DroppedRange, LedgerEntry, ToolError};
+use haft_core::{LedgerEntry, PrunedRange, ToolError};
 use serde::Serialize;
 
 use crate::engine::store::Transaction;
@@ -31,7 +31,7 @@ pub(super) struct Gaps {
     /// Gaps that are there.
     met: Vec<(u64, u64)>,
     /// What anchors in the chain list, with their numbers.
-    listed: Vec<(u64, DroppedRange)>,
+    listed: Vec<(u64, PrunedRange)>,
     told: DroppedEntries,
 }
 
@@ -78,7 +78,7 @@ impl Gaps {
             let at = self.met.partition_point(|(_, last)| *last < range.last);
             let is_gap = self.met.get(at).is_some_and(|(first, _)| *first <= range.first);
             if !is_gap || range.last >= *anchor || range.first > range.last {
-                let DroppedRange { first, last, .. } = range;
+                let PrunedRange { first, last, .. } = range;
                 let what = format!(
                     "anchor entry {anchor} says that entries {first} to {last} were dropped, which is not so"
                 );

@@ -2,9 +2,9 @@ use haft_core::ContentHash;
 
 use super::*;
 
-fn file(content: &str) -> Image {
+fn file(content: &str) -> PathState {
     let hash = Some(ContentHash::of(content.as_bytes()));
-    Image::File { hash, mode: 0o644, size: content.len() as u64 }
+    PathState::File { hash, mode: 0o644, size: content.len() as u64 }
 }
 
 fn change(number: u64, entries: Vec<JournalEntry>) -> JournalChange {
@@ -21,7 +21,7 @@ fn edit(id: u64, path: &str, from: &str, to: &str) -> JournalEntry {
 fn planned(changes: &[JournalChange], disk: &[(&str, &str)]) -> Plan {
     let mut look = |path: &Path| {
         let found = disk.iter().find(|(name, _)| Path::new(name) == path);
-        Ok(found.map_or(Image::Missing, |(_, content)| file(content)))
+        Ok(found.map_or(PathState::Missing, |(_, content)| file(content)))
     };
     plan(changes, &mut look).expect("the disk can be looked at")
 }
@@ -34,9 +34,9 @@ fn check(changes: &[JournalChange], disk: &[(&str, &str)], then: &[(&str, &str)]
         Deed::Files(steps) => Some(steps),
         _ => None,
     });
-    let found: Vec<(PathBuf, Image)> =
+    let found: Vec<(PathBuf, PathState)> =
         steps.flatten().map(|step| (step.path.clone(), step.then.clone())).collect();
-    let then: Vec<(PathBuf, Image)> =
+    let then: Vec<(PathBuf, PathState)> =
         then.iter().map(|(path, content)| (path.into(), file(content))).collect();
     assert_eq!((found, &*plan.idle), (then, idle));
 }
@@ -73,8 +73,8 @@ fn what_happened_before_a_move_is_looked_for_where_it_is_now() {
     let mut moved = JournalEntry::new(
         2,
         "to".into(),
-        Image::Missing,
-        Image::File { hash: None, mode: 0o644, size: 1 },
+        PathState::Missing,
+        PathState::File { hash: None, mode: 0o644, size: 1 },
     );
     moved.moved_from = Some("from".into());
     let changes = [
@@ -102,7 +102,7 @@ fn what_happened_before_a_move_is_looked_for_where_it_is_now() {
 
 #[test]
 fn permissions_that_somebody_changed_since_stay() {
-    let with = |mode| Image::File { hash: None, mode, size: 0 };
+    let with = |mode| PathState::File { hash: None, mode, size: 0 };
     assert_eq!(with_mode_of(&with(0o600), &with(0o644), &with(0o644)), with(0o600));
     assert_eq!(with_mode_of(&with(0o600), &with(0o644), &with(0o755)), with(0o755));
 }

@@ -1,7 +1,7 @@
 //! What the live list shows and what keys mean, without a terminal. What is decided is always the request that is
 //! marked, by its id: one that comes or goes meanwhile moves nothing under somebody's fingers.
 
-use haft_core::{ApprovalState, Standing, Standings, Verdict};
+use haft_core::{ApprovalDecision, ApprovalState, InboxEntry, InboxListing};
 use jiff::Timestamp;
 
 use super::{
@@ -25,7 +25,7 @@ const DETAIL_KEYS: &str =
 pub(super) struct View {
     person: String,
     colours: Colours,
-    standings: Vec<Standing>,
+    standings: Vec<InboxEntry>,
     foreign: usize,
     /// The id of the marked request.
     marked: Option<String>,
@@ -56,7 +56,7 @@ enum Purpose {
 pub(super) enum Wish {
     Nothing,
     Quit,
-    Decide(Box<Standing>, Verdict),
+    Decide(Box<InboxEntry>, ApprovalDecision),
 }
 
 impl View {
@@ -75,7 +75,7 @@ impl View {
     }
 
     /// What stands now. The mark stays where it is; when its request is gone, nothing is marked for a moment.
-    pub(super) fn refresh(&mut self, found: Standings) {
+    pub(super) fn refresh(&mut self, found: InboxListing) {
         let was_empty = self.standings.is_empty();
         self.foreign = found.foreign;
         self.standings = found.standings.into_iter().filter(is_open).collect();
@@ -112,9 +112,9 @@ impl View {
     }
 
     /// A call that was approved here and is left to us.
-    pub(super) fn abandoned(&mut self) -> Option<Standing> {
+    pub(super) fn abandoned(&mut self) -> Option<InboxEntry> {
         let expected = std::mem::take(&mut self.expected);
-        let is_expected = |standing: &&Standing| expected.contains(&standing.record.request.id);
+        let is_expected = |standing: &&InboxEntry| expected.contains(&standing.record.request.id);
         let left = self.standings.iter().find(|it| is_expected(it) && is_left(it)).cloned();
         let done = left.as_ref().map(|it| it.record.request.id.clone());
         // Those that were taken up meanwhile are of no interest any more.
@@ -130,7 +130,7 @@ impl View {
         self.standings.iter().position(|it| it.record.request.id == id)
     }
 
-    fn marked(&self) -> Option<&Standing> {
+    fn marked(&self) -> Option<&InboxEntry> {
         self.standings.get(self.position(self.marked.as_ref()?)?)
     }
 
@@ -148,7 +148,9 @@ impl View {
             Key::Down | Key::Letter('j') => self.step(1),
             Key::PageUp => self.step(-10),
             Key::PageDown => self.step(10),
-            Key::Letter('a') => return self.decide(Verdict::approve(&self.person, "approvals")),
+            Key::Letter('a') => {
+                return self.decide(ApprovalDecision::approve(&self.person, "approvals"));
+            }
             Key::Letter('d') => self.begin_line(Purpose::Deny),
             Key::Letter(digit @ '1'..='4') => {
                 let number = digit.to_digit(10).map_or(0, |number| number as usize);
@@ -173,7 +175,7 @@ impl View {
         self.marked = self.standings.get(place).map(|it| it.record.request.id.clone());
     }
 
-    fn decide(&mut self, verdict: Verdict) -> Wish {
+    fn decide(&mut self, verdict: ApprovalDecision) -> Wish {
         let Some(standing) = self.marked().cloned() else {
             self.say("nothing is marked: choose with ↑ and ↓");
             return Wish::Nothing;
@@ -225,7 +227,7 @@ impl View {
         let verdict = match purpose {
             Purpose::Deny => {
                 let words = Some(text.trim().to_owned()).filter(|words| !words.is_empty());
-                Some(Verdict::deny(&self.person, "approvals", words))
+                Some(ApprovalDecision::deny(&self.person, "approvals", words))
             }
             Purpose::Remember(number) => self.remembered(number, text),
         };
@@ -243,12 +245,12 @@ impl View {
     }
 
     /// Heard as at the prompt: `p`, `u 1d`.
-    fn remembered(&self, number: usize, text: &str) -> Option<Verdict> {
+    fn remembered(&self, number: usize, text: &str) -> Option<ApprovalDecision> {
         let request = &self.marked()?.record.request;
         let mut talk = Conversation::new(request, scopes_of(request), &self.person, self.colours);
         match talk.hear(&format!("{number} {}", text.trim())) {
             Reaction::Decide(verdict) if verdict.remember.is_some() => {
-                Some(Verdict { via: "approvals".to_owned(), ..verdict })
+                Some(ApprovalDecision { via: "approvals".to_owned(), ..verdict })
             }
             _ => None,
         }
@@ -298,7 +300,7 @@ impl View {
         let most = most.max(3);
         let marked = self.marked.as_ref().and_then(|id| self.position(id));
         let first = marked.unwrap_or_default().saturating_sub(most - 1);
-        let row = |(place, standing): (usize, &Standing)| {
+        let row = |(place, standing): (usize, &InboxEntry)| {
             let mark = if Some(place) == marked { ">" } else { " " };
             let request = &standing.record.request;
             let line = format!("{mark} {}  {}", table::row(standing, now), summary(request));

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use haft_core::{ApprovalRecord, Asker, Fate, Scope};
+use haft_core::{ApprovalRecord, CallResult, RequesterStatus, Scope};
 use serde_json::json;
 
 use super::*;
 
-fn standing(id: &str, state: ApprovalState, asker: Asker) -> Standing {
+fn standing(id: &str, state: ApprovalState, asker: RequesterStatus) -> InboxEntry {
     let request = json!({
         "id": id, "call_id": "call", "session": "s", "agents": ["mcp"], "profile": null, "tool": "bash", "title": "Run",
         "input": {"command": "make"}, "confirmation": {"required": true, "message": format!("Run: {id}"), "type": "write"},
@@ -16,19 +16,19 @@ fn standing(id: &str, state: ApprovalState, asker: Asker) -> Standing {
         "created_ms": 1_000_000, "expires_ms": 1_600_000,
     });
     let request = Arc::new(serde_json::from_value(request).expect("a request"));
-    Standing {
+    InboxEntry {
         record: ApprovalRecord { request, state, verdict: None, taken_up: false, claim: None },
         workspace: "/w".into(),
         asker,
         taken_ms: None,
-        fate: Fate::NotRun,
+        fate: CallResult::NotRun,
     }
 }
 
-fn waiting(ids: &[&str]) -> Standings {
+fn waiting(ids: &[&str]) -> InboxListing {
     let standings =
-        ids.iter().map(|id| standing(id, ApprovalState::Pending, Asker::There)).collect();
-    Standings { standings, foreign: 0 }
+        ids.iter().map(|id| standing(id, ApprovalState::Pending, RequesterStatus::There)).collect();
+    InboxListing { standings, foreign: 0 }
 }
 
 fn view(ids: &[&str]) -> View {
@@ -42,7 +42,7 @@ fn now() -> Timestamp {
 }
 
 /// Whom a key decides about, and how.
-fn decided(wish: Wish) -> Option<(String, Verdict)> {
+fn decided(wish: Wish) -> Option<(String, ApprovalDecision)> {
     match wish {
         Wish::Decide(standing, verdict) => Some((standing.record.request.id.clone(), verdict)),
         Wish::Nothing | Wish::Quit => None,
@@ -174,20 +174,20 @@ fn an_approved_call_is_ours_when_its_asker_goes() {
         let mut one = standing("ask_1", ApprovalState::Approved, asker);
         one.record.taken_up = taken_up;
         if taken_up {
-            one.fate = Fate::Unknown;
+            one.fate = CallResult::Unknown;
         }
-        Standings { standings: vec![one], foreign: 0 }
+        InboxListing { standings: vec![one], foreign: 0 }
     };
-    view.refresh(with(Asker::Gone, false));
+    view.refresh(with(RequesterStatus::Gone, false));
     assert!(view.abandoned().is_none(), "it was not approved here");
     view.expect_run_of("ask_1");
-    view.refresh(with(Asker::There, false));
+    view.refresh(with(RequesterStatus::There, false));
     assert!(view.abandoned().is_none());
-    view.refresh(with(Asker::Gone, false));
+    view.refresh(with(RequesterStatus::Gone, false));
     assert_eq!(view.abandoned().expect("ours").record.request.id, "ask_1");
     assert!(view.abandoned().is_none(), "once");
     view.expect_run_of("ask_1");
-    view.refresh(with(Asker::Gone, true));
+    view.refresh(with(RequesterStatus::Gone, true));
     assert!(view.abandoned().is_none());
     assert!(view.expected.is_empty());
 }
