@@ -194,8 +194,8 @@ pub(crate) struct GrantsInner {
     pub(crate) tool: Cow<'static, str>,
     pub(crate) effect: Effect,
     pub(crate) accesses: Vec<Access>,
-    pub(crate) seen: Vec<ResolvedFile>,
-    pub(crate) texts: Vec<ParsedScript>,
+    pub(crate) resolved_files: Vec<ResolvedFile>,
+    pub(crate) scripts: Vec<ParsedScript>,
     pub(crate) withheld: Vec<Power>,
     pub(crate) caller: Arc<Context>,
     pub(crate) policy: Arc<Policy>,
@@ -228,14 +228,14 @@ impl Grants {
     }
 
     /// Where a path of this call leads, if the gate saw a regular file there.
-    pub(crate) fn seen_file(&self, named: &Path) -> Option<&Path> {
-        let seen = self.0.seen.iter().find(|seen| seen.named == named)?;
-        Some(&seen.real)
+    pub(crate) fn resolved_file(&self, named: &Path) -> Option<&Path> {
+        let file = self.0.resolved_files.iter().find(|file| file.named == named)?;
+        Some(&file.real)
     }
 
     /// What the gate's reader found in a text of this call. None when the gate has no reader.
     pub(crate) fn parsed_script(&self, text: &str) -> Option<&ParsedScript> {
-        self.0.texts.iter().find(|read| read.text == text)
+        self.0.scripts.iter().find(|read| read.text == text)
     }
 
     /// Whether the call holds any of this power.
@@ -385,7 +385,7 @@ pub trait Listener: Send + Sync {
 
 impl EventSender {
     /// Whether anybody hears of what happens.
-    pub(crate) fn is_heard(&self) -> bool {
+    pub(crate) fn has_listener(&self) -> bool {
         self.events.are_watched() || self.listener.is_some()
     }
 
@@ -426,7 +426,7 @@ impl CancelSignal {
         self.token.clone()
     }
 
-    pub(crate) fn is_heard(&self) -> bool {
+    pub(crate) fn has_listener(&self) -> bool {
         self.heard.load(Ordering::Acquire)
     }
 }
@@ -467,8 +467,8 @@ mod tests {
             tool: "grep".into(),
             effect: Effect::Read,
             accesses,
-            seen: Vec::new(),
-            texts: Vec::new(),
+            resolved_files: Vec::new(),
+            scripts: Vec::new(),
             withheld: Vec::new(),
             caller: Arc::new(Context::new("s")),
             policy: Arc::new(Policy::new([layer])),

@@ -85,7 +85,8 @@ impl Progress {
     }
 
     fn show(&self, certain: impl FnOnce(&mut Pieces) -> String) {
-        let Some((sender, pieces)) = self.0.as_ref().filter(|(sender, _)| sender.is_heard()) else {
+        let Some((sender, pieces)) = self.0.as_ref().filter(|(sender, _)| sender.has_listener())
+        else {
             return;
         };
         let text = certain(&mut pieces.lock());

@@ -299,8 +299,8 @@ impl FileGrant {
 
     /// Where a named path led when the gate looked, if it saw a regular file there. It may have changed since: whoever
     /// opens it must be sure to open nothing else.
-    pub fn seen_file(&self, named: &Path) -> Option<&Path> {
-        self.grants.as_ref()?.seen_file(named)
+    pub fn resolved_file(&self, named: &Path) -> Option<&Path> {
+        self.grants.as_ref()?.resolved_file(named)
     }
 
     /// Whether rules or secrecy close a path, whether or not the call was granted it. What is closed is not even named.

@@ -186,10 +186,10 @@ impl fmt::Display for Reason {
                 write!(f, "{access}: `{glob}` is a secret path ({source})")
             }
             Self::Mode { mode, access: Some(access) } => {
-                write!(f, "mode `{mode}` asks before: {access}")
+                write!(f, "mode `{mode}`: {access}")
             }
             Self::Mode { mode: Mode::None, access: None } => {
-                f.write_str("mode `none` asks before everything")
+                f.write_str("mode `none` requires approval for every call")
             }
             Self::Mode { mode, access: None } => write!(f, "mode `{mode}`"),
             Self::Profile { name, source: Some(source) } => {

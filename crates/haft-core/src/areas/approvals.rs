@@ -94,8 +94,8 @@ pub struct PromptsAvoided {
 impl fmt::Display for PromptsAvoided {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.spared, self.asked) {
-            (0, _) => f.write_str("would have spared no question so far"),
-            (spared, asked) => write!(f, "would have spared {spared} of {asked} questions so far"),
+            (0, _) => f.write_str("would have avoided no prompts so far"),
+            (spared, asked) => write!(f, "would have avoided {spared} of {asked} prompts so far"),
         }
     }
 }

@@ -23,7 +23,7 @@ impl Policy {
     }
 
     /// For each set of rules what it would have spared people, as far as there is time to look.
-    pub(crate) fn pasts(
+    pub(crate) fn prompts_avoided(
         &self,
         sets: &[Vec<String>],
         newest: &[LedgerEntry],
@@ -105,11 +105,15 @@ mod tests {
         ]
     }
 
-    fn pasts(policy: &Policy, sets: &[&[&str]], most: usize) -> Vec<Option<PromptsAvoided>> {
+    fn prompts_avoided(
+        policy: &Policy,
+        sets: &[&[&str]],
+        most: usize,
+    ) -> Vec<Option<PromptsAvoided>> {
         let sets: Vec<Vec<String>> =
             sets.iter().map(|set| set.iter().map(ToString::to_string).collect()).collect();
         let looked = std::cell::Cell::new(0);
-        policy.pasts(&sets, &history(), || {
+        policy.prompts_avoided(&sets, &history(), || {
             looked.set(looked.get() + 1);
             looked.get() <= most
         })
@@ -125,14 +129,17 @@ mod tests {
             &["hello"],
             &["web_fetch"],
         ];
-        assert_eq!(pasts(&policy, &sets, 9), [past(1), past(3), past(0), past(1)]);
+        assert_eq!(prompts_avoided(&policy, &sets, 9), [past(1), past(3), past(0), past(1)]);
     }
 
     #[test]
     fn no_more_is_looked_at_than_there_is_time_for() {
         let policy = Policy::default();
-        assert_eq!(pasts(&policy, &[&["bash"]], 2), [Some(PromptsAvoided { spared: 2, asked: 2 })]);
-        assert_eq!(pasts(&policy, &[&["bash"]], 0), [None], "nothing is known then");
+        assert_eq!(
+            prompts_avoided(&policy, &[&["bash"]], 2),
+            [Some(PromptsAvoided { spared: 2, asked: 2 })]
+        );
+        assert_eq!(prompts_avoided(&policy, &[&["bash"]], 0), [None], "nothing is known then");
     }
 
     #[test]
@@ -141,7 +148,10 @@ mod tests {
         let ask = Rule::parse(Action::Ask, "bash(git *)", Source::named("f")).expect("a rule");
         user.rules.push(ask);
         let policy = Policy::new([user]);
-        assert_eq!(pasts(&policy, &[&["bash"]], 9), [Some(PromptsAvoided { spared: 1, asked: 4 })]);
+        assert_eq!(
+            prompts_avoided(&policy, &[&["bash"]], 9),
+            [Some(PromptsAvoided { spared: 1, asked: 4 })]
+        );
     }
 
     #[test]

@@ -62,10 +62,7 @@ fn a_decision_carries_rule_file_line_and_the_smallest_change() {
     assert_eq!(decision.change, "remove or narrow `bash` in `deny` (user.toml:2)");
 
     let decision = ask("web_fetch", &[Access::Fetch("https://docs.rs/x".into())], &policy);
-    assert_eq!(
-        decision.reason.to_string(),
-        "mode `contained` asks before: fetch https://docs.rs/x"
-    );
+    assert_eq!(decision.reason.to_string(), "mode `contained`: fetch https://docs.rs/x");
     assert_eq!(
         decision.change,
         "add `allow = [\"web_fetch(docs.rs)\"]` to user.toml, or use `--approve all`"

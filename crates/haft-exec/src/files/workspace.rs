@@ -230,7 +230,7 @@ impl Workspace {
 
 impl Disk for Workspace {
     fn open(&self, path: &Path, grant: &FileGrant) -> Result<Opened, ToolError> {
-        if let Some(real) = grant.seen_file(path)
+        if let Some(real) = grant.resolved_file(path)
             && let Some(spot) = self.known_spot(real)
         {
             grant.check(&spot.shown)?;

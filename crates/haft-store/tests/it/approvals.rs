@@ -599,7 +599,10 @@ async fn a_store_that_cannot_be_written_keeps_nobody_from_asking_here() {
         assert!(outcome.is_ok(), "{outcome:?}");
         assert_eq!(ran.load(Ordering::SeqCst), 1);
         assert!(
-            outcome.repairs.iter().any(|it| it.starts_with("asked in this process only: ")),
+            outcome
+                .repairs
+                .iter()
+                .any(|it| it.starts_with("the approval request is visible in this process only: ")),
             "{outcome:?}"
         );
         // With nobody here to ask, it must not wait for nobody.
@@ -607,7 +610,7 @@ async fn a_store_that_cannot_be_written_keeps_nobody_from_asking_here() {
         let outcome = in_time(asked.call(call())).await;
         let error = outcome.error.expect("refused");
         assert_eq!((error.kind, ran.load(Ordering::SeqCst)), (ErrorKind::ApprovalUnavailable, 0));
-        assert!(error.message.contains("and nobody can see the question"), "{error:?}");
+        assert!(error.message.contains("but no approver can see the request"), "{error:?}");
     }
 }
 

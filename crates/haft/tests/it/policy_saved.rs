@@ -41,12 +41,12 @@ fn a_rule_for_the_project_holds_in_the_next_process_and_nowhere_else() {
     answer(&house, &FETCH, &["1", "p"]);
     assert_eq!(action(&house, &FETCH), "allow");
     let ran = house.run_without_terminal(&FETCH);
-    assert!(!ran.err.contains("needs a yes"), "nobody is asked: {ran:?}");
+    assert!(!ran.err.contains("needs approval"), "nobody is asked: {ran:?}");
     let elsewhere = other_project(&house);
     let there = [FETCH[0], FETCH[1], "--workspace", &elsewhere];
     assert_eq!(action(&house, &there), "ask");
     let ran = house.run_without_terminal(&there);
-    assert!(ran.err.contains("needs a yes"), "{ran:?}");
+    assert!(ran.err.contains("needs approval"), "{ran:?}");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn the_question_says_what_a_rule_would_have_spared() {
     let question = screen.wait_for(QUESTION);
     assert!(
         question
-            .contains("[1] web_fetch(nowhere.invalid)  would have spared 2 of 3 questions so far"),
+            .contains("[1] web_fetch(nowhere.invalid)  would have avoided 2 of 3 prompts so far"),
         "{question}"
     );
     screen.press(&["n", "Enter"]);
