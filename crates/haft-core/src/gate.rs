@@ -297,9 +297,9 @@ impl Gate {
         // The policy stage has already reported an error of the saved rules.
         let saved =
             self.0.saved_rules.active(&call_state.context.session).await.unwrap_or_default();
-        let question = policy::question(&call_state, &call_state.judged, &saved);
+        let query = policy::query(&call_state, &call_state.judged, &saved);
         let (verdicts, offers) =
-            (self.0.policy.access_decisions(&question), self.0.policy.offers(&question));
+            (self.0.policy.access_decisions(&query), self.0.policy.offers(&query));
         let spec = call_state.tool().spec();
         let decision = call_state.decision().clone();
         let is_asked = decision.action == Action::Ask;

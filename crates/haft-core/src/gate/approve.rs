@@ -147,7 +147,7 @@ async fn keep_request(
 async fn suggestions(gate: &Inner, call_state: &CallState) -> Vec<Suggestion> {
     // The policy stage has already reported an error of the saved rules.
     let saved = gate.saved_rules.active(&call_state.context.session).await.unwrap_or_default();
-    let offers = gate.policy.offers(&policy::question(call_state, &call_state.judged, &saved));
+    let offers = gate.policy.offers(&policy::query(call_state, &call_state.judged, &saved));
     if offers.is_empty() {
         return Vec::new();
     }

@@ -29,7 +29,7 @@ async fn saved_rules(gate: &Inner, call_state: &mut CallState) -> Vec<Rule> {
 }
 
 /// The policy query for accesses of this call.
-pub(super) fn question<'a>(
+pub(super) fn query<'a>(
     call_state: &'a CallState,
     accesses: &'a [Access],
     saved: &'a [Rule],
@@ -46,7 +46,7 @@ pub(super) fn question<'a>(
 }
 
 fn decide(gate: &Inner, call_state: &CallState, accesses: &[Access], saved: &[Rule]) -> Decision {
-    gate.policy.decide(&question(call_state, accesses, saved))
+    gate.policy.decide(&query(call_state, accesses, saved))
 }
 
 /// `Option<Net>` in a signature means that the tool works without the power. A rule against the

@@ -109,7 +109,7 @@ fn a_written_ask_or_deny_goes_before_what_was_saved() {
     assert_eq!(checked.code, 2);
     assert!(
         checked.out.contains(
-            "allow `web_fetch(nowhere.invalid)` never speaks: ask `web_fetch(*.invalid)`"
+            "allow `web_fetch(nowhere.invalid)` never applies: ask `web_fetch(*.invalid)`"
         ),
         "{checked:?}"
     );
