@@ -13,7 +13,7 @@ use crate::{
     call::{EventSender, Lineage},
     events::{CallEventKind, ProgressUpdate},
     gate::{CallRequest, WeakGate},
-    redactor::Pieces,
+    redactor::StreamRedactor,
 };
 
 /// Something a tool may be handed.
@@ -56,7 +56,7 @@ impl Capability for CallInfo {
 }
 
 /// Tells watchers how far the work has come. Bounded and lossy: a slow watcher never slows the tool.
-pub struct Progress(Option<(EventSender, Mutex<Pieces>)>);
+pub struct Progress(Option<(EventSender, Mutex<StreamRedactor>)>);
 
 impl Progress {
     /// Goes nowhere; for calling a tool's function directly.
@@ -81,10 +81,10 @@ impl Progress {
 
     /// No more output comes.
     pub fn end_output(&self) {
-        self.show(Pieces::finish);
+        self.show(StreamRedactor::finish);
     }
 
-    fn show(&self, certain: impl FnOnce(&mut Pieces) -> String) {
+    fn show(&self, certain: impl FnOnce(&mut StreamRedactor) -> String) {
         let Some((sender, pieces)) = self.0.as_ref().filter(|(sender, _)| sender.has_listener())
         else {
             return;
@@ -101,7 +101,7 @@ impl Capability for Progress {
     const NEED: Need = Need::required(Power::Free);
 
     fn from_call(call: &Call) -> Result<Self, ToolError> {
-        let pieces = Mutex::new(call.sender.redactor.pieces());
+        let pieces = Mutex::new(call.sender.redactor.stream());
         Ok(Self(Some((call.sender.clone(), pieces))))
     }
 }

@@ -608,7 +608,7 @@ fn gate(house: &House) -> Gate {
         .paths(workspace.clone())
         .service::<dyn Disk>(workspace)
         .service::<dyn Executor>(Arc::new(programs))
-        .redactor(Redactor::default().watching(vault))
+        .redactor(Redactor::default().with_vault(vault))
         .build()
 }
 
