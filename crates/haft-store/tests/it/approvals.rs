@@ -98,7 +98,7 @@ async fn what_one_process_asks_another_decides() {
         for again in [&asker, &person] {
             let error = again.claim("ask_1").await.expect_err("only once");
             assert_eq!(error.kind(), ErrorKind::Conflict);
-            assert!(error.message().contains("and its call was taken up"), "{error}");
+            assert!(error.message().contains(", and its call was claimed"), "{error}");
         }
         assert_eq!(person.wait_for_claim("ask_1").await.expect("taken"), CallClaim::Taken);
         let standing = person.entries().await.expect("read").entries.remove(0);
@@ -403,7 +403,7 @@ async fn a_row_that_was_put_back_runs_no_call_again() {
         for approvals in [&asker, &other] {
             let error = approvals.claim("ask_1").await.expect_err("it has run");
             assert_eq!(error.kind(), ErrorKind::Conflict);
-            assert!(error.message().contains("its call was taken up"), "{error}");
+            assert!(error.message().contains("its call was claimed"), "{error}");
         }
         let untouched = "SELECT count(*) FROM approvals WHERE taken_by IS NULL";
         assert_eq!(store.number(untouched).await, 1, "and nothing was written");

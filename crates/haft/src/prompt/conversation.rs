@@ -427,7 +427,7 @@ mod tests {
           why: mode `safe`: write src/a.rs
           yes, and do not ask again for
             [1] write(src/a.rs)
-            [2] write(src/**)    would have avoided 3 of 12 prompts so far
+            [2] write(src/**)    would have avoided 3 of the last 12 prompts
           [y] yes, once   [1-2] yes, from now on   [n] no   [w] no, with words   [v] view all   (10 min)
         >
         "#);

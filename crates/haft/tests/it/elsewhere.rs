@@ -174,7 +174,7 @@ fn the_call_of_a_killed_server_waits_and_runs_here_exactly_once() {
     for _ in 0..2 {
         let again = house.run(&["approvals", "approve", &id]);
         assert_eq!(again.code, 4, "{again:?}");
-        assert!(again.err.contains("its call was taken up"), "{again:?}");
+        assert!(again.err.contains("its call was claimed"), "{again:?}");
     }
     assert!(!written(&house, "a.txt").exists(), "not a second time");
     let entries = house.run(&["ledger", "export"]).out;

@@ -60,7 +60,7 @@ fn what_was_cut_is_read_and_searched_by_later_commands() {
         "1500: long.txt:1500: long 1500 error: the disk is on fire\n[1 match in 2002 lines]"
     );
     let gone = house.run(&["output_read", "out_0"]);
-    assert_eq!((gone.code, gone.err.contains("no output is kept under `out_0`")), (3, true));
+    assert_eq!((gone.code, gone.err.contains("unknown output `out_0`")), (3, true));
 }
 
 #[test]

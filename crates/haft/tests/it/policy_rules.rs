@@ -75,7 +75,7 @@ fn what_is_not_saved_cannot_be_revoked() {
     let house = House::new();
     let told = house.run(&["policy", "revoke", "rule_1"]);
     assert_eq!(told.code, 3, "{told:?}");
-    assert!(told.err.contains("there is no saved rule `rule_1`"), "{told:?}");
+    assert!(told.err.contains("unknown saved rule `rule_1`"), "{told:?}");
     assert!(told.err.contains("`haft policy list` shows"), "{told:?}");
     assert_eq!(house.run(&["policy", "revoke"]).code, 2);
 }

@@ -129,7 +129,7 @@ fn the_question_says_what_a_rule_would_have_spared() {
     let question = screen.wait_for(QUESTION);
     assert!(
         question
-            .contains("[1] web_fetch(nowhere.invalid)  would have avoided 2 of 3 prompts so far"),
+            .contains("[1] web_fetch(nowhere.invalid)  would have avoided 2 of the last 3 prompts"),
         "{question}"
     );
     screen.press(&["n", "Enter"]);
