@@ -1,5 +1,5 @@
 //! The gate: the only way to run a tool. Every call from every surface passes the same stages in
-//! the same order. Each stage is one file in this folder. Read `Inner::run_stages` from top to
+//! the same order. Each stage is one file in this folder. Read `GateInner::run_stages` from top to
 //! bottom to follow a call.
 
 mod access;
@@ -125,9 +125,9 @@ pub struct Explanation {
 
 /// The only way to run a tool. Cheap to clone; all clones share one gate.
 #[derive(Clone)]
-pub struct Gate(Arc<Inner>);
+pub struct Gate(Arc<GateInner>);
 
-pub(crate) struct Inner {
+pub(crate) struct GateInner {
     registry: Registry,
     policy: Arc<Policy>,
     paths: Arc<dyn ResolvePath>,
@@ -381,7 +381,7 @@ impl Gate {
     }
 }
 
-impl Inner {
+impl GateInner {
     /// Creates the state of a new call. Boxed, because the stages are nested futures and would copy
     /// it at every level.
     fn new_call_state(&self, request: CallRequest) -> Box<CallState> {
@@ -485,7 +485,7 @@ impl CallState {
 
 /// A weak handle on the gate for calls made by tools, which must not keep the gate alive.
 #[derive(Clone)]
-pub(crate) struct WeakGate(Weak<Inner>);
+pub(crate) struct WeakGate(Weak<GateInner>);
 
 impl WeakGate {
     pub(crate) fn of(gate: &Gate) -> Self {

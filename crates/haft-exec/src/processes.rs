@@ -274,7 +274,7 @@ impl Programs {
         added.extend(self.secrets_of(launch)?);
         let mut environment = environment::of(&self.environment, &added, mark)?;
         environment.push(("PWD".into(), path.clone().into()));
-        let place = self.fence()?.place();
+        let place = self.fence()?.kind();
         let look = match place {
             ExecutorKind::Local => None,
             _ => Some(closed::look(&self.folders, &self.workspace, &launch.grant)?),
@@ -402,8 +402,8 @@ impl Executor for Programs {
         of_session.map(|process| process.clone() as Arc<dyn Process>).collect()
     }
 
-    fn place(&self) -> ExecutorKind {
-        self.fence().map_or(ExecutorKind::Sandbox, Fence::place)
+    fn kind(&self) -> ExecutorKind {
+        self.fence().map_or(ExecutorKind::Sandbox, Fence::kind)
     }
 }
 

@@ -234,13 +234,13 @@ pub trait Ledger: Send + Sync {
 
 /// Entries in memory: the newest ones, lost with the process.
 pub struct MemoryLedger {
-    entries: Mutex<Entries>,
+    entries: Mutex<LedgerEntries>,
     limit: usize,
     most_bytes: usize,
 }
 
 #[derive(Default)]
-struct Entries {
+struct LedgerEntries {
     newest: VecDeque<LedgerEntry>,
     /// Approximate size of their inputs, which is limited because calls may write large files for
     /// days.

@@ -11,7 +11,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    CallState, Gate, Inner,
+    CallState, Gate, GateInner,
     run::{self, Granted},
 };
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
 };
 
 pub(super) async fn access(
-    gate: &Inner,
+    gate: &GateInner,
     own: &Gate,
     call_state: &mut CallState,
 ) -> Result<(), ToolError> {
@@ -28,7 +28,7 @@ pub(super) async fn access(
     look_up(gate, own, call_state).await
 }
 
-fn declare(gate: &Inner, call_state: &mut CallState) -> Result<(), ToolError> {
+fn declare(gate: &GateInner, call_state: &mut CallState) -> Result<(), ToolError> {
     let tool = call_state.tool();
     let judged = catch_unwind(AssertUnwindSafe(|| tool.access(&call_state.input)));
     let accesses = judged.map_err(|_| {
@@ -39,7 +39,11 @@ fn declare(gate: &Inner, call_state: &mut CallState) -> Result<(), ToolError> {
 }
 
 /// Looks up accesses in haft's records before policy decides. The lookup is read-only.
-async fn look_up(gate: &Inner, own: &Gate, call_state: &mut CallState) -> Result<(), ToolError> {
+async fn look_up(
+    gate: &GateInner,
+    own: &Gate,
+    call_state: &mut CallState,
+) -> Result<(), ToolError> {
     let Some(access_lookup) = call_state.tool().access_lookup() else { return Ok(()) };
     let found = access_lookup(run::call(
         gate,
@@ -55,7 +59,11 @@ async fn look_up(gate: &Inner, own: &Gate, call_state: &mut CallState) -> Result
     add(gate, call_state, found.accesses)
 }
 
-fn add(gate: &Inner, call_state: &mut CallState, accesses: Vec<Access>) -> Result<(), ToolError> {
+fn add(
+    gate: &GateInner,
+    call_state: &mut CallState,
+    accesses: Vec<Access>,
+) -> Result<(), ToolError> {
     let spec = call_state.tool().spec();
     let (keeps_links, reaches_out) = (spec.keeps_links, spec.needs_power(Power::Shell));
     let mut known = AccessSet::with_capacity_for(call_state.accesses.len() + accesses.len());
@@ -129,7 +137,7 @@ impl AccessSet {
 mod many;
 
 /// Returns the accesses to judge: a script is replaced by what was parsed from it.
-fn judged_of(gate: &Inner, call_state: &CallState) -> Vec<Access> {
+fn judged_of(gate: &GateInner, call_state: &CallState) -> Vec<Access> {
     let CallState { accesses, scripts, .. } = call_state;
     if gate.reader.is_none() {
         return accesses.clone();
@@ -191,7 +199,7 @@ fn push_new(list: &mut Vec<Access>, known: &mut AccessSet, access: Access) {
 }
 
 fn resolved(
-    gate: &Inner,
+    gate: &GateInner,
     access: &Access,
     keeps_links: bool,
     resolved_files: &mut Vec<ResolvedFile>,
@@ -221,7 +229,7 @@ fn resolved(
 
 /// Fails for paths outside the workspace: file tools cannot reach them, so approval would be
 /// useless.
-fn check_inside(gate: &Inner, named: &Access, resolved: &Access) -> Result<(), ToolError> {
+fn check_inside(gate: &GateInner, named: &Access, resolved: &Access) -> Result<(), ToolError> {
     let ((Access::Read(named), Access::Read(path)) | (Access::Write(named), Access::Write(path))) =
         (named, resolved)
     else {

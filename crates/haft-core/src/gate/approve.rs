@@ -10,7 +10,7 @@ use std::{
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
-    CallState, Gate, Halt, Inner, OnAsk, policy,
+    CallState, Gate, GateInner, Halt, OnAsk, policy,
     run::{self, Granted},
 };
 use crate::{
@@ -29,7 +29,7 @@ const MAX_REPLAYED_ENTRIES: usize = 2_000;
 const REPLAY_TIMEOUT: Duration = Duration::from_millis(20);
 
 pub(super) async fn approve(
-    gate: &Inner,
+    gate: &GateInner,
     own: &Gate,
     call_state: &mut CallState,
     on_ask: OnAsk,
@@ -43,7 +43,7 @@ pub(super) async fn approve(
 }
 
 async fn get_decision(
-    gate: &Inner,
+    gate: &GateInner,
     own: &Gate,
     call_state: &mut CallState,
     on_ask: OnAsk,
@@ -102,7 +102,7 @@ fn claim_error(error: ToolError) -> Halt {
 }
 
 async fn ask(
-    gate: &Inner,
+    gate: &GateInner,
     own: &Gate,
     call_state: &mut CallState,
 ) -> Result<ApprovalRecord, ToolError> {
@@ -132,7 +132,7 @@ async fn ask(
 }
 
 async fn keep_request(
-    gate: &Inner,
+    gate: &GateInner,
     own: &Gate,
     call_state: &CallState,
 ) -> Result<Arc<ApprovalRequest>, ToolError> {
@@ -144,7 +144,7 @@ async fn keep_request(
 }
 
 /// The rules that an approval may save, with the number of prompts they would have avoided so far.
-async fn suggestions(gate: &Inner, call_state: &CallState) -> Vec<Suggestion> {
+async fn suggestions(gate: &GateInner, call_state: &CallState) -> Vec<Suggestion> {
     // The policy stage has already reported an error of the saved rules.
     let saved = gate.saved_rules.active(&call_state.context.session).await.unwrap_or_default();
     let offers = gate.policy.offers(&policy::query(call_state, &call_state.judged, &saved));
@@ -162,7 +162,7 @@ async fn suggestions(gate: &Inner, call_state: &CallState) -> Vec<Suggestion> {
 }
 
 fn request(
-    gate: &Inner,
+    gate: &GateInner,
     own: &Gate,
     call_state: &CallState,
     suggestions: Vec<Suggestion>,
@@ -191,7 +191,7 @@ fn request(
 }
 
 /// The preview from the tool. If the tool has none or fails, the request shows the arguments.
-fn preview(gate: &Inner, own: &Gate, call_state: &CallState) -> Preview {
+fn preview(gate: &GateInner, own: &Gate, call_state: &CallState) -> Preview {
     let call = run::call(gate, own, call_state, Granted::copied(call_state), Instant::now());
     let make_preview = AssertUnwindSafe(|| call_state.tool().preview(&call));
     match catch_unwind(make_preview) {
@@ -200,7 +200,7 @@ fn preview(gate: &Inner, own: &Gate, call_state: &CallState) -> Preview {
     }
 }
 
-fn approval_timeout(gate: &Inner, call_state: &CallState) -> Duration {
+fn approval_timeout(gate: &GateInner, call_state: &CallState) -> Duration {
     if call_state.context.unattended {
         gate.limits.unattended_wait
     } else {
@@ -211,7 +211,7 @@ fn approval_timeout(gate: &Inner, call_state: &CallState) -> Duration {
 /// Waits for the first of: a handler's decision, a decision from outside, the timeout, or
 /// cancellation.
 async fn wait(
-    gate: &Inner,
+    gate: &GateInner,
     call_state: &CallState,
     request: &Arc<ApprovalRequest>,
 ) -> Result<ApprovalRecord, ToolError> {
@@ -256,7 +256,7 @@ async fn wait(
 
 /// Settles the request. If another decision was faster, that one is returned.
 async fn settle(
-    gate: &Inner,
+    gate: &GateInner,
     call_state: &CallState,
     request: &ApprovalRequest,
     state: ApprovalState,
@@ -275,7 +275,7 @@ async fn settle(
 /// A rule that cannot be saved must not turn the approval into a denial. The only cost is another
 /// prompt.
 async fn remember(
-    gate: &Inner,
+    gate: &GateInner,
     call_state: &mut CallState,
     record: &ApprovalRecord,
 ) -> Result<(), ToolError> {
@@ -333,7 +333,7 @@ fn local_only_note(trouble: String) -> String {
     format!("the approval request is visible in this process only: {trouble}")
 }
 
-fn send(gate: &Inner, call_state: &CallState, make: impl FnOnce() -> CallEventKind) {
+fn send(gate: &GateInner, call_state: &CallState, make: impl FnOnce() -> CallEventKind) {
     if gate.events.are_watched() {
         gate.events.send(CallEvent {
             call: call_state.info.call_id.to_string(),

@@ -3,10 +3,10 @@
 
 use serde_json::Value;
 
-use super::{CallState, Halt, Inner, record};
+use super::{CallState, GateInner, Halt, record};
 use crate::{ErrorKind, LedgerEntry, ToolError};
 
-pub(super) async fn begin(gate: &Inner, call_state: &mut CallState) -> Result<(), Halt> {
+pub(super) async fn begin(gate: &GateInner, call_state: &mut CallState) -> Result<(), Halt> {
     let is_read_only = {
         let effect = call_state.tool().spec().effect;
         LedgerEntry::reads_only(effect, &call_state.judged)
@@ -25,7 +25,7 @@ pub(super) async fn begin(gate: &Inner, call_state: &mut CallState) -> Result<()
     }
 }
 
-async fn commit(gate: &Inner, call_state: &mut CallState) -> Result<(), Halt> {
+async fn commit(gate: &GateInner, call_state: &mut CallState) -> Result<(), Halt> {
     let entry = record::entry_of(gate, call_state, Value::clone(&call_state.input));
     let claim = call_state.approval.as_ref().and_then(|approval| approval.claim.as_deref());
     match gate.ledger.begin(entry, claim).await {

@@ -8,13 +8,13 @@ mod truncate;
 use serde_json::Value;
 
 use self::truncate::{Truncated, truncate};
-use super::{CallState, Inner, LONG_TEXT, Limits};
+use super::{CallState, GateInner, LONG_TEXT, Limits};
 use crate::{Outcome, OutputSource, Schema, StoredOutput, ToolError, spawn_blocking};
 
 /// Maximum length of an error in the truncation note, which must stay short.
 const MAX_ERROR_BYTES: usize = 160;
 
-pub(super) async fn bound(gate: &Inner, call_state: &CallState, outcome: &mut Outcome) {
+pub(super) async fn bound(gate: &GateInner, call_state: &CallState, outcome: &mut Outcome) {
     let data_schema = call_state.tool.as_ref().and_then(|tool| tool.spec().output.as_ref());
     bound_attachments(&gate.limits, outcome);
     bound_data(gate, call_state, outcome, data_schema).await;
@@ -43,7 +43,7 @@ pub(super) async fn bound(gate: &Inner, call_state: &CallState, outcome: &mut Ou
 
 /// Stores a text under this call. Notes about it are added to the outcome.
 pub(super) async fn keep(
-    gate: &Inner,
+    gate: &GateInner,
     call_state: &CallState,
     outcome: &mut Outcome,
     text: String,
@@ -89,7 +89,7 @@ fn short(error: &ToolError) -> String {
 /// match its schema. Fields that repeat the content are removed first; often the rest is small
 /// enough.
 async fn bound_data(
-    gate: &Inner,
+    gate: &GateInner,
     call_state: &CallState,
     outcome: &mut Outcome,
     schema: Option<&Schema>,

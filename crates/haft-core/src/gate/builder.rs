@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use super::{Gate, Inner, ReplaySource};
+use super::{Gate, GateInner, ReplaySource};
 use crate::{
     ApprovalHandler, Approvals, Events, Ledger, LexicalPaths, MemoryApprovals, MemoryLedger,
     MemoryOutputs, MemoryRules, Outputs, Policy, Redactor, Registry, ResolvePath, SavedRules,
@@ -56,13 +56,13 @@ impl Default for Limits {
 
 /// Builds a [`Gate`].
 pub struct GateBuilder {
-    inner: Inner,
+    inner: GateInner,
     paths: Option<Arc<dyn ResolvePath>>,
 }
 
 impl GateBuilder {
     pub(super) fn new(registry: Registry) -> Self {
-        let inner = Inner {
+        let inner = GateInner {
             registry,
             policy: Arc::new(Policy::default()),
             paths: Arc::new(LexicalPaths { workspace: PathBuf::new() }),

@@ -1,13 +1,13 @@
 //! Stage 5: policy decides. A denied call ends here. A denied power that the tool can do without is
 //! withheld instead.
 
-use super::{CallState, Inner};
+use super::{CallState, GateInner};
 use crate::{
     Access, Power, ToolError,
     policy::{Action, Decision, PolicyQuery, Reason, Rule},
 };
 
-pub(super) async fn judge(gate: &Inner, call_state: &mut CallState) -> Result<(), ToolError> {
+pub(super) async fn judge(gate: &GateInner, call_state: &mut CallState) -> Result<(), ToolError> {
     withhold_optional(gate, call_state);
     let mut decision = decide(gate, call_state, &call_state.judged, &[]);
     // Saved rules only replace what the mode would ask, so most calls need not load them.
@@ -21,7 +21,7 @@ pub(super) async fn judge(gate: &Inner, call_state: &mut CallState) -> Result<()
 }
 
 /// Without saved rules the call needs approval, which is no reason to refuse it.
-async fn saved_rules(gate: &Inner, call_state: &mut CallState) -> Vec<Rule> {
+async fn saved_rules(gate: &GateInner, call_state: &mut CallState) -> Vec<Rule> {
     gate.saved_rules.active(&call_state.context.session).await.unwrap_or_else(|error| {
         call_state.repairs.push(format!("the saved rules could not be used: {error}"));
         Vec::new()
@@ -45,13 +45,18 @@ pub(super) fn query<'a>(
     }
 }
 
-fn decide(gate: &Inner, call_state: &CallState, accesses: &[Access], saved: &[Rule]) -> Decision {
+fn decide(
+    gate: &GateInner,
+    call_state: &CallState,
+    accesses: &[Access],
+    saved: &[Rule],
+) -> Decision {
     gate.policy.decide(&query(call_state, accesses, saved))
 }
 
 /// `Option<Net>` in a signature means that the tool works without the power. A rule against the
 /// power then withholds it instead of denying the call.
-fn withhold_optional(gate: &Inner, call_state: &mut CallState) {
+fn withhold_optional(gate: &GateInner, call_state: &mut CallState) {
     let needs = &call_state.tool().spec().needs;
     let optional: Vec<Power> = needs
         .iter()
@@ -75,7 +80,7 @@ fn withhold_optional(gate: &Inner, call_state: &mut CallState) {
     }
 }
 
-fn refusal(gate: &Inner, call_state: &CallState, decision: &Decision) -> ToolError {
+fn refusal(gate: &GateInner, call_state: &CallState, decision: &Decision) -> ToolError {
     let to_whom = match &decision.agent {
         Some(agent) => format!(" to agent `{agent}`"),
         None => String::new(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
-    CallState, Inner,
+    CallState, GateInner,
     redact::{clean_access, clean_decision, clean_verdict},
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     sha256_hex,
 };
 
-pub(super) async fn record(gate: &Inner, call_state: Box<CallState>, outcome: &mut Outcome) {
+pub(super) async fn record(gate: &GateInner, call_state: Box<CallState>, outcome: &mut Outcome) {
     let info = call_state.info.clone();
     // Built before the first await, so that the future does not have to hold its parts.
     let recorded = enter(gate, call_state, outcome);
@@ -33,7 +33,7 @@ pub(super) async fn record(gate: &Inner, call_state: Box<CallState>, outcome: &m
 }
 
 fn enter<'a>(
-    gate: &'a Inner,
+    gate: &'a GateInner,
     mut call_state: Box<CallState>,
     outcome: &mut Outcome,
 ) -> BoxFuture<'a, Result<(), ToolError>> {
@@ -58,7 +58,7 @@ fn enter<'a>(
 }
 
 /// The entry of a call, as far as it has progressed.
-pub(super) fn entry_of(gate: &Inner, call_state: &CallState, mut input: Value) -> LedgerEntry {
+pub(super) fn entry_of(gate: &GateInner, call_state: &CallState, mut input: Value) -> LedgerEntry {
     let redactor = &gate.redactor;
     redactor.value(&mut input);
     LedgerEntry {

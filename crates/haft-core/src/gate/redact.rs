@@ -6,13 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Inner, LONG_TEXT};
+use super::{GateInner, LONG_TEXT};
 use crate::{
     Access, ApprovalDecision, Decision, Outcome, Redactor, access::ParsedCommand, policy::Reason,
     spawn_blocking,
 };
 
-pub(super) async fn redact(gate: &Inner, outcome: &mut Outcome) {
+pub(super) async fn redact(gate: &GateInner, outcome: &mut Outcome) {
     if outcome.content.len() >= LONG_TEXT {
         let (redactor, content) = (gate.redactor.clone(), std::mem::take(&mut outcome.content));
         let cleaned = spawn_blocking(move || Ok(cleaned(&redactor, content)));

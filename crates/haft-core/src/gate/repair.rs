@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{CallState, Inner, Input};
+use super::{CallState, GateInner, Input};
 use crate::{Effect, ErrorKind, ToolError, schema::depth};
 
-pub(super) fn repair(gate: &Inner, call_state: &mut CallState) -> Result<(), ToolError> {
+pub(super) fn repair(gate: &GateInner, call_state: &mut CallState) -> Result<(), ToolError> {
     let arguments = call_state.arguments.take().unwrap_or(Input::Value(Value::Null));
     let value = match arguments {
         Input::Text(text) => {
@@ -84,7 +84,7 @@ fn parse(call_state: &mut CallState, text: &str) -> Result<Value, ToolError> {
     Ok(parsed.value)
 }
 
-fn check_size(gate: &Inner, tool: &str, bytes: usize) -> Result<(), ToolError> {
+fn check_size(gate: &GateInner, tool: &str, bytes: usize) -> Result<(), ToolError> {
     if bytes <= gate.limits.input_bytes {
         return Ok(());
     }

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{CallState, Inner, bound};
+use super::{CallState, GateInner, bound};
 use crate::{Effect, Outcome, count_lines};
 
 /// Shorter texts are returned in full.
@@ -57,7 +57,7 @@ struct EarlierResult {
     output_id: Option<String>,
 }
 
-pub(super) async fn mark_repeat(gate: &Inner, call_state: &CallState, outcome: &mut Outcome) {
+pub(super) async fn mark_repeat(gate: &GateInner, call_state: &CallState, outcome: &mut Outcome) {
     let Some(repeats) = &gate.repeats else { return };
     let session = &call_state.info.session;
     if !is_candidate(gate, call_state, outcome) {
@@ -90,7 +90,7 @@ pub(super) async fn mark_repeat(gate: &Inner, call_state: &CallState, outcome: &
 
 /// Only results that an agent asked for directly, from a read-only tool, and that would be shown in
 /// full.
-fn is_candidate(gate: &Inner, call_state: &CallState, outcome: &Outcome) -> bool {
+fn is_candidate(gate: &GateInner, call_state: &CallState, outcome: &Outcome) -> bool {
     let Some(tool) = &call_state.tool else { return false };
     let spec = tool.spec();
     let has_few_lines = || {

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::{CallState, Inner, repair, resolve};
+use super::{CallState, GateInner, repair, resolve};
 use crate::{BoxFuture, Outcome};
 
 /// Answers calls in place of their tools.
@@ -35,7 +35,7 @@ impl<'a> RecordedCall<'a> {
 }
 
 pub(super) async fn answer(
-    gate: &Inner,
+    gate: &GateInner,
     call_state: &mut CallState,
     replay: &dyn ReplaySource,
 ) -> Outcome {

@@ -1,10 +1,10 @@
 //! Stage 1: finds the tool by its name. Another spelling of a known name is repaired and reported;
 //! an unknown name fails with the nearest names.
 
-use super::{CallState, Inner};
+use super::{CallState, GateInner};
 use crate::{ErrorKind, ToolError, nearest::did_you_mean};
 
-pub(super) async fn resolve(gate: &Inner, call_state: &mut CallState) -> Result<(), ToolError> {
+pub(super) async fn resolve(gate: &GateInner, call_state: &mut CallState) -> Result<(), ToolError> {
     if call_state.context.lineage.ancestors.len() >= gate.limits.nesting {
         let message = format!(
             "`{}` is called inside {} other calls, one more than may be nested",
@@ -29,7 +29,7 @@ pub(super) async fn resolve(gate: &Inner, call_state: &mut CallState) -> Result<
     Err(unknown(gate, &call_state.requested))
 }
 
-fn unknown(gate: &Inner, name: &str) -> ToolError {
+fn unknown(gate: &GateInner, name: &str) -> ToolError {
     let near = gate.registry.nearest(name);
     let near: Vec<&str> = near.iter().map(String::as_str).collect();
     let hint = match did_you_mean(&near) {

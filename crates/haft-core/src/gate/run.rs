@@ -15,7 +15,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{CallState, Gate, Halt, Inner, WeakGate, begin, detach};
+use super::{CallState, Gate, GateInner, Halt, WeakGate, begin, detach};
 use crate::{
     Access, BoxFuture, Call, ErrorKind, ParsedScript, Power, Reply, ToolError, Tools,
     call::{EventSender, Grants, GrantsInner, Listener, ResolvedFile},
@@ -27,7 +27,7 @@ use crate::{
 const ABORT_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(super) async fn run(
-    gate: &Inner,
+    gate: &GateInner,
     own: &Gate,
     call_state: &mut CallState,
 ) -> Result<Reply, Halt> {
@@ -80,7 +80,7 @@ fn start_in_place(
 
 /// Waits until no other call changes the same paths, or until the deadline.
 async fn wait_for_paths(
-    gate: &Inner,
+    gate: &GateInner,
     call_state: &CallState,
     paths: Vec<PathBuf>,
     latest: Instant,
@@ -148,7 +148,7 @@ impl Granted {
 
 /// The call as the tool sees it. Previews use one too, before approval; they are read-only.
 pub(super) fn call(
-    gate: &Inner,
+    gate: &GateInner,
     own: &Gate,
     call_state: &CallState,
     granted: Granted,
@@ -192,7 +192,7 @@ pub(super) fn call(
 type TaskResult = Result<Result<Reply, ToolError>, JoinError>;
 
 async fn watch(
-    gate: &Inner,
+    gate: &GateInner,
     call_state: &CallState,
     mut task: JoinHandle<Result<Reply, ToolError>>,
     latest: Instant,
@@ -213,7 +213,7 @@ async fn watch(
 /// Cancels the tool, waits a grace period if the tool listens for cancellation, then aborts the
 /// task. A task that blocks its thread cannot be aborted; it is left behind.
 async fn stop(
-    gate: &Inner,
+    gate: &GateInner,
     call_state: &CallState,
     mut task: JoinHandle<Result<Reply, ToolError>>,
 ) -> Option<TaskResult> {

@@ -23,7 +23,7 @@ use crate::{
 /// A way to keep programs in.
 pub(crate) trait Fence: Send + Sync {
     /// Where programs run behind this fence.
-    fn place(&self) -> ExecutorKind;
+    fn kind(&self) -> ExecutorKind;
 
     /// How a launch is really started.
     ///

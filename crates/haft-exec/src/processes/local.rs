@@ -12,7 +12,7 @@ use super::fence::{Fence, Recipe, Site, Walls};
 pub(crate) struct Local;
 
 impl Fence for Local {
-    fn place(&self) -> ExecutorKind {
+    fn kind(&self) -> ExecutorKind {
         ExecutorKind::Local
     }
 

@@ -133,7 +133,7 @@ impl Fence for Bubblewrap {
         self.scratches.forget(session);
     }
 
-    fn place(&self) -> ExecutorKind {
+    fn kind(&self) -> ExecutorKind {
         ExecutorKind::Sandbox
     }
 

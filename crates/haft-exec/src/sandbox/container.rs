@@ -190,7 +190,7 @@ pub(crate) fn end_everything() {
 }
 
 impl Fence for Container {
-    fn place(&self) -> ExecutorKind {
+    fn kind(&self) -> ExecutorKind {
         ExecutorKind::Container
     }
 

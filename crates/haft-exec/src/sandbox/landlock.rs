@@ -103,7 +103,7 @@ impl Fence for Landlock {
         self.scratches.forget(session);
     }
 
-    fn place(&self) -> ExecutorKind {
+    fn kind(&self) -> ExecutorKind {
         ExecutorKind::Sandbox
     }
 

@@ -191,7 +191,7 @@ pub async fn bash(
     };
     let before = survey(files.as_ref());
     let process = shell.start(launch)?;
-    let place = shell.place();
+    let place = shell.kind();
     let awaited = KillOnDrop::new(process.clone());
     let timeout = Duration::from_millis(input.timeout_ms.unwrap_or(USUAL_TIMEOUT));
     let patience = match input.background {

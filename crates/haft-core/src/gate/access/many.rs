@@ -3,7 +3,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::{Access, CommandRisk, ParsedCommand, access::SearchStep, gate::Inner};
+use crate::{Access, CommandRisk, ParsedCommand, access::SearchStep, gate::GateInner};
 
 /// All files that match a shell pattern or lie below a directory.
 pub(super) struct MatchedFiles {
@@ -14,14 +14,14 @@ pub(super) struct MatchedFiles {
 
 impl MatchedFiles {
     /// The directory that contains all of them, as an access.
-    pub(super) fn root(&self, gate: &Inner) -> Access {
+    pub(super) fn root(&self, gate: &GateInner) -> Access {
         let root = gate.paths.resolve(&self.fixed());
         if self.is_write { Access::Write(root) } else { Access::Read(root) }
     }
 
     /// The access that needs approval when a closed file is among them. A working sandbox hides
     /// such files.
-    pub(super) fn closed(&self, gate: &Inner) -> Option<Access> {
+    pub(super) fn closed(&self, gate: &GateInner) -> Option<Access> {
         if gate.policy.sandbox.works() || self.is_write && !self.is_pattern {
             return None;
         }

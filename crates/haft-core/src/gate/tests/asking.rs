@@ -203,7 +203,7 @@ async fn the_first_decision_wins_and_the_second_is_a_conflict() {
         async move { gate.call(call("write", json!({"path": "a"}))).await }
     });
     let id = loop {
-        match events.next().await.expect("not let go of").kind {
+        match events.next().await.expect("still connected").kind {
             CallEventKind::ApprovalAsked(request) => break request.id.clone(),
             _ => continue,
         }
