@@ -30,7 +30,7 @@ pub use self::{
     outputs::OutputSettings,
     store::{StoreSettings, usual as usual_store},
 };
-use super::{Choices, environment::Environment};
+use super::{Choices, environment::Environment, keeping};
 
 /// The machine owner's file. `$HAFT_ADMIN_CONFIG` names one more.
 const ADMIN_FILE: &str = "/etc/haft/admin.toml";
@@ -96,6 +96,10 @@ impl Settings {
         settings.profile = chosen_profile(choices, &files)?;
         if let Some(profile) = &settings.profile {
             settings.policy.profiles.get(profile)?;
+        }
+        // Before anything asks whether a sandbox works: the policy does, and what runs commands.
+        if let Some(folder) = keeping::state(environment) {
+            haft_exec::remember_probes_in(&folder);
         }
         Ok(settings)
     }
