@@ -74,8 +74,8 @@ fn definition(spec: &ToolSpec, structured: bool) -> Written<'_> {
         name: &spec.name,
         title: Some(&spec.title),
         description: &spec.description,
-        input_schema: raw(spec.input.announced_text().into_owned()),
-        output_schema: output.map(|output| raw(output.beside_content_text().into_owned())),
+        input_schema: raw(spec.input.schema_text().into_owned()),
+        output_schema: output.map(|output| raw(output.structured_schema_text().into_owned())),
         annotations: Annotations {
             title: Some(&spec.title),
             read_only_hint: Some(spec.effect == Effect::Read),

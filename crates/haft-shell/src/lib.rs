@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_core::{Access, CommandRisk, ReadCommand};
+use haft_core::{Access, CommandRisk, ParsedCommand};
 
 mod ansi;
 mod danger;
@@ -243,19 +243,25 @@ pub fn accesses(text: &str, home: Option<&Path>) -> Vec<Access> {
     for command in commands {
         all.extend(command.fetches.iter().cloned().map(Access::Fetch));
         let risk = match command.risk {
-            Risk::Looks => CommandRisk::Looks,
+            Risk::Looks => CommandRisk::ReadOnly,
             Risk::Repository => CommandRisk::Repository,
-            Risk::Usual => CommandRisk::Usual,
-            Risk::Dangerous(why) => CommandRisk::Asks(why.to_owned()),
+            Risk::Usual => CommandRisk::Other,
+            Risk::Dangerous(why) => CommandRisk::NeedsApproval(why.to_owned()),
         };
-        let widths = widths(&command);
+        let rule_texts = widths(&command);
         let mut spellings = spellings::of(&command.text, &command.words, command.more);
         for wrapper in wrappers.drain(..) {
             spellings.texts.extend(wrapper.texts);
         }
         let text = command.text;
-        let (spellings, seen) = (spellings.texts, spellings.seen);
-        all.push(Access::Command(Box::new(ReadCommand { text, risk, widths, spellings, seen })));
+        let (spellings, known_prefixes) = (spellings.texts, spellings.seen);
+        all.push(Access::Command(Box::new(ParsedCommand {
+            text,
+            risk,
+            rule_texts,
+            spellings,
+            known_prefixes,
+        })));
     }
     for file in files {
         let path = at_home(file.path, home);
@@ -274,18 +280,24 @@ pub fn accesses(text: &str, home: Option<&Path>) -> Vec<Access> {
         }
     }
     all.extend(doubts.into_iter().map(|doubt| {
-        let (risk, widths) = match doubt.about {
+        let (risk, rule_texts) = match doubt.about {
             About::Commands => (CommandRisk::Unclear(doubt.why.to_owned()), spelt_out(text)),
             // The command is known and judged; which files it opens a sandbox holds, or somebody is asked.
-            About::Files => (CommandRisk::Usual, Vec::new()),
+            About::Files => (CommandRisk::Other, Vec::new()),
         };
         // Which commands run is not known, so that any rule may be meant.
-        let seen = match doubt.about {
+        let known_prefixes = match doubt.about {
             About::Commands => vec![String::new()],
             About::Files => Vec::new(),
         };
         let spellings = Vec::new();
-        Access::Command(Box::new(ReadCommand { text: doubt.what, risk, widths, spellings, seen }))
+        Access::Command(Box::new(ParsedCommand {
+            text: doubt.what,
+            risk,
+            rule_texts,
+            spellings,
+            known_prefixes,
+        }))
     }));
     all
 }

@@ -19,7 +19,8 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{
-    Secret, ToolError, Vault, brief, fault_of_secret, is_secret_name, nearest, now_ms,
+    Secret, ToolError, Vault, block_in_place, invalid_secret_reason, is_secret_name, nearest,
+    now_ms,
 };
 
 pub use self::key::KeyWanted;
@@ -147,7 +148,7 @@ impl StoreVault {
         wanted: KeyWanted,
     ) -> Result<KeptSecret, ToolError> {
         check_name(name)?;
-        if let Some(fault) = fault_of_secret(value) {
+        if let Some(fault) = invalid_secret_reason(value) {
             return Err(ToolError::input(format!("the value of `{name}` cannot be kept: {fault}"))
                 .hint("give one line of 6 to 32768 characters; what has several lines, such as a private key, belongs into a file"));
         }
@@ -262,7 +263,7 @@ impl Vault for StoreVault {
 
     fn version(&self) -> u64 {
         // What cannot be opened now nobody can be given either; whoever asks for it by name is told why.
-        let look = || drop(brief(|| self.look().map(drop)));
+        let look = || drop(block_in_place(|| self.look().map(drop)));
         self.first_look.get_or_init(look);
         let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         let due = self.next_look.load(Ordering::Relaxed);

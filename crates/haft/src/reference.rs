@@ -11,13 +11,13 @@ mod tools;
 use std::fmt::Write;
 
 use clap::Command;
-use haft_core::{ErrorKind, Surroundings};
+use haft_core::{ErrorKind, WorkspaceInfo};
 
 pub(crate) use self::tools::page;
 
 /// What descriptions speak of where no place is meant.
-pub(crate) fn anywhere() -> Surroundings {
-    Surroundings {
+pub(crate) fn anywhere() -> WorkspaceInfo {
+    WorkspaceInfo {
         workspace: "<workspace>".into(),
         directory: "<directory>".into(),
         today: || "<date>".to_owned(),

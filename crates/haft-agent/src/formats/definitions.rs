@@ -79,7 +79,7 @@ impl From<&ToolSpec> for Definition {
             title: Some(spec.title.to_string()),
             description: spec.description.to_string(),
             input: spec.input.as_value().clone(),
-            output: spec.output.as_ref().map(Schema::beside_content),
+            output: spec.output.as_ref().map(Schema::structured_schema),
             annotations: Annotations {
                 read_only: Some(spec.effect == Effect::Read),
                 destructive: Some(is_destructive),
@@ -92,7 +92,7 @@ impl From<&ToolSpec> for Definition {
 }
 
 fn in_content(output: &Schema) -> Vec<String> {
-    let beside = output.beside_content();
+    let beside = output.structured_schema();
     let is_left = |name: &&str| beside["properties"].get(*name).is_none();
     output.properties().map(|(name, _)| name).filter(is_left).map(str::to_owned).collect()
 }

@@ -341,7 +341,7 @@ fn launch(script: &str, writes: bool) -> Launch {
         confinement: Confinement { network: false, writes },
         input: Stdin::Closed,
         streams: Streams::Joined,
-        warrant: FileGrant::none(),
+        grant: FileGrant::none(),
     }
 }
 

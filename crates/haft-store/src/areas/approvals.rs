@@ -253,7 +253,7 @@ impl StoreApprovals {
     fn seen_now(&self, mut kept: Kept) -> Kept {
         let is_free = kept.begun_seq == Some(0)
             && standing::asker(kept.lease_ms, self.now()) == RequesterStatus::Gone;
-        kept.record.taken_up &= !is_free;
+        kept.record.is_claimed &= !is_free;
         kept
     }
 
@@ -362,7 +362,7 @@ impl StoreApprovals {
         if kept.taken_by.as_deref() == Some(token) {
             return Ok(kept.record);
         }
-        if kept.record.state != ApprovalState::Approved || kept.record.taken_up {
+        if kept.record.state != ApprovalState::Approved || kept.record.is_claimed {
             return Err(already_settled(&kept.record));
         }
         let now = self.now();
@@ -385,7 +385,7 @@ impl StoreApprovals {
         if transaction.execute(rows::TAKE, &values).await? == 0 {
             drop(transaction);
             let (_, kept) = self.kept(id).await?;
-            return Err(match kept.record.taken_up {
+            return Err(match kept.record.is_claimed {
                 true => already_settled(&kept.record),
                 false => ToolError::conflict(format!(
                     "approval request `{id}` is approved, and the process that asked is about to run its call"
@@ -398,11 +398,11 @@ impl StoreApprovals {
             false => taken::note(&self.key, id, token)?,
         };
         if !is_first {
-            return Err(already_settled(&ApprovalRecord { taken_up: true, ..kept.record }));
+            return Err(already_settled(&ApprovalRecord { is_claimed: true, ..kept.record }));
         }
         transaction.announce(&told("approval.taken", &kept.record.request, &json!({}))).await?;
         transaction.commit().await?;
-        Ok(ApprovalRecord { taken_up: true, claim: Some(token.to_owned()), ..kept.record })
+        Ok(ApprovalRecord { is_claimed: true, claim: Some(token.to_owned()), ..kept.record })
     }
 
     /// Notes beside the key that the call runs, so that it never does again.
@@ -419,7 +419,7 @@ impl StoreApprovals {
         &self,
         state: Option<ApprovalState>,
     ) -> Result<Vec<ApprovalRecord>, ToolError> {
-        let all = self.standings().await?.standings.into_iter();
+        let all = self.entries().await?.entries.into_iter();
         let own = all.filter(|standing| standing.workspace == Path::new(&self.workspace));
         let mut records: Vec<ApprovalRecord> = own.map(|standing| standing.record).collect();
         records.extend(self.here.list(None).await?);
@@ -473,16 +473,16 @@ impl Approvals for StoreApprovals {
         })
     }
 
-    fn take_up<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
+    fn claim<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
         Box::pin(async move {
             if self.is_here(id).await {
-                return self.here.take_up(id).await;
+                return self.here.claim(id).await;
             }
             self.take(id).await
         })
     }
 
-    fn begun<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
+    fn mark_started<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
         Box::pin(async move {
             if self.is_here(id).await || !self.place.has_ledger() {
                 return Ok(());
@@ -491,7 +491,7 @@ impl Approvals for StoreApprovals {
         })
     }
 
-    fn trouble(&self, id: &str) -> Option<String> {
+    fn local_only_reason(&self, id: &str) -> Option<String> {
         self.troubles.lock().get(id).cloned()
     }
 }
@@ -500,7 +500,7 @@ impl Approvals for StoreApprovals {
 async fn heard_of(news: &mut Box<dyn FeedSubscription>, id: &str) {
     loop {
         match news.next().await {
-            Ok(FeedItem::FeedEvent(event)) if event.subject.as_deref() != Some(id) => {}
+            Ok(FeedItem::Event(event)) if event.subject.as_deref() != Some(id) => {}
             Ok(_) => return,
             // Looking will tell what is wrong.
             Err(_) => return,

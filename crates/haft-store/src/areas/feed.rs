@@ -157,10 +157,10 @@ impl FeedSubscription for StoreSubscription {
             loop {
                 if let Some(event) = self.page.pop_front() {
                     self.after = event.seq;
-                    return Ok(FeedItem::FeedEvent(event));
+                    return Ok(FeedItem::Event(event));
                 }
                 match self.look().await {
-                    Ok(Some(gap)) => return Ok(FeedItem::MissedEvents(gap)),
+                    Ok(Some(gap)) => return Ok(FeedItem::Missed(gap)),
                     Ok(None) if self.page.is_empty() => {
                         failing = None;
                         self.wait().await;

@@ -171,7 +171,7 @@ impl Journal for StoreJournal {
         Ok(number)
     }
 
-    fn made(&self, number: u64) {
+    fn commit(&self, number: u64) {
         let (keep, is_undoing) = (self.keep, self.undoings().remove(&number));
         let is_due = self.is_due.swap(false, Ordering::Relaxed);
         // Nearly always: then the store is not asked a second time for every change.
@@ -189,11 +189,11 @@ impl Journal for StoreJournal {
         });
     }
 
-    fn withdraw(&self, number: u64) {
+    fn abort(&self, number: u64) {
         self.undoings().remove(&number);
         // What cannot be withdrawn is recognised later: it was never made, so what was there before is there still.
         let _ = self.at_once(async move |place: &StoreLocation| match place.existing().await? {
-            Some(store) => write::withdraw(&store, number).await,
+            Some(store) => write::abort(&store, number).await,
             None => Ok(()),
         });
     }
@@ -220,10 +220,10 @@ impl Journal for StoreJournal {
         })
     }
 
-    fn set_aside<'a>(&'a self, entries: &'a [u64]) -> BoxFuture<'a, Result<(), ToolError>> {
+    fn mark_undone<'a>(&'a self, entries: &'a [u64]) -> BoxFuture<'a, Result<(), ToolError>> {
         Box::pin(async move {
             match self.place.existing().await? {
-                Some(store) => write::set_aside(&store, entries).await,
+                Some(store) => write::mark_entries_undone(&store, entries).await,
                 None => Ok(()),
             }
         })
@@ -242,7 +242,7 @@ mod tests {
         let place = StoreLocation::new(Address::Sqlite(folder.path().join("haft.db")));
         let journal = StoreJournal::new(place, Keep::USUAL);
         let call = CallInfo::default();
-        let entries = [NewJournalEntry::appears("a".into(), PathState::Missing)];
+        let entries = [NewJournalEntry::created("a".into(), PathState::Missing)];
         let change = NewChange { call: &call, tool: "edit", entries: &entries, undoes: &[] };
         for number in 1..3 {
             assert_eq!(journal.begin(&change).expect("kept"), number);
@@ -251,7 +251,7 @@ mod tests {
         let content = vec![b'x'; LARGEST_PACKED + 1];
         let size = content.len() as u64;
         let before = PathState::File { hash: Some(ContentHash::of(&content)), mode: 0o644, size };
-        let mut large = NewJournalEntry::appears("b".into(), PathState::Missing);
+        let mut large = NewJournalEntry::created("b".into(), PathState::Missing);
         (large.before, large.content) = (before, Some(content));
         journal.begin(&NewChange { entries: &[large], ..change }).expect("kept");
         assert!(journal.packer().is_none(), "it has grown too much to be kept");

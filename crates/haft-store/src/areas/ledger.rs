@@ -187,7 +187,7 @@ impl StoreLedger {
         output: Option<&str>,
         result: Option<KeptResult>,
     ) -> BoxFuture<'_, Result<(), ToolError>> {
-        let may_wait = self.0.answering == ReplyTiming::Early && entry.only_looked();
+        let may_wait = self.0.answering == ReplyTiming::Early && entry.is_read_only();
         if let Some(output) = output.filter(|_| !may_wait) {
             entry.output_sha256 = sha256_hex([output.as_bytes()]);
         }

@@ -101,7 +101,7 @@ impl StoreRules {
             match shelf.rules(&self.key).await {
                 Ok(None) => {}
                 Ok(Some(read)) => {
-                    let speaks = |(saved, _): &&(SavedRule, Rule)| saved.is_in_force(session, now);
+                    let speaks = |(saved, _): &&(SavedRule, Rule)| saved.is_active(session, now);
                     rules.extend(read.rules.iter().filter(speaks).map(|(_, rule)| rule.clone()));
                     if read.foreign > 0 {
                         self.tell(shelf.foreign(read.foreign))?;
@@ -193,7 +193,7 @@ impl SavedRules for StoreRules {
         &[Scope::Session, Scope::Project, Scope::User]
     }
 
-    fn in_force<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ToolError>> {
+    fn active<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ToolError>> {
         Box::pin(self.collect(session))
     }
 

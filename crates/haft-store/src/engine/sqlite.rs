@@ -17,7 +17,7 @@ use std::{
 
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 
-use haft_core::{ToolError, brief};
+use haft_core::{ToolError, block_in_place};
 use rusqlite::{Connection, ErrorCode, ToSql, types::ValueRef};
 
 pub(crate) use self::{
@@ -62,7 +62,7 @@ impl Sqlite {
     /// Waits for the connection, but not for ever.
     pub(crate) fn hold(self: &Arc<Self>) -> Result<Held, ToolError> {
         let at_once = self.connection.try_lock_arc_for(QUICK);
-        match at_once.or_else(|| brief(|| self.connection.try_lock_arc_for(PATIENCE))) {
+        match at_once.or_else(|| block_in_place(|| self.connection.try_lock_arc_for(PATIENCE))) {
             Some(connection) => Ok(Held { home: self.clone(), connection }),
             None => Err(self.faults().busy()),
         }
@@ -104,7 +104,7 @@ impl Held {
         }
         // Each attempt waits a little by itself; on a runtime the others take over meanwhile.
         let began = Instant::now();
-        brief(|| {
+        block_in_place(|| {
             loop {
                 match self.run(BEGIN) {
                     Err(error) if is_busy(&error) && began.elapsed() < PATIENCE => {}

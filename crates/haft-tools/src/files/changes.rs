@@ -178,7 +178,7 @@ pub async fn changes(
         since_ms: input.since.as_deref().map(since).transpose()?.unwrap_or_default(),
         below: input.below,
         numbers: input.change.into_iter().collect(),
-        most: if input.path.is_some() { usize::MAX } else { input.limit },
+        limit: if input.path.is_some() { usize::MAX } else { input.limit },
         ..RestoredState::default()
     };
     let found = visible(journal.find(&wanted).await?, input.path.as_deref(), &read);

@@ -148,7 +148,7 @@ pub async fn git_log(input: GitLog, shell: Shell) -> Result<History, ToolError> 
         };
     }
     let mut commits = commits::parse(&finished.out);
-    let has_more = commits.len() > input.limit || finished.is_cut;
+    let has_more = commits.len() > input.limit || finished.is_truncated;
     commits.truncate(input.limit);
     Ok(History { commits, has_more, is_full: input.full })
 }

@@ -209,7 +209,7 @@ pub async fn git_show(input: GitShow, shell: Shell) -> Result<Shown, ToolError> 
         (Plan::File { content }, path) => {
             let finished = git.run(&content).await?;
             let path = path.as_deref().unwrap_or(Path::new(""));
-            let file = FileThen::of(&input, path, &finished.out, finished.is_cut)?;
+            let file = FileThen::of(&input, path, &finished.out, finished.is_truncated)?;
             Ok(Shown { file: Some(file), ..Shown::default() })
         }
     }

@@ -1,6 +1,6 @@
 //! Contents as they are kept: packed, or told by another one that is kept whole, and known again by their hash.
 
-use haft_core::{ContentHash, ToolError, files::LARGEST_WHOLE};
+use haft_core::{ContentHash, ToolError, files::MAX_WHOLE_FILE_BYTES};
 
 use super::{bases::Base, difference};
 use crate::engine::packing::{self, DIFFERENCE, Packed, Packer};
@@ -64,7 +64,7 @@ pub(super) fn damaged(hash: ContentHash, why: &str) -> ToolError {
 
 impl Found<'_> {
     fn most(&self) -> usize {
-        usize::try_from(self.size.min(LARGEST_WHOLE)).unwrap_or_default()
+        usize::try_from(self.size.min(MAX_WHOLE_FILE_BYTES)).unwrap_or_default()
     }
 
     fn plain(&self, bytes: &[u8]) -> Result<Vec<u8>, &'static str> {

@@ -38,7 +38,7 @@ async fn save(rules: &StoreRules, rule: &str, scope: Scope) -> SavedRule {
 }
 
 async fn texts(rules: &StoreRules, session: &str) -> Vec<String> {
-    let rules = rules.in_force(session).await.expect("they can be read");
+    let rules = rules.active(session).await.expect("they can be read");
     rules.into_iter().map(|rule| rule.text.to_string()).collect()
 }
 
@@ -131,7 +131,7 @@ async fn a_rule_that_came_with_the_folder_grants_nothing_and_is_told_once() {
         .execute_batch(&move_over)
         .expect("done");
     let rules = field.rules("cloned");
-    let told = rules.in_force("s").await.expect_err("it is told");
+    let told = rules.active("s").await.expect_err("it is told");
     assert!(told.message().contains("1 saved rule was not saved by you"), "{told}");
     assert!(texts(&rules, "s").await.is_empty());
     assert_eq!(texts(&field.rules("mine"), "s").await, ["bash(a *)"]);
@@ -152,7 +152,7 @@ async fn a_rule_that_was_widened_by_hand_does_not_count() {
         rules.save("s", "Ann", &kept).await.expect("kept");
         assert_eq!(texts(&rules, "s").await.len(), 1);
         Connection::open(field.store("here")).expect("opens").execute_batch(sql).expect(sql);
-        rules.in_force("s").await.expect_err(sql);
+        rules.active("s").await.expect_err(sql);
         assert!(texts(&rules, "s").await.is_empty(), "{sql}");
         assert!(texts(&rules, "other").await.is_empty(), "{sql}");
     }
@@ -164,7 +164,7 @@ async fn a_store_that_cannot_be_read_is_told_once_and_the_other_still_counts() {
     save(&field.rules("here"), "bash(c *)", Scope::User).await;
     std::fs::create_dir_all(field.store("here")).expect("something in the way");
     let rules = field.rules("here");
-    let told = rules.in_force("s").await.expect_err("it is told");
+    let told = rules.active("s").await.expect_err("it is told");
     assert_eq!(told.kind(), ErrorKind::Unavailable);
     assert_eq!(texts(&rules, "s").await, ["bash(c *)"]);
 }
@@ -179,6 +179,6 @@ async fn the_key_is_for_its_owner_alone() {
     assert_eq!(mode & 0o777, 0o600);
     std::fs::write(&rules.key, "short").expect("written");
     let again = field.rules("here");
-    let told = again.in_force("s").await.expect_err("it is told");
+    let told = again.active("s").await.expect_err("it is told");
     assert!(told.message().contains("not 32 bytes"), "{told}");
 }
