@@ -31,12 +31,12 @@ pub(super) fn command() -> Command {
         Arg::new("id").value_name("ID").required(true).help(help)
     };
     Command::new("approvals")
-        .about("See and answer the questions of every haft that waits for a yes")
+        .about("List and answer pending approval requests from all haft processes")
         .long_about(
-            "See and answer the questions of every haft that waits for a yes, in whatever process it runs.\n\n\
-             Without a command on a terminal: a list that stays up to date, with keys to decide. A call whose process \
-             waits runs there. When that process is gone, `approve` runs the recorded call itself, once, in the \
-             workspace, session and profile it was made in.",
+            "List and answer pending approval requests from all haft processes.\n\n\
+             Without a command on a terminal: a live list with keys to approve and deny. An approved call runs in the \
+             process that asked. If that process has ended, `approve` runs the recorded call itself, once, in the \
+             workspace, session and profile of the call.",
         )
         .disable_help_subcommand(true)
         .subcommand(
