@@ -94,6 +94,7 @@ pub use self::{
     schema::{ALIASES, IN_CONTENT, Schema},
     tool::{
         BoxFuture, DEFAULT_DEADLINE, ForeseenAccess, Foresight, Origin, StaticTool, Tool, ToolSpec,
+        description_of,
     },
     variables::Surroundings,
     vault::{
