@@ -35,6 +35,7 @@ mod schema;
 mod tool;
 mod variables;
 mod vault;
+mod visible;
 
 pub use tokio_util::sync::CancellationToken;
 
@@ -101,6 +102,7 @@ pub use self::{
         LONGEST_SECRET, SECRET_SIGN, SHORTEST_SECRET, Secret, SecretHosts, Vault, fault_of_secret,
         is_in_secret_name, is_secret_name, referred_secret, referred_secrets,
     },
+    visible::visible_in_json,
 };
 
 /// What the code written by `#[tool]` refers to. Not for people.
