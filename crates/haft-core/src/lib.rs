@@ -85,6 +85,7 @@ pub use self::{
         CallRequest, Explanation, Gate, GateBuilder, Input, Limits, RecordedCall, ReplaySource,
         Submission,
     },
+    input::PathInput,
     nearest::{did_you_mean, nearest},
     network::Net,
     outcome::{Outcome, OutcomeError},
