@@ -5,6 +5,7 @@
 //! take long goes through [`lengthy`](crate::lengthy).
 
 mod change;
+mod closed;
 mod facts;
 mod lines;
 mod search;
@@ -19,6 +20,7 @@ use std::{
 
 pub use self::{
     change::{ChangeTarget, CurrentState, PathRestore, PlanChanges, PlannedChange, RestoredState},
+    closed::ClosedPath,
     facts::{DirectoryEntry, Facts, FileKind, LARGEST_HASHED, Listing, Version},
     lines::LineIndexes,
     search::{

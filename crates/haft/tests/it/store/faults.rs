@@ -330,3 +330,51 @@ fn a_folder_of_haft_that_is_a_link_is_not_followed_for_the_store() {
     let ran = house.run(&["call", "write", r#"{"path": "a.txt", "content": "x"}"#]);
     assert!(ran.code != 0 && !elsewhere.exists(), "{ran:?}");
 }
+
+/// haft as a user who owns the project but not its `.haft`. None where the tests may not become another user, or that user
+/// cannot reach the program.
+fn as_a_stranger(house: &House, arguments: &[&str]) -> Option<std::process::Output> {
+    const NOBODY: u32 = 65_534;
+    let own = |path: &str| std::os::unix::fs::chown(house.path(path), Some(NOBODY), Some(NOBODY));
+    for path in ["home", "home/.config", "home/.config/haft", "project"] {
+        own(path).ok()?;
+    }
+    fs::set_permissions(house.path(""), fs::Permissions::from_mode(0o755)).ok()?;
+    let run = |arguments: &[&str]| {
+        let haft = house.haft(&[]);
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(haft.get_program());
+        command.args(arguments).current_dir(house.path("project"));
+        for (name, value) in haft.get_envs() {
+            value.map(|value| command.env(name, value));
+        }
+        command.output().ok()
+    };
+    run(&["--version"]).filter(|output| output.status.success())?;
+    run(arguments)
+}
+
+#[test]
+fn a_haft_folder_of_another_user_is_named_with_its_owner_and_the_next_step() {
+    for has_area in [false, true] {
+        let house = House::new().user_config("approve = \"all\"\nsandbox = \"off\"\n");
+        fs::write(house.path("project/a.txt"), "as it was\n").expect("written");
+        if has_area {
+            fs::create_dir(house.path("project/.haft/tmp")).expect("made");
+        }
+        let folder = house.path("project/.haft").display().to_string();
+        let elsewhere = house.path("home/elsewhere.db").display().to_string();
+        let write = ["write", "a.txt", "changed"];
+        let recorded_there = [&write[..], &["--store", &elsewhere]].concat();
+        for arguments in [&write[..], &recorded_there] {
+            let Some(ran) = as_a_stranger(&house, arguments) else { return };
+            let told = String::from_utf8_lossy(&ran.stderr);
+            assert!(!ran.status.success(), "{arguments:?}: {told}");
+            let reason = format!("haft cannot write to `{folder}");
+            assert!(told.contains(&reason), "{arguments:?}: {told}");
+            assert!(told.contains("belongs to root (uid 0), and haft runs as"), "{told}");
+            assert!(told.contains("next: run `sudo chown -R 65534 "), "{told}");
+        }
+        assert_eq!(fs::read_to_string(house.path("project/a.txt")).expect("there"), "as it was\n");
+    }
+}
