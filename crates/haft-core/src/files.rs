@@ -5,6 +5,7 @@
 //! take long goes through [`lengthy`](crate::spawn_blocking).
 
 mod change;
+mod closed;
 mod facts;
 mod lines;
 mod scan;
@@ -19,6 +20,7 @@ use std::{
 
 pub use self::{
     change::{ChangeTarget, CurrentState, PathRestore, PlanChanges, PlannedChange, RestoredState},
+    closed::ClosedPath,
     facts::{DirectoryEntry, FileKind, FileMetadata, Listing, MAX_HASHED_BYTES, Version},
     lines::LineIndexes,
     scan::{ChangedFile, FileChange, FileStamp, WorkspaceScan},

@@ -35,6 +35,7 @@ mod schema;
 mod tool;
 mod variables;
 mod vault;
+mod visible;
 
 pub use tokio_util::sync::CancellationToken;
 
@@ -84,6 +85,7 @@ pub use self::{
         CallRequest, Explanation, Gate, GateBuilder, Input, Limits, RecordedCall, ReplaySource,
         Submission,
     },
+    input::PathInput,
     nearest::{did_you_mean, nearest},
     network::Net,
     outcome::{Outcome, OutcomeError},
@@ -94,7 +96,7 @@ pub use self::{
     schema::{ALIASES, IN_CONTENT, Schema},
     tool::{
         AccessLookup, AccessLookupResult, BoxFuture, DEFAULT_DEADLINE, Origin, StaticTool, Tool,
-        ToolSpec,
+        ToolSpec, description_of,
     },
     variables::WorkspaceInfo,
     vault::{
@@ -102,6 +104,7 @@ pub use self::{
         invalid_secret_reason, is_secret_name, is_secret_name_char, secret_reference,
         secret_references,
     },
+    visible::visible_in_json,
 };
 
 /// What the code written by `#[tool]` refers to. Not for people.

@@ -24,6 +24,9 @@ pub const ALIASES: &str = "x-aliases";
 /// Marks a property of an output that only repeats what the content says. Where both travel together it is left out.
 pub const IN_CONTENT: &str = "x-in-content";
 
+/// Marks a text that is a path; see [`crate::PathInput`].
+pub(crate) const PATH: &str = "x-path";
+
 /// Foreign schemas nested deeper than this are refused: compiling them could overflow the stack.
 const MAX_SCHEMA_DEPTH: usize = 64;
 
@@ -162,7 +165,11 @@ impl Schema {
         }
         match self.validator() {
             Ok(validator) if validator.is_valid(value) => Vec::new(),
-            Ok(validator) => validator.iter_errors(value).map(|error| explain(&error)).collect(),
+            Ok(validator) => {
+                let explained =
+                    validator.iter_errors(value).map(|error| explain(&error, self.raw()));
+                explained.collect()
+            }
             Err(reason) => vec![format!("the tool's own schema is not valid: {reason}")],
         }
     }
@@ -265,7 +272,7 @@ fn is_number_format(format: &Value) -> bool {
 fn published(raw: &Value) -> Value {
     match raw {
         Value::Object(object) => {
-            let is_ours = |key: &str| key == ALIASES || key == IN_CONTENT;
+            let is_ours = |key: &str| [ALIASES, IN_CONTENT, PATH].contains(&key);
             let kept = object.iter().filter(|(key, _)| !is_ours(key));
             Value::Object(kept.map(|(key, value)| (key.clone(), published(value))).collect())
         }
@@ -289,9 +296,15 @@ pub(crate) fn depth(value: &Value) -> usize {
     deepest
 }
 
-fn explain(error: &ValidationError<'_>) -> String {
-    let path = dotted(error.instance_path().as_str());
-    let problem = problem(error);
+fn explain(error: &ValidationError<'_>, schema: &Value) -> String {
+    let pointer = error.instance_path().as_str();
+    let path = dotted(pointer);
+    let is_empty_path = matches!(error.kind(), ValidationErrorKind::MinLength { .. })
+        && schema_at(schema, pointer).is_some_and(|field| field.get(PATH).is_some());
+    let problem = match is_empty_path {
+        true => "expected a path, got \"\"; give \".\" for the workspace itself".to_owned(),
+        false => problem(error),
+    };
     if path.is_empty() { problem } else { format!("{path}: {problem}") }
 }
 
@@ -394,6 +407,15 @@ fn dotted(pointer: &str) -> String {
     dotted
 }
 
+/// The schema of the field that a pointer into a value leads to.
+fn schema_at<'a>(schema: &'a Value, pointer: &str) -> Option<&'a Value> {
+    pointer.split('/').skip(1).try_fold(schema, |schema, part| {
+        let part = part.replace("~1", "/").replace("~0", "~");
+        let property = schema.get("properties").and_then(|all| all.get(part));
+        property.or_else(|| schema.get("items"))
+    })
+}
+
 /// The known property names nearest to an unknown one, for hints.
 pub(crate) fn nearest_properties<'a>(schema: &'a Schema, unknown: &str) -> Vec<&'a str> {
     nearest(unknown, schema.properties().map(|(name, _)| name))
@@ -443,6 +465,31 @@ mod tests {
             json!({"path": "a", "patches": [{"start_line": "x"}]}),
             &["patches[0].start_line: expected an integer, got \"x\""],
         );
+    }
+
+    #[test]
+    fn an_empty_path_is_told_what_to_give() {
+        #[derive(Deserialize, JsonSchema)]
+        #[expect(dead_code, reason = "only its schema is looked at")]
+        struct Places {
+            /// One.
+            #[schemars(with = "crate::PathInput", extend("x-aliases" = ["file"]))]
+            one: std::path::PathBuf,
+            #[serde(default)]
+            #[schemars(with = "Option<crate::PathInput>")]
+            other: Option<std::path::PathBuf>,
+            #[serde(default)]
+            #[schemars(with = "Vec<crate::PathInput>")]
+            many: Vec<std::path::PathBuf>,
+        }
+        let schema = Schema::of::<Places>();
+        assert!(!schema.as_value().to_string().contains(PATH), "{schema:?}");
+        let fine = json!({"one": ".", "other": null, "many": ["a"]});
+        assert!(schema.surely_fits(&fine));
+        let found = schema.violations(&json!({"one": "", "other": "", "many": ["a", ""]}));
+        let told = "expected a path, got \"\"; give \".\" for the workspace itself";
+        let expected = ["one", "other", "many[1]"].map(|field| format!("{field}: {told}"));
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub struct ChangeQuery {
     /// Only changes of this file, or below this directory.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
+    #[schemars(with = "Option<haft_core::PathInput>")]
     pub path: Option<PathBuf>,
     /// So many changes at most.
     #[serde(default = "usual_limit")]

@@ -15,6 +15,7 @@ use serde_json::json;
 pub struct Delete {
     /// A file, link or directory, relative to the workspace.
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
     /// Also a directory that is not empty, with all it holds.
     #[serde(default)]

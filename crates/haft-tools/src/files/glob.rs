@@ -29,6 +29,7 @@ pub struct Glob {
     /// The directory to look in, relative to the workspace; the workspace itself when left out.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["directory", "dir", "file_path", "filePath"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
     /// The most files to show.
     #[serde(default = "limit")]

@@ -31,6 +31,7 @@ pub struct Grep {
     /// The file or directory to search, relative to the workspace; the workspace itself when left out.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "directory", "dir", "file"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
     /// Only files that fit this glob; several are separated by commas.
     #[serde(default)]

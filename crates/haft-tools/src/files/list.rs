@@ -26,6 +26,7 @@ pub struct List {
     /// The directory, relative to the workspace; the workspace itself when left out.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["directory", "dir", "file_path", "filePath"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
     /// How many levels down.
     #[serde(default = "depth")]

@@ -15,6 +15,7 @@ use serde_json::json;
 pub struct MakeDirectory {
     /// The directory, relative to the workspace; those above it are made as well.
     #[schemars(extend("x-aliases" = ["directory", "dir", "folder"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
 }
 

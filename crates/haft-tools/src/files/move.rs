@@ -15,9 +15,11 @@ use serde_json::json;
 pub struct Move {
     /// What to move: a file, link or directory, relative to the workspace.
     #[schemars(extend("x-aliases" = ["source", "path", "old_path", "src"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub from: PathBuf,
     /// Its whole new path. Missing directories are made.
     #[schemars(extend("x-aliases" = ["destination", "new_path", "dst", "target"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub to: PathBuf,
     /// What to do when there is a file at the new path.
     #[serde(default)]

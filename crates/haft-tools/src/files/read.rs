@@ -33,6 +33,7 @@ const MOST_BYTES: usize = (50 << 10) - 500;
 pub struct Read {
     /// A file or directory, relative to the workspace.
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename", "file"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
     /// The first line to show, counted from 1.
     #[serde(default = "first")]

@@ -23,6 +23,7 @@ use crate::text::encoding::{Form, SAMPLE, Text};
 pub struct Stat {
     /// A file, directory or link, relative to the workspace.
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
 }
 

@@ -21,6 +21,7 @@ use crate::text::{count, encoding::Form};
 pub struct Write {
     /// The file, relative to the workspace. Missing directories are made.
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
     /// The whole new content.
     #[schemars(extend("x-aliases" = ["contents", "text", "file_text"]))]

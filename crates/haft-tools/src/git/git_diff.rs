@@ -36,6 +36,7 @@ pub struct GitDiff {
     /// Only these files and directories, relative to the workspace.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["files", "path"]))]
+    #[schemars(with = "Vec<haft_core::PathInput>")]
     pub paths: Vec<PathBuf>,
     /// The most lines of the patch to show.
     #[serde(default = "limit")]
@@ -45,6 +46,7 @@ pub struct GitDiff {
     /// Only what lies below it is compared.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
 }
 

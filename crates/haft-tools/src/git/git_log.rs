@@ -31,6 +31,7 @@ pub struct GitLog {
     /// Only commits that changed these files and directories, relative to the workspace.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["files", "path"]))]
+    #[schemars(with = "Vec<haft_core::PathInput>")]
     pub paths: Vec<PathBuf>,
     /// The most commits to show.
     #[serde(default = "limit")]
@@ -61,6 +62,7 @@ pub struct GitLog {
     /// A directory inside the repository or worktree, relative to the workspace; the workspace itself when left out.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
 }
 

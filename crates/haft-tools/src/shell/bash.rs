@@ -54,6 +54,7 @@ pub struct Bash {
     /// The directory to run in, relative to the workspace.
     #[serde(default = "here")]
     #[schemars(extend("x-aliases" = ["cwd", "working_dir", "workingDirectory", "directory"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub workdir: PathBuf,
     /// Return at once and leave it running; `process` looks after it.
     #[serde(default)]

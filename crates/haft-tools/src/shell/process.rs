@@ -53,6 +53,7 @@ pub struct Process {
     pub pattern: Option<String>,
     /// For `wait`: until this file is there.
     #[serde(default)]
+    #[schemars(with = "Option<haft_core::PathInput>")]
     pub file: Option<std::path::PathBuf>,
     /// For `wait`: at most so many milliseconds.
     #[serde(default = "usual_wait")]

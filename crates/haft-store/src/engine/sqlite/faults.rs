@@ -1,9 +1,14 @@
 //! What goes wrong with a file, in words that say what to do. Nothing here reads SQLite's messages: only its codes.
 
-use std::{io, path::Path};
+use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 
-use haft_core::ToolError;
+use haft_core::{ToolError, files::ClosedPath};
 use rusqlite::ErrorCode;
+use rustix::{
+    fs::{Access, AtFlags, CWD, accessat},
+    io::Errno,
+    process::geteuid,
+};
 
 use super::PATIENCE;
 
@@ -62,8 +67,38 @@ impl Faults<'_> {
     }
 
     fn unwritable(&self, why: &str) -> ToolError {
+        if let Some((reason, next_step)) = self.closed() {
+            return self
+                .unavailable(&format!("cannot be used: {reason}"))
+                .hint(format!("{next_step}, or use another store with --store"));
+        }
         self.unavailable(&format!("cannot be used: {why}"))
             .hint("mend its permissions, or use another store with --store")
+    }
+
+    /// Names what is closed to this process, its folder or the file itself, and whose it is, with the next step. None when
+    /// nothing is.
+    fn closed(&self) -> Option<(String, String)> {
+        let folder = self.0.parent().filter(|folder| !folder.as_os_str().is_empty())?;
+        let is_closed = |path: &&Path| {
+            let access = Access::READ_OK | Access::WRITE_OK;
+            matches!(
+                accessat(CWD, *path, access, AtFlags::EACCESS),
+                Err(Errno::ACCESS | Errno::PERM)
+            )
+        };
+        // A folder that is not there cannot be made where its parent is closed.
+        let folders = folder.ancestors().find(|folder| folder.exists());
+        let path = folders.into_iter().chain([self.0]).find(is_closed)?;
+        let facts = fs::metadata(path).ok()?;
+        let closed = ClosedPath {
+            path: &path.display().to_string(),
+            owner: facts.uid(),
+            own: geteuid().as_raw(),
+            mode: facts.mode(),
+            users: &fs::read_to_string("/etc/passwd").unwrap_or_default(),
+        };
+        Some((closed.reason(), closed.next_step()))
     }
 
     fn unavailable(&self, what: &str) -> ToolError {

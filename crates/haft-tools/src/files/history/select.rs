@@ -63,6 +63,7 @@ pub struct TakeBack {
     /// Only this file, or what lies below this directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
+    #[schemars(with = "Option<haft_core::PathInput>")]
     pub path: Option<PathBuf>,
     /// Only show what would be done, as a difference.
     #[serde(default)]
