@@ -182,7 +182,7 @@ fn unreadable(text: &str) -> Option<&'static str> {
         text if text.lines().any(recalls) => {
             Some("the history of a shell may stand for a part of it")
         }
-        text if !text.is_empty() && !haft_shell::is_whole(text) => {
+        text if !text.is_empty() && !haft_shell::is_complete(text) => {
             Some("the line is not finished, so it cannot be read")
         }
         _ => None,
