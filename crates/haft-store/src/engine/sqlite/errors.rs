@@ -6,14 +6,14 @@ use std::{io, path::Path};
 use haft_core::ToolError;
 use rusqlite::ErrorCode;
 
-use super::PATIENCE;
+use super::BUSY_TIMEOUT;
 
 /// Maps the errors of one store.
-pub(crate) struct Faults<'a>(pub(crate) &'a Path);
+pub(crate) struct SqliteErrors<'a>(pub(crate) &'a Path);
 
-impl Faults<'_> {
+impl SqliteErrors<'_> {
     pub(crate) fn of(&self, error: rusqlite::Error) -> ToolError {
-        let told = match error.sqlite_error_code() {
+        let reported = match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => return self.busy(),
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 self.damaged(&error.to_string())
@@ -34,7 +34,7 @@ impl Faults<'_> {
                 .hint("check the ledger with `haft ledger verify`"),
             _ => self.unavailable(&format!("reported an error: {error}")),
         };
-        told.caused_by(error)
+        reported.caused_by(error)
     }
 
     pub(crate) fn of_file(&self, error: &io::Error) -> ToolError {
@@ -47,8 +47,8 @@ impl Faults<'_> {
     }
 
     pub(super) fn busy(&self) -> ToolError {
-        let words = format!("is busy: another process has held it for {} s", PATIENCE.as_secs());
-        self.unavailable(&words).hint("find the process that has it open (`fuser FILE`), then retry")
+        let what = format!("is busy: another process has held it for {} s", BUSY_TIMEOUT.as_secs());
+        self.unavailable(&what).hint("find the process that has it open (`fuser FILE`), then retry")
     }
 
     pub(crate) fn damaged(&self, how: &str) -> ToolError {
