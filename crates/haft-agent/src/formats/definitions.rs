@@ -281,13 +281,13 @@ impl List {
         }
         let Annotations { read_only, destructive, idempotent, open_world } = tool.annotations;
         let title = tool.title.as_deref();
-        let definition = haft_mcp::Definition {
+        let definition = haft_mcp::McpToolDefinition {
             name: self.names.to_provider(&tool.name),
             title,
             description: &tool.description,
             input_schema: input,
             output_schema,
-            annotations: haft_mcp::Annotations {
+            annotations: haft_mcp::McpAnnotations {
                 title,
                 read_only_hint: read_only,
                 destructive_hint: destructive,
