@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, builder::PossibleValuesParser};
 use haft::host::config::Settings;
-use haft_agent::formats::{Definition, Format, Options, definitions};
+use haft_agent::formats::{FormatOptions, ModelFormat, ToolDefinition, definitions};
 use haft_core::{AgentView, Policy, ToolError, ToolSpec};
 
 use super::{Cli, taken};
@@ -16,7 +16,7 @@ use crate::{
 };
 
 pub(super) fn command() -> Command {
-    let models = Format::ALL.iter().map(|format| format.name());
+    let models = ModelFormat::ALL.iter().map(|format| format.name());
     let names: Vec<&str> = ["json", "markdown"].into_iter().chain(models).collect();
     Command::new("tools")
         .about("List the tools with their schemas")
@@ -43,9 +43,9 @@ impl Cli<'_> {
     pub(super) fn tools(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
         let globals = Globals::of(matches);
         let name = matches.get_one::<String>("format").map_or("json", String::as_str);
-        let format = name.parse::<Format>().ok();
+        let format = name.parse::<ModelFormat>().ok();
         let is_strict = matches.get_flag("strict");
-        if is_strict && !format.is_some_and(Format::knows_strict) {
+        if is_strict && !format.is_some_and(ModelFormat::knows_strict) {
             return Err(not_strict(name).into());
         }
         match format {
@@ -73,12 +73,17 @@ impl Cli<'_> {
 
     /// `haft tools --format anthropic`: what goes into a request as its tools. What the API is not told stands on
     /// standard error.
-    fn tools_for(&self, format: Format, is_strict: bool, globals: &Globals) -> Result<(), Stop> {
+    fn tools_for(
+        &self,
+        format: ModelFormat,
+        is_strict: bool,
+        globals: &Globals,
+    ) -> Result<(), Stop> {
         let settings = self.settings(globals)?;
         self.warn(&settings);
         let specs = self.offered(format, &settings, globals)?;
-        let tools: Vec<Definition> = specs.iter().map(Definition::from).collect();
-        let options = if is_strict { Options::strict() } else { Options::default() };
+        let tools: Vec<ToolDefinition> = specs.iter().map(ToolDefinition::from).collect();
+        let options = if is_strict { FormatOptions::strict() } else { FormatOptions::default() };
         let told = definitions(format, &tools, &options);
         for note in &told.notes {
             self.terminal.tell(Label::Warning, &note.to_string());
@@ -90,7 +95,7 @@ impl Cli<'_> {
     /// The tools that this caller is shown and that are meant for this provider.
     fn offered(
         &self,
-        format: Format,
+        format: ModelFormat,
         settings: &Settings,
         globals: &Globals,
     ) -> Result<Vec<ToolSpec>, ToolError> {
@@ -109,7 +114,7 @@ impl Cli<'_> {
 }
 
 fn not_strict(name: &str) -> ToolError {
-    let known = Format::ALL.iter().filter(|format| format.knows_strict());
+    let known = ModelFormat::ALL.iter().filter(|format| format.knows_strict());
     let known: Vec<&str> = known.map(|format| format.name()).collect();
     ToolError::input(format!("the format {name} knows no --strict"))
         .hint(format!("leave --strict out, or choose one of {}", known.join(", ")))
