@@ -32,13 +32,13 @@ impl Resources for WorkspaceFiles {
             let found =
                 call_tool(gate, client, "glob", json!({"pattern": "**/*", "limit": MAX_LISTED}))
                     .await?;
-            let workspace = &gate.surroundings().workspace;
+            let workspace = &gate.workspace_info().workspace;
             Ok(paths(&found).map(|path| resource(workspace, path)).collect())
         })
     }
 
     fn templates(&self, gate: &Gate) -> Vec<ResourceTemplate> {
-        let folder = uri_of(&gate.surroundings().workspace);
+        let folder = uri_of(&gate.workspace_info().workspace);
         let template = ResourceTemplate::new(format!("{folder}/{{+path}}"), "file")
             .with_title("A file of the workspace")
             .with_description("Any text, image or PDF in the workspace that the rules allow");

@@ -49,7 +49,7 @@ async fn text(gate: &Gate, client: &McpClient) -> String {
         "You work in {} through haft. Paths are relative to it; paths outside are not accessible.\n\
          The mode `{mode}` decides what runs without approval: {}. Other calls need approval or are refused; a refusal says \
          what would allow the call, so tell the user instead of looking for a way around.\n\nThe tools:\n{}",
-        gate.surroundings().workspace.display(),
+        gate.workspace_info().workspace.display(),
         mode.meaning(),
         tools.join("\n"),
     )

@@ -26,7 +26,7 @@ pub(crate) fn of(
     let meta = (outcome_meta == OutcomeMeta::Include).then(|| meta(&mut outcome));
     let structured = match (outcome.data.take(), data) {
         (Some(mut value), Some(schema)) => {
-            schema.without_content(&mut value);
+            schema.remove_repeated_content(&mut value);
             Some(value)
         }
         _ => None,

@@ -1,4 +1,4 @@
-//! The server: a gate, and what its clients are told about it.
+//! The server: a gate, and its description for clients.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -29,7 +29,11 @@ pub(crate) struct Shared {
     pub(crate) structured: Structured,
     pub(crate) seal: StateSealer,
     pub(crate) changes: tokio::sync::broadcast::Sender<String>,
+    pub(crate) stop_processes: Option<StopProcesses>,
 }
+
+/// Ends every process that tools have started.
+pub(crate) type StopProcesses = Box<dyn Fn() + Send + Sync>;
 
 /// Makes a gate for the directories of a client.
 pub(crate) type ByRoots = Arc<dyn Fn(&[PathBuf]) -> Result<Gate, ToolError> + Send + Sync>;
@@ -74,12 +78,13 @@ impl Server {
             structured: Structured::default(),
             seal: StateSealer::new(),
             changes: tokio::sync::broadcast::Sender::new(64),
+            stop_processes: None,
         })
     }
 
     /// Notifies the clients that subscribed to this resource of a change.
     pub fn resource_changed(&self, uri: &str) {
-        // An error means that there are no subscribers.
+        // An error means that nothing is subscribed.
         let _ = self.0.changes.send(uri.to_owned());
     }
 }
@@ -131,6 +136,14 @@ impl ServerBuilder {
         make: impl Fn(&[PathBuf]) -> Result<Gate, ToolError> + Send + Sync + 'static,
     ) -> Self {
         self.0.by_roots = Some(Arc::new(make));
+        self
+    }
+
+    /// Sets a function that ends every process that tools have started. It is called when the client
+    /// at a pipe has disconnected, after its calls were cancelled.
+    #[must_use]
+    pub fn stop_processes(mut self, stop: impl Fn() + Send + Sync + 'static) -> Self {
+        self.0.stop_processes = Some(Box::new(stop));
         self
     }
 

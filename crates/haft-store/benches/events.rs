@@ -135,7 +135,7 @@ fn measure_delays(
         let mut line = String::new();
         child_process.output.read_line(&mut line)?;
         // The first one creates the store.
-        if round > 0 && matches!(heard, FeedItem::FeedEvent(_)) {
+        if round > 0 && matches!(heard, FeedItem::Event(_)) {
             // An event that arrives before the other process prints its time counts as immediate.
             late.push(Duration::from_micros(heard_us.saturating_sub(line.trim().parse()?)));
         }

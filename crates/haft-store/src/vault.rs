@@ -19,7 +19,8 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{
-    Secret, ToolError, Vault, brief, fault_of_secret, is_secret_name, nearest, now_ms,
+    Secret, ToolError, Vault, block_in_place, invalid_secret_reason, is_secret_name, nearest,
+    now_ms,
 };
 
 pub use self::key::KeyWanted;
@@ -69,7 +70,7 @@ pub struct KeptSecret {
     pub place: String,
 }
 
-/// What to do if a secret of the same name exists.
+/// The action if a secret of the same name exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     /// Keep the existing one.
@@ -150,7 +151,7 @@ impl StoreVault {
         wanted: KeyWanted,
     ) -> Result<KeptSecret, ToolError> {
         check_name(name)?;
-        if let Some(fault) = fault_of_secret(value) {
+        if let Some(fault) = invalid_secret_reason(value) {
             return Err(ToolError::input(format!("the value of `{name}` cannot be stored: {fault}"))
                 .hint("use one line of 6 to 32768 characters; put a value with several lines, such as a private key, in a file"));
         }
@@ -187,7 +188,7 @@ impl StoreVault {
     /// Removes a secret. Needs no key.
     ///
     /// # Errors
-    /// `not_found` when there is no secret of this name.
+    /// `not_found` for an unknown name.
     pub fn remove(&self, name: &str) -> Result<(), ToolError> {
         let unknown = |file: Option<&SecretsFile>| {
             let names = file.iter().flat_map(|file| &file.secrets).map(|entry| entry.name.as_str());
@@ -266,7 +267,7 @@ impl Vault for StoreVault {
     fn version(&self) -> u64 {
         // A secret that cannot be opened now cannot leak either; a lookup by name reports the
         // cause.
-        let refresh = || drop(brief(|| self.refresh().map(drop)));
+        let refresh = || drop(block_in_place(|| self.refresh().map(drop)));
         self.first_check.get_or_init(refresh);
         let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         let due = self.next_check.load(Ordering::Relaxed);

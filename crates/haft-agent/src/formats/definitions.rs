@@ -1,9 +1,9 @@
 //! Writes tool definitions in each provider's format. A tool that cannot be declared does not
 //! affect the others.
 
-use std::collections::HashSet;
+use std::{borrow::Cow, collections::HashSet};
 
-use haft_core::{Effect, Schema, ToolSpec};
+use haft_core::{Effect, Schema, ToolSpec, description_of};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -71,6 +71,11 @@ impl ToolDefinition {
             in_content: Vec::new(),
         }
     }
+
+    /// Returns the description, or a substitute for an empty one.
+    fn described(&self) -> Cow<'_, str> {
+        description_of(&self.description, self.title.as_deref(), &self.name)
+    }
 }
 
 impl From<&ToolSpec> for ToolDefinition {
@@ -82,7 +87,7 @@ impl From<&ToolSpec> for ToolDefinition {
             title: Some(spec.title.to_string()),
             description: spec.description.to_string(),
             input: spec.input.as_value().clone(),
-            output: spec.output.as_ref().map(Schema::beside_content),
+            output: spec.output.as_ref().map(Schema::structured_schema),
             annotations: ToolAnnotations {
                 read_only: Some(spec.effect == Effect::Read),
                 destructive: Some(is_destructive),
@@ -95,7 +100,7 @@ impl From<&ToolSpec> for ToolDefinition {
 }
 
 fn in_content(output: &Schema) -> Vec<String> {
-    let beside = output.beside_content();
+    let beside = output.structured_schema();
     let is_left = |name: &&str| beside["properties"].get(*name).is_none();
     output.properties().map(|(name, _)| name).filter(is_left).map(str::to_owned).collect()
 }
@@ -270,13 +275,7 @@ impl DefinitionList {
     }
 
     fn describe(&self, tool: &ToolDefinition, declared: &mut Map<String, Value>) {
-        let mut description = tool.description.as_str();
-        if description.is_empty() {
-            description = tool.title.as_deref().unwrap_or_default();
-        }
-        if !description.is_empty() {
-            declared.insert("description".to_owned(), description.into());
-        }
+        declared.insert("description".to_owned(), tool.described().into());
     }
 
     fn of_mcp(&mut self, tool: &ToolDefinition, input: &Value) -> Value {
@@ -291,7 +290,7 @@ impl DefinitionList {
         let definition = haft_mcp::McpToolDefinition {
             name: self.names.to_provider(&tool.name),
             title,
-            description: &tool.description,
+            description: tool.described(),
             input_schema: input,
             output_schema,
             annotations: haft_mcp::McpAnnotations {
@@ -515,6 +514,33 @@ mod tests {
                 )
             );
             assert!(declared.tools.to_string().contains("good"));
+        }
+    }
+
+    #[test]
+    fn a_tool_without_a_description_is_described_by_its_title_and_name() {
+        for title in [None, Some("Look up".to_owned())] {
+            let nameless = ToolDefinition {
+                title: title.clone(),
+                ..ToolDefinition::new("look_up", json!({}))
+            };
+            for format in ModelFormat::ALL {
+                let listed_tools = definitions(
+                    *format,
+                    std::slice::from_ref(&nameless),
+                    &FormatOptions::default(),
+                );
+                let listed = listed_tools
+                    .tools
+                    .pointer("/0/functionDeclarations/0")
+                    .unwrap_or(&listed_tools.tools[0]);
+                let declared = listed.get("function").unwrap_or(listed);
+                let description = declared["description"].as_str().unwrap_or_default();
+                assert!(
+                    description.starts_with("Look up (the tool `look_up`"),
+                    "{format}: {declared}"
+                );
+            }
         }
     }
 

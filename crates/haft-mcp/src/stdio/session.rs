@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, OnceLock},
     task::{Context, Poll, Waker},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use parking_lot::{Condvar, Mutex};
@@ -48,9 +48,13 @@ const MAX_IN_FLIGHT: usize = 16_384;
 /// Size of the answers collected for one write while further messages are in the buffer.
 const MAX_UNSENT_BYTES: usize = 64 << 10;
 /// Time limit for calls after the client has closed its output but still reads.
-pub(super) const LAST_ANSWERS_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time limit for cancelled work to end.
-const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const LAST_ANSWERS_TIMEOUT: Duration = Duration::from_millis(1500);
+/// Time limit for cancelled work to end. More than the gate's own grace.
+const CANCEL_TIMEOUT: Duration = Duration::from_millis(1300);
+/// No command outlives its client for longer.
+const _: () = assert!(LAST_ANSWERS_TIMEOUT.as_millis() + CANCEL_TIMEOUT.as_millis() < 3_000);
+/// Time limit for the client to read the last answers, after all calls have ended.
+const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The future of a request. Its output is the line of the answer.
 type CallFuture = Pin<Box<dyn Future<Output = Vec<u8>> + Send>>;
@@ -350,10 +354,11 @@ impl StdioSession {
         let is_gone = self.outbox.gone.is_cancelled() || self.outbox.is_closed().unwrap_or(true);
         if !is_gone {
             let gone = self.outbox.gone.clone();
+            let deadline = Instant::now() + LAST_ANSWERS_TIMEOUT;
             self.inflight.wait(LAST_ANSWERS_TIMEOUT);
             self.runtime.block_on(async {
                 tokio::select! {
-                    _ = tokio::time::timeout(LAST_ANSWERS_TIMEOUT, self.relay.finish()) => {}
+                    _ = tokio::time::timeout_at(deadline.into(), self.relay.finish()) => {}
                     () = gone.cancelled() => {}
                 }
             });
@@ -361,8 +366,12 @@ impl StdioSession {
         self.inflight.cancel_all();
         let all = self.running.acquire_many(MAX_RUNNING);
         let _ = self.runtime.block_on(async { tokio::time::timeout(CANCEL_TIMEOUT, all).await });
+        // Background processes end now, not when the client has read everything.
+        if let Some(stop) = &self.connection.shared.stop_processes {
+            stop();
+        }
         if !is_gone {
-            self.outbox.finish(LAST_ANSWERS_TIMEOUT);
+            self.outbox.finish(LAST_WRITE_TIMEOUT);
         }
     }
 

@@ -265,7 +265,7 @@ impl StoreApprovals {
     fn free_expired_claim(&self, mut kept: StoredRequest) -> StoredRequest {
         let is_free = kept.begun_seq == Some(0)
             && status::requester_status(kept.lease_ms, self.now()) == RequesterStatus::Gone;
-        kept.record.taken_up &= !is_free;
+        kept.record.is_claimed &= !is_free;
         kept
     }
 
@@ -376,7 +376,7 @@ impl StoreApprovals {
         if kept.taken_by.as_deref() == Some(token) {
             return Ok(kept.record);
         }
-        if kept.record.state != ApprovalState::Approved || kept.record.taken_up {
+        if kept.record.state != ApprovalState::Approved || kept.record.is_claimed {
             return Err(already_settled(&kept.record));
         }
         let now = self.now();
@@ -399,7 +399,7 @@ impl StoreApprovals {
         if transaction.execute(rows::TAKE, &values).await? == 0 {
             drop(transaction);
             let (_, kept) = self.kept(id).await?;
-            return Err(match kept.record.taken_up {
+            return Err(match kept.record.is_claimed {
                 true => already_settled(&kept.record),
                 false => ToolError::conflict(format!(
                     "approval request `{id}` is approved, and the process that made it is about to run its call"
@@ -412,13 +412,13 @@ impl StoreApprovals {
             false => taken::note(&self.key, id, token)?,
         };
         if !is_first {
-            return Err(already_settled(&ApprovalRecord { taken_up: true, ..kept.record }));
+            return Err(already_settled(&ApprovalRecord { is_claimed: true, ..kept.record }));
         }
         transaction
             .announce(&announcement("approval.taken", &kept.record.request, &json!({})))
             .await?;
         transaction.commit().await?;
-        Ok(ApprovalRecord { taken_up: true, claim: Some(token.to_owned()), ..kept.record })
+        Ok(ApprovalRecord { is_claimed: true, claim: Some(token.to_owned()), ..kept.record })
     }
 
     /// Notes beside the key that the call runs, so that it never runs again.
@@ -435,7 +435,7 @@ impl StoreApprovals {
         &self,
         state: Option<ApprovalState>,
     ) -> Result<Vec<ApprovalRecord>, ToolError> {
-        let all = self.standings().await?.standings.into_iter();
+        let all = self.entries().await?.entries.into_iter();
         let own = all.filter(|entry| entry.workspace == Path::new(&self.workspace));
         let mut records: Vec<ApprovalRecord> = own.map(|entry| entry.record).collect();
         records.extend(self.memory.list(None).await?);
@@ -489,16 +489,16 @@ impl Approvals for StoreApprovals {
         })
     }
 
-    fn take_up<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
+    fn claim<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
         Box::pin(async move {
             if self.is_in_memory(id).await {
-                return self.memory.take_up(id).await;
+                return self.memory.claim(id).await;
             }
             self.take(id).await
         })
     }
 
-    fn begun<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
+    fn mark_started<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
         Box::pin(async move {
             if self.is_in_memory(id).await || !self.place.has_ledger() {
                 return Ok(());
@@ -507,7 +507,7 @@ impl Approvals for StoreApprovals {
         })
     }
 
-    fn trouble(&self, id: &str) -> Option<String> {
+    fn local_only_reason(&self, id: &str) -> Option<String> {
         self.troubles.lock().get(id).cloned()
     }
 }
@@ -516,7 +516,7 @@ impl Approvals for StoreApprovals {
 async fn next_event_of(subscription: &mut Box<dyn FeedSubscription>, id: &str) {
     loop {
         match subscription.next().await {
-            Ok(FeedItem::FeedEvent(event)) if event.subject.as_deref() != Some(id) => {}
+            Ok(FeedItem::Event(event)) if event.subject.as_deref() != Some(id) => {}
             Ok(_) => return,
             // The next query reports the error.
             Err(_) => return,

@@ -76,7 +76,7 @@ pub struct Announcement<'a> {
     pub session: Option<&'a str>,
     /// The call that it belongs to.
     pub call: Option<&'a str>,
-    /// What it happened to: the id of a request or rule.
+    /// Id of the request or rule that it happened to.
     pub subject: Option<&'a str>,
     /// Further data. Every process that can read the store can read it.
     pub body: &'a Json,
@@ -160,10 +160,10 @@ impl FeedSubscription for StoreSubscription {
             loop {
                 if let Some(event) = self.page.pop_front() {
                     self.after = event.seq;
-                    return Ok(FeedItem::FeedEvent(event));
+                    return Ok(FeedItem::Event(event));
                 }
                 match self.fill_page().await {
-                    Ok(Some(gap)) => return Ok(FeedItem::MissedEvents(gap)),
+                    Ok(Some(gap)) => return Ok(FeedItem::Missed(gap)),
                     Ok(None) if self.page.is_empty() => {
                         failing = None;
                         self.wait().await;

@@ -175,7 +175,7 @@ impl Journal for StoreJournal {
         Ok(number)
     }
 
-    fn made(&self, number: u64) {
+    fn commit(&self, number: u64) {
         let (retention, is_undoing) = (self.retention, self.pending_undos().remove(&number));
         let is_due = self.is_due.swap(false, Ordering::Relaxed);
         // The common case needs no second access to the store.
@@ -193,13 +193,13 @@ impl Journal for StoreJournal {
         });
     }
 
-    fn withdraw(&self, number: u64) {
+    fn abort(&self, number: u64) {
         self.pending_undos().remove(&number);
         // Errors here are harmless: a change that was not withdrawn was never made, so the previous
         // contents are still there.
         let _ =
             self.run_blocking(async move |place: &StoreLocation| match place.existing().await? {
-                Some(store) => write::withdraw(&store, number).await,
+                Some(store) => write::abort(&store, number).await,
                 None => Ok(()),
             });
     }
@@ -226,10 +226,10 @@ impl Journal for StoreJournal {
         })
     }
 
-    fn set_aside<'a>(&'a self, entries: &'a [u64]) -> BoxFuture<'a, Result<(), ToolError>> {
+    fn mark_undone<'a>(&'a self, entries: &'a [u64]) -> BoxFuture<'a, Result<(), ToolError>> {
         Box::pin(async move {
             match self.place.existing().await? {
-                Some(store) => write::set_aside(&store, entries).await,
+                Some(store) => write::mark_entries_undone(&store, entries).await,
                 None => Ok(()),
             }
         })
@@ -248,7 +248,7 @@ mod tests {
         let place = StoreLocation::new(StoreAddress::Sqlite(folder.path().join("haft.db")));
         let journal = StoreJournal::new(place, JournalRetention::DEFAULT);
         let call = CallInfo::default();
-        let entries = [NewJournalEntry::appears("a".into(), PathState::Missing)];
+        let entries = [NewJournalEntry::created("a".into(), PathState::Missing)];
         let change = NewChange { call: &call, tool: "edit", entries: &entries, undoes: &[] };
         for number in 1..3 {
             assert_eq!(journal.begin(&change).expect("kept"), number);
@@ -257,7 +257,7 @@ mod tests {
         let content = vec![b'x'; MAX_PACKER_CONTENT + 1];
         let size = content.len() as u64;
         let before = PathState::File { hash: Some(ContentHash::of(&content)), mode: 0o644, size };
-        let mut large = NewJournalEntry::appears("b".into(), PathState::Missing);
+        let mut large = NewJournalEntry::created("b".into(), PathState::Missing);
         (large.before, large.content) = (before, Some(content));
         journal.begin(&NewChange { entries: &[large], ..change }).expect("kept");
         assert!(journal.packer().is_none(), "it holds too much memory to be kept");

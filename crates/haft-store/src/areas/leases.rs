@@ -87,9 +87,9 @@ impl Leases for StoreLeases {
             ];
             let rows = transaction.query(CLAIM, &values).await?;
             if let Some(row) = rows.first() {
-                let turn = row.number(1)?;
+                let generation = row.number(1)?;
                 transaction.commit().await?;
-                return Ok(Lease { kind, name, owner, turn, token });
+                return Ok(Lease { kind, name, owner, generation, token });
             }
             let refusal = held(&mut transaction, &kind, &name, now).await?;
             set_back(&mut transaction, &kind, now).await?;
@@ -139,9 +139,9 @@ impl Leases for StoreLeases {
                 transaction.commit().await?;
                 return Ok(None);
             };
-            let (name, turn) = (row.text(0)?.to_owned(), row.number(1)?);
+            let (name, generation) = (row.text(0)?.to_owned(), row.number(1)?);
             transaction.commit().await?;
-            Ok(Some(Lease { kind, name, owner, turn, token }))
+            Ok(Some(Lease { kind, name, owner, generation, token }))
         })
     }
 

@@ -5,7 +5,7 @@
 //! A call that may change something has two commits: an entry before it runs, and one after it
 //! ended.
 //!
-//! What a crash can lose: `kill -9` loses at most the read-only calls of the last 50 ms. A power
+//! Losses by a crash: `kill -9` loses at most the read-only calls of the last 50 ms. A power
 //! failure may lose what the machine had not written yet (SQLite runs with `synchronous = NORMAL`),
 //! but never breaks the chain.
 
@@ -163,7 +163,8 @@ impl StoreLedger {
     /// does nothing.
     ///
     /// # Errors
-    /// `unavailable` when the store cannot be written, `conflict` when the chain is broken where entries would be dropped.
+    /// `unavailable` when the store cannot be written, `conflict` when the chain is broken where
+    /// entries would be dropped.
     pub async fn prune(&self) -> Result<Pruned, ToolError> {
         self.flush().await?;
         match self.0.place.existing().await? {
@@ -199,7 +200,7 @@ impl StoreLedger {
         output: Option<&str>,
         result: Option<KeptResult>,
     ) -> BoxFuture<'_, Result<(), ToolError>> {
-        let may_wait = self.0.reply_timing == ReplyTiming::Early && entry.only_looked();
+        let may_wait = self.0.reply_timing == ReplyTiming::Early && entry.is_read_only();
         if let Some(output) = output.filter(|_| !may_wait) {
             entry.output_sha256 = sha256_hex([output.as_bytes()]);
         }

@@ -12,8 +12,9 @@ mod pack;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use haft_core::{
-    BoxFuture, KeptOutput, MemoryOutputs, OutputPiece, OutputPosition, OutputSource, Outputs,
-    StoredOutput, ToolError, brief, count_lines, lengthy, new_output_id, no_such_output,
+    BoxFuture, MemoryOutputs, OutputInfo, OutputPiece, OutputPosition, OutputSource, Outputs,
+    StoredOutput, ToolError, block_in_place, count_lines, new_output_id, no_such_output,
+    spawn_blocking,
 };
 
 use self::pack::{Piece, Slice, slices};
@@ -256,14 +257,14 @@ impl StoreOutputs {
         self.place.existing().await?.ok_or_else(|| no_such_output(id))
     }
 
-    async fn find_kept(&self, id: &str) -> Result<KeptOutput, ToolError> {
+    async fn find_kept(&self, id: &str) -> Result<OutputInfo, ToolError> {
         let id = &*searchable(id);
         let store = self.existing(id).await?;
         let rows = store.query(FIND, &[Value::Text(id), Value::Text(&self.workspace)]).await?;
         let row = rows.first().ok_or_else(|| no_such_output(id))?;
         let text = |column| row.text(column).map(str::to_owned);
         let made_by = OutputSource { session: text(2)?, call_id: text(3)?, tool: text(4)? };
-        Ok(KeptOutput {
+        Ok(OutputInfo {
             bytes: row.number(0)?,
             lines: row.number(1)?,
             made_by,
@@ -306,7 +307,7 @@ impl Outputs for StoreOutputs {
         Box::pin(self.keep_anywhere(text, made_by))
     }
 
-    fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<KeptOutput, ToolError>> {
+    fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<OutputInfo, ToolError>> {
         Box::pin(async move {
             if let Some(memory) = &self.memory
                 && let Ok(kept) = memory.find(id).await
@@ -346,7 +347,7 @@ async fn add(transaction: &mut Transaction, new_id: &str, piece: &Piece) -> Resu
 
 fn unpacked(row: &SqlRow, id: &str) -> Result<OutputPiece, ToolError> {
     let (packing, packed) = (row.number(2)?, row.bytes(3)?);
-    let text = brief(|| pack::unpacked(packing, packed)).map_err(|why| {
+    let text = block_in_place(|| pack::unpacked(packing, packed)).map_err(|why| {
         ToolError::unavailable(format!("a piece of the output `{id}` {why}"))
             .hint("check the store with `haft store check`")
     })?;
@@ -385,5 +386,5 @@ async fn off_thread_if_long<T: Send + 'static>(
         return Ok(work(text));
     }
     let text = text.clone();
-    lengthy(move || Ok(work(&text))).await
+    spawn_blocking(move || Ok(work(&text))).await
 }

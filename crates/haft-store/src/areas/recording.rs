@@ -11,7 +11,7 @@
 //! # async fn replay(tools: Registry) -> Result<(), haft_core::ToolError> {
 //! let store = StoreAddress::parse("tests/recorded.db", Path::new("."))?;
 //! let recording = Recording::of_session(StoreLocation::new(store), "mcp-1").await?;
-//! let gate = Gate::builder(tools).answered_by(Arc::new(recording)).build();
+//! let gate = Gate::builder(tools).replay_from(Arc::new(recording)).build();
 //! // The agent under test calls this gate as it would call any other.
 //! let request = CallRequest::new("read", json!({"path": "a.txt"}), Context::new("test"));
 //! assert!(gate.call(request).await.content.contains("what was in it then"));

@@ -103,7 +103,7 @@ impl StoreRules {
             match rule_set.rules(&self.key).await {
                 Ok(None) => {}
                 Ok(Some(read)) => {
-                    let speaks = |(saved, _): &&(SavedRule, Rule)| saved.is_in_force(session, now);
+                    let speaks = |(saved, _): &&(SavedRule, Rule)| saved.is_active(session, now);
                     rules.extend(read.rules.iter().filter(speaks).map(|(_, rule)| rule.clone()));
                     if read.foreign > 0 {
                         self.report_once(rule_set.foreign(read.foreign))?;
@@ -195,7 +195,7 @@ impl SavedRules for StoreRules {
         &[Scope::Session, Scope::Project, Scope::User]
     }
 
-    fn in_force<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ToolError>> {
+    fn active<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ToolError>> {
         Box::pin(self.collect(session))
     }
 

@@ -178,7 +178,7 @@ impl StoreSessions {
         let has_more = page.len() > limit;
         page.truncate(limit);
         page.reverse();
-        Ok(SessionHistory { session: info, happened: page, has_more })
+        Ok(SessionHistory { session: info, events: page, has_more })
     }
 
     async fn add(&self, session: &str, message: &NewMessage) -> Result<u64, ToolError> {
@@ -359,7 +359,7 @@ fn latest_first(
         let ended_ms = calls.peek().map(|call| call.created_ms.saturating_add(call.ms));
         let sent_ms = messages.peek().map(|message| message.created_ms);
         match sent_ms > ended_ms {
-            true => messages.next().map(SessionEvent::SessionMessage),
+            true => messages.next().map(SessionEvent::Message),
             false => calls.next().map(SessionEvent::Call),
         }
     })

@@ -56,7 +56,7 @@ pub struct CopyStep<'a> {
 /// Copies a store. Creates the target if it does not exist.
 ///
 /// # Errors
-/// `not_found` when there is no source, `conflict` when the target is in use or the source cannot
+/// `not_found` for a missing source, `conflict` when the target is in use or the source cannot
 /// be copied as it is, `unavailable` when either cannot be reached. After an error the target holds
 /// nothing of the source.
 pub async fn copy_store(

@@ -17,7 +17,7 @@ use std::{
 
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 
-use haft_core::{ToolError, brief};
+use haft_core::{ToolError, block_in_place};
 use rusqlite::{Connection, ErrorCode, ToSql, types::ValueRef};
 
 pub(crate) use self::{
@@ -63,7 +63,8 @@ impl Sqlite {
     /// Waits a limited time for the connection.
     pub(crate) fn hold(self: &Arc<Self>) -> Result<ConnectionGuard, ToolError> {
         let at_once = self.connection.try_lock_arc_for(INLINE_WAIT);
-        match at_once.or_else(|| brief(|| self.connection.try_lock_arc_for(BUSY_TIMEOUT))) {
+        match at_once.or_else(|| block_in_place(|| self.connection.try_lock_arc_for(BUSY_TIMEOUT)))
+        {
             Some(connection) => Ok(ConnectionGuard { store: self.clone(), connection }),
             None => Err(self.errors().busy()),
         }
@@ -107,7 +108,7 @@ impl ConnectionGuard {
         }
         // Each attempt waits a little by itself; a runtime can run other tasks during that time.
         let began = Instant::now();
-        brief(|| {
+        block_in_place(|| {
             loop {
                 match self.run(BEGIN) {
                     Err(error) if is_busy(&error) && began.elapsed() < BUSY_TIMEOUT => {}

@@ -68,9 +68,9 @@ async fn one_process_asks_and_another_decides() {
         let (asker, person) = (approvals(&store), approvals(&store));
         let asked = request("ask_1");
         asker.create(asked.clone()).await.expect("kept");
-        let entry = person.standings().await.expect("read").standings.remove(0);
+        let entry = person.entries().await.expect("read").entries.remove(0);
         assert_eq!(
-            (&entry.record.request, entry.asker, entry.fate),
+            (&entry.record.request, entry.requester, entry.result),
             (&asked, RequesterStatus::There, CallResult::NotRun)
         );
         assert_eq!(entry.workspace, store.folder.path().join("here"));
@@ -84,7 +84,7 @@ async fn one_process_asks_and_another_decides() {
         let (asker, settled) = waits.await.expect("no panic");
         assert_eq!(settled, decided.expect("the first"));
         assert_eq!(
-            (settled.state, settled.verdict.as_ref(), settled.taken_up),
+            (settled.state, settled.verdict.as_ref(), settled.is_claimed),
             (ApprovalState::Approved, Some(&verdict), false)
         );
         assert_eq!(settled.request, asked, "unchanged");
@@ -92,22 +92,22 @@ async fn one_process_asks_and_another_decides() {
             person.settle("ask_1", ApprovalState::Denied, None).await.expect_err("decided");
         assert_eq!(second.kind(), ErrorKind::Conflict);
         assert!(second.message().contains("already approved by Ann via terminal"), "{second}");
-        let early = person.take_up("ask_1").await.expect_err("the requester is there");
+        let early = person.claim("ask_1").await.expect_err("the requester is there");
         assert!(early.message().contains("about to run its call"), "{early}");
-        assert!(asker.take_up("ask_1").await.expect("once").taken_up);
+        assert!(asker.claim("ask_1").await.expect("once").is_claimed);
         for again in [&asker, &person] {
-            let error = again.take_up("ask_1").await.expect_err("only once");
+            let error = again.claim("ask_1").await.expect_err("only once");
             assert_eq!(error.kind(), ErrorKind::Conflict);
             assert!(error.message().contains("and its call was taken up"), "{error}");
         }
-        assert_eq!(person.handed_over("ask_1").await.expect("taken"), CallClaim::Taken);
-        let entry = person.standings().await.expect("read").standings.remove(0);
-        assert_eq!(entry.fate, CallResult::Unknown, "nothing is in the ledger");
+        assert_eq!(person.wait_for_claim("ask_1").await.expect("taken"), CallClaim::Taken);
+        let entry = person.entries().await.expect("read").entries.remove(0);
+        assert_eq!(entry.result, CallResult::Unknown, "nothing is in the ledger");
         let mut entry = crate::stores::change(1);
         entry.call_id = "call_ask_1".to_owned();
         haft_core::Ledger::record(&*store.ledger(), entry).await.expect("recorded");
-        let entry = person.standings().await.expect("read").standings.remove(0);
-        assert_eq!(entry.fate, CallResult::Ran(None));
+        let entry = person.entries().await.expect("read").entries.remove(0);
+        assert_eq!(entry.result, CallResult::Ran(None));
     }
 }
 
@@ -116,7 +116,7 @@ async fn taken_up(store: &Fresh, id: &str) -> StoreApprovals {
     let approvals = approvals(store);
     approvals.create(request(id)).await.expect("kept");
     approvals.settle(id, ApprovalState::Approved, approval()).await.expect("the first");
-    approvals.take_up(id).await.expect("once");
+    approvals.claim(id).await.expect("once");
     approvals
 }
 
@@ -131,8 +131,8 @@ async fn record(store: &Fresh, id: &str, decided: Value, verdict: Value, error: 
 }
 
 async fn fate(approvals: &StoreApprovals) -> CallResult {
-    let mut standings = approvals.standings().await.expect("read").standings;
-    standings.pop().expect("the newest").fate
+    let mut entries = approvals.entries().await.expect("read").entries;
+    entries.pop().expect("the newest").result
 }
 
 #[tokio::test]
@@ -195,8 +195,8 @@ async fn every_step_is_announced_once_and_in_order() {
         person.settle("ask_2", ApprovalState::Denied, None).await.expect("first");
         person.settle("ask_2", ApprovalState::Approved, approval()).await.expect_err("second");
         person.settle("ask_1", ApprovalState::Approved, approval()).await.expect("first");
-        asker.take_up("ask_1").await.expect("once");
-        asker.take_up("ask_1").await.expect_err("twice");
+        asker.claim("ask_1").await.expect("once");
+        asker.claim("ask_1").await.expect_err("twice");
         let events = StoreFeed::new(StoreLocation::new(store.address.clone())).since(0, 99).await;
         let expected = events.expect("read").into_iter().map(|event| {
             assert_eq!(event.session.as_deref(), Some("s"));
@@ -245,7 +245,7 @@ async fn only_one_of_many_decides_and_only_one_takes_up() {
         let takers: Vec<_> = (0..8).map(|_| Arc::new(approvals(&store))).collect();
         let mut tasks = tokio::task::JoinSet::new();
         for taker in takers {
-            tasks.spawn(async move { taker.take_up("ask_t").await.is_ok() });
+            tasks.spawn(async move { taker.claim("ask_t").await.is_ok() });
         }
         assert_eq!(tasks.join_all().await.into_iter().filter(|won| *won).count(), 1);
     }
@@ -261,14 +261,14 @@ async fn a_requester_without_a_lease_is_gone_and_its_call_is_free() {
             (approvals(&store).with_clock(clock), approvals(&store).with_clock(clock));
         asker.create(request("ask_1")).await.expect("kept");
         let requester_status =
-            || async { person.standings().await.expect("read").standings[0].asker };
+            || async { person.entries().await.expect("read").entries[0].requester };
         assert_eq!(requester_status().await, RequesterStatus::There);
         NOW.fetch_add(7_000, Ordering::SeqCst);
         assert_eq!(requester_status().await, RequesterStatus::Gone);
         person.settle("ask_1", ApprovalState::Approved, approval()).await.expect("still pending");
-        assert_eq!(in_time(person.handed_over("ask_1")).await.expect("free"), CallClaim::Free);
-        assert!(person.take_up("ask_1").await.expect("free").taken_up);
-        asker.take_up("ask_1").await.expect_err("it is taken, even for the requester");
+        assert_eq!(in_time(person.wait_for_claim("ask_1")).await.expect("free"), CallClaim::Free);
+        assert!(person.claim("ask_1").await.expect("free").is_claimed);
+        asker.claim("ask_1").await.expect_err("it is taken, even for the requester");
     }
 }
 
@@ -282,7 +282,7 @@ async fn a_requester_that_goes_after_the_approval_leaves_the_call_to_others() {
             (approvals(&store).with_clock(clock), approvals(&store).with_clock(clock));
         asker.create(request("ask_1")).await.expect("kept");
         person.settle("ask_1", ApprovalState::Approved, approval()).await.expect("first");
-        let waits = person.handed_over("ask_1");
+        let waits = person.wait_for_claim("ask_1");
         let mut waits = std::pin::pin!(waits);
         tokio::select! {
             biased;
@@ -291,7 +291,7 @@ async fn a_requester_that_goes_after_the_approval_leaves_the_call_to_others() {
         }
         NOW.fetch_add(7_000, Ordering::SeqCst);
         assert_eq!(in_time(waits).await.expect("free"), CallClaim::Free);
-        assert!(person.take_up("ask_1").await.expect("free").taken_up);
+        assert!(person.claim("ask_1").await.expect("free").is_claimed);
     }
 }
 
@@ -308,7 +308,7 @@ async fn a_waiting_requester_renews_its_lease() {
         NOW.fetch_add(60_000, Ordering::SeqCst);
         // It renews its lease within two seconds.
         in_time(async {
-            while person.standings().await.expect("read").standings[0].asker
+            while person.entries().await.expect("read").entries[0].requester
                 == RequesterStatus::Gone
             {
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -333,17 +333,17 @@ async fn a_clock_that_was_set_back_extends_no_lease_and_runs_nothing_twice() {
             (approvals(&store).with_clock(clock), approvals(&store).with_clock(clock));
         asker.create(request("ask_1")).await.expect("kept");
         NOW.fetch_sub(3_600_000, Ordering::SeqCst);
-        let entry = person.standings().await.expect("read").standings.remove(0);
+        let entry = person.entries().await.expect("read").entries.remove(0);
         assert_eq!(
-            (entry.asker, entry.record.state),
+            (entry.requester, entry.record.state),
             (RequesterStatus::Gone, ApprovalState::Pending)
         );
         person.settle("ask_1", ApprovalState::Approved, approval()).await.expect("first");
         NOW.fetch_sub(3_600_000, Ordering::SeqCst);
-        assert!(person.take_up("ask_1").await.expect("free").taken_up);
+        assert!(person.claim("ask_1").await.expect("free").is_claimed);
         NOW.fetch_add(99_000_000, Ordering::SeqCst);
         for other in [&asker, &person] {
-            assert_eq!(other.take_up("ask_1").await.expect_err("once").kind(), ErrorKind::Conflict);
+            assert_eq!(other.claim("ask_1").await.expect_err("once").kind(), ErrorKind::Conflict);
         }
     }
 }
@@ -364,14 +364,14 @@ async fn an_undecided_request_expires_for_all_processes() {
         short.id = "ask_2".to_owned();
         asker.create(Arc::new(short)).await.expect("kept");
         let person = approvals(&store);
-        let entry = person.standings().await.expect("read").standings;
+        let entry = person.entries().await.expect("read").entries;
         assert!(entry.iter().all(|it| it.record.state == ApprovalState::Expired));
         let late = person
             .settle("ask_2", ApprovalState::Approved, approval())
             .await
             .expect_err("too late");
         assert!(late.message().contains("already expired"), "{late}");
-        person.take_up("ask_2").await.expect_err("never");
+        person.claim("ask_2").await.expect_err("never");
         assert_eq!(
             person.get("ask_2").await.expect("read").expect("there").state,
             ApprovalState::Expired
@@ -389,7 +389,7 @@ async fn an_old_approval_is_not_taken_up() {
         asker.create(request("ask_1")).await.expect("kept");
         asker.settle("ask_1", ApprovalState::Approved, approval()).await.expect("first");
         NOW.fetch_add(2 * 3_600_000, Ordering::SeqCst);
-        let error = asker.take_up("ask_1").await.expect_err("too old");
+        let error = asker.claim("ask_1").await.expect_err("too old");
         assert!(error.message().contains("too long ago"), "{error}");
     }
 }
@@ -400,11 +400,11 @@ async fn a_restored_row_runs_no_call_again() {
         let (asker, other) = (approvals(&store), approvals(&store));
         asker.create(request("ask_1")).await.expect("kept");
         asker.settle("ask_1", ApprovalState::Approved, approval()).await.expect("decided");
-        asker.take_up("ask_1").await.expect("taken");
+        asker.claim("ask_1").await.expect("taken");
         // A program that can write the store can do this.
         store.tamper("UPDATE approvals SET taken_by = NULL, taken_ms = NULL, lease_ms = 0").await;
         for approvals in [&asker, &other] {
-            let error = approvals.take_up("ask_1").await.expect_err("it has run");
+            let error = approvals.claim("ask_1").await.expect_err("it has run");
             assert_eq!(error.kind(), ErrorKind::Conflict);
             assert!(error.message().contains("its call was taken up"), "{error}");
         }
@@ -459,11 +459,11 @@ async fn a_forged_request_or_decision_does_not_count() {
             store.tamper(forged).await;
             let person = approvals(&store);
             for id in ["ask_1", "ask_3", "ask_1b"] {
-                assert!(person.take_up(id).await.is_err(), "{forged}: {id}");
+                assert!(person.claim(id).await.is_err(), "{forged}: {id}");
             }
-            let found = person.standings().await.expect("read");
+            let found = person.entries().await.expect("read");
             let approved =
-                found.standings.iter().filter(|it| it.record.state == ApprovalState::Approved);
+                found.entries.iter().filter(|it| it.record.state == ApprovalState::Approved);
             let approved: Vec<&str> = approved.map(|it| &*it.record.request.id).collect();
             assert_eq!(approved, ["ask_2"], "{forged}");
             assert_eq!(found.foreign, 1, "{forged}");
@@ -482,26 +482,26 @@ async fn the_request_of_another_user_or_folder_is_not_run() {
         store.tamper("UPDATE approvals SET lease_ms = 0").await;
         let elsewhere = approvals_of(&store, "there");
         assert_eq!(
-            elsewhere.take_up("ask_1").await.expect_err("not of here").kind(),
+            elsewhere.claim("ask_1").await.expect_err("not of here").kind(),
             ErrorKind::NotFound
         );
         assert!(elsewhere.get("ask_1").await.expect("read").is_none());
         assert!(elsewhere.list(None).await.expect("read").is_empty());
-        assert_eq!(elsewhere.standings().await.expect("read").standings.len(), 1, "but it is seen");
+        assert_eq!(elsewhere.entries().await.expect("read").entries.len(), 1, "but it is seen");
         let moved = format!(
             "UPDATE approvals SET workspace = '{}'",
             store.folder.path().join("there").display()
         );
         store.tamper(&moved).await;
         assert_eq!(
-            elsewhere.take_up("ask_1").await.expect_err("not of here").kind(),
+            elsewhere.claim("ask_1").await.expect_err("not of here").kind(),
             ErrorKind::Denied
         );
         let folder = store.folder.path();
         let place = StoreLocation::new(store.address.clone());
         let other = StoreApprovals::new(place, &folder.join("here"), &folder.join("other/haft"));
-        assert_eq!(other.standings().await.expect("read").foreign, 1);
-        other.take_up("ask_1").await.expect_err("no key");
+        assert_eq!(other.entries().await.expect("read").foreign, 1);
+        other.claim("ask_1").await.expect_err("no key");
     }
 }
 
@@ -526,10 +526,10 @@ async fn the_store_contains_no_plain_secrets() {
 async fn reading_creates_no_store() {
     for store in each().await {
         let person = approvals(&store);
-        assert!(person.standings().await.expect("nothing").standings.is_empty());
+        assert!(person.entries().await.expect("nothing").entries.is_empty());
         assert!(person.list(None).await.expect("nothing").is_empty());
         assert!(person.get("ask_1").await.expect("nothing").is_none());
-        assert_eq!(person.take_up("ask_1").await.expect_err("nothing").kind(), ErrorKind::NotFound);
+        assert_eq!(person.claim("ask_1").await.expect_err("nothing").kind(), ErrorKind::NotFound);
         assert!(haft_store::Store::existing(&store.address).await.expect("read").is_none());
     }
 }
@@ -575,7 +575,7 @@ fn gate(
     let gate = Gate::builder(registry).policy(Policy::new(vec![layer])).approvals(approvals);
     let gate = match handler {
         Some(handler) => gate.handler(handler),
-        None => gate.decided_elsewhere(),
+        None => gate.decided_externally(),
     };
     (gate.build(), ran)
 }
@@ -637,7 +637,7 @@ async fn a_call_of_a_gate_waits_for_another_process_and_runs_once() {
         let calls = tokio::spawn(async move { asked.call(call()).await });
         let id = loop {
             match in_time(news.next()).await.expect("heard") {
-                FeedItem::FeedEvent(event) if event.kind == "approval.asked" => {
+                FeedItem::Event(event) if event.kind == "approval.asked" => {
                     break event.subject.expect("an id");
                 }
                 _ => {}
@@ -645,7 +645,7 @@ async fn a_call_of_a_gate_waits_for_another_process_and_runs_once() {
         };
         let person = approvals(&store);
         person.settle(&id, ApprovalState::Approved, approval()).await.expect("first");
-        assert_eq!(in_time(person.handed_over(&id)).await.expect("taken"), CallClaim::Taken);
+        assert_eq!(in_time(person.wait_for_claim(&id)).await.expect("taken"), CallClaim::Taken);
         let outcome = in_time(calls).await.expect("no panic");
         assert!(outcome.is_ok(), "{outcome:?}");
         // Another process that wants to run it is too late.
@@ -697,14 +697,14 @@ async fn a_call_taken_up_and_not_begun_is_free_again_and_begins_once() {
         let (asker, first) = recording(&store);
         asker.create(request("ask_1")).await.expect("kept");
         asker.settle("ask_1", ApprovalState::Approved, approval()).await.expect("the first");
-        let lost = asker.take_up("ask_1").await.expect("once").claim.expect("a claim");
+        let lost = asker.claim("ask_1").await.expect("once").claim.expect("a claim");
         let (person, second) = recording(&store);
-        let early = person.take_up("ask_1").await.expect_err("it is about to begin");
+        let early = person.claim("ask_1").await.expect_err("it is about to begin");
         assert_eq!(early.kind(), ErrorKind::Conflict);
         assert_eq!(fate(&person).await, CallResult::NotRun, "it has not begun");
         let person = person.with_clock(|| now_ms() + 10_000);
-        assert_eq!(in_time(person.handed_over("ask_1")).await.expect("free"), CallClaim::Free);
-        let held = person.take_up("ask_1").await.expect("free again").claim.expect("a claim");
+        assert_eq!(in_time(person.wait_for_claim("ask_1")).await.expect("free"), CallClaim::Free);
+        let held = person.claim("ask_1").await.expect("free again").claim.expect("a claim");
         let mut entry = crate::stores::change(1);
         entry.call_id = "call_ask_1".to_owned();
         let begin = |ledger: haft_store::StoreLedger, claim: String| {
@@ -714,11 +714,11 @@ async fn a_call_taken_up_and_not_begun_is_free_again_and_begins_once() {
         let late = begin(first, lost).await.expect_err("another process has it");
         assert_eq!(late.kind(), ErrorKind::Conflict, "{late}");
         let seq = begin(second, held).await.expect("committed").expect("a number");
-        person.begun("ask_1").await.expect("noted");
+        person.mark_started("ask_1").await.expect("noted");
         assert_eq!(fate(&person).await, CallResult::Unknown, "it began, and no end is recorded");
         for clock in [now_ms, || now_ms() + 60_000] {
             let other = recording(&store).0.with_clock(clock);
-            let error = other.take_up("ask_1").await.expect_err("it has begun");
+            let error = other.claim("ask_1").await.expect_err("it has begun");
             assert_eq!(error.kind(), ErrorKind::Conflict);
         }
         // A restored row does not run again.
@@ -726,7 +726,7 @@ async fn a_call_taken_up_and_not_begun_is_free_again_and_begins_once() {
         recording(&store)
             .0
             .with_clock(|| now_ms() + 60_000)
-            .take_up("ask_1")
+            .claim("ask_1")
             .await
             .expect_err("noted");
         let ledger = store.ledger();

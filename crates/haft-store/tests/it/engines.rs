@@ -39,7 +39,7 @@ async fn reading_creates_no_store() {
         let ledger = store.ledger();
         assert!(ledger.newest(1).await.expect("nothing").is_empty());
         assert_eq!(ledger.verify(None).await.expect("nothing").entries, 0);
-        assert!(store.rules("here").in_force("s").await.expect("nothing").is_empty());
+        assert!(store.rules("here").active("s").await.expect("nothing").is_empty());
         assert!(Store::existing(&store.address).await.expect("nothing").is_none());
     }
 }
@@ -117,7 +117,7 @@ async fn save(rules: &StoreRules, rule: &str, scope: Scope) -> Result<SavedRule,
 }
 
 async fn texts(rules: &StoreRules, session: &str) -> Vec<String> {
-    let rules = rules.in_force(session).await.expect("they can be read");
+    let rules = rules.active(session).await.expect("they can be read");
     rules.into_iter().map(|rule| rule.text.to_string()).collect()
 }
 
@@ -145,7 +145,7 @@ async fn a_modified_rule_does_not_count() {
         let rules = store.rules("here");
         save(&rules, "bash(a *)", Scope::Project).await.expect("kept");
         store.tamper("UPDATE rules SET rule = 'bash(*)'").await;
-        rules.in_force("s").await.expect_err("it is reported");
+        rules.active("s").await.expect_err("it is reported");
         assert!(texts(&rules, "s").await.is_empty());
     }
 }

@@ -60,7 +60,7 @@ impl JournalProcess {
 
     fn made(&self, tool: &str, entries: &[NewJournalEntry], undoes: &[Vec<u64>]) -> u64 {
         let number = self.begin(tool, entries, undoes);
-        self.journal.made(number);
+        self.journal.commit(number);
         number
     }
 
@@ -69,7 +69,7 @@ impl JournalProcess {
     }
 
     async fn all(&self) -> Vec<JournalChange> {
-        self.find(ChangeQuery { most: usize::MAX, ..ChangeQuery::default() }).await
+        self.find(ChangeQuery { limit: usize::MAX, ..ChangeQuery::default() }).await
     }
 
     async fn numbers(&self) -> Vec<u64> {
@@ -78,7 +78,7 @@ impl JournalProcess {
 
     async fn entry(&self, number: u64) -> u64 {
         let found =
-            self.find(ChangeQuery { numbers: vec![number], most: 9, ..ChangeQuery::default() });
+            self.find(ChangeQuery { numbers: vec![number], limit: 9, ..ChangeQuery::default() });
         found.await[0].entries[0].id
     }
 
@@ -112,7 +112,7 @@ async fn stored_changes_are_read_back_unchanged() {
         let long = "line of a long text\n".repeat(5_000);
         let entries = [
             edit("a.txt", &long, "new"),
-            NewJournalEntry::appears("dir".into(), PathState::Directory { mode: 0o777 }),
+            NewJournalEntry::created("dir".into(), PathState::Directory { mode: 0o777 }),
             going(odd.clone(), PathState::Link { to: odd.clone() }),
             going("gone".into(), PathState::Directory { mode: 0o2750 }),
             moved,
@@ -142,9 +142,9 @@ async fn a_content_is_stored_once_and_deleted_with_its_last_entry() {
         let second = process.begin("edit", &[edit("c", "same", "3")], &[]);
         assert_eq!(fresh.number("SELECT count(*) FROM blobs").await, 1);
         assert_eq!(fresh.number("SELECT bytes FROM journal").await, 4);
-        process.journal.withdraw(first);
+        process.journal.abort(first);
         assert_eq!(process.content("same").await, Some(b"same".to_vec()));
-        process.journal.withdraw(second);
+        process.journal.abort(second);
         assert_eq!(process.content("same").await, None);
         assert_eq!(fresh.number("SELECT bytes FROM journal").await, 0);
         assert!(process.all().await.is_empty());
@@ -164,15 +164,15 @@ async fn an_undo_of_an_undo_restores_the_change() {
             [undone, edited],
             "an undo that was not made does not count"
         );
-        process.journal.made(undone);
+        process.journal.commit(undone);
         assert_eq!(process.not_undone().await, [undone]);
         let undo_entry = process.entry(undone).await;
         let redone = process.made("redo", &[edit("a", "1", "2")], &[vec![undo_entry]]);
         assert_eq!(process.not_undone().await, [redone, edited]);
         let again = process.begin("undo", &[edit("a", "2", "1")], &[vec![entry]]);
-        process.journal.withdraw(again);
+        process.journal.abort(again);
         assert_eq!(process.not_undone().await, [redone, edited]);
-        process.journal.set_aside(&[entry]).await.expect("written");
+        process.journal.mark_undone(&[entry]).await.expect("written");
         assert_eq!(process.not_undone().await, [redone]);
     }
 }
@@ -185,7 +185,7 @@ async fn changes_are_found_by_call_session_tool_time_and_number() {
             let tool = if number % 3 == 0 { "write" } else { "edit" };
             process.begin(tool, &[edit(&format!("f{number}"), "a", "b")], &[]);
         }
-        let most = |most| ChangeQuery { most, ..ChangeQuery::default() };
+        let most = |most| ChangeQuery { limit: most, ..ChangeQuery::default() };
         let count = async |which: ChangeQuery| process.find(which).await.len();
         assert_eq!(count(most(7)).await, 7);
         assert_eq!(count(most(1_000)).await, 450);
@@ -272,8 +272,8 @@ async fn reading_creates_no_store() {
     assert!(process.all().await.is_empty());
     assert_eq!(process.content("x").await, None);
     assert_eq!(process.journal.collect().await.expect("nothing to do"), 0);
-    process.journal.withdraw(1);
-    process.journal.set_aside(&[1]).await.expect("nothing to do");
+    process.journal.abort(1);
+    process.journal.mark_undone(&[1]).await.expect("nothing to do");
     assert!(!fresh.folder.path().join("project").exists());
 }
 
@@ -371,11 +371,11 @@ async fn a_base_stays_while_differences_need_it() {
         let process = fresh.process(JournalRetention::DEFAULT);
         let numbers: Vec<u64> =
             (0..3).map(|n| process.begin("edit", &[edit("a", &long(n), "x")], &[])).collect();
-        process.journal.withdraw(numbers[0]);
-        process.journal.withdraw(numbers[2]);
+        process.journal.abort(numbers[0]);
+        process.journal.abort(numbers[2]);
         assert_eq!(process.content(&long(1)).await, Some(long(1).into_bytes()));
         assert_eq!(fresh.number("SELECT count(*) FROM blobs").await, 2);
-        process.journal.withdraw(numbers[1]);
+        process.journal.abort(numbers[1]);
         assert_eq!(fresh.number("SELECT count(*) FROM blobs").await, 0);
         assert_eq!(fresh.number(BYTES).await, 0);
         let number = process.begin("edit", &[edit("a", &long(4), "x")], &[]);
@@ -394,7 +394,7 @@ async fn no_base_is_itself_a_difference() {
             (fresh.process(JournalRetention::DEFAULT), fresh.process(JournalRetention::DEFAULT));
         let first = one.begin("edit", &[edit("a", &long(1), "x")], &[]);
         two.begin("edit", &[edit("a", &long(2), "x")], &[]);
-        one.journal.withdraw(first);
+        one.journal.abort(first);
         two.begin("edit", &[edit("a", &long(1), "x")], &[]);
         one.begin("edit", &[edit("a", &long(3), "x")], &[]);
         let chained =
@@ -474,9 +474,9 @@ async fn any_order_of_events_keeps_exactly_the_needed_contents() {
             let (process, tool) = (&processes[next(2)], ["edit", "write", "undo", "redo"][next(4)]);
             let number = process.begin(tool, &[edit(&path, content, "x")], &[]);
             match next(4) {
-                0 => process.journal.withdraw(number),
+                0 => process.journal.abort(number),
                 1 => drop(process.journal.collect().await.expect("collected")),
-                _ => process.journal.made(number),
+                _ => process.journal.commit(number),
             }
             for check in NOTHING_OF {
                 assert_eq!(fresh.number(check).await, 0, "{check}");

@@ -39,7 +39,7 @@ async fn a_claim_holds_until_it_is_released_or_expires() {
         one.check(&first).await.expect("held");
         one.release(&first).await.expect("held");
         let second = two.claim("job", "a\0", "bob", LONG).await.expect("released");
-        assert_eq!((first.turn, second.turn), (1, 2));
+        assert_eq!((first.generation, second.generation), (1, 2));
         for lost in [one.check(&first).await, one.release(&first).await, one.finish(&first).await] {
             assert_eq!(lost.expect_err("bob has it").kind(), ErrorKind::Conflict);
         }
@@ -89,7 +89,7 @@ async fn claim_next_also_works_after_the_clock_was_set_back() {
         assert_eq!(leases.claim_next("job", "bob", LONG).await.expect("asked"), None);
         pass(&store, LONG).await;
         let next = leases.claim_next("job", "bob", LONG).await.expect("asked");
-        assert_eq!(next.expect("an hour is all it was given").turn, 2);
+        assert_eq!(next.expect("an hour is all it was given").generation, 2);
     }
 }
 
@@ -108,7 +108,7 @@ async fn items_are_claimed_in_order_and_done_once() {
         let third = next().await.expect("one more");
         assert_eq!(next().await, None);
         leases.release(&third).await.expect("held");
-        assert_eq!(next().await.expect("released").turn, 2);
+        assert_eq!(next().await.expect("released").generation, 2);
         pass(&store, LONG).await;
         assert_eq!(next().await.expect("over").name, "a");
     }
@@ -266,7 +266,7 @@ impl<'a> Model<'a> {
     fn has_claimed(&mut self, lease: Lease, time: i64) {
         let item = self.items.entry(lease.name.clone()).or_default();
         item.turn += 1;
-        assert_eq!(lease.turn, item.turn);
+        assert_eq!(lease.generation, item.turn);
         (item.given, item.left, item.lease) = (time, time, Some(self.given.len()));
         self.given.push(lease);
     }

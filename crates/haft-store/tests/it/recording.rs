@@ -253,7 +253,7 @@ async fn a_recording_looks_like_the_tools_to_an_agent() {
         assert_eq!(then[1].repairs.len(), 2, "name and number are repaired: {:?}", then[1]);
         assert!(then[0].content.starts_with("run 1") && !then[3].is_ok(), "{then:?}");
         let recording = recording(&store).await.expect("there");
-        let replayed = gate_with(&runs).answered_by(Arc::new(recording)).build();
+        let replayed = gate_with(&runs).replay_from(Arc::new(recording)).build();
         assert_eq!(work(&replayed).await, then);
         assert_eq!(runs.load(Ordering::SeqCst), 3, "nothing ran again");
         assert_eq!(store.number("SELECT count(*) FROM ledger").await, 4, "nor was recorded");

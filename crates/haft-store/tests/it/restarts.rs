@@ -42,16 +42,16 @@ async fn work(
         }
         let id = format!("ask_{worker}_{round}");
         let created = approvals.create(request(&id)).await;
-        if created.is_err() || approvals.trouble(&id).is_some() {
+        if created.is_err() || approvals.local_only_reason(&id).is_some() {
             // Possibly stored, or in memory only: neither was confirmed.
             continue;
         }
         kept.push(id.clone());
         let yes = Some(ApprovalDecision::approve("Ann", "test"));
         approvals.settle(&id, ApprovalState::Approved, yes).await.expect("decided once");
-        approvals.take_up(&id).await.expect("taken once");
+        approvals.claim(&id).await.expect("taken once");
         taken.push(id.clone());
-        let again = approvals.take_up(&id).await.expect_err("only once");
+        let again = approvals.claim(&id).await.expect_err("only once");
         assert_eq!(again.kind(), ErrorKind::Conflict, "{again}");
     }
     (kept, taken)
@@ -87,10 +87,10 @@ async fn a_restarted_server_loses_nothing_and_repeats_nothing() {
                 biased;
                 Ok(newest) = &mut is_done, if last.is_none() => last = Some(newest),
                 news = subscription.next() => match news.expect("it comes back") {
-                    FeedItem::FeedEvent(event) => {
+                    FeedItem::Event(event) => {
                         *seen.entry((event.kind, event.subject.unwrap_or_default())).or_default() += 1;
                     }
-                    FeedItem::MissedEvents(gap) => panic!("{gap:?}"),
+                    FeedItem::Missed(gap) => panic!("{gap:?}"),
                 },
             }
         }
@@ -121,7 +121,7 @@ async fn a_restarted_server_loses_nothing_and_repeats_nothing() {
     let kept: BTreeSet<String> = results.iter().flat_map(|(kept, _)| kept.clone()).collect();
     let taken: BTreeSet<String> = results.iter().flat_map(|(_, taken)| taken.clone()).collect();
     assert!(kept.len() >= 3 * 20, "{}", kept.len());
-    assert!(kept.is_subset(&heard("approval.asked")), "what was kept was told");
+    assert!(kept.is_subset(&heard("approval.asked")), "what was stored was announced");
     assert_eq!((heard("approval.decided"), heard("approval.taken")), (kept, taken));
 }
 
@@ -192,7 +192,7 @@ impl AllAreas {
         let kept = self.outputs.keep(words.clone(), OutputSource::default()).await;
         confirmed.outputs.extend(kept.map(|receipt| (receipt.id, words)));
         if let Ok(lease) = self.leases.claim("job", "the one", "w", SHORT).await {
-            confirmed.turns.push(lease.turn);
+            confirmed.turns.push(lease.generation);
             // Released, or still held: then there is no further claim.
             let _ = self.leases.release(&lease).await;
         }
@@ -204,16 +204,16 @@ impl AllAreas {
         let all = self.ledger.find(&LedgerFilter { most: 99_999, ..LedgerFilter::default() }).await;
         let all = all.expect("read").into_iter().map(|it| it.entry.call_id);
         once("calls", &confirmed.calls, all.collect());
-        let all = ChangeQuery { most: usize::MAX, ..ChangeQuery::default() };
+        let all = ChangeQuery { limit: usize::MAX, ..ChangeQuery::default() };
         let all = self.journal.find(Path::new("/w"), &all).await.expect("read");
         let all = all.into_iter().map(|it| (it.number, it.call_id));
         once("changes", &confirmed.changes, all.collect());
         let history = self.sessions.history("mcp-1", 0, 99_999).await.expect("read");
         let all: Vec<(u64, String)> = history
-            .happened
+            .events
             .into_iter()
             .filter_map(|it| match it {
-                SessionEvent::SessionMessage(message) => Some((message.seq, message.content)),
+                SessionEvent::Message(message) => Some((message.seq, message.content)),
                 SessionEvent::Call(_) => None,
             })
             .collect();
@@ -237,7 +237,7 @@ fn once<T: Ord + std::fmt::Debug>(what: &str, confirmed: &[T], there: Vec<T>) {
     assert_eq!(there.len(), count, "{what}: twice");
     let missing: Vec<&T> = confirmed.iter().filter(|it| !there.contains(it)).collect();
     assert!(missing.is_empty(), "{what}: told and not there: {missing:?}");
-    assert!(confirmed.len() >= 60, "{what}: only {} were told", confirmed.len());
+    assert!(confirmed.len() >= 60, "{what}: only {} were confirmed", confirmed.len());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

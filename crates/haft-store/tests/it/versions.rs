@@ -1,4 +1,5 @@
-//! Migration of stores of every earlier version: the result equals a new store and keeps its contents.
+//! Migration of stores of every earlier version: the result equals a new store and keeps its
+//! contents.
 
 use haft_core::{Ledger, Remember, SavedRules, Scope};
 use haft_store::{Store, StoreAddress};
@@ -49,7 +50,7 @@ async fn every_earlier_version_migrates_to_the_newest_and_keeps_its_contents() {
             ledger.record(change(calls)).await.expect("recorded");
             let verified = ledger.verify(None).await.expect("read");
             assert_eq!((verified.entries, &*verified.faults), (calls, &[][..]), "{version}");
-            let kept = store.rules("w").in_force("s").await.expect("read");
+            let kept = store.rules("w").active("s").await.expect("read");
             assert_eq!(kept.len(), 1, "from version {version}");
         }
     }

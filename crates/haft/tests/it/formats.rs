@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft::{
-    Attachment, ErrorKind, Input, Outcome, Registry, Surroundings, Tool, ToolError, catalogue,
+    Attachment, ErrorKind, Input, Outcome, Registry, Tool, ToolError, WorkspaceInfo, catalogue,
     formats::{
         FormatOptions, ModelCallResult, ModelFormat, ToolDefinition, ToolDefinitions, calls,
         definitions, results,
@@ -38,7 +38,7 @@ fn ways() -> impl Iterator<Item = (ModelFormat, FormatOptions)> {
 fn told(format: ModelFormat, options: &FormatOptions) -> ToolDefinitions {
     let registry = Registry::default();
     registry.register_all(catalogue::all()).expect("the catalogue registers");
-    let anywhere = Surroundings {
+    let anywhere = WorkspaceInfo {
         workspace: "<workspace>".into(),
         directory: "<directory>".into(),
         today: || "<date>".to_owned(),

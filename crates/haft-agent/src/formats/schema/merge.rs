@@ -1,5 +1,5 @@
-//! Two schemas as one: what fits both (`allOf`), and what fits any of several objects (alternatives at the root, which no
-//! provider takes).
+//! Merges schemas: the parts of an `allOf` into one schema, and the alternatives at the root into
+//! one object, because providers refuse alternatives there.
 
 use std::collections::HashSet;
 

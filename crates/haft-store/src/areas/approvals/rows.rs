@@ -165,13 +165,13 @@ impl SealedRow {
             }
             _ => return Err(undecided(&self.id)),
         };
-        let taken_up = self.taken_by.is_some();
+        let is_claimed = self.taken_by.is_some();
         Ok(StoredRequest {
             record: ApprovalRecord {
                 request: Arc::new(request),
                 state,
                 verdict,
-                taken_up,
+                is_claimed,
                 claim: self.taken_by.clone(),
             },
             workspace: self.workspace,

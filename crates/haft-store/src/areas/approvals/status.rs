@@ -32,16 +32,16 @@ impl StoreApprovals {
         if record.state == ApprovalState::Pending && now >= record.request.expires_ms {
             record.state = ApprovalState::Expired;
         }
-        let fate = match (record.taken_up, ended) {
+        let result = match (record.is_claimed, ended) {
             (false, _) => CallResult::NotRun,
             (true, Some(error)) => CallResult::Ran(Some(error).filter(|error| !error.is_empty())),
             // It was just taken up and is about to begin.
             (true, None) if kept.begun_seq == Some(0) => CallResult::NotRun,
             (true, None) => CallResult::Unknown,
         };
-        let asker = requester_status(kept.lease_ms, now);
+        let requester = requester_status(kept.lease_ms, now);
         let (workspace, taken_ms) = (kept.workspace.into(), kept.taken_ms);
-        InboxEntry { record, workspace, asker, taken_ms, fate }
+        InboxEntry { record, workspace, requester, taken_ms, result }
     }
 
     async fn until_handed_over(&self, id: &str) -> Result<CallClaim, ToolError> {
@@ -50,7 +50,7 @@ impl StoreApprovals {
         let mut subscription = feed.subscribe(newest);
         loop {
             let (_, kept) = self.with_retries(|| self.opened(id)).await?;
-            if kept.record.taken_up {
+            if kept.record.is_claimed {
                 return Ok(CallClaim::Taken);
             }
             if kept.record.state != ApprovalState::Approved {
@@ -71,7 +71,7 @@ impl StoreApprovals {
 }
 
 impl Inbox for StoreApprovals {
-    fn standings(&self) -> BoxFuture<'_, Result<InboxListing, ToolError>> {
+    fn entries(&self) -> BoxFuture<'_, Result<InboxListing, ToolError>> {
         Box::pin(async move {
             let Some(store) = self.place.existing().await? else {
                 return Ok(InboxListing::default());
@@ -89,7 +89,7 @@ impl Inbox for StoreApprovals {
                         .map(|kept| self.inbox_entry(self.free_expired_claim(kept), ended))
                 });
                 match opened {
-                    Some(entry) => found.standings.push(entry),
+                    Some(entry) => found.entries.push(entry),
                     None => found.foreign += 1,
                 }
             }
@@ -106,7 +106,7 @@ impl Inbox for StoreApprovals {
         Box::pin(async move { self.of(id).await?.settle(id, state, Some(verdict)).await })
     }
 
-    fn handed_over<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<CallClaim, ToolError>> {
+    fn wait_for_claim<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<CallClaim, ToolError>> {
         Box::pin(self.until_handed_over(id))
     }
 }

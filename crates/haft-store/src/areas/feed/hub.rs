@@ -20,7 +20,7 @@ pub(crate) struct FeedHub {
     subscribers: AtomicUsize,
     /// True if a watcher for other processes runs.
     watcher: Mutex<bool>,
-    /// Notified when there are no subscribers left.
+    /// Notified when the last subscriber is gone.
     pub(crate) no_subscribers: Notify,
     retention: RwLock<EventRetention>,
 }

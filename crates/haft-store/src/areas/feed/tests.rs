@@ -80,6 +80,6 @@ async fn a_new_subscription_of_no_store_makes_none_and_waits_for_one() {
         .announce(&Announcement::of("x", "a", &body))
         .await
         .expect("told");
-    let FeedItem::FeedEvent(event) = early.next().await.expect("heard") else { panic!("a gap") };
+    let FeedItem::Event(event) = early.next().await.expect("heard") else { panic!("a gap") };
     assert_eq!((event.seq, event.body), (1, body));
 }

@@ -1,7 +1,7 @@
 //! Stored contents: compressed, or stored as a difference from a content that is stored whole;
 //! verified by their hash.
 
-use haft_core::{ContentHash, ToolError, files::LARGEST_WHOLE};
+use haft_core::{ContentHash, ToolError, files::MAX_WHOLE_FILE_BYTES};
 
 use super::{bases::Base, difference};
 use crate::engine::packing::{self, DIFFERENCE, Packed, Packer};
@@ -66,7 +66,7 @@ pub(super) fn damaged(hash: ContentHash, why: &str) -> ToolError {
 
 impl StoredContent<'_> {
     fn max_bytes(&self) -> usize {
-        usize::try_from(self.size.min(LARGEST_WHOLE)).unwrap_or_default()
+        usize::try_from(self.size.min(MAX_WHOLE_FILE_BYTES)).unwrap_or_default()
     }
 
     fn plain(&self, bytes: &[u8]) -> Result<Vec<u8>, &'static str> {

@@ -94,7 +94,7 @@ async fn newest(
     let mut below = which.below.unwrap_or(i64::MAX as u64);
     let mut found = Vec::new();
     loop {
-        let piece = PAGE_CHANGES.min(which.most.max(1));
+        let piece = PAGE_CHANGES.min(which.limit.max(1));
         let mut values =
             vec![Value::Bytes(workspace), Value::number(below), Value::number(which.since_ms)];
         values.extend(key.as_deref().map(Value::Text));
@@ -103,11 +103,11 @@ async fn newest(
         for row in &rows {
             let change = change(row)?;
             below = change.number;
-            if is_wanted(which, &change) && found.len() < which.most {
+            if is_wanted(which, &change) && found.len() < which.limit {
                 found.push(change);
             }
         }
-        if rows.len() < piece || found.len() >= which.most {
+        if rows.len() < piece || found.len() >= which.limit {
             return Ok(found);
         }
     }

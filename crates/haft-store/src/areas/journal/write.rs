@@ -264,7 +264,7 @@ pub(super) async fn mark_undone(store: &Store, number: u64) -> Result<(), ToolEr
 }
 
 /// Removes a change that was not made.
-pub(super) async fn withdraw(store: &Store, number: u64) -> Result<(), ToolError> {
+pub(super) async fn abort(store: &Store, number: u64) -> Result<(), ToolError> {
     let mut transaction = store.begin().await?;
     transaction.query(TAKE_NUMBERS, &[Value::Integer(0), Value::Integer(0)]).await?;
     let rows = transaction.query(ENTRIES, &[Value::number(number)]).await?;
@@ -302,7 +302,7 @@ pub(super) async fn drop_entries(
     Ok(())
 }
 
-pub(super) async fn set_aside(store: &Store, entries: &[u64]) -> Result<(), ToolError> {
+pub(super) async fn mark_entries_undone(store: &Store, entries: &[u64]) -> Result<(), ToolError> {
     let mut transaction = store.begin().await?;
     for entry in entries {
         transaction.execute(UNDO, &[Value::number(*entry), Value::number(*entry)]).await?;

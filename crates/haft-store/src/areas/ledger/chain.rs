@@ -95,7 +95,7 @@ impl EntryKind {
             return Self::Begun;
         }
         let was_refused = entry.error.is_some() && !is_permitted(entry);
-        let is_read_only = entry.begun_seq.is_none() && (entry.only_looked() || was_refused);
+        let is_read_only = entry.begun_seq.is_none() && (entry.is_read_only() || was_refused);
         if is_read_only { Self::ReadOnly } else { Self::Changing }
     }
 

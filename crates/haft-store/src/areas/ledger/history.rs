@@ -63,7 +63,7 @@ const OF_BOTH: &str = "SELECT seq, hash, entry FROM ledger \
 const ONWARDS: &str = "SELECT seq, hash, entry FROM ledger WHERE seq > $1 ORDER BY seq LIMIT $2";
 
 impl StoreLedger {
-    /// Returns the selected entries, newest first. Empty when there is no store.
+    /// Returns the selected entries, newest first. Empty without a store.
     ///
     /// # Errors
     /// `unavailable` when the store cannot be read or holds an invalid entry.
@@ -133,7 +133,7 @@ impl StoreLedger {
         }
     }
 
-    /// Flushes the queue and begins reading. `None` when there is no store.
+    /// Flushes the queue and begins reading. `None` without a store.
     pub(super) async fn begin_reading(&self) -> Result<Option<Transaction>, ToolError> {
         // The calls of entries that cannot be written report the error.
         let _ = self.flush().await;

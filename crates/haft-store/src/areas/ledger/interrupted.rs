@@ -23,7 +23,7 @@ pub(super) fn this_process() -> String {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
         let id = std::process::id();
-        format!("{} {id} {}", surroundings(), started(id).unwrap_or_default())
+        format!("{} {id} {}", boot_and_pid_namespace(), started(id).unwrap_or_default())
     })
     .clone()
 }
@@ -34,7 +34,9 @@ pub(super) fn ending(process: &str) -> CallEnding {
     let (start, id, around) = (words.next(), words.next(), words.next());
     let id = id.and_then(|id| id.parse::<u32>().ok());
     match (start, id, around) {
-        (Some(start), Some(id), Some(around)) if around == surroundings() && !start.is_empty() => {
+        (Some(start), Some(id), Some(around))
+            if around == boot_and_pid_namespace() && !start.is_empty() =>
+        {
             match started(id) {
                 Some(now) if now == start => CallEnding::NotRecorded,
                 _ => CallEnding::Interrupted,
@@ -45,7 +47,7 @@ pub(super) fn ending(process: &str) -> CallEnding {
 }
 
 /// Returns the boot id of the machine and the process id namespace.
-fn surroundings() -> &'static str {
+fn boot_and_pid_namespace() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
     TEXT.get_or_init(|| {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();

@@ -38,7 +38,7 @@ async fn save(rules: &StoreRules, rule: &str, scope: Scope) -> SavedRule {
 }
 
 async fn texts(rules: &StoreRules, session: &str) -> Vec<String> {
-    let rules = rules.in_force(session).await.expect("they can be read");
+    let rules = rules.active(session).await.expect("they can be read");
     rules.into_iter().map(|rule| rule.text.to_string()).collect()
 }
 
@@ -131,7 +131,7 @@ async fn a_rule_that_came_with_the_folder_grants_nothing_and_is_reported_once() 
         .execute_batch(&move_over)
         .expect("done");
     let rules = fixture.rules("cloned");
-    let error = rules.in_force("s").await.expect_err("it is reported");
+    let error = rules.active("s").await.expect_err("it is reported");
     assert!(error.message().contains("1 saved rule was not saved by you"), "{error}");
     assert!(texts(&rules, "s").await.is_empty());
     assert_eq!(texts(&fixture.rules("mine"), "s").await, ["bash(a *)"]);
@@ -152,7 +152,7 @@ async fn a_modified_rule_does_not_count() {
         rules.save("s", "Ann", &kept).await.expect("kept");
         assert_eq!(texts(&rules, "s").await.len(), 1);
         Connection::open(fixture.store("here")).expect("opens").execute_batch(sql).expect(sql);
-        rules.in_force("s").await.expect_err(sql);
+        rules.active("s").await.expect_err(sql);
         assert!(texts(&rules, "s").await.is_empty(), "{sql}");
         assert!(texts(&rules, "other").await.is_empty(), "{sql}");
     }
@@ -164,7 +164,7 @@ async fn a_store_that_cannot_be_read_is_reported_once_and_the_other_still_counts
     save(&fixture.rules("here"), "bash(c *)", Scope::User).await;
     std::fs::create_dir_all(fixture.store("here")).expect("something in the way");
     let rules = fixture.rules("here");
-    let error = rules.in_force("s").await.expect_err("it is reported");
+    let error = rules.active("s").await.expect_err("it is reported");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert_eq!(texts(&rules, "s").await, ["bash(c *)"]);
 }
@@ -179,6 +179,6 @@ async fn the_key_is_for_its_owner_alone() {
     assert_eq!(mode & 0o777, 0o600);
     std::fs::write(&rules.key, "short").expect("written");
     let again = fixture.rules("here");
-    let error = again.in_force("s").await.expect_err("it is reported");
+    let error = again.active("s").await.expect_err("it is reported");
     assert!(error.message().contains("not 32 bytes"), "{error}");
 }

@@ -114,7 +114,7 @@ async fn the_journal_collects_after_the_clock_was_set_back() {
         let call = CallInfo::default();
         let entries = [entry];
         let change = NewChange { call: &call, tool: "edit", entries: &entries, undoes: &[] };
-        journal.made(journal.begin(&change).expect("it is kept"));
+        journal.commit(journal.begin(&change).expect("it is kept"));
     };
     set_clock(40);
     // The first change collects while there is nothing to delete; the next changes do not collect
@@ -142,8 +142,8 @@ async fn a_history_stays_in_order_and_its_pages_have_everything_once() {
     let mut seen = Vec::new();
     for offset in (0..8).step_by(2) {
         let page = sessions.history("mcp-1", offset, 2).await.expect("read");
-        seen.extend(page.happened.iter().rev().map(|it| match it {
-            SessionEvent::SessionMessage(message) => message.seq,
+        seen.extend(page.events.iter().rev().map(|it| match it {
+            SessionEvent::Message(message) => message.seq,
             SessionEvent::Call(call) => panic!("{call:?}"),
         }));
         assert_eq!(page.has_more, offset < 6, "{offset}");

@@ -14,7 +14,7 @@ const MIN_WAIT: Duration = Duration::from_millis(20);
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
 impl Postgres {
-    /// Listens until there are no subscribers.
+    /// Listens until the last subscriber is gone.
     pub(crate) fn listen(&self, guard: WatcherGuard) {
         if let (Ok(runtime), Ok(tls)) = (Handle::try_current(), opening::tls(&self.shown)) {
             runtime.spawn(keep_listening(self.config.clone(), tls, guard));

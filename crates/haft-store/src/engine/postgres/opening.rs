@@ -34,7 +34,7 @@ const SCHEMA: &str = "CREATE SCHEMA IF NOT EXISTS haft";
 const HAS_TABLES: &str = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'haft' AND table_name = 'migrations'";
 
 impl Postgres {
-    /// Opens a database. Returns `None` if it has no tables of haft and `absence` says not to
+    /// Opens a database. Returns `None` if it has no tables of haft and `if_missing` says not to
     /// create them.
     pub(crate) async fn open(
         url: &str,

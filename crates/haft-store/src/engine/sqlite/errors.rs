@@ -1,10 +1,15 @@
 //! Maps errors of a file to messages with a next step. Decided by SQLite's codes, never by its
 //! texts.
 
-use std::{io, path::Path};
+use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 
-use haft_core::ToolError;
+use haft_core::{ToolError, files::ClosedPath};
 use rusqlite::ErrorCode;
+use rustix::{
+    fs::{Access, AtFlags, CWD, accessat},
+    io::Errno,
+    process::geteuid,
+};
 
 use super::BUSY_TIMEOUT;
 
@@ -64,8 +69,38 @@ impl SqliteErrors<'_> {
     }
 
     fn unwritable(&self, why: &str) -> ToolError {
+        if let Some((reason, next_step)) = self.closed() {
+            return self
+                .unavailable(&format!("cannot be used: {reason}"))
+                .hint(format!("{next_step}, or use another store with --store"));
+        }
         self.unavailable(&format!("cannot be used: {why}"))
             .hint("fix its permissions, or use another store with --store")
+    }
+
+    /// Returns the reason and the next step if this process may not access the file or its
+    /// directory. `None` if it may access both.
+    fn closed(&self) -> Option<(String, String)> {
+        let folder = self.0.parent().filter(|folder| !folder.as_os_str().is_empty())?;
+        let is_closed = |path: &&Path| {
+            let access = Access::READ_OK | Access::WRITE_OK;
+            matches!(
+                accessat(CWD, *path, access, AtFlags::EACCESS),
+                Err(Errno::ACCESS | Errno::PERM)
+            )
+        };
+        // A missing directory cannot be created in a parent that is not writable.
+        let folders = folder.ancestors().find(|folder| folder.exists());
+        let path = folders.into_iter().chain([self.0]).find(is_closed)?;
+        let facts = fs::metadata(path).ok()?;
+        let closed = ClosedPath {
+            path: &path.display().to_string(),
+            owner: facts.uid(),
+            own: geteuid().as_raw(),
+            mode: facts.mode(),
+            users: &fs::read_to_string("/etc/passwd").unwrap_or_default(),
+        };
+        Some((closed.reason(), closed.next_step()))
     }
 
     fn unavailable(&self, what: &str) -> ToolError {

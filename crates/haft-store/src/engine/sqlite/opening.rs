@@ -24,7 +24,7 @@ use crate::engine::{
 /// "haft" as the application id of SQLite's file header.
 pub(super) const APPLICATION_ID: i64 = 0x6861_6674;
 
-/// What to do when there is no file.
+/// The action if the file does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfMissing {
     /// Create a store.
@@ -34,7 +34,8 @@ pub(crate) enum IfMissing {
 }
 
 impl Sqlite {
-    /// Opens a file. Returns `None` if there is no file and `absence` says not to create one.
+    /// Opens a file. Returns `None` if the file is missing and `if_missing` says
+    /// not to create it.
     pub(crate) fn open(path: &Path, if_missing: IfMissing) -> Result<Option<Arc<Self>>, ToolError> {
         Self::open_with(path, if_missing, migrations::ALL)
     }

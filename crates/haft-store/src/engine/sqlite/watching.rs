@@ -21,7 +21,7 @@ const WAITS: [(Duration, Duration); 2] = [
 const MAX_WAIT: Duration = Duration::from_millis(10);
 
 impl Sqlite {
-    /// Watches for other processes until there are no subscribers.
+    /// Watches for other processes until the last subscriber is gone.
     pub(crate) fn watch(&self, guard: WatcherGuard) {
         let Ok(connection) = opening::connect(&self.path) else { return };
         let thread = thread::Builder::new().name("haft-events".to_owned());
