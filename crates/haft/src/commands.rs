@@ -238,7 +238,7 @@ impl<'a> Cli<'a> {
         let outcome = self.attended(&gate, request, globals.format);
         Programs::end_everything();
         let outcome = outcome?;
-        self.runtime.block_on(prompt.put_away());
+        self.runtime.block_on(prompt.closed());
         Ok(report::outcome(self.terminal, globals.format, &outcome)?)
     }
 
