@@ -164,7 +164,7 @@ impl<'a> Cli<'a> {
     /// The settings in force, with the tools in the profiles that they name.
     fn settings(&self, globals: &Globals) -> Result<Settings, ToolError> {
         let mut settings = Settings::load(&globals.choices, &self.environment.host)?;
-        self.registry.place_in(&mut settings.policy.profiles);
+        self.registry.add_to_profiles(&mut settings.policy.profiles);
         Ok(settings)
     }
 
@@ -314,8 +314,8 @@ impl<'a> Cli<'a> {
         root(options).subcommands(own_commands()).subcommands(tools)
     }
 
-    fn specs(&self, surroundings: &haft_core::Surroundings) -> Vec<ToolSpec> {
-        let definitions = self.runtime.block_on(self.registry.definitions(surroundings));
+    fn specs(&self, workspace_info: &haft_core::WorkspaceInfo) -> Vec<ToolSpec> {
+        let definitions = self.runtime.block_on(self.registry.definitions(workspace_info));
         definitions.warnings.iter().for_each(|text| self.terminal.tell(Label::Warning, text));
         definitions.specs
     }

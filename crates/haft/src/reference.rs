@@ -11,7 +11,7 @@ mod tools;
 use std::fmt::Write;
 
 use clap::Command;
-use haft_core::{ErrorKind, Surroundings};
+use haft_core::{ErrorKind, WorkspaceInfo};
 
 pub(crate) use self::{
     examples::example,
@@ -19,8 +19,8 @@ pub(crate) use self::{
 };
 
 /// What descriptions speak of where no place is meant.
-pub(crate) fn anywhere() -> Surroundings {
-    Surroundings {
+pub(crate) fn anywhere() -> WorkspaceInfo {
+    WorkspaceInfo {
         workspace: "<workspace>".into(),
         directory: "<directory>".into(),
         today: || "<date>".to_owned(),

@@ -176,7 +176,7 @@ fn the_calls_that_a_tool_makes_do_not_shorten_its_time() {
     let started = |tool: &str| CallEvent {
         call: tool.to_owned(),
         session: "test".to_owned(),
-        what: CallEventKind::Started { tool: tool.to_owned() },
+        kind: CallEventKind::Started { tool: tool.to_owned() },
     };
     let runtime = runtime().expect("a runtime");
     let deadlines = runtime.block_on(async {

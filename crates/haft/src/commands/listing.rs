@@ -74,7 +74,7 @@ impl Cli<'_> {
                 let (specs, profile) =
                     (self.specs(&reference::anywhere()), globals.choices.profile.as_deref());
                 let mut policy = Policy::default();
-                self.registry.place_in(&mut policy.profiles);
+                self.registry.add_to_profiles(&mut policy.profiles);
                 let shown = self.only(visible(specs, &policy, &globals, profile)?, only)?;
                 self.terminal.print(&reference::page(&shown, &taken(&globals::options())))?;
             }
@@ -82,7 +82,7 @@ impl Cli<'_> {
                 let settings = self.settings(&globals)?;
                 self.warn(&settings);
                 let (specs, profile) =
-                    (self.specs(&settings.surroundings()), settings.profile.as_deref());
+                    (self.specs(&settings.workspace_info()), settings.profile.as_deref());
                 let shown = visible(specs, &settings.policy, &globals, profile)?;
                 let shown = self.only(shown, only)?;
                 match (name, only, shown.as_slice()) {
@@ -256,8 +256,8 @@ impl Cli<'_> {
         }
         let agents: Vec<String> = globals.choices.agent.iter().cloned().collect();
         let view = AgentView { policy: &settings.policy, agents: &agents, profile };
-        let surroundings = settings.surroundings();
-        let offered = self.registry.tools(format.name(), &view, &surroundings);
+        let workspace_info = settings.workspace_info();
+        let offered = self.registry.tools(format.name(), &view, &workspace_info);
         let offered = self.runtime.block_on(offered);
         offered.warnings.iter().for_each(|text| self.terminal.tell(Label::Warning, text));
         Ok(offered.specs)
@@ -282,6 +282,6 @@ fn visible(
         policy.profiles.get(profile)?;
     }
     let agents: Vec<String> = globals.choices.agent.iter().cloned().collect();
-    specs.retain(|spec| policy.shows(&spec.name, &agents, profile));
+    specs.retain(|spec| policy.is_visible(&spec.name, &agents, profile));
     Ok(specs)
 }

@@ -124,6 +124,7 @@ pub(super) fn run(
         .profile(Some(profile))
         .agent(desk.globals.choices.agent.clone())
         .structured(structured(matches))
+        .stop_processes(Programs::end_everything)
         .workspace_files()
         .orientation();
     if !is_placed {

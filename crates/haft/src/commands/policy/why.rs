@@ -6,7 +6,7 @@ use clap::{Arg, Command};
 use haft::host::config::Settings;
 use haft_core::{
     Explanation, Gate, Input, Schema, Tool,
-    policy::{AccessDecision, Action, ModeInForce, Reason},
+    policy::{AccessDecision, Action, EffectiveMode, Reason},
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -52,7 +52,7 @@ fn bare() -> Command {
 struct Answer<'a> {
     #[serde(flatten)]
     explanation: &'a Explanation,
-    mode: ModeInForce,
+    mode: EffectiveMode,
 }
 
 impl Cli<'_> {
@@ -130,7 +130,7 @@ impl Cli<'_> {
 
     fn answer(&self, gate: &Gate, globals: &Globals, explained: &Explanation) -> Result<(), Stop> {
         let agent = explained.decision.agent.as_deref().or(globals.choices.agent.as_deref());
-        let mode = gate.policy().mode_in_force(agent);
+        let mode = gate.policy().effective_mode(agent);
         match globals.format {
             Format::Json => {
                 report::json(self.terminal, &Answer { explanation: explained, mode })?;
@@ -178,7 +178,7 @@ fn object(text: &str, schema: &Schema) -> Option<Map<String, Value>> {
     (!object.is_empty() && object.keys().all(|name| is_field(name))).then_some(object)
 }
 
-fn text(terminal: &Terminal, explained: &Explanation, mode: &ModeInForce) -> String {
+fn text(terminal: &Terminal, explained: &Explanation, mode: &EffectiveMode) -> String {
     let Explanation { tool, input, decision, .. } = explained;
     let strong = |text: &str| terminal.result_toned(Tone::Strong, text);
     let call = safe(terminal, &format!("{tool} {input}"));
@@ -207,7 +207,7 @@ fn text(terminal: &Terminal, explained: &Explanation, mode: &ModeInForce) -> Str
 }
 
 /// In whose name, and what that person or agent may do unasked.
-fn whom(explained: &Explanation, mode: &ModeInForce) -> String {
+fn whom(explained: &Explanation, mode: &EffectiveMode) -> String {
     let who = match explained.agents.as_slice() {
         [] => "you".to_owned(),
         agents => format!("agent {}", agents.join(" > ")),
