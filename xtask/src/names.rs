@@ -13,14 +13,16 @@ use crate::step;
 
 /// Names that a convention explains, as long as they are private to their file.
 const CONVENTIONAL: &[&str] = &[
-    "Err", "Error", "Entry", "Inner", "Kind", "Options", "Parser", "Reader", "Row", "State", "Step", "Writer",
+    "Err", "Error", "Entry", "Inner", "Kind", "Options", "Parser", "Reader", "Row", "State",
+    "Step", "Writer",
 ];
 const KEYWORDS: &[&str] = &["struct ", "enum ", "trait ", "type ", "union "];
 
 pub(crate) fn check() -> Result<()> {
     let mut definitions: BTreeMap<String, Vec<Definition>> = BTreeMap::new();
     for file in sources()? {
-        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let text =
+            fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         for (name, definition) in definitions_in(&file, &text) {
             definitions.entry(name).or_default().push(definition);
         }
@@ -65,8 +67,10 @@ fn definitions_in(file: &Path, text: &str) -> Vec<(String, Definition)> {
                 return None;
             }
             let name = rest.strip_prefix(keyword)?;
-            let name: String =
-                name.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect();
+            let name: String = name
+                .chars()
+                .take_while(|letter| letter.is_alphanumeric() || *letter == '_')
+                .collect();
             Some((name, Definition { file: file.to_owned(), line: index + 1, is_private }))
         })
         .filter(|(name, _)| name.starts_with(|letter: char| letter.is_ascii_uppercase()))
@@ -82,7 +86,10 @@ fn sources() -> Result<Vec<PathBuf>> {
         for entry in listing {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let is_test = matches!(name.as_str(), "tests" | "benches" | "tests.rs" | "properties.rs" | "target");
+            let is_test = matches!(
+                name.as_str(),
+                "tests" | "benches" | "tests.rs" | "properties.rs" | "target"
+            );
             if is_test {
                 continue;
             }
@@ -119,7 +126,10 @@ mod tests {
         check(&[("a.rs", "struct State;"), ("b.rs", "struct State {")], 0);
         check(&[("a.rs", "pub struct State;"), ("b.rs", "struct State {")], 1);
         check(&[("a.rs", "impl A {\n    type Err = X;"), ("b.rs", "pub type Err = Y;")], 0);
-        check(&[("a.rs", "struct Place;"), ("b.rs", "#[cfg(test)]\nmod tests { struct Place; }")], 0);
+        check(
+            &[("a.rs", "struct Place;"), ("b.rs", "#[cfg(test)]\nmod tests { struct Place; }")],
+            0,
+        );
         check(&[("a.rs", "struct A<T>(T);\ntrait B {}"), ("b.rs", "struct A;\nunion B {}")], 2);
     }
 }

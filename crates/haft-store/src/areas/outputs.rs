@@ -115,8 +115,7 @@ impl StoreOutputs {
     async fn put(&self, text: &Arc<String>, made_by: &OutputSource) -> Result<String, ToolError> {
         if text.len() as u64 > self.retention.bytes {
             let (length, quota) = (text.len(), self.retention.bytes);
-            let message =
-                format!("an output of {length} bytes exceeds the quota of {quota} bytes");
+            let message = format!("an output of {length} bytes exceeds the quota of {quota} bytes");
             return Err(ToolError::unavailable(message)
                 .hint("raise `max_bytes` under [outputs] in your config file"));
         }

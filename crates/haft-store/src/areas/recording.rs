@@ -270,8 +270,7 @@ fn changed(call: &RecordingCall) -> ToolError {
     let message = format!(
         "the stored result of entry {seq}, `{tool}`, is not what the call returned: it was modified"
     );
-    ToolError::new(ErrorKind::Conflict, message)
-        .hint("check the ledger with `haft ledger verify`")
+    ToolError::new(ErrorKind::Conflict, message).hint("check the ledger with `haft ledger verify`")
 }
 
 /// Returns the outcome if its bytes match the hash in the entry.
@@ -324,11 +323,8 @@ async fn no_such_recording(store: &Store, session: &str) -> Result<ToolError, To
     let rows = store.query(SESSIONS, &[]).await?;
     let known = rows.iter().map(|row| row.text(0)).collect::<Result<Vec<_>, _>>()?;
     let near = did_you_mean(&nearest(session, known.iter().copied()));
-    let hint = if near.is_empty() {
-        "list the sessions with `haft ledger show`".to_owned()
-    } else {
-        near
-    };
+    let hint =
+        if near.is_empty() { "list the sessions with `haft ledger show`".to_owned() } else { near };
     let shown: String = session.chars().take(80).collect();
     Ok(ToolError::not_found(format!("no call of session `{shown}` is recorded")).hint(hint))
 }

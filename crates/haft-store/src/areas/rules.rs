@@ -269,7 +269,8 @@ impl Shelf {
         let rules = if count == 1 { "rule was" } else { "rules were" };
         let place = self.place.address();
         let message = format!("{count} saved {rules} not saved by you for this folder: {place}");
-        ToolError::denied(message).hint("save them again at the next approval prompt if you want them")
+        ToolError::denied(message)
+            .hint("save them again at the next approval prompt if you want them")
     }
 }
 

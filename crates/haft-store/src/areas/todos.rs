@@ -53,8 +53,9 @@ impl StoreTodos {
         todos: &[Todo],
         expected: Option<u64>,
     ) -> Result<u64, ToolError> {
-        let items = serde_json::to_string(todos)
-            .map_err(|error| ToolError::internal(format!("todos cannot be written as JSON: {error}")))?;
+        let items = serde_json::to_string(todos).map_err(|error| {
+            ToolError::internal(format!("todos cannot be written as JSON: {error}"))
+        })?;
         // JSON escapes NUL characters, so the text fits a text column.
         let (session_key, now) = (searchable(session), Value::number(now_ms()));
         let (workspace, key, items) =

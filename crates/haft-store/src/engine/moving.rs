@@ -333,9 +333,7 @@ fn check_texts(table: &Table, rows: &[Row], to: &Address) -> Result<(), ToolErro
                 let message = format!(
                     "a text in column `{column}` of `{table}` contains a NUL character, which {to} cannot hold"
                 );
-                return Err(
-                    ToolError::conflict(message).hint("delete that row, or copy to a file")
-                );
+                return Err(ToolError::conflict(message).hint("delete that row, or copy to a file"));
             }
         }
     }

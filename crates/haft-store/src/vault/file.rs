@@ -206,7 +206,8 @@ impl Folder {
                     thread::sleep(GLANCE)
                 }
                 Err(TryLockError::WouldBlock) => {
-                    let message = format!("another haft process is changing {}", self.file().display());
+                    let message =
+                        format!("another haft process is changing {}", self.file().display());
                     return Err(ToolError::unavailable(message).hint("retry when it is done"));
                 }
                 Err(TryLockError::Error(error)) => return Err(fail(&error)),

@@ -196,8 +196,9 @@ impl Keys {
         if mode & 0o077 != 0 {
             let path = self.path();
             let path = path.display();
-            let message =
-                format!("the key of your secrets, {path}, is accessible to other users (mode {mode:o})");
+            let message = format!(
+                "the key of your secrets, {path}, is accessible to other users (mode {mode:o})"
+            );
             return Err(ToolError::denied(message).hint(format!(
                 "close it with `chmod 600 {path}`; if another user may have read it, replace the secrets at their issuers"
             )));

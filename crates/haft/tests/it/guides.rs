@@ -112,7 +112,9 @@ fn code_that_is_no_doc_test_is_that_of_an_example() {
 #[test]
 fn links_between_pages_lead_somewhere() {
     let mut pages = guides();
-    pages.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|page| repository().join(page)));
+    pages.extend(
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|page| repository().join(page)),
+    );
     for page in pages {
         let text = fs::read_to_string(&page).expect("readable");
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
@@ -256,7 +258,12 @@ fn commands(block: &CodeBlock) -> Vec<ShownCommand> {
             let (_, after) = text.split_once("# exits with ").unwrap_or_default();
             let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
             let exit_code = digits.parse().unwrap_or(0);
-            commands.push(ShownCommand { line: number, text: text.to_owned(), exit_code, output: Vec::new() });
+            commands.push(ShownCommand {
+                line: number,
+                text: text.to_owned(),
+                exit_code,
+                output: Vec::new(),
+            });
         } else if let Some(command) = commands.last_mut() {
             command.output.push(line.to_owned());
         } else {
@@ -269,7 +276,9 @@ fn commands(block: &CodeBlock) -> Vec<ShownCommand> {
 fn lines_match(shown: &[&str], printed: &[&str]) -> bool {
     match shown.split_first() {
         None => printed.iter().all(|line| line.is_empty()),
-        Some((&"…", rest)) => (0..=printed.len()).any(|skipped| lines_match(rest, &printed[skipped..])),
+        Some((&"…", rest)) => {
+            (0..=printed.len()).any(|skipped| lines_match(rest, &printed[skipped..]))
+        }
         Some((line, rest)) => printed
             .split_first()
             .is_some_and(|(first, others)| line_matches(line, first) && lines_match(rest, others)),
@@ -279,7 +288,9 @@ fn lines_match(shown: &[&str], printed: &[&str]) -> bool {
 fn line_matches(shown: &str, printed: &str) -> bool {
     let mut parts = shown.trim_end().split('…');
     let printed = printed.trim_end();
-    let Some(mut rest) = printed.strip_prefix(parts.next().unwrap_or_default()) else { return false };
+    let Some(mut rest) = printed.strip_prefix(parts.next().unwrap_or_default()) else {
+        return false;
+    };
     let parts: Vec<&str> = parts.collect();
     let Some((last, between)) = parts.split_last() else { return rest.is_empty() };
     for part in between {

@@ -97,8 +97,9 @@ pub(super) fn close(
 }
 
 fn as_json(what: &impl Serialize) -> Result<Vec<u8>, ToolError> {
-    serde_json::to_vec(what)
-        .map_err(|error| ToolError::internal(format!("an approval cannot be written as JSON: {error}")))
+    serde_json::to_vec(what).map_err(|error| {
+        ToolError::internal(format!("an approval cannot be written as JSON: {error}"))
+    })
 }
 
 pub(super) async fn one(store: &Store, id: &str) -> Result<Option<Closed>, ToolError> {

@@ -54,8 +54,7 @@ fn noted_at(folder: &Path, id: &str) -> PathBuf {
 fn unnoted(path: &Path, error: &io::Error) -> ToolError {
     let path = path.display();
     let message = format!("cannot note in {path} that the call is taken up: {error}");
-    ToolError::denied(message)
-        .hint("free disk space or fix its permissions, then approve it again")
+    ToolError::denied(message).hint("free disk space or fix its permissions, then approve it again")
 }
 
 fn make_folder(folder: &Path) -> io::Result<()> {

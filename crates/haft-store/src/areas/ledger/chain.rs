@@ -113,8 +113,9 @@ fn is_permitted(entry: &LedgerEntry) -> bool {
 
 impl Line<'_> {
     pub(super) fn of(entry: &LedgerEntry) -> Result<Self, ToolError> {
-        let json = serde_json::to_string(entry)
-            .map_err(|error| ToolError::internal(format!("a ledger entry cannot be written as JSON: {error}")))?;
+        let json = serde_json::to_string(entry).map_err(|error| {
+            ToolError::internal(format!("a ledger entry cannot be written as JSON: {error}"))
+        })?;
         // An approval request may have become unnecessary, or its call impossible, since it was
         // answered.
         let is_allowed = entry.decision.as_ref().is_some_and(|it| it.action == Action::Allow);

@@ -125,10 +125,7 @@ impl<'a> Walk<'a> {
 
     fn step(&mut self, row: &Row) -> Result<(), ToolError> {
         let Ok(seq) = row.number(0) else {
-            self.fault(
-                0,
-                format!("an entry has the invalid number {}", row.integer(0)?),
-            );
+            self.fault(0, format!("an entry has the invalid number {}", row.integer(0)?));
             return Ok(());
         };
         self.entries += 1;
@@ -163,10 +160,7 @@ impl<'a> Walk<'a> {
             None => self.last.hash.clone(),
         };
         if row.maybe_text(11).ok().flatten() != dropped.as_deref() {
-            self.fault(
-                seq,
-                "its column `previous` differs from the anchor entries".to_owned(),
-            );
+            self.fault(seq, "its column `previous` differs from the anchor entries".to_owned());
         }
         if seq > expected && dropped.is_some() {
             self.gaps.meet(expected, seq - 1);

@@ -45,10 +45,9 @@ pub(super) fn differences(recorded: &Value, asked: &Value) -> Vec<String> {
         }
     }
     let missing = asked.iter().filter(|(name, _)| !recorded.contains_key(*name));
-    told.extend(
-        missing
-            .map(|(name, value)| format!("the recorded call has no `{name}`, which is {} here", shown(value))),
-    );
+    told.extend(missing.map(|(name, value)| {
+        format!("the recorded call has no `{name}`, which is {} here", shown(value))
+    }));
     told
 }
 

@@ -65,7 +65,9 @@ impl Draft {
                 _ => {
                     let message =
                         format!("column `{column}` of table `{name}` has type {declared}");
-                    return Err(ToolError::internal(message).hint("copying does not support this type yet"));
+                    return Err(
+                        ToolError::internal(message).hint("copying does not support this type yet")
+                    );
                 }
             };
             Ok(Column { name: column, sort })

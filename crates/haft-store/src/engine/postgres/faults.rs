@@ -25,10 +25,12 @@ impl Faults<'_> {
                     .unavailable("cannot be written: the disk is full")
                     .hint("make room on the server, or use another store with --store"),
                 _ => self
-                    .unavailable(&format!("reported an error: {} ({})", told.message(), told.code().code()))
-                    .hint(
-                        "check that the user may write there, or use another store with --store",
-                    ),
+                    .unavailable(&format!(
+                        "reported an error: {} ({})",
+                        told.message(),
+                        told.code().code()
+                    ))
+                    .hint("check that the user may write there, or use another store with --store"),
             },
         };
         told.caused_by(error)

@@ -53,7 +53,8 @@ impl Faults<'_> {
 
     pub(super) fn busy(&self) -> ToolError {
         let words = format!("is busy: another process has held it for {} s", PATIENCE.as_secs());
-        self.unavailable(&words).hint("find the process that has it open (`fuser FILE`), then retry")
+        self.unavailable(&words)
+            .hint("find the process that has it open (`fuser FILE`), then retry")
     }
 
     pub(crate) fn damaged(&self, how: &str) -> ToolError {

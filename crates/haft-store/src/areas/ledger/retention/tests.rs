@@ -369,6 +369,9 @@ async fn a_forged_anchor_is_reported() {
     transaction.commit().await.expect("committed");
     // The entry is still there, so the anchor lies.
     let faults = verified(&ledger).await.faults;
-    assert!(faults.iter().any(|it| it.what.contains("but not all of them are missing")), "{faults:?}");
+    assert!(
+        faults.iter().any(|it| it.what.contains("but not all of them are missing")),
+        "{faults:?}"
+    );
     assert!(ledger.verify(Some(&head)).await.expect("read").head.seq > head.seq);
 }
