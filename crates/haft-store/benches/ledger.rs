@@ -115,9 +115,9 @@ fn recorded(
     folder: &Path,
     effect: Effect,
 ) -> (GateBuilder, Arc<StoreRules>) {
-    let place = StoreLocation::new(address.clone());
-    let rules = Arc::new(StoreRules::new(place.clone(), folder, &folder.join("state")));
-    let ledger = Arc::new(StoreLedger::new(place, reply_timing));
+    let location = StoreLocation::new(address.clone());
+    let rules = Arc::new(StoreRules::new(location.clone(), folder, &folder.join("state")));
+    let ledger = Arc::new(StoreLedger::new(location, reply_timing));
     (gate(ledger, Some(rules.clone()), effect), rules)
 }
 

@@ -233,7 +233,7 @@ pub(crate) fn link(previous: &str, json: &str) -> String {
 
 /// Returns the end of the chain and locks it for appending.
 pub(super) async fn take_head(transaction: &mut Transaction) -> Result<Anchor, ToolError> {
-    let head = match transaction.on {
+    let head = match transaction.engine {
         EngineTransaction::Sqlite(_) => HEAD,
         EngineTransaction::Postgres(_) => TAKE_HEAD,
     };

@@ -27,9 +27,9 @@ fn fixture() -> Fixture {
 
 impl Fixture {
     fn ledger(&self, bytes: u64) -> StoreLedger {
-        let place = StoreLocation::new(StoreAddress::Sqlite(self.path.clone()));
+        let location = StoreLocation::new(StoreAddress::Sqlite(self.path.clone()));
         let retention = LedgerRetention { bytes, ..LedgerRetention::default() };
-        StoreLedger::new(place, ReplyTiming::AfterCommit).retaining(retention)
+        StoreLedger::new(location, ReplyTiming::AfterCommit).retaining(retention)
     }
 
     /// For filling: drops nothing.
@@ -295,9 +295,9 @@ fn work() -> impl Strategy<Value = Work> {
 }
 
 async fn carry_out(fixture: &Fixture, all: &[Work]) -> u64 {
-    let place = StoreLocation::new(StoreAddress::Sqlite(fixture.path.clone()));
+    let location = StoreLocation::new(StoreAddress::Sqlite(fixture.path.clone()));
     let retention = LedgerRetention { bytes: u64::MAX / 2, ..LedgerRetention::default() };
-    let ledger = StoreLedger::new(place, ReplyTiming::Early).retaining(retention);
+    let ledger = StoreLedger::new(location, ReplyTiming::Early).retaining(retention);
     let mut number = 0;
     for work in all {
         match *work {
