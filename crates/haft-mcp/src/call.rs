@@ -179,7 +179,7 @@ async fn run(
         let options = connection.form_options(gate, context);
         Box::pin(approval::decide(gate, link, &approver, &asked, options, &caller.cancel)).await?;
         match Box::pin(gate.resume(&asked.id, caller.clone())).await? {
-            // What the call would touch has changed: the user has to see that first.
+            // The accesses of the call have changed, so the user has to see them first.
             Submission::Pending(again) if again.id != asked.id => asked = again,
             done => return Ok(done),
         }

@@ -144,7 +144,7 @@ impl SecretsFolder {
         Ok(self.stamp()?.is_some())
     }
 
-    /// Returns the state of the file with one `stat` call. `None` if there is no file.
+    /// Returns the state of the file with one `stat` call. `None` if the file is missing.
     pub(super) fn stamp(&self) -> Result<Option<SecretsFileStamp>, ToolError> {
         match fs::metadata(self.file()) {
             Ok(metadata) => Ok(Some(SecretsFileStamp::of(&metadata))),

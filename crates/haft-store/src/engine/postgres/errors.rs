@@ -27,13 +27,8 @@ impl PostgresErrors<'_> {
                 _ => self
                     .unavailable(&format!(
                         "reported an error: {} ({})",
-<<<<<<< HEAD:crates/haft-store/src/engine/postgres/faults.rs
-                        told.message(),
-                        told.code().code()
-=======
                         mapped.message(),
                         mapped.code().code()
->>>>>>> h-store:crates/haft-store/src/engine/postgres/errors.rs
                     ))
                     .hint("check that the user may write there, or use another store with --store"),
             },

@@ -52,14 +52,8 @@ impl SqliteErrors<'_> {
     }
 
     pub(super) fn busy(&self) -> ToolError {
-<<<<<<< HEAD:crates/haft-store/src/engine/sqlite/faults.rs
-        let words = format!("is busy: another process has held it for {} s", PATIENCE.as_secs());
-        self.unavailable(&words)
-            .hint("find the process that has it open (`fuser FILE`), then retry")
-=======
         let what = format!("is busy: another process has held it for {} s", BUSY_TIMEOUT.as_secs());
         self.unavailable(&what).hint("find the process that has it open (`fuser FILE`), then retry")
->>>>>>> h-store:crates/haft-store/src/engine/sqlite/errors.rs
     }
 
     pub(crate) fn damaged(&self, how: &str) -> ToolError {
