@@ -14,6 +14,7 @@ mod fence;
 mod metadata;
 mod msrv;
 mod names;
+mod picture;
 mod postgres;
 mod programs;
 mod setup;

@@ -15,6 +15,7 @@ const COMMANDS: &[&str] = &[
     "haft bash 'cat .env'",
 ];
 const COLUMNS: u16 = 92;
+pub(crate) const PATH: &str = "docs/haft.svg";
 
 /// Runs the commands with this binary.
 pub(crate) fn render(haft: &Path) -> Result<String> {

@@ -7,7 +7,7 @@ use haft::host::config::Settings;
 use haft_agent::formats::{FormatOptions, ModelFormat, ToolDefinition, definitions};
 use haft_core::{
     AgentView, CallRequest, Context, Gate, Policy, ToolError, ToolSpec, did_you_mean, nearest,
-    policy::Action,
+    policy::{Action, PolicyQuery},
 };
 use serde_json::{Value, json};
 
@@ -213,12 +213,25 @@ impl Cli<'_> {
     fn approval_of(&self, gate: &Gate, spec: &ToolSpec, context: Context) -> &'static str {
         let examples = spec.input.as_value().get("examples").and_then(Value::as_array);
         let example = examples.and_then(|all| all.first()).cloned().unwrap_or_else(|| json!({}));
+        let (agents, profile) = (context.agents.clone(), context.profile.clone());
         let request = CallRequest::new(spec.name.to_string(), example, context);
-        match self.runtime.block_on(gate.explain(request)).map(|told| told.decision.action) {
-            Ok(Action::Allow) => "no",
-            Ok(Action::Ask) => "yes",
-            Ok(Action::Deny) => "denied",
-            Err(_) => "unknown",
+        let explained = self.runtime.block_on(gate.explain(request));
+        let action = explained.map(|explained| explained.decision.action).unwrap_or_else(|_| {
+            // The example cannot run here, as `undo` without a change: only the tool's name is known to policy.
+            let query = PolicyQuery {
+                tool: &spec.name,
+                effect: spec.effect,
+                accesses: &[],
+                agents: &agents,
+                profile: profile.as_deref(),
+                saved: &[],
+            };
+            gate.policy().decide(&query).action
+        });
+        match action {
+            Action::Allow => "no",
+            Action::Ask => "yes",
+            Action::Deny => "denied",
         }
     }
 

@@ -5,7 +5,7 @@ use haft_core::{Policy, policy::LayerKind};
 use haft_exec::ContainerSettings;
 use haft_store::{JournalRetention, LedgerRetention};
 
-use super::file::Limit;
+use super::{file::Limit, sandbox::BACKENDS};
 
 const EVERYBODY: &[LayerKind] = &[LayerKind::Admin, LayerKind::User, LayerKind::Project];
 const OWNERS: &[LayerKind] = &[LayerKind::User, LayerKind::Admin];
@@ -313,8 +313,6 @@ pub(super) const ROOTS: Table = Table {
         "\"~/docs\"",
     )],
 };
-
-const BACKENDS: &[&str] = &["auto", "required", "landlock", "bubblewrap", "container", "off"];
 
 pub(super) const SANDBOX: Table = Table {
     header: "sandbox",
