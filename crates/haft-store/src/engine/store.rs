@@ -46,7 +46,7 @@ impl Store {
     /// Opens the store at an address. Creates it if there is none.
     ///
     /// # Errors
-    /// `unavailable` when it is busy, out of reach, damaged, or written by a newer haft.
+    /// `unavailable` when it is busy, unreachable, damaged, or written by a newer haft.
     pub async fn open(address: &StoreAddress) -> Result<Self, ToolError> {
         let opened = Self::open_as(address, IfMissing::Create).await?;
         opened.ok_or_else(|| ToolError::internal(format!("the store {address} was not made")))

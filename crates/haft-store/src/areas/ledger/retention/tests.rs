@@ -367,7 +367,7 @@ async fn a_forged_anchor_is_reported() {
     let end = take_head(&mut transaction).await.expect("there");
     append_in(&mut transaction, end, &[line]).await.expect("added");
     transaction.commit().await.expect("committed");
-    // The entry is still there, so the anchor lies.
+    // The entry is still there, so the anchor is wrong.
     let faults = verified(&ledger).await.faults;
     assert!(
         faults.iter().any(|it| it.what.contains("but not all of them are missing")),
