@@ -1,5 +1,6 @@
-//! Tools on git repositories, all by the git program: what it is told is built from the input alone, so that policy
-//! judges exactly what runs. No shell, no pager, no editor, and nothing of a repository's configuration runs for a look.
+//! Tools on git repositories. Each runs the git program with arguments built from the input alone,
+//! so that policy judges exactly what runs. No shell, no pager, no editor; a read-only call runs
+//! nothing from the repository's configuration.
 
 mod command;
 mod commits;
