@@ -4,6 +4,7 @@
 
 mod command;
 mod commits;
+mod display;
 mod failure;
 pub mod git_blame;
 pub mod git_branch;
@@ -16,7 +17,6 @@ pub mod git_status;
 pub mod git_worktree;
 mod names;
 mod patches;
-mod words;
 
 use haft_core::StaticTool;
 

@@ -19,12 +19,12 @@ pub struct MoveInput {
     /// The whole new path. Missing directories are created.
     #[schemars(extend("x-aliases" = ["destination", "new_path", "dst", "target"]))]
     pub to: PathBuf,
-    /// What to do if the new path is an existing file.
+    /// Behaviour if the new path is an existing file.
     #[serde(default)]
     pub on_conflict: MoveConflict,
 }
 
-/// What to do if the new path is an existing file.
+/// Behaviour if the new path is an existing file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MoveConflict {

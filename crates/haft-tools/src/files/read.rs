@@ -57,7 +57,7 @@ fn max_lines() -> usize {
 
 /// Facts about the file. The text itself is the content of the result.
 #[derive(Debug, Default, Serialize, JsonSchema)]
-pub struct ReadText {
+pub struct ReadResult {
     /// The file, relative to the workspace, links resolved.
     pub path: String,
     /// ReadKind of the content.
@@ -111,7 +111,7 @@ pub enum ReadKind {
     Pdf,
 }
 
-impl Output for ReadText {
+impl Output for ReadResult {
     fn text(&self) -> String {
         self.with_footer(self.body.clone())
     }
@@ -134,7 +134,7 @@ impl Output for ReadText {
     }
 }
 
-impl ReadText {
+impl ReadResult {
     /// Appends the last line, which describes the file.
     fn with_footer(&self, mut body: String) -> String {
         if self.is_plain {
@@ -252,7 +252,7 @@ pub async fn read(
     input: ReadInput,
     files: ReadFiles,
     cancel: Cancel,
-) -> Result<ReadText, ToolError> {
+) -> Result<ReadResult, ToolError> {
     let file = match files.open(&input.path)? {
         Opened::File(file) => file,
         Opened::Directory(path) => {
@@ -299,7 +299,7 @@ fn read_start(file: &dyn OpenFile, buffer: &mut [u8]) -> Result<usize, ToolError
     Ok(filled)
 }
 
-fn read_small(file: &dyn OpenFile, request: WindowRequest) -> Result<ReadText, ToolError> {
+fn read_small(file: &dyn OpenFile, request: WindowRequest) -> Result<ReadResult, ToolError> {
     read_text(file, &file.read_whole()?, request)
 }
 
@@ -308,7 +308,7 @@ fn read_text(
     file: &dyn OpenFile,
     bytes: &[u8],
     request: WindowRequest,
-) -> Result<ReadText, ToolError> {
+) -> Result<ReadResult, ToolError> {
     let decoded;
     let (text, form) = match Text::plain(bytes) {
         Some(text) => (text, TextEncoding::UTF_8),
@@ -332,7 +332,7 @@ fn read_large(
     request: WindowRequest,
     files: &ReadFiles,
     cancel: &Cancel,
-) -> Result<ReadText, ToolError> {
+) -> Result<ReadResult, ToolError> {
     let Some(form) = TextEncoding::sniff(head, false) else { return Err(binary(&**file, head)) };
     if !form.has_byte_lines() {
         return read_small(&**file, request);
@@ -346,13 +346,13 @@ fn read_large(
     Ok(answer)
 }
 
-fn about(file: &dyn OpenFile, form: TextEncoding, request: WindowRequest) -> ReadText {
-    ReadText {
+fn about(file: &dyn OpenFile, form: TextEncoding, request: WindowRequest) -> ReadResult {
+    ReadResult {
         is_plain: request.is_plain,
         path: file.facts().path.to_string_lossy().into_owned(),
         size: file.facts().size,
         encoding: (!form.is_plain_utf8()).then(|| form.name()),
-        ..ReadText::default()
+        ..ReadResult::default()
     }
 }
 
@@ -381,7 +381,7 @@ fn read_media(
     media: Media,
     request: WindowRequest,
     cancel: &Cancel,
-) -> Result<ReadText, ToolError> {
+) -> Result<ReadResult, ToolError> {
     let bytes = media.bytes(file)?;
     let mut answer = about(file, TextEncoding::UTF_8, request);
     answer.version = Some(Version::of_content(&bytes).to_string());
@@ -404,7 +404,7 @@ fn read_media(
     Ok(answer)
 }
 
-fn list(listing: &Listing, request: WindowRequest) -> Result<ReadText, ToolError> {
+fn list(listing: &Listing, request: WindowRequest) -> Result<ReadResult, ToolError> {
     let skipped = usize::try_from(request.first - 1).unwrap_or(usize::MAX);
     let total = listing.entries.len();
     let path = listing.path.display().to_string();
@@ -421,7 +421,7 @@ fn list(listing: &Listing, request: WindowRequest) -> Result<ReadText, ToolError
     let entries = listing.entries.iter().skip(skipped).take(request.lines);
     let shown: Vec<String> = entries.map(entry_line).take_while(|line| fits(line)).collect();
     let next = request.first + shown.len() as u64;
-    Ok(ReadText {
+    Ok(ReadResult {
         path,
         kind: ReadKind::Directory,
         first_line: if shown.is_empty() { 0 } else { request.first },
@@ -431,7 +431,7 @@ fn list(listing: &Listing, request: WindowRequest) -> Result<ReadText, ToolError
         closed: listing.closed,
         body: shown.join("\n"),
         is_plain: request.is_plain,
-        ..ReadText::default()
+        ..ReadResult::default()
     })
 }
 

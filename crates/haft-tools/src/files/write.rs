@@ -25,7 +25,7 @@ pub struct Write {
     /// The whole new content.
     #[schemars(extend("x-aliases" = ["contents", "text", "file_text"]))]
     pub content: String,
-    /// What to do if the file exists.
+    /// Behaviour if the file exists.
     #[serde(default)]
     pub on_conflict: WriteConflict,
     /// Write only if the file still has this version, from `read`.
@@ -34,7 +34,7 @@ pub struct Write {
     pub expected_version: Option<String>,
 }
 
-/// What to do if the file exists.
+/// Behaviour if the file exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WriteConflict {

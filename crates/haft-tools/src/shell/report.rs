@@ -37,7 +37,7 @@ pub struct ProcessReport {
     /// Number of processes left behind that could not be stopped.
     #[serde(skip_serializing_if = "is_zero")]
     pub left: usize,
-    /// What the sandbox denied.
+    /// Accesses that the sandbox denied.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Denial>,
 }

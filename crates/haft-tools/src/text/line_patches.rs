@@ -39,7 +39,7 @@ impl LinePatch {
 /// newline makes a blank last line a line.
 pub(crate) fn apply(text: &str, patches: &[LinePatch]) -> Result<String, Vec<String>> {
     if patches.is_empty() {
-        return Err(vec!["there are no patches".to_owned()]);
+        return Err(vec!["no patches given".to_owned()]);
     }
     let lines: Vec<LineWithEnding<'_>> =
         text.split_inclusive('\n').map(LineWithEnding::of).collect();

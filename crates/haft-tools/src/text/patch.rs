@@ -90,7 +90,7 @@ pub(crate) enum Side {
     Added,
 }
 
-/// What a patch does with a path.
+/// The use of a path by a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PathUse {
     Read,

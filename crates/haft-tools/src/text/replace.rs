@@ -54,7 +54,7 @@ pub(crate) enum Mismatch {
     Same,
     /// There are several matches and one was requested.
     Ambiguous { places: Vec<LineSpan>, leniency: Option<Leniency>, retry: Option<Retry> },
-    /// There is no match.
+    /// Nothing matches.
     Missing { closest: Vec<Closest>, retry: Option<Retry> },
 }
 
