@@ -1,5 +1,5 @@
-//! A custom tool: one function and one text file; haft adds validation, policy, approval, limits and
-//! errors.
+//! A custom tool: one function and one text file; haft adds validation, policy, approval, limits
+//! and errors.
 //!
 //!     cargo run --example custom_tool
 

@@ -1,4 +1,5 @@
-//! All of haft in another program: rules, sandbox, undo, ledger and approvals as in the command line.
+//! All of haft in another program: rules, sandbox, undo, ledger and approvals as in the command
+//! line.
 //!
 //!     cargo run --example embedded_host
 

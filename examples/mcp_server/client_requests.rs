@@ -1,11 +1,11 @@
-//! Tools that ask the client during a call. They work with both versions of the protocol: with an older
-//! client the tool waits for the answer. From 2026-07-28 on the `?` ends the call, and the client
-//! repeats the call with the answer.
+//! Tools that ask the client during a call. They work with both versions of the protocol: with an
+//! older client the tool waits for the answer. From 2026-07-28 on the `?` ends the call, and the
+//! client repeats the call with the answer.
 
 use haft::{
     Call, Capability, Reply, ToolError,
     mcp::{
-        Client,
+        McpClient,
         model::{CreateMessageRequestParams, ElicitResult, SamplingMessage},
     },
     tool,
@@ -26,7 +26,7 @@ pub(crate) struct SamplingInput {
 #[tool(title = "Ask the model", static = SAMPLE)]
 pub(crate) async fn test_sampling(
     input: SamplingInput,
-    client: Client,
+    client: McpClient,
 ) -> Result<Reply, ToolError> {
     let answer = client.sample("answer", question(&input.prompt)).await?;
     Ok(Reply::text(format!("LLM response: {}", text_of(&answer))))
@@ -42,7 +42,7 @@ pub(crate) struct ElicitationInput {
 #[tool(title = "Ask the user", static = ELICIT)]
 pub(crate) async fn test_elicitation(
     input: ElicitationInput,
-    client: Client,
+    client: McpClient,
 ) -> Result<Reply, ToolError> {
     let form = json!({
         "type": "object",
@@ -97,7 +97,7 @@ async fn defaults(call: Call) -> Result<Reply, ToolError> {
         },
         "required": [],
     });
-    let answer = Client::from_call(&call)?.elicit("form", "Is this right?", form).await?;
+    let answer = McpClient::from_call(&call)?.elicit("form", "Is this right?", form).await?;
     Ok(Reply::text(format!("Elicitation completed: {}", words(&answer))))
 }
 
@@ -123,29 +123,29 @@ async fn choices(call: Call) -> Result<Reply, ToolError> {
         },
         "required": [],
     });
-    let answer = Client::from_call(&call)?.elicit("form", "Please choose", form).await?;
+    let answer = McpClient::from_call(&call)?.elicit("form", "Please choose", form).await?;
     Ok(Reply::text(format!("Elicitation completed: {}", words(&answer))))
 }
 
 async fn name(call: Call) -> Result<Reply, ToolError> {
-    let client = Client::from_call(&call)?;
+    let client = McpClient::from_call(&call)?;
     let answer = client.elicit("user_name", "What is your name?", field("name")).await?;
     Ok(Reply::text(format!("Hello, {}!", value(&answer, "name"))))
 }
 
 async fn capital(call: Call) -> Result<Reply, ToolError> {
     let question = question("What is the capital of France?");
-    let answer = Client::from_call(&call)?.sample("capital_question", question).await?;
+    let answer = McpClient::from_call(&call)?.sample("capital_question", question).await?;
     Ok(Reply::text(text_of(&answer)))
 }
 
 async fn roots(call: Call) -> Result<Reply, ToolError> {
-    let roots = Client::from_call(&call)?.roots("client_roots").await?;
+    let roots = McpClient::from_call(&call)?.roots("client_roots").await?;
     Ok(Reply::text(format!("the client works in {roots}")))
 }
 
 async fn three_at_once(call: Call) -> Result<Reply, ToolError> {
-    let client = Client::from_call(&call)?;
+    let client = McpClient::from_call(&call)?;
     let name = client.elicit("user_name", "What is your name?", field("name")).await;
     let greeting = client.sample("greeting", question("Generate a greeting")).await;
     let roots = client.roots("client_roots").await;
@@ -155,7 +155,7 @@ async fn three_at_once(call: Call) -> Result<Reply, ToolError> {
 }
 
 async fn two_in_turn(call: Call) -> Result<Reply, ToolError> {
-    let client = Client::from_call(&call)?;
+    let client = McpClient::from_call(&call)?;
     let name = client.elicit("step1", "Step 1: What is your name?", field("name")).await?;
     let question = "Step 2: What is your favorite color?";
     let colour = client.elicit("step2", question, field("color")).await?;
@@ -163,7 +163,7 @@ async fn two_in_turn(call: Call) -> Result<Reply, ToolError> {
 }
 
 async fn user_or_model(call: Call) -> Result<Reply, ToolError> {
-    let client = Client::from_call(&call)?;
+    let client = McpClient::from_call(&call)?;
     if client.capabilities().elicitation.is_some() {
         return name(call).await;
     }
@@ -173,7 +173,7 @@ async fn user_or_model(call: Call) -> Result<Reply, ToolError> {
 
 /// Keeps a count at the client, signed by the server and bound to this call.
 async fn confirmed(call: Call) -> Result<Reply, ToolError> {
-    let client = Client::from_call(&call)?;
+    let client = McpClient::from_call(&call)?;
     let rounds = client.kept::<usize>().unwrap_or_default();
     client.keep(&(rounds + 1));
     let form =

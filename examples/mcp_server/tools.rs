@@ -1,6 +1,6 @@
-//! Tools that do not ask the client: with text, images, files, errors, log lines and progress. They are
-//! created at run time, as by a program that does not know its tools at compile time. Two tools in
-//! `client_requests.rs` are written as functions.
+//! Tools that do not ask the client: with text, images, files, errors, log lines and progress. They
+//! are created at run time, as by a program that does not know its tools at compile time. Two tools
+//! in `client_requests.rs` are written as functions.
 
 use std::{
     sync::{
@@ -13,7 +13,7 @@ use std::{
 use haft::{
     Access, Attachment, BoxFuture, Call, Capability, Power, Progress, Registry, Reply, Schema,
     Tool, ToolError, ToolSpec,
-    mcp::{Client, Server, model::LoggingLevel},
+    mcp::{McpClient, Server, model::LoggingLevel},
 };
 use serde_json::{Value, json};
 
@@ -140,7 +140,8 @@ fn schemas() -> Result<Vec<ExampleTool>, ToolError> {
         "else": {"required": ["email"]},
         "additionalProperties": false,
     });
-    // From 2026-07-28 on clients repeat such a parameter in a header, so that proxies can route by it.
+    // From 2026-07-28 on clients repeat such a parameter in a header, so that proxies can route by
+    // it.
     let region = json!({
         "type": "object",
         "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
@@ -160,7 +161,7 @@ fn while_they_run(cancelled: &Arc<CancelledCalls>) -> Result<Vec<ExampleTool>, T
         ExampleTool::new("test_tool_with_logging", "Writes to the client's log.", log_three_lines)?,
         ExampleTool::new("test_logging_tool", "Writes to the client's log.", log_three_lines)?,
         ExampleTool::new("test_tool_with_progress", "Reports its progress.", report_progress)?,
-        ExampleTool::new("test_reconnection", "Disconnects and finishes anyway.", hang_up)?,
+        ExampleTool::new("test_reconnection", "Disconnects and finishes anyway.", disconnect)?,
         ExampleTool::new("test_wait", "Waits until it is cancelled.", move |call| {
             let cancelled = cancelled.clone();
             async move {
@@ -182,14 +183,14 @@ async fn report_progress(call: Call) -> Result<Reply, ToolError> {
     Ok(Reply::text("done, in three steps"))
 }
 
-async fn hang_up(call: Call) -> Result<Reply, ToolError> {
-    Client::from_call(&call)?.hang_up();
+async fn disconnect(call: Call) -> Result<Reply, ToolError> {
+    McpClient::from_call(&call)?.disconnect();
     pause().await;
     Ok(Reply::text("finished without a connection"))
 }
 
 async fn log_three_lines(call: Call) -> Result<Reply, ToolError> {
-    let client = Client::from_call(&call)?;
+    let client = McpClient::from_call(&call)?;
     for line in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
         client.log(LoggingLevel::Info, "example", json!(line)).await;
         pause().await;

@@ -1,5 +1,5 @@
-//! Checks that haft-tools and haft-shell do not use modules with IO. Their clippy.toml lists functions
-//! and types; this test finds the modules themselves, in any spelling of `use`.
+//! Checks that haft-tools and haft-shell do not use modules with IO. Their clippy.toml lists
+//! functions and types; this test finds the modules themselves, in any spelling of `use`.
 
 use std::{fs, path::Path};
 

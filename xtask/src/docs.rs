@@ -80,7 +80,8 @@ fn empty_home(haft: &Path) -> Result<PathBuf> {
     Ok(home)
 }
 
-/// Refuses an empty page, and a page with a path of this machine, which would be stale everywhere else.
+/// Refuses an empty page, and a page with a path of this machine, which would be stale everywhere
+/// else.
 fn check_output(line: &str, text: &str, private: &[&Path]) -> Result<()> {
     if text.trim().is_empty() {
         bail!("`{line}` printed nothing");

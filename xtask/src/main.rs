@@ -13,6 +13,7 @@ mod docs;
 mod edges;
 mod metadata;
 mod msrv;
+mod names;
 mod postgres;
 mod programs;
 mod setup;

@@ -90,8 +90,8 @@ impl Metadata {
         self.packages.iter().filter(|package| self.workspace_members.contains(&package.id))
     }
 
-    /// Returns the packages that are built: those that normal and build dependencies of the workspace
-    /// reach, without those that only tests need.
+    /// Returns the packages that are built: those that normal and build dependencies of the
+    /// workspace reach, without those that only tests need.
     pub(crate) fn built(&self) -> Vec<&Package> {
         let nodes: HashMap<&str, &PackageNode> =
             self.resolve.nodes.iter().map(|node| (node.id.as_str(), node)).collect();
@@ -114,8 +114,8 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Creates a workspace: `packages` as cargo prints them, `edges` as (from, to, kind). Packages whose
-    /// name begins with `haft` or `xtask` are members.
+    /// Creates a workspace: `packages` as cargo prints them, `edges` as (from, to, kind). Packages
+    /// whose name begins with `haft` or `xtask` are members.
     pub(crate) fn fabricate(packages: Value, edges: &[(&str, &str, Option<&str>)]) -> Metadata {
         let ids: Vec<String> = packages
             .as_array()

@@ -1,5 +1,5 @@
-//! Checks the minimum Rust version: the same for all crates, sufficient for the dependencies, the one in
-//! the README, and not above the compiler in use.
+//! Checks the minimum Rust version: the same for all crates, sufficient for the dependencies, the
+//! one in the README, and not above the compiler in use.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Starts a PostgreSQL server for the tests, with its own data, on a free port. It is removed after the
-//! tests.
+//! Starts a PostgreSQL server for the tests, with its own data, on a free port. It is removed after
+//! the tests.
 
 use std::{
     fs,
@@ -86,7 +86,8 @@ fn programs() -> Option<PathBuf> {
     newest.map(|path| path.join("bin"))
 }
 
-/// Returns the user to run as. PostgreSQL refuses to run as root; then it runs as its package's user.
+/// Returns the user to run as. PostgreSQL refuses to run as root; then it runs as its package's
+/// user.
 fn owner() -> Result<Option<(u32, u32)>> {
     let id = |words: &[&str]| -> Result<u32> { Ok(shell::capture(words)?.trim().parse()?) };
     if id(&["id", "-u"])? != 0 {

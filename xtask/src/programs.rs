@@ -1,5 +1,5 @@
-//! Builds the programs of this workspace. With `--examples` cargo unifies features as for tests, so the
-//! dependencies are not compiled a second time.
+//! Builds the programs of this workspace. With `--examples` cargo unifies features as for tests, so
+//! the dependencies are not compiled a second time.
 
 use std::path::{Path, PathBuf};
 

@@ -262,8 +262,8 @@ fn rights() -> Rights {
     }
 }
 
-/// Reports missing components. On a developer's machine work goes on; in CI it is an error, because it
-/// would hide what is not tested.
+/// Reports missing components. On a developer's machine work goes on; in CI it is an error, because
+/// it would hide what is not tested.
 fn report(missing: &[&Component], in_ci: bool) -> Result<()> {
     let (required, optional): (Vec<&Component>, _) =
         missing.iter().copied().partition(|component| component.need == Need::Required);

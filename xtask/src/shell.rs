@@ -19,7 +19,8 @@ pub(crate) fn command(words: &[&str]) -> Command {
     command
 }
 
-/// Runs a command with the stdout and stderr of this process. An exit code other than 0 is an error.
+/// Runs a command with the stdout and stderr of this process. An exit code other than 0 is an
+/// error.
 pub(crate) fn run(words: &[&str]) -> Result<()> {
     run_with(words, &[])
 }

@@ -26,8 +26,8 @@ pub(crate) fn run() -> Result<()> {
     last("tests", || tests(&["cargo", "nextest", "run", "--workspace", "--no-fail-fast"]))
 }
 
-/// On a developer's machine a missing server is only reported; in CI it is an error, because it would
-/// hide what is not tested.
+/// On a developer's machine a missing server is only reported; in CI it is an error, because it
+/// would hide what is not tested.
 fn timed_server() -> Result<Option<Server>> {
     let mut server = None;
     timed("PostgreSQL", || {

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use crate::{mutate, random::RandomSource};
 
-/// The rules. `[name]` begins a rule, and each line below it is one alternative. `%name%` in a line is
-/// replaced by another rule; `%q:name%` in single quotes, `%d:name%` in double quotes, `%b:name%` in
-/// backticks. `\n` is a line break, `\t` a tab, `\\` a backslash.
+/// The rules. `[name]` begins a rule, and each line below it is one alternative. `%name%` in a line
+/// is replaced by another rule; `%q:name%` in single quotes, `%d:name%` in double quotes,
+/// `%b:name%` in backticks. `\n` is a line break, `\t` a tab, `\\` a backslash.
 const RULES: &str = include_str!("grammar.txt");
 
 /// Beyond this depth the first alternative of a rule is used, which contains no other rule.

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use haft_shell::{About, Reading, read};
+use haft_shell::{DoubtSubject, Reading, read};
 
 mod compare;
 mod grammar;
@@ -142,7 +142,7 @@ fn seeds() -> Vec<String> {
 /// Returns false if the reader doubts the commands: then anything may happen.
 fn is_worth_running(text: &str) -> bool {
     let reading = read(text);
-    let is_doubted = reading.doubts.iter().any(|doubt| doubt.about == About::Commands);
+    let is_doubted = reading.doubts.iter().any(|doubt| doubt.about == DoubtSubject::Commands);
     !is_doubted && !text.trim().is_empty()
 }
 

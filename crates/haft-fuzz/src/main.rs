@@ -43,7 +43,8 @@ fn parse(arguments: &[String]) -> Result<(u64, Duration)> {
 fn fuzz((seed, time): (u64, Duration)) -> Result<FuzzReport> {
     let begin = std::time::Instant::now();
     let mut reported = 0;
-    // Each seed has its own range, so that a long run does not continue in the range of the next one.
+    // Each seed has its own range, so that a long run does not continue in the range of the next
+    // one.
     let report = run(seed.wrapping_mul(1 << 32), RunLimit::Time(time), |report, found| {
         for finding in found {
             println!("FOUND {finding}\n");

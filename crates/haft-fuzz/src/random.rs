@@ -5,7 +5,8 @@
 pub(crate) struct RandomSource(u64);
 
 impl RandomSource {
-    /// Creates a generator. A small seed is spread over all bits, which would take xorshift many steps.
+    /// Creates a generator. A small seed is spread over all bits, which would take xorshift many
+    /// steps.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d)
     }

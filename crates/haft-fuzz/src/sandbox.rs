@@ -1,5 +1,6 @@
-//! Runs texts in bash, many per start, in a sandbox: separate user, mount, pid and network namespaces,
-//! the system read-only, the workspace and the home on a tmpfs. strace records from outside.
+//! Runs texts in bash, many per start, in a sandbox: separate user, mount, pid and network
+//! namespaces, the system read-only, the workspace and the home on a tmpfs. strace records from
+//! outside.
 
 use std::{
     fs,
@@ -95,8 +96,8 @@ const HOSTILE_GIT: &str = r#"
 
 const EXECUTABLE: &[&str] = &["w/evil", "w/evil.sh", "w/sub/ls", "hooks/post-index-change"];
 
-/// Variables of every text, which the reader does not know. They are as hostile as an environment can
-/// be.
+/// Variables of every text, which the reader does not know. They are as hostile as an environment
+/// can be.
 const VARIABLES: &[(&str, &str)] = &[
     ("PATH", "/usr/local/bin:/usr/bin:/bin"),
     ("HOME", HOME),
@@ -183,10 +184,10 @@ impl Sandbox {
     }
 }
 
-/// Returns the prefix for the driver. A fresh copy of the fixture takes longer than most texts, so the
-/// driver makes one only after a text that may have changed something.
+/// Returns the prefix for the driver. A fresh copy of the fixture takes longer than most texts, so
+/// the driver makes one only after a text that may have changed something.
 fn reset(text: &str) -> char {
-    if read(text).is_only_looking() { 'k' } else { 'r' }
+    if read(text).is_read_only() { 'k' } else { 'r' }
 }
 
 fn create_fixture(root: &Path) -> Result<()> {

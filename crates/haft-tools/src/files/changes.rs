@@ -45,10 +45,12 @@ pub struct ListChanges {
     /// Only changes of this file, or of files below this directory.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
+    #[schemars(with = "Option<haft_core::PathInput>")]
     pub path: Option<PathBuf>,
     /// Maximum number of changes.
     #[serde(default = "default_limit")]
     #[schemars(range(min = 1, max = 1000))]
+    #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
     /// Only changes with a smaller number, to continue a list.
     #[serde(default)]
@@ -178,7 +180,7 @@ pub async fn changes(
         since_ms: input.since.as_deref().map(since).transpose()?.unwrap_or_default(),
         below: input.below,
         numbers: input.change.into_iter().collect(),
-        most: if input.path.is_some() { usize::MAX } else { input.limit },
+        limit: if input.path.is_some() { usize::MAX } else { input.limit },
         ..ChangeQuery::default()
     };
     let found = visible(journal.find(&query).await?, input.path.as_deref(), &read);

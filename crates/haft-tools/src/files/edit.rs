@@ -21,6 +21,7 @@ use crate::text::{
 pub struct Edit {
     /// The file, relative to the workspace.
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
     /// The text to replace, exactly as in the file, with enough context to be unique.
     #[schemars(length(min = 1), extend("x-aliases" = ["oldString", "old_text", "oldText", "old_str", "search"]))]
@@ -31,6 +32,7 @@ pub struct Edit {
     /// Replace every occurrence.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["replaceAll"]))]
+    #[schemars(extend("x-short" = "a"))]
     pub replace_all: bool,
     /// Edit only if the file still has this version, from `read`.
     #[serde(default)]

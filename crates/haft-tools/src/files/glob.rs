@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use haft_core::{
     Access, Cancel, Output, ReadFiles, ToolError,
     files::{FileKind, FindFiles, FoundFiles},
-    lengthy,
+    spawn_blocking,
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
@@ -29,14 +29,17 @@ pub struct GlobInput {
     /// The directory to search, relative to the workspace. Default: the workspace.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["directory", "dir", "file_path", "filePath"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
     /// Maximum number of files to show.
     #[serde(default = "default_limit")]
     #[schemars(range(min = 1, max = MAX_LIMIT), extend("x-aliases" = ["max_results", "maxResults", "head_limit"]))]
+    #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
     /// Also find files that .gitignore and .ignore files name.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["include_ignored", "no_ignore"]))]
+    #[schemars(extend("x-short" = "u"))]
     pub ignored: bool,
 }
 
@@ -129,7 +132,7 @@ impl GlobInput {
         if let Some((_, rest)) = self.named_root() {
             pattern = rest;
         } else if let Some((above, rest)) = split_absolute(pattern)
-            && files.facts(above.as_ref()).is_ok_and(|facts| facts.kind == FileKind::Directory)
+            && files.metadata(above.as_ref()).is_ok_and(|facts| facts.kind == FileKind::Directory)
         {
             (path, pattern) = (PathBuf::from(above), rest);
         }
@@ -159,7 +162,7 @@ pub async fn glob(
     files: ReadFiles,
     cancel: Cancel,
 ) -> Result<GlobMatches, ToolError> {
-    lengthy(move || {
+    spawn_blocking(move || {
         let query = input.query(&files);
         let found = files.find(&query, &|| cancel.is_cancelled())?;
         Ok(GlobMatches::of(&found, &query))

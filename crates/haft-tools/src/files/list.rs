@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use haft_core::{
-    Access, Cancel, Output, ReadFiles, ToolError, brief,
+    Access, Cancel, Output, ReadFiles, ToolError, block_in_place,
     files::{FileKind, TreeEntry, TreeListing, WalkTree},
 };
 use haft_macros::tool;
@@ -26,18 +26,22 @@ pub struct ListTree {
     /// The directory, relative to the workspace. Default: the workspace.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["directory", "dir", "file_path", "filePath"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
     /// Number of levels to show.
     #[serde(default = "default_depth")]
     #[schemars(range(min = 1, max = MAX_DEPTH), extend("x-aliases" = ["max_depth", "maxDepth", "levels"]))]
+    #[schemars(extend("x-short" = "L"))]
     pub depth: usize,
     /// Maximum number of entries to show.
     #[serde(default = "default_limit")]
     #[schemars(range(min = 1, max = MAX_LIMIT), extend("x-aliases" = ["max_results", "maxResults", "max_entries"]))]
+    #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
     /// Also show files that .gitignore and .ignore files name.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["include_ignored", "no_ignore"]))]
+    #[schemars(extend("x-short" = "u"))]
     pub ignored: bool,
 }
 
@@ -212,7 +216,7 @@ pub async fn list(
     let ListTree { path, depth, limit, ignored } = input;
     let query = WalkTree { path, depth, limit, ignored };
     // Not on another thread: the limit keeps it short, and the thread switch would double its time.
-    brief(|| Ok(ListedTree::of(files.tree(&query, &|| cancel.is_cancelled())?)))
+    block_in_place(|| Ok(ListedTree::of(files.tree(&query, &|| cancel.is_cancelled())?)))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use haft_core::{Access, Output, ToolError, WriteFiles, brief};
+use haft_core::{Access, Output, ToolError, WriteFiles, block_in_place};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,9 +15,11 @@ use serde_json::json;
 pub struct MoveInput {
     /// The file, link or directory to move, relative to the workspace.
     #[schemars(extend("x-aliases" = ["source", "path", "old_path", "src"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub from: PathBuf,
     /// The whole new path. Missing directories are created.
     #[schemars(extend("x-aliases" = ["destination", "new_path", "dst", "target"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub to: PathBuf,
     /// Behaviour if the new path is an existing file.
     #[serde(default)]
@@ -63,6 +65,7 @@ impl Output for Moved {
 )]
 pub async fn move_path(input: MoveInput, files: WriteFiles) -> Result<Moved, ToolError> {
     let MoveInput { from, to, on_conflict } = input;
-    let (from, to) = brief(|| files.rename(&from, &to, on_conflict == MoveConflict::Overwrite))?;
+    let (from, to) =
+        block_in_place(|| files.rename(&from, &to, on_conflict == MoveConflict::Overwrite))?;
     Ok(Moved { from: from.display().to_string(), to: to.display().to_string() })
 }

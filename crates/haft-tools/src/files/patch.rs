@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use haft_core::{
-    Access, Content, ErrorKind, Output, ReadFiles, ToolError, WriteFiles, brief,
+    Access, Content, ErrorKind, Output, ReadFiles, ToolError, WriteFiles, block_in_place,
     files::{ChangeTarget, CurrentState, PlannedChange},
 };
 use haft_macros::tool;
@@ -33,8 +33,8 @@ pub struct PatchInput {
 pub struct Patched {
     /// Every file that changed.
     pub files: Vec<PatchedFile>,
-    /// Parts of the patch that were applied inexactly: hunks that did not match exactly and how they
-    /// were placed, modes that were ignored.
+    /// Parts of the patch that were applied inexactly: hunks that did not match exactly and how
+    /// they were placed, modes that were ignored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leniency: Vec<String>,
 }
@@ -112,7 +112,7 @@ pub async fn patch(
     let sections = patches::parse(&input.patch).map_err(tool_error)?;
     let paths = paths_of(&sections);
     let mut patched = None;
-    brief(|| {
+    block_in_place(|| {
         write.change(&paths, &mut |targets| {
             let plan = PatchPlan::make(&sections, &paths, targets, &read)?;
             patched = Some(plan.answer);

@@ -6,9 +6,9 @@ use std::{
 };
 
 use haft_core::{
-    Access, Attachment, Cancel, ErrorKind, Output, ReadFiles, ToolError, brief,
-    files::{DirectoryEntry, LARGEST_HASHED, Listing, OpenFile, Opened, Version},
-    lengthy,
+    Access, Attachment, Cancel, ErrorKind, Output, ReadFiles, ToolError, block_in_place,
+    files::{DirectoryEntry, Listing, MAX_HASHED_BYTES, OpenFile, Opened, Version},
+    spawn_blocking,
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
@@ -33,6 +33,7 @@ const MAX_BYTES: usize = (50 << 10) - 500;
 pub struct ReadInput {
     /// A file or directory, relative to the workspace.
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename", "file"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
     /// The first line to show, counted from 1.
     #[serde(default = "first")]
@@ -41,6 +42,7 @@ pub struct ReadInput {
     /// Maximum number of lines to show.
     #[serde(default = "max_lines")]
     #[schemars(range(min = 1, max = MAX_LINES), extend("x-aliases" = ["max_lines", "maxLines", "num_lines"]))]
+    #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
     /// Return only the text, without line numbers and the last line about the file.
     #[serde(default)]
@@ -259,20 +261,20 @@ pub async fn read(
             return list(&files.entries(&input.path)?, window_request(&input, &path));
         }
     };
-    let request = window_request(&input, &file.facts().path);
-    let mut head = vec![0; SAMPLE.min(usize::try_from(file.facts().size).unwrap_or(SAMPLE))];
+    let request = window_request(&input, &file.metadata().path);
+    let mut head = vec![0; SAMPLE.min(usize::try_from(file.metadata().size).unwrap_or(SAMPLE))];
     let filled = read_start(&*file, &mut head)?;
     head.truncate(filled);
     if let Some(media) = Media::sniff(&head) {
-        return lengthy(move || read_media(&*file, media, request, &cancel)).await;
+        return spawn_blocking(move || read_media(&*file, media, request, &cancel)).await;
     }
-    if file.facts().size == head.len() as u64 {
+    if file.metadata().size == head.len() as u64 {
         return read_text(&*file, &head, request);
     }
-    if file.facts().size <= LARGEST_HASHED {
-        return brief(|| read_small(&*file, request));
+    if file.metadata().size <= MAX_HASHED_BYTES {
+        return block_in_place(|| read_small(&*file, request));
     }
-    lengthy(move || read_large(&file, &head, request, &files, &cancel)).await
+    spawn_blocking(move || read_large(&file, &head, request, &files, &cancel)).await
 }
 
 fn window_request(input: &ReadInput, path: &Path) -> WindowRequest {
@@ -341,7 +343,7 @@ fn read_large(
     let window = window::of_file(&**file, form, request, files.line_indexes(), &stop)?;
     check_offset(&**file, request.first, &window)?;
     let mut answer = about(&**file, form, request);
-    answer.version = Some(Version::of_state(file.facts()).to_string());
+    answer.version = Some(Version::of_state(file.metadata()).to_string());
     answer.fill(request.first, &window);
     Ok(answer)
 }
@@ -349,8 +351,8 @@ fn read_large(
 fn about(file: &dyn OpenFile, form: TextEncoding, request: WindowRequest) -> ReadResult {
     ReadResult {
         is_plain: request.is_plain,
-        path: file.facts().path.to_string_lossy().into_owned(),
-        size: file.facts().size,
+        path: file.metadata().path.to_string_lossy().into_owned(),
+        size: file.metadata().size,
         encoding: (!form.is_plain_utf8()).then(|| form.name()),
         ..ReadResult::default()
     }
@@ -361,7 +363,7 @@ fn check_offset(file: &dyn OpenFile, first: u64, window: &LineWindow<'_>) -> Res
     if first <= total || first == 1 {
         return Ok(());
     }
-    let path = file.facts().path.display();
+    let path = file.metadata().path.display();
     Err(ToolError::input(format!(
         "offset: {first} is beyond the end of `{path}`, which has {total} lines"
     ))
@@ -369,7 +371,7 @@ fn check_offset(file: &dyn OpenFile, first: u64, window: &LineWindow<'_>) -> Res
 }
 
 fn binary(file: &dyn OpenFile, head: &[u8]) -> ToolError {
-    let (path, size) = (file.facts().path.display(), file.facts().size);
+    let (path, size) = (file.metadata().path.display(), file.metadata().size);
     let mime = media::mime(head, false);
     let message = format!("`{path}` is a binary file ({mime}, {size} bytes)");
     ToolError::new(ErrorKind::Unsupported, message)

@@ -1,9 +1,10 @@
-//! One run of git: its arguments, which policy sees before it starts, its environment and its output.
+//! One run of git: its arguments, which policy sees before it starts, its environment and its
+//! output.
 
 use std::path::{Path, PathBuf};
 
 use haft_core::{
-    Access, CommandRisk, ErrorKind, ReadCommand, Shell, ToolError,
+    Access, CommandRisk, ErrorKind, ParsedCommand, Shell, ToolError,
     commands::{FinishedProcess, Program, Streams},
 };
 
@@ -32,8 +33,8 @@ const WORK_TREE_COMMANDS: &[&str] = &["status", "diff", "blame"];
 /// for hooks.
 const ENGLISH_MESSAGES: &[(&str, &str)] = &[("LC_ALL", "C.UTF-8"), ("LANGUAGE", "")];
 
-/// Variables for read-only runs: no optional locks, no fetching, and paths are never patterns. Not for
-/// changes, whose hooks would inherit them.
+/// Variables for read-only runs: no optional locks, no fetching, and paths are never patterns. Not
+/// for changes, whose hooks would inherit them.
 const READ_ONLY_VARIABLES: &[(&str, &str)] = &[
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_NO_LAZY_FETCH", "1"),
@@ -79,17 +80,17 @@ impl GitRun {
         Program::Direct { name: "git".to_owned(), arguments }
     }
 
-    /// Returns the accesses of the run. A read-only run is declared as such: a reader of command lines
-    /// cannot know that its `git -c` settings keep the repository from running programs.
+    /// Returns the accesses of the run. A read-only run is declared as such: a reader of command
+    /// lines cannot know that its `git -c` settings keep the repository from running programs.
     fn accesses(&self) -> impl Iterator<Item = Access> + use<> {
         let text = self.program().to_string();
         let risk = match WORK_TREE_COMMANDS.contains(&self.subcommand) {
             true => CommandRisk::Repository,
-            false => CommandRisk::Looks,
+            false => CommandRisk::ReadOnly,
         };
         let declared = self
             .is_read_only
-            .then(|| Access::Command(Box::new(ReadCommand::new(text.clone(), risk))));
+            .then(|| Access::Command(Box::new(ParsedCommand::new(text.clone(), risk))));
         [Access::Run(text)].into_iter().chain(declared)
     }
 
@@ -99,8 +100,8 @@ impl GitRun {
     }
 }
 
-/// Returns the accesses of a call for policy. Invalid input has none: the call fails before anything
-/// runs.
+/// Returns the accesses of a call for policy. Invalid input has none: the call fails before
+/// anything runs.
 pub(crate) fn accesses(
     runs: Result<impl IntoIterator<Item = GitRun>, ToolError>,
     others: impl IntoIterator<Item = Access>,
@@ -158,8 +159,8 @@ impl Git<'_> {
     }
 }
 
-/// Returns the run that prints the directory relative to the top of the working tree. It fails outside
-/// of a repository.
+/// Returns the run that prints the directory relative to the top of the working tree. It fails
+/// outside of a repository.
 pub(crate) fn show_prefix() -> GitRun {
     GitRun::read_only("rev-parse").with(["--show-prefix"])
 }
@@ -202,7 +203,8 @@ impl RepositoryPaths {
     }
 }
 
-/// Joins `rest` to the directory `ups` levels above. A path outside of the workspace keeps its `..`.
+/// Joins `rest` to the directory `ups` levels above. A path outside of the workspace keeps its
+/// `..`.
 fn from_workspace(directory: &Path, ups: usize, rest: &Path) -> String {
     let mut path = if directory == Path::new(".") { PathBuf::new() } else { directory.to_owned() };
     for _ in 0..ups {
@@ -260,7 +262,7 @@ mod tests {
                 _ => None,
             })
         };
-        assert_eq!(declared(GitRun::read_only("log")), Some(CommandRisk::Looks));
+        assert_eq!(declared(GitRun::read_only("log")), Some(CommandRisk::ReadOnly));
         assert_eq!(declared(GitRun::read_only("status")), Some(CommandRisk::Repository));
         assert_eq!(declared(GitRun::changing("commit")), None);
     }

@@ -1,7 +1,8 @@
-//! Makes the output of programs and repositories safe to show: no terminal escapes, no endless texts.
+//! Makes the output of programs and repositories safe to show: no terminal escapes, no endless
+//! texts.
 
-/// Maximum number of lines of an error output in a message. The last ones are shown, because they have
-/// the reason.
+/// Maximum number of lines of an error output in a message. The last ones are shown, because they
+/// have the reason.
 const MAX_LINES: usize = 40;
 /// Maximum length of each of these lines.
 const MAX_LINE_CHARS: usize = 500;
@@ -32,8 +33,8 @@ pub(crate) fn printable(text: &str) -> String {
     while let Some(character) = characters.next() {
         match character {
             '\n' | '\t' => shown.push(character),
-            // A terminal would show only the last state of an overwritten line; here each state is a
-            // line.
+            // A terminal would show only the last state of an overwritten line; here each state is
+            // a line.
             '\r' if characters.peek() == Some(&'\n') => {}
             '\r' => shown.push('\n'),
             '\u{1b}' => skip_escape(&mut characters),

@@ -1,6 +1,6 @@
-//! Explains failures of git by a kind and a next step. Git has one exit code for nearly everything, so
-//! the kind is derived from its messages, which are always in English. An unknown message is passed on
-//! without a kind.
+//! Explains failures of git by a kind and a next step. Git has one exit code for nearly everything,
+//! so the kind is derived from its messages, which are always in English. An unknown message is
+//! passed on without a kind.
 
 use haft_core::{
     ErrorKind, Reply, ToolError,
@@ -285,11 +285,11 @@ mod tests {
             exit_code: Some(128),
             signal: None,
             ms: 1,
-            quiet_ms: 1,
+            silent_ms: 1,
             bytes: 1,
-            left: 0,
+            survivors: 0,
         };
-        FinishedProcess { status, out: out.into(), err: err.into(), is_cut: false }
+        FinishedProcess { status, out: out.into(), err: err.into(), is_truncated: false }
     }
 
     #[track_caller]
@@ -330,7 +330,7 @@ mod tests {
             (ProcessState::KilledByTimeout, ErrorKind::Timeout),
             (ProcessState::Cancelled, ErrorKind::Cancelled),
             (ProcessState::Signalled, ErrorKind::ToolFailed),
-            (ProcessState::KillReason, ErrorKind::ToolFailed),
+            (ProcessState::Killed, ErrorKind::ToolFailed),
         ] {
             assert_eq!(unfinished("git test", state).kind(), kind, "{state:?}");
         }

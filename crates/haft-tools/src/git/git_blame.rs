@@ -33,6 +33,7 @@ const SHORT_HASH_CHARS: usize = 8;
 pub struct GitBlame {
     /// The file, relative to the workspace.
     #[schemars(extend("x-aliases" = ["file", "file_path", "filePath"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
     /// The first line.
     #[serde(default = "first")]
@@ -46,9 +47,11 @@ pub struct GitBlame {
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["commit", "ref"]))]
     pub revision: Option<String>,
-    /// A directory inside the repository or worktree, relative to the workspace. Default: the workspace.
+    /// A directory inside the repository or worktree, relative to the workspace. Default: the
+    /// workspace.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
 }
 
@@ -115,8 +118,8 @@ fn short(hash: &str) -> &str {
 }
 
 impl Blame {
-    /// Parses `blame --porcelain`: a line with the hash and the numbers, facts about a new commit, and
-    /// the text of the line after a tab.
+    /// Parses `blame --porcelain`: a line with the hash and the numbers, facts about a new commit,
+    /// and the text of the line after a tab.
     fn parse(path: String, output: &[u8]) -> Self {
         let text = String::from_utf8_lossy(output);
         let mut blame = Self { path, ..Self::default() };

@@ -52,9 +52,11 @@ pub struct GitBranch {
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["remotes", "all"]))]
     pub remote: bool,
-    /// A directory inside the repository or worktree, relative to the workspace. Default: the workspace.
+    /// A directory inside the repository or worktree, relative to the workspace. Default: the
+    /// workspace.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
 }
 
@@ -274,7 +276,7 @@ pub async fn git_branch(
     }
     let finished = git.run(&plan.list).await?;
     let mut branches = parse(&finished.out);
-    let has_more = branches.len() > MAX_BRANCHES || finished.is_cut;
+    let has_more = branches.len() > MAX_BRANCHES || finished.is_truncated;
     branches.truncate(MAX_BRANCHES);
     Ok(Branches { action: input.action, name: plan.name, branches, has_more })
 }

@@ -27,17 +27,21 @@ pub struct GitCommit {
     /// Exactly these files and directories, relative to the workspace.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["files"]))]
+    #[schemars(with = "Vec<haft_core::PathInput>")]
     pub paths: Vec<PathBuf>,
     /// Every change below the directory, including new files.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["add_all", "addAll"]))]
+    #[schemars(extend("x-short" = "a"))]
     pub all: bool,
     /// Replace the last commit; refused if a remote branch has it.
     #[serde(default)]
     pub amend: bool,
-    /// A directory inside the repository or worktree, relative to the workspace. Default: the workspace.
+    /// A directory inside the repository or worktree, relative to the workspace. Default: the
+    /// workspace.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
 }
 
@@ -229,8 +233,8 @@ async fn stage(git: &Git<'_>, staging: &Staging, all: bool) -> Result<(), ToolEr
     git.run(&staging.add).await.map(drop)
 }
 
-/// Returns the error for a failed commit. The exit code is 1 when there is nothing to commit or a hook
-/// refuses, and greater for everything else.
+/// Returns the error for a failed commit. The exit code is 1 when there is nothing to commit or a
+/// hook refuses, and greater for everything else.
 fn refused(plan: &CommitPlan, finished: &FinishedProcess) -> ToolError {
     if finished.status.exit_code != Some(1) {
         return failure::explain_with_output(&plan.commit.name(), finished);

@@ -21,7 +21,8 @@ use super::{
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({ "from": "HEAD~1", "paths": ["src"] }))]
 pub struct GitDiff {
-    /// The older side: a commit, branch or tag, or a range such as `main...feature`. Default: the index.
+    /// The older side: a commit, branch or tag, or a range such as `main...feature`. Default: the
+    /// index.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["base", "revision", "commit", "ref"]))]
     pub from: Option<String>,
@@ -36,15 +37,17 @@ pub struct GitDiff {
     /// Only these files and directories, relative to the workspace.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["files", "path"]))]
+    #[schemars(with = "Vec<haft_core::PathInput>")]
     pub paths: Vec<PathBuf>,
     /// Maximum number of lines of the patch to show.
     #[serde(default = "default_lines")]
     #[schemars(range(min = 1, max = MAX_LINES), extend("x-aliases" = ["max_lines", "maxLines"]))]
     pub limit: usize,
-    /// A directory inside the repository or worktree, relative to the workspace. Default: the workspace.
-    /// Only files below it are compared.
+    /// A directory inside the repository or worktree, relative to the workspace. Default: the
+    /// workspace. Only files below it are compared.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
 }
 
@@ -91,7 +94,7 @@ impl DiffReport {
         let counts = git.run(&runs.counts).await?;
         let patch = git.run(&runs.patch).await?;
         let Excerpt { text, left_out } = patches::excerpt(&patch.out, limit);
-        let is_cut = counts.is_cut || patch.is_cut;
+        let is_cut = counts.is_truncated || patch.is_truncated;
         let counts = patches::parse_counts(&counts.out, git.directory);
         Ok(Self { counts, patch: text, left_out, is_cut })
     }

@@ -31,10 +31,12 @@ pub struct GitLog {
     /// Only commits that changed these files and directories, relative to the workspace.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["files", "path"]))]
+    #[schemars(with = "Vec<haft_core::PathInput>")]
     pub paths: Vec<PathBuf>,
     /// Maximum number of commits to show.
     #[serde(default = "limit")]
     #[schemars(range(min = 1, max = MAX_COMMITS), extend("x-aliases" = ["max_count", "maxCount", "count", "n"]))]
+    #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
     /// Number of commits to skip.
     #[serde(default)]
@@ -58,9 +60,11 @@ pub struct GitLog {
     /// Show whole messages, not only their first lines.
     #[serde(default)]
     pub full: bool,
-    /// A directory inside the repository or worktree, relative to the workspace. Default: the workspace.
+    /// A directory inside the repository or worktree, relative to the workspace. Default: the
+    /// workspace.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
 }
 
@@ -148,7 +152,7 @@ pub async fn git_log(input: GitLog, shell: Shell) -> Result<CommitList, ToolErro
         };
     }
     let mut commits = commits::parse(&finished.out);
-    let has_more = commits.len() > input.limit || finished.is_cut;
+    let has_more = commits.len() > input.limit || finished.is_truncated;
     commits.truncate(input.limit);
     Ok(CommitList { commits, has_more, is_full: input.full })
 }

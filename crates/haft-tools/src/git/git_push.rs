@@ -27,9 +27,11 @@ pub struct GitPush {
     /// The name of a configured remote.
     #[serde(default = "origin")]
     pub remote: String,
-    /// A directory inside the repository or worktree, relative to the workspace. Default: the workspace.
+    /// A directory inside the repository or worktree, relative to the workspace. Default: the
+    /// workspace.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
 }
 

@@ -35,10 +35,12 @@ pub struct GitShow {
     /// Only the patch of these files and directories, relative to the workspace.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["files"]))]
+    #[schemars(with = "Vec<haft_core::PathInput>")]
     pub paths: Vec<PathBuf>,
     /// Show this file as it was at the revision, instead of the commit. Relative to the workspace.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["path", "file_path"]))]
+    #[schemars(with = "Option<haft_core::PathInput>")]
     pub file: Option<PathBuf>,
     /// The first line of the file to show.
     #[serde(default = "first")]
@@ -47,10 +49,13 @@ pub struct GitShow {
     /// Maximum number of lines of the patch or file to show.
     #[serde(default = "default_lines")]
     #[schemars(range(min = 1, max = MAX_LINES), extend("x-aliases" = ["max_lines", "maxLines"]))]
+    #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
-    /// A directory inside the repository or worktree, relative to the workspace. Default: the workspace.
+    /// A directory inside the repository or worktree, relative to the workspace. Default: the
+    /// workspace.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
 }
 
@@ -210,7 +215,7 @@ pub async fn git_show(input: GitShow, shell: Shell) -> Result<ShowReport, ToolEr
         (ShowPlan::File { content }, path) => {
             let finished = git.run(&content).await?;
             let path = path.as_deref().unwrap_or(Path::new(""));
-            let file = FileAtRevision::of(&input, path, &finished.out, finished.is_cut)?;
+            let file = FileAtRevision::of(&input, path, &finished.out, finished.is_truncated)?;
             Ok(ShowReport { file: Some(file), ..ShowReport::default() })
         }
     }

@@ -21,14 +21,16 @@ const MAX_ENTRIES: usize = 200;
 #[serde(deny_unknown_fields)]
 #[schemars(example = json!({}))]
 pub struct GitStatus {
-    /// A directory inside the repository or worktree, relative to the workspace. Default: the workspace.
-    /// Only files below it are shown.
+    /// A directory inside the repository or worktree, relative to the workspace. Default: the
+    /// workspace. Only files below it are shown.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
     /// Only these files and directories, relative to the workspace.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["files", "path"]))]
+    #[schemars(with = "Vec<haft_core::PathInput>")]
     pub paths: Vec<PathBuf>,
 }
 
@@ -193,8 +195,8 @@ impl RepositoryStatus {
         text
     }
 
-    /// Parses `status --porcelain=v2 -z --branch`. `path` converts paths from the top of the working
-    /// tree.
+    /// Parses `status --porcelain=v2 -z --branch`. `path` converts paths from the top of the
+    /// working tree.
     fn parse(output: &[u8], path: impl Fn(&str) -> String) -> Self {
         let text = String::from_utf8_lossy(output);
         let mut status = Self::default();

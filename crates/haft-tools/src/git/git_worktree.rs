@@ -24,9 +24,10 @@ pub struct GitWorktree {
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["operation", "command"]))]
     pub action: WorktreeAction,
-    /// The directory of the worktree, relative to the workspace and below directory; required for add and
-    /// remove.
+    /// The directory of the worktree, relative to the workspace and below directory; required for
+    /// add and remove.
     #[serde(default)]
+    #[schemars(with = "Option<haft_core::PathInput>")]
     pub path: Option<PathBuf>,
     /// add: the branch to check out there; with start, a new branch.
     #[serde(default)]
@@ -38,6 +39,7 @@ pub struct GitWorktree {
     /// A directory inside the repository, relative to the workspace. Default: the workspace.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
 }
 
@@ -116,7 +118,8 @@ impl Worktree {
     }
 }
 
-/// Parses `worktree list --porcelain -z`: one attribute a record, an empty record between worktrees.
+/// Parses `worktree list --porcelain -z`: one attribute a record, an empty record between
+/// worktrees.
 fn parse(output: &[u8], path: impl Fn(&str) -> String) -> Vec<Worktree> {
     let text = String::from_utf8_lossy(output);
     let mut worktrees: Vec<Worktree> = Vec::new();

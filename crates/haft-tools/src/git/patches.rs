@@ -128,7 +128,8 @@ impl DiffRuns {
     }
 }
 
-/// Parses `--numstat -z`: `added TAB removed TAB path NUL`, or an empty path, followed by both paths.
+/// Parses `--numstat -z`: `added TAB removed TAB path NUL`, or an empty path, followed by both
+/// paths.
 pub(crate) fn parse_counts(output: &[u8], directory: &Path) -> FileDiffs {
     let text = String::from_utf8_lossy(output);
     let mut records = text.split('\0');

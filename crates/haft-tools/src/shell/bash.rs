@@ -7,13 +7,13 @@ use std::{
 };
 
 use haft_core::{
-    Access, Cancel, CommandRisk, ErrorKind, Net, Output, Power, Progress, ReadCommand, ReadText,
-    Reply, Return, Shell, ToolError, WriteFiles, brief,
+    Access, Cancel, CommandRisk, ErrorKind, Net, Output, ParsedCommand, ParsedScript, Power,
+    Progress, Reply, Return, Shell, ToolError, WriteFiles, block_in_place,
     commands::{
-        Denial, ExecutorPlace, KillOnDrop, KillReason, Process, Program, Stdin, Stream, script,
+        Denial, ExecutorKind, KillOnDrop, KillReason, Process, Program, Stdin, Stream, script,
     },
     files::{ChangedFile, FileChange, WorkspaceScan},
-    referred_secret,
+    secret_reference,
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
@@ -48,17 +48,20 @@ pub struct Bash {
     /// The purpose of the command, in a few words.
     #[serde(default)]
     pub description: Option<String>,
-    /// Stop the command and every process it started after this many milliseconds. In the background
-    /// there is a limit only if this is given.
+    /// Stop the command and every process it started after this many milliseconds. In the
+    /// background there is a limit only if this is given.
     #[serde(default)]
     #[schemars(range(min = 1, max = MAX_TIMEOUT_MS), extend("x-aliases" = ["timeout", "timeoutMs"]))]
     pub timeout_ms: Option<u64>,
     /// The directory to run in, relative to the workspace.
     #[serde(default = "default_workdir")]
     #[schemars(extend("x-aliases" = ["cwd", "working_dir", "workingDirectory", "directory"]))]
+    #[schemars(with = "haft_core::PathInput")]
+    #[schemars(extend("x-short" = "C"))]
     pub workdir: PathBuf,
     /// Return at once and leave the command running; manage it with `process`.
     #[serde(default)]
+    #[schemars(extend("x-short" = "b"))]
     pub background: bool,
     /// Return after this many milliseconds, and leave the command running if it has not ended.
     #[serde(default)]
@@ -74,6 +77,7 @@ pub struct Bash {
     /// Secrets for the environment, each as `GH_TOKEN=secret:NAME`. Set other variables in the
     /// command itself.
     #[serde(default)]
+    #[schemars(extend("x-short" = "e"))]
     pub env: Vec<String>,
 }
 
@@ -88,7 +92,7 @@ pub struct BashReport {
     #[serde(flatten)]
     pub report: ProcessReport,
     /// Where the command ran.
-    pub place: ExecutorPlace,
+    pub place: ExecutorKind,
     /// Files of the workspace that changed while the command ran, whichever process changed them;
     /// without ignored files.
     pub changed: Vec<ChangedFile>,
@@ -111,7 +115,7 @@ impl Output for BashReport {
         let is_plain_success =
             self.report.exit_code == Some(0) && self.report.left == 0 && self.changed.is_empty();
         let words = words + &self.change_words() + self.sandbox_words();
-        let refusals = self.report.refusals();
+        let refusals = self.report.denials();
         match (self.text.trim_end(), is_plain_success) {
             ("", true) => format!("[no output; {words}]"),
             ("", false) => format!("[{words}]{refusals}"),
@@ -130,16 +134,16 @@ impl BashReport {
     fn sandbox_words(&self) -> &'static str {
         let has_failed = self.report.exit_code.is_some_and(|code| code != 0);
         match (self.place, self.has_network) {
-            (ExecutorPlace::Sandbox, false) if has_failed => {
+            (ExecutorKind::Sandbox, false) if has_failed => {
                 "; sandboxed: no network, writes only in the workspace"
             }
-            (ExecutorPlace::Sandbox, true) if has_failed => {
+            (ExecutorKind::Sandbox, true) if has_failed => {
                 "; sandboxed: writes only in the workspace"
             }
-            (ExecutorPlace::Container, false) if has_failed => {
+            (ExecutorKind::Container, false) if has_failed => {
                 "; in a container: no network, the workspace is /workspace, writes only there and in /tmp"
             }
-            (ExecutorPlace::Container, true) if has_failed => {
+            (ExecutorKind::Container, true) if has_failed => {
                 "; in a container: the workspace is /workspace, writes only there and in /tmp"
             }
             _ => "",
@@ -182,8 +186,8 @@ pub async fn bash(
 ) -> Result<BashReport, ToolError> {
     let mut launch = shell.launch(Program::Shell(input.command.clone()), &input.workdir);
     launch.secrets = input.env.iter().map(|text| secret(text)).collect::<Result<_, _>>()?;
-    let read = shell.read_text(&launch);
-    if read.is_some_and(ReadText::only_looks) {
+    let read = shell.parsed_script(&launch);
+    if read.is_some_and(ParsedScript::is_read_only) {
         launch.environment.extend(quiet_git());
     }
     launch.input = match (input.terminal, input.background || input.yield_ms.is_some()) {
@@ -236,7 +240,8 @@ fn scan(files: Option<&WriteFiles>) -> Option<WorkspaceScan> {
         return Some(WorkspaceScan { is_complete: true, ..WorkspaceScan::default() });
     };
     let start = Instant::now();
-    let scan = brief(|| files.survey(MAX_SCANNED_FILES, &|| start.elapsed() > SCAN_TIMEOUT).ok())?;
+    let scan =
+        block_in_place(|| files.scan(MAX_SCANNED_FILES, &|| start.elapsed() > SCAN_TIMEOUT).ok())?;
     scan.is_complete.then_some(scan)
 }
 
@@ -248,9 +253,15 @@ fn accesses(input: &Bash) -> Vec<Access> {
     let is_interactive = input.terminal && haft_shell::read(&script).commands.iter().any(is_pager);
     let interactive = is_interactive.then(|| {
         let text = format!("{script} (in a terminal)");
-        let (widths, spellings, seen) = (Vec::new(), Vec::new(), Vec::new());
-        let risk = CommandRisk::Usual;
-        Access::Command(Box::new(ReadCommand { text, risk, widths, spellings, seen }))
+        let (rule_texts, spellings, known_prefixes) = (Vec::new(), Vec::new(), Vec::new());
+        let risk = CommandRisk::Other;
+        Access::Command(Box::new(ParsedCommand {
+            text,
+            risk,
+            rule_texts,
+            spellings,
+            known_prefixes,
+        }))
     });
     let changes = [Access::Any(Power::WriteFiles)];
     let network = input.network.then_some(Access::Any(Power::Net));
@@ -292,7 +303,7 @@ fn secret(text: &str) -> Result<(String, String), ToolError> {
     let mut letters = variable.chars();
     let is_variable = letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && letters.all(|c| c.is_ascii_alphanumeric() || c == '_');
-    match referred_secret(value).filter(|_| is_variable) {
+    match secret_reference(value).filter(|_| is_variable) {
         Some(name) => Ok((variable.to_owned(), name.to_owned())),
         None => {
             let shown: String = variable.chars().take(80).collect();
@@ -344,9 +355,9 @@ fn kill_after(process: Arc<dyn Process>, timeout: Duration) {
 
 fn bash_report(
     input: &Bash,
-    place: ExecutorPlace,
+    place: ExecutorKind,
     process: &dyn Process,
-    read: Option<&ReadText>,
+    read: Option<&ParsedScript>,
     changes: Option<Vec<ChangedFile>>,
 ) -> Result<BashReport, ToolError> {
     let title = input.description.clone().unwrap_or_else(|| {
@@ -394,12 +405,12 @@ fn stopped_error(input: &Bash, why: KillReason) -> ToolError {
 }
 
 /// Returns denials for the files that the command line names and the sandbox hides.
-fn hidden_files(read: &ReadText, process: &dyn Process) -> Vec<Denial> {
+fn hidden_files(read: &ParsedScript, process: &dyn Process) -> Vec<Denial> {
     let named = read.parts.iter().filter_map(|part| match part {
         Access::Read(path) | Access::Many { path, is_write: false, .. } => Some(path),
         _ => None,
     });
-    named.filter(|path| path.is_absolute()).filter_map(|path| process.keeps_from(path)).collect()
+    named.filter(|path| path.is_absolute()).filter_map(|path| process.read_denial(path)).collect()
 }
 
 /// Attaches the output so far to an error.

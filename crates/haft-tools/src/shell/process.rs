@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_core::{
-    Access, CommandRisk, ErrorKind, Output, Power, ReadCommand, ReadFiles, Shell, ToolError,
+    Access, CommandRisk, ErrorKind, Output, ParsedCommand, Power, ReadFiles, Shell, ToolError,
     commands::{KillReason, Process},
 };
 use haft_macros::tool;
@@ -53,6 +53,7 @@ pub struct ProcessInput {
     pub pattern: Option<String>,
     /// For `wait`: until this file exists.
     #[serde(default)]
+    #[schemars(with = "Option<haft_core::PathInput>")]
     pub file: Option<std::path::PathBuf>,
     /// For `wait`: maximum time in milliseconds.
     #[serde(default = "default_wait")]
@@ -94,7 +95,7 @@ impl Output for Processes {
     fn text(&self) -> String {
         let lines = self.processes.iter().map(|report| match self.next {
             Some(next) => {
-                format!("[{}; continue with from={next}]{}", report.words(), report.refusals())
+                format!("[{}; continue with from={next}]{}", report.words(), report.denials())
             }
             None => format!("{}: {} ({})", report.id, report.words(), report.command),
         });
@@ -161,12 +162,13 @@ fn write_accesses(input: &ProcessInput) -> Vec<Access> {
         let why = "it continues an unfinished line, so it cannot be judged separately";
         unfinished_lines::has_unfinished(id).then_some(why)
     });
-    let (risk, seen) = match why {
+    let (risk, known_prefixes) = match why {
         // The text may match any rule for commands.
-        Some(why) => (CommandRisk::Asks(why.to_owned()), vec![String::new()]),
-        None => (CommandRisk::Usual, Vec::new()),
+        Some(why) => (CommandRisk::NeedsApproval(why.to_owned()), vec![String::new()]),
+        None => (CommandRisk::Other, Vec::new()),
     };
-    let command = ReadCommand { seen, ..ReadCommand::new(format!("process write {id}"), risk) };
+    let command =
+        ParsedCommand { known_prefixes, ..ParsedCommand::new(format!("process write {id}"), risk) };
     vec![Access::Run(text), Access::Command(Box::new(command))]
 }
 
@@ -182,7 +184,7 @@ fn unreadable(text: &str) -> Option<&'static str> {
         text if text.lines().any(recalls) => {
             Some("the shell may replace a part of it with its history")
         }
-        text if !text.is_empty() && !haft_shell::is_whole(text) => {
+        text if !text.is_empty() && !haft_shell::is_complete(text) => {
             Some("its last line is not finished, so it cannot be judged")
         }
         _ => None,
@@ -232,7 +234,7 @@ async fn wait(
             return Ok(is_over);
         }
         let has_port = input.port.is_some_and(|port| process.listens(port));
-        let has_file = input.file.as_ref().is_some_and(|file| files.facts(file).is_ok());
+        let has_file = input.file.as_ref().is_some_and(|file| files.metadata(file).is_ok());
         Ok(has_port || has_file || has_matched(pattern.as_ref(), &**process)?)
     };
     let mut changes = process.changes();
@@ -273,7 +275,9 @@ mod tests {
             serde_json::from_value(json!({"action": "write", "id": "p", "text": text}))
                 .expect("an input");
         let found = write_accesses(&input).into_iter().find_map(|access| match access {
-            Access::Command(command) => Some((command.risk.clone(), !command.seen.is_empty())),
+            Access::Command(command) => {
+                Some((command.risk.clone(), !command.known_prefixes.is_empty()))
+            }
             _ => None,
         });
         found.expect("a command")
@@ -282,7 +286,7 @@ mod tests {
     #[test]
     fn a_whole_line_is_judged_as_a_command_and_never_as_read_only() {
         for text in ["ls\n", "a=1; cat a\n", "cat <<E\nx\nE\n", ""] {
-            assert_eq!(risk(text), (CommandRisk::Usual, false), "{text:?}");
+            assert_eq!(risk(text), (CommandRisk::Other, false), "{text:?}");
         }
     }
 
@@ -315,7 +319,10 @@ mod tests {
             "\u{85}\n",
         ] {
             let (risk, may_meet) = risk(text);
-            assert!(matches!(risk, CommandRisk::Asks(_)) && may_meet, "{text:?}: {risk:?}");
+            assert!(
+                matches!(risk, CommandRisk::NeedsApproval(_)) && may_meet,
+                "{text:?}: {risk:?}"
+            );
         }
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn is_zero(number: &usize) -> bool {
 
 impl ProcessReport {
     pub(super) fn of(process: &dyn Process) -> Self {
-        let ProcessStatus { state, exit_code, signal, ms, bytes, left, .. } = process.status();
+        let ProcessStatus { state, exit_code, signal, ms, bytes, survivors, .. } = process.status();
         Self {
             id: process.id().to_owned(),
             command: process.command().to_owned(),
@@ -58,8 +58,8 @@ impl ProcessReport {
             signal,
             ms,
             bytes,
-            left,
-            refused: process.refusals(),
+            left: survivors,
+            refused: process.denials(),
         }
     }
 
@@ -74,7 +74,7 @@ impl ProcessReport {
             }
             (ProcessState::KilledByTimeout, ..) => format!("stopped at its timeout{after}"),
             (ProcessState::Cancelled, ..) => format!("cancelled{after}"),
-            (ProcessState::KillReason, ..) => format!("killed{after}"),
+            (ProcessState::Killed, ..) => format!("killed{after}"),
             (ProcessState::Running, ..) => format!("running for {time} as process {id}"),
             (ProcessState::Silent, ..) => {
                 format!("running for {time} as process {id}, no output for a while")
@@ -96,8 +96,8 @@ impl ProcessReport {
     }
 
     /// Formats what a failed command was denied, one line each.
-    pub(super) fn refusals(&self) -> String {
-        let is_shown = |it: &&Denial| self.has_failed() || it.is_put_aside;
+    pub(super) fn denials(&self) -> String {
+        let is_shown = |it: &&Denial| self.has_failed() || it.is_reverted;
         let shown = self.refused.iter().filter(is_shown).take(MAX_SHOWN_DENIALS);
         let lines = shown
             .map(|Denial { what, why, remedy, .. }| format!("\n[denied: {what}: {why}; {remedy}]"));

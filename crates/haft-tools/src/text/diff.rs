@@ -16,8 +16,8 @@ const SEARCH_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 5_000 } e
 
 /// Maximum length of a line in a shortened diff.
 const MAX_LINE_CHARS: usize = 500;
-/// Maximum average size of a line in a shortened diff, so that 200 lines stay far below the limit of
-/// a result.
+/// Maximum average size of a line in a shortened diff, so that 200 lines stay far below the limit
+/// of a result.
 const AVERAGE_LINE_BYTES: usize = 150;
 
 const NO_NEWLINE: &str = "\\ No newline at end of file\n";
@@ -33,8 +33,8 @@ pub(crate) struct UnifiedDiff {
     pub removed: usize,
 }
 
-/// Returns the diff from `old` to `new`. Lines that end in `\r\n` are shown without the `\r`, unless
-/// only the ending differs: then they end in `␍`.
+/// Returns the diff from `old` to `new`. Lines that end in `\r\n` are shown without the `\r`,
+/// unless only the ending differs: then they end in `␍`.
 pub(crate) fn unified(path: &str, old: &str, new: &str) -> UnifiedDiff {
     let sides = Sides::new(old, new);
     let mut change = UnifiedDiff { diff: String::new(), added: 0, removed: 0 };

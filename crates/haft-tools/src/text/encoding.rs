@@ -36,8 +36,8 @@ impl TextEncoding {
     /// The encoding of new files.
     pub(crate) const UTF_8: Self = Self { encoding: UTF_8, has_bom: false };
 
-    /// Detects the encoding from the beginning of a file; `None` when it is not text. `is_whole`: the
-    /// sample is the whole file.
+    /// Detects the encoding from the beginning of a file; `None` when it is not text. `is_whole`:
+    /// the sample is the whole file.
     pub(crate) fn sniff(sample: &[u8], is_whole: bool) -> Option<Self> {
         if let Some((encoding, _)) = bom(sample) {
             return Some(Self { encoding, has_bom: true });
@@ -191,15 +191,15 @@ fn looks_binary(bytes: &[u8]) -> bool {
 
 fn has_many_controls(sample: &[u8]) -> bool {
     let sample = sample.get(..4096).unwrap_or(sample);
-    // Sums that fit in a byte let the compiler process many bytes at once. Most texts have few control
-    // characters even with their line endings.
+    // Sums that fit in a byte let the compiler process many bytes at once. Most texts have few
+    // control characters even with their line endings.
     let low = |piece: &[u8]| piece.iter().map(|byte| u8::from(*byte < 0x20)).sum::<u8>();
     let lows: usize = sample.chunks(128).map(|piece| usize::from(low(piece))).sum();
     if lows * 100 <= sample.len() * MAX_CONTROL_PERCENT {
         return false;
     }
-    const USUAL: u32 = 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 27 | 1 << 8;
-    let is_control = |byte: &u8| u32::from(*byte < 0x20) & !(USUAL >> (byte & 31)) & 1;
+    const TEXT_CONTROLS: u32 = 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 27 | 1 << 8;
+    let is_control = |byte: &u8| u32::from(*byte < 0x20) & !(TEXT_CONTROLS >> (byte & 31)) & 1;
     let controls = sample.iter().map(is_control).sum::<u32>() as usize;
     controls * 100 > sample.len() * MAX_CONTROL_PERCENT
 }

@@ -62,7 +62,8 @@ pub(crate) struct Hunk {
     pub lines: Vec<HunkLine>,
     /// True if its old lines are the last ones of the file.
     pub at_end: bool,
-    /// Number of empty lines at its end, which are blank context or only space between two sections.
+    /// Number of empty lines at its end, which are blank context or only space between two
+    /// sections.
     pub blank_tail: usize,
     /// True if the endings of added lines are significant, as in the output of git.
     pub states_endings: bool,
@@ -169,8 +170,8 @@ pub(crate) fn parse(patch: &str) -> Result<Vec<FilePatch>, PatchError> {
     Ok(files)
 }
 
-/// Returns the paths that a patch reads and writes; none when it cannot be parsed. A changed file is
-/// also read: the error of a hunk that does not match shows lines of the file.
+/// Returns the paths that a patch reads and writes; none when it cannot be parsed. A changed file
+/// is also read: the error of a hunk that does not match shows lines of the file.
 pub(crate) fn paths(patch: &str) -> Vec<(String, PathUse)> {
     let mut touched = Vec::new();
     for file in parse(patch).unwrap_or_default() {

@@ -1,5 +1,6 @@
-//! Converts terminal output to plain text: without colours and cursor movement, and with a line that
-//! was redrawn in its last state. The result has no control sequences for the reader's terminal.
+//! Converts terminal output to plain text: without colours and cursor movement, and with a line
+//! that was redrawn in its last state. The result has no control sequences for the reader's
+//! terminal.
 
 use std::borrow::Cow;
 

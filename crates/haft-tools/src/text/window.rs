@@ -79,8 +79,8 @@ pub(crate) fn of_text(text: &str, request: WindowRequest) -> LineWindow<'_> {
     window
 }
 
-/// Reads lines of an open file in which the byte 10 is a newline. `stop` ends the search early, with
-/// the lines read so far.
+/// Reads lines of an open file in which the byte 10 is a newline. `stop` ends the search early,
+/// with the lines read so far.
 ///
 /// # Errors
 /// The error of the file when it cannot be read.
@@ -112,14 +112,15 @@ enum SkipResult {
     },
 }
 
-/// Skips `ends` line ends, starting from the nearest known offset, and remembers offsets on the way.
+/// Skips `ends` line ends, starting from the nearest known offset, and remembers offsets on the
+/// way.
 fn skip(
     blocks: &mut BlockReader<'_>,
     ends: u64,
     indexes: &LineIndexes,
     stop: &dyn Fn() -> bool,
 ) -> Result<SkipResult, ToolError> {
-    let facts = blocks.file.facts();
+    let facts = blocks.file.metadata();
     let (offset, mut passed) = indexes.seek(facts, ends);
     blocks.go_to(offset);
     let mut is_open = false;
@@ -291,7 +292,7 @@ struct BlockReader<'a> {
 
 impl<'a> BlockReader<'a> {
     fn new(file: &'a dyn OpenFile) -> Self {
-        let size = usize::try_from(file.facts().size).unwrap_or(usize::MAX);
+        let size = usize::try_from(file.metadata().size).unwrap_or(usize::MAX);
         // One byte more than the file distinguishes its end from a full buffer.
         let buffer = vec![0; BLOCK_BYTES.min(size.saturating_add(1))];
         Self { file, buffer, begin: 0, filled: 0, taken: 0 }
@@ -336,18 +337,18 @@ impl<'a> BlockReader<'a> {
 mod tests {
     use std::path::PathBuf;
 
-    use haft_core::files::{Facts, FileKind};
+    use haft_core::files::{FileKind, FileMetadata};
     use proptest::prelude::*;
 
     use super::*;
 
     struct MemoryFile {
-        facts: Facts,
+        facts: FileMetadata,
         bytes: Vec<u8>,
     }
 
     impl OpenFile for MemoryFile {
-        fn facts(&self) -> &Facts {
+        fn metadata(&self) -> &FileMetadata {
             &self.facts
         }
 
@@ -363,7 +364,7 @@ mod tests {
 
     fn file(bytes: impl Into<Vec<u8>>) -> MemoryFile {
         let bytes = bytes.into();
-        let facts = Facts {
+        let facts = FileMetadata {
             path: PathBuf::from("a"),
             kind: FileKind::File,
             size: bytes.len() as u64,

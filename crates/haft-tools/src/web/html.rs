@@ -11,8 +11,8 @@ pub(crate) use self::tag::Tag;
 /// Maximum depth. Deeper elements become siblings, so that readers of the tree may recurse.
 pub(crate) const MAX_DEPTH: usize = 200;
 
-/// Maximum number of nodes, at 28 bytes each; real pages of 5 MB have fewer. All further text becomes
-/// one node.
+/// Maximum number of nodes, at 28 bytes each; real pages of 5 MB have fewer. All further text
+/// becomes one node.
 const MAX_NODES: usize = 700_000;
 /// Maximum number of attributes; further ones are dropped.
 const MAX_ATTRIBUTES: usize = 300_000;

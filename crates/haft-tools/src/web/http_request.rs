@@ -38,6 +38,7 @@ pub struct HttpRequest {
     pub url: String,
     /// The method.
     #[serde(default)]
+    #[schemars(extend("x-short" = "X"))]
     pub method: HttpMethod,
     /// Headers by name. The client sets Host, lengths and encodings itself.
     #[serde(default)]
@@ -45,6 +46,7 @@ pub struct HttpRequest {
     /// A text body.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["data", "content"]))]
+    #[schemars(extend("x-short" = "d"))]
     pub body: Option<String>,
     /// A JSON body, instead of `body`.
     #[serde(default)]

@@ -1,5 +1,6 @@
 //! Writes a page as markdown or plain text: headings, lists, tables, code with its language, links
-//! with absolute addresses. Hidden content is left out; metadata of the page is returned separately.
+//! with absolute addresses. Hidden content is left out; metadata of the page is returned
+//! separately.
 
 mod inline;
 mod lists;
@@ -152,8 +153,8 @@ impl TextOutput {
         self.text.push('\n');
     }
 
-    /// Begins a quotation or list item. Beyond [`MAX_MARGIN_DEPTH`] the margin does not grow: otherwise
-    /// a page of many nested lists would be mostly margin.
+    /// Begins a quotation or list item. Beyond [`MAX_MARGIN_DEPTH`] the margin does not grow:
+    /// otherwise a page of many nested lists would be mostly margin.
     fn within(&mut self, first: &str, rest: &str) {
         let (first, rest) =
             if self.margins.len() < MAX_MARGIN_DEPTH { (first, rest) } else { ("", "") };
@@ -270,7 +271,8 @@ impl<'p> PageWriter<'p> {
         }
     }
 
-    /// Returns true if an inline element contains blocks: a link around a card, a span around a table.
+    /// Returns true if an inline element contains blocks: a link around a card, a span around a
+    /// table.
     fn has_blocks(&self, id: NodeId, tag: Tag) -> bool {
         let may = matches!(
             tag,

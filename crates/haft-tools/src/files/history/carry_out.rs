@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_core::{
-    ErrorKind, PathState, ToolError, WriteFiles, brief,
+    ErrorKind, PathState, ToolError, WriteFiles, block_in_place,
     files::{PathRestore, RestoredState},
 };
 
@@ -28,7 +28,7 @@ pub(crate) fn carry_out(
     let write = write.clone().undoing(undoes(plan));
     let mut notes = Vec::new();
     // Without a point where the call can be cancelled: cancelling would leave half an undo.
-    brief(|| {
+    block_in_place(|| {
         for step in &plan.steps {
             notes.extend(carry_out_one(step, contents, &write)?);
             *done += 1;

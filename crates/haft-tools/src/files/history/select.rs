@@ -64,6 +64,7 @@ pub struct UndoInput {
     /// Only this file, or files below this directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
+    #[schemars(with = "Option<haft_core::PathInput>")]
     pub path: Option<PathBuf>,
     /// Only show the diff, and change nothing.
     #[serde(default)]
@@ -111,7 +112,7 @@ fn query(input: &UndoInput) -> Result<ChangeQuery, ToolError> {
         session: input.session.clone().filter(|session| session != ALL_SESSIONS),
         since_ms: input.since.as_deref().map(since).transpose()?.unwrap_or_default(),
         numbers: input.changes.clone(),
-        most: MAX_CHANGES,
+        limit: MAX_CHANGES,
         ..ChangeQuery::default()
     })
 }
@@ -125,7 +126,7 @@ async fn last(
 ) -> Result<Vec<JournalChange>, ToolError> {
     let session = Some(session.to_owned());
     let mut query =
-        ChangeQuery { session: session.clone(), most: PAGE_SIZE, ..ChangeQuery::default() };
+        ChangeQuery { session: session.clone(), limit: PAGE_SIZE, ..ChangeQuery::default() };
     loop {
         let found = journal.find(&query).await?;
         for change in &found {
@@ -133,7 +134,7 @@ async fn last(
             if direction.applies_to(&change.tool) && is_left {
                 let call_id = Some(change.call_id.clone());
                 let whole =
-                    ChangeQuery { call_id, session, most: MAX_CHANGES, ..ChangeQuery::default() };
+                    ChangeQuery { call_id, session, limit: MAX_CHANGES, ..ChangeQuery::default() };
                 let tool = change.tool.clone();
                 let whole = journal.find(&whole).await?;
                 return Ok(whole.into_iter().filter(|change| change.tool == tool).collect());
@@ -181,7 +182,7 @@ async fn nothing(
             format!("nothing left to {verb}{selection}: it was too old or too large to be kept")
         }
     };
-    let newest = ChangeQuery { most: 1, ..ChangeQuery::default() };
+    let newest = ChangeQuery { limit: 1, ..ChangeQuery::default() };
     let newest = journal.find(&newest).await.unwrap_or_default();
     let hint = match newest.first() {
         Some(change) => format!(

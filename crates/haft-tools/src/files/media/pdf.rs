@@ -9,7 +9,8 @@ use pdf_extract::{
     output_doc_page,
 };
 
-/// Maximum number of pages. The parser counts all pages for each page, so this takes quadratic time.
+/// Maximum number of pages. The parser counts all pages for each page, so this takes quadratic
+/// time.
 const MAX_PAGES: usize = 1_000;
 /// Maximum size of the text.
 const MAX_TEXT_BYTES: usize = 8 << 20;

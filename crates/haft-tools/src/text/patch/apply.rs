@@ -39,7 +39,8 @@ pub(crate) fn apply(path: &str, text: &str, hunks: &[Hunk]) -> Result<Applied, P
     Ok(Applied { text: writer.finish(), leniency })
 }
 
-/// Checks that the hunks of a deletion remove all lines of the file. Returns the ignored differences.
+/// Checks that the hunks of a deletion remove all lines of the file. Returns the ignored
+/// differences.
 pub(crate) fn check_deletion(
     path: &str,
     text: &str,
@@ -143,8 +144,8 @@ impl<'a> PatchedText<'a> {
     }
 
     /// Returns whether the text ends in a newline, according to `\ No newline at end of file`.
-    /// Without a mark the end of the file is kept, because models never write the mark and git always
-    /// does.
+    /// Without a mark the end of the file is kept, because models never write the mark and git
+    /// always does.
     fn marked_final_newline(&self, lines: &[HunkLine]) -> Option<bool> {
         let reaches_end = self.next == self.file.len();
         if !reaches_end || !lines.iter().any(|line| line.no_newline) {
@@ -190,8 +191,8 @@ impl<'a> PatchedText<'a> {
     }
 }
 
-/// Returns true if the patch has the line endings of the file, so that the endings of its added lines
-/// are significant. A patch that lost its `\r` does not.
+/// Returns true if the patch has the line endings of the file, so that the endings of its added
+/// lines are significant. A patch that lost its `\r` does not.
 fn states_endings_of(lines: &[HunkLine], old: &[FileLine<'_>]) -> bool {
     let old_lines = lines.iter().filter(|line| line.is_old());
     old_lines.zip(old).all(|(line, there)| match there.ending {

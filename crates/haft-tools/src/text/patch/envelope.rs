@@ -212,7 +212,8 @@ fn hunk(
         hunk.lines.push(body_line(&line, path)?);
         reader.next += 1;
     }
-    // Blank lines before the End-of-File marker are context; before a section they may be only space.
+    // Blank lines before the End-of-File marker are context; before a section they may be only
+    // space.
     if !hunk.at_end {
         hunk.blank_tail =
             unified::blank_tail(reader.lines.get(first..reader.next).unwrap_or_default());
@@ -266,7 +267,8 @@ mod tests {
         assert!(!error.hint.is_empty(), "{error:?}");
     }
 
-    /// Compares the headers and lines of each hunk of an update, with `$` for an End-of-File marker.
+    /// Compares the headers and lines of each hunk of an update, with `$` for an End-of-File
+    /// marker.
     #[track_caller]
     fn check(body: &str, expected: &[&str]) {
         let files = parse(&envelope(&format!("*** Update File: f\n{body}"))).expect("it parses");

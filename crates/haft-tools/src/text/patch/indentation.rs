@@ -21,8 +21,8 @@ fn indentation(line: &str) -> &str {
 }
 
 impl IndentRule {
-    /// Derives the rule from lines that are equal without their indentation, as in the patch and as in
-    /// the file.
+    /// Derives the rule from lines that are equal without their indentation, as in the patch and as
+    /// in the file.
     pub(super) fn between<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let mut table = BTreeMap::new();
         for (patch, file) in pairs.filter(|(patch, _)| !patch.trim().is_empty()) {
@@ -73,8 +73,8 @@ impl IndentRule {
     }
 }
 
-/// Returns the factor if every indentation is scaled by the same one, such as two spaces to four, or
-/// to a tab.
+/// Returns the factor if every indentation is scaled by the same one, such as two spaces to four,
+/// or to a tab.
 fn scale(table: &BTreeMap<String, String>) -> Option<IndentRule> {
     let with = table.values().find_map(|file| file.chars().next())?;
     let mut ratio: Option<(usize, usize)> = None;

@@ -1,5 +1,5 @@
-//! Finds where a hunk belongs in a file. It never guesses: several equal places are an error, unless
-//! a stated line number or an `@@` line decides between them.
+//! Finds where a hunk belongs in a file. It never guesses: several equal places are an error,
+//! unless a stated line number or an `@@` line decides between them.
 
 mod index;
 
@@ -63,7 +63,8 @@ impl<'a> HunkSearch<'a> {
     pub(super) fn locate<'h>(&mut self, hunk: &'h Hunk) -> Result<HunkPosition<'h>, PatchError> {
         let bare =
             hunk.lines.get(..hunk.lines.len().saturating_sub(hunk.blank_tail)).unwrap_or_default();
-        // Blank lines alone match nowhere in particular: then they are space before the next section.
+        // Blank lines alone match nowhere in particular: then they are space before the next
+        // section.
         let only_blank = bare.iter().all(|line| line.side == Side::Added);
         let mut lines = if only_blank { bare } else { &hunk.lines };
         let mut remarks = Vec::from_iter(hunk.remark.clone());
@@ -158,8 +159,8 @@ impl<'a> HunkSearch<'a> {
                 .all(|(old, line)| comparison.key(old) == comparison.key(line.text))
     }
 
-    /// Finds the place by line number. An exact match at the stated line needs no search, which keeps
-    /// good diffs linear.
+    /// Finds the place by line number. An exact match at the stated line needs no search, which
+    /// keeps good diffs linear.
     fn nearest(&self, hunk: &Hunk, old: &[&str]) -> Result<Option<HunkMatch>, Exhausted> {
         let expected = self.expected(hunk);
         if self.agrees_by_text(old, expected, LineComparison::Exact) {

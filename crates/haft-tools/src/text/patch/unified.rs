@@ -1,5 +1,5 @@
-//! Parses unified diffs of any number of files, as `git diff`, `git format-patch` and `diff -u` write
-//! them.
+//! Parses unified diffs of any number of files, as `git diff`, `git format-patch` and `diff -u`
+//! write them.
 
 mod hunk;
 mod section;
@@ -80,13 +80,14 @@ fn is_empty(line: &str) -> bool {
     line.is_empty() || line == "\r"
 }
 
-/// Returns true for the line `-- ` that mail programs and `git format-patch` put before a signature.
+/// Returns true for the line `-- ` that mail programs and `git format-patch` put before a
+/// signature.
 fn is_signature(line: &str) -> bool {
     line.trim_end() == "--"
 }
 
-/// Skips a commit message and similar text, up to the next file. A hunk there would be lost, so it is
-/// an error.
+/// Skips a commit message and similar text, up to the next file. A hunk there would be lost, so it
+/// is an error.
 fn skip_prose(reader: &mut DiffReader<'_, '_>) -> Result<(), PatchError> {
     while let Some(line) = reader.peek() {
         if reader.is_file_header(reader.next) {

@@ -1,5 +1,5 @@
-//! Splits the patch text into numbered lines, without the blank lines, code fences and heredocs that
-//! people and models put around it.
+//! Splits the patch text into numbered lines, without the blank lines, code fences and heredocs
+//! that people and models put around it.
 
 /// One line of the patch text.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,5 @@
-//! Finds the places of a file that most resemble a text without a match. The work is limited, because
-//! a hint is not worth a second.
+//! Finds the places of a file that most resemble a text without a match. The work is limited,
+//! because a hint is not worth a second.
 
 use std::collections::HashMap;
 use std::ops::Range;

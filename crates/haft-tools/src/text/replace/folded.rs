@@ -25,8 +25,9 @@ impl<'a> FoldedText<'a> {
         Self::new(text, pairs)
     }
 
-    /// Like [`FoldedText::newlines`], and with typographic quotes, dashes and spaces in ASCII. Three
-    /// dots become an ellipsis and not the reverse, because one character cannot match by halves.
+    /// Like [`FoldedText::newlines`], and with typographic quotes, dashes and spaces in ASCII.
+    /// Three dots become an ellipsis and not the reverse, because one character cannot match by
+    /// halves.
     pub(super) fn typography(text: &'a str) -> Self {
         let mut chars = text.char_indices();
         let pieces = std::iter::from_fn(move || {
@@ -68,8 +69,9 @@ impl<'a> FoldedText<'a> {
         Self { text: Cow::Owned(folded), fold_points }
     }
 
-    /// Returns the matches of `needle` as ranges of the original. If there is only one match without
-    /// overlaps, a further one that overlaps it is also returned, because either could be meant.
+    /// Returns the matches of `needle` as ranges of the original. If there is only one match
+    /// without overlaps, a further one that overlaps it is also returned, because either could be
+    /// meant.
     pub(super) fn find(&self, needle: &str) -> Vec<Range<usize>> {
         let finder = memmem::Finder::new(needle.as_bytes());
         let haystack = self.text.as_bytes();

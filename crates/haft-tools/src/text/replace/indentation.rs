@@ -48,8 +48,9 @@ struct IndentStep {
 }
 
 impl<'a> BlockShift<'a> {
-    /// Returns the shift from `old` to the lines of the file, whose trimmed text is equal; `None` when
-    /// the structures differ. `new` and `style` give the size of a level when the old lines do not.
+    /// Returns the shift from `old` to the lines of the file, whose trimmed text is equal; `None`
+    /// when the structures differ. `new` and `style` give the size of a level when the old lines do
+    /// not.
     pub(super) fn between(
         old: &[&'a str],
         there: &[TextLine<'a>],
@@ -113,7 +114,8 @@ impl IndentStep {
         explained.then_some(step)
     }
 
-    /// Returns the step for the file's style, if the new lines are indented with the other character.
+    /// Returns the step for the file's style, if the new lines are indented with the other
+    /// character.
     fn guessed(to: &str, old: &[&str], new: &[&str], style: &IndentStyle) -> Option<Self> {
         let tabs = if to.is_empty() { style.tabs } else { to.starts_with('\t') };
         let sign = if tabs { b' ' } else { b'\t' };

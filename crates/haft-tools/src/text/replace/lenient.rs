@@ -1,5 +1,5 @@
-//! The searches, from the exact one to the most lenient. Each returns all matches; the caller decides
-//! whether one of several can be used.
+//! The searches, from the exact one to the most lenient. Each returns all matches; the caller
+//! decides whether one of several can be used.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -45,8 +45,8 @@ pub(super) fn split_indent(line: &str) -> (&str, &str) {
     line.split_at_checked(line.len() - rest.len()).expect("the rest is the end of the line")
 }
 
-/// Returns the number of blank lines at the beginning and end of a block. A block of only blank lines
-/// has none at its end.
+/// Returns the number of blank lines at the beginning and end of a block. A block of only blank
+/// lines has none at its end.
 pub(super) fn blank_ends(block: &[&str]) -> (usize, usize) {
     let before = block.iter().take_while(|line| is_blank(line)).count();
     let after = block[before..].iter().rev().take_while(|line| is_blank(line)).count();

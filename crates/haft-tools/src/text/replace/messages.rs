@@ -1,7 +1,9 @@
-//! Messages about a replacement: the leniency of a match, the reason of a mismatch, and the next step.
+//! Messages about a replacement: the leniency of a match, the reason of a mismatch, and the next
+//! step.
 
 use std::fmt::Write;
 
+use haft_core::visible_in_json;
 use serde_json::json;
 
 use super::{Closest, Leniency, LineSpan, Mismatch, Retry};
@@ -104,8 +106,8 @@ fn at_closest(path: &str, closest: &[Closest], retry: Option<&Retry>) -> String 
 /// Formats the arguments of a call as one line of JSON.
 fn call(path: &str, retry: &Retry) -> Option<String> {
     let Retry { old_string, new_string } = retry;
-    let call =
-        json!({ "path": path, "old_string": old_string, "new_string": new_string }).to_string();
+    let call = json!({ "path": path, "old_string": old_string, "new_string": new_string });
+    let call = visible_in_json(&call.to_string());
     (call.len() <= MAX_CALL_BYTES).then_some(call)
 }
 

@@ -7,8 +7,8 @@ use memchr::memmem;
 use super::LineSpan;
 use super::lenient::LenientMatch;
 
-/// Returns the lines of ranges that are sorted by start and by end. The ranges may overlap, so starts
-/// and ends are counted separately: counting inside each range would take quadratic time.
+/// Returns the lines of ranges that are sorted by start and by end. The ranges may overlap, so
+/// starts and ends are counted separately: counting inside each range would take quadratic time.
 pub(super) fn of(text: &str, ranges: &[Range<usize>]) -> Vec<LineSpan> {
     let (mut firsts, mut lasts) = (LineCounter::of(text), LineCounter::of(text));
     let place = |range: &Range<usize>| LineSpan {
@@ -66,8 +66,8 @@ fn usual_ending(text: &str) -> &'static str {
     if pairs * 2 > all { "\r\n" } else { "\n" }
 }
 
-/// Appends `new` with the line endings of the replaced text. If those are mixed, the lines that both
-/// texts begin with keep theirs, and the others take theirs from the end.
+/// Appends `new` with the line endings of the replaced text. If those are mixed, the lines that
+/// both texts begin with keep theirs, and the others take theirs from the end.
 fn push_with_endings(result: &mut String, new: &str, replaced: &str, usual: &'static str) {
     let endings = endings(replaced);
     let usual = endings.first().copied().unwrap_or(usual);

@@ -260,8 +260,8 @@ fn plain_space(c: char) -> char {
     if c == '\u{a0}' { ' ' } else { c }
 }
 
-/// Returns true if a word can be copied unchanged: no byte of it can be markup or begin an invisible
-/// character.
+/// Returns true if a word can be copied unchanged: no byte of it can be markup or begin an
+/// invisible character.
 fn is_harmless(word: &str) -> bool {
     let may_matter = |byte: u8| {
         matches!(byte, b'*' | b'`' | b'_' | b'<' | b'\\' | 0..=0x1f | 0x7f | 0xc2 | 0xe2 | 0xef)

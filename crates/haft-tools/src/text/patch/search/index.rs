@@ -59,7 +59,8 @@ impl<'a> LineKeyIndex<'a> {
         Ok(None)
     }
 
-    /// Returns the two matches nearest to a line, the nearer one first; at equal distance the upper.
+    /// Returns the two matches nearest to a line, the nearer one first; at equal distance the
+    /// upper.
     pub(super) fn nearest(
         &self,
         old: &[&str],
