@@ -45,7 +45,7 @@ pub struct PatchedFile {
     /// The file, relative to the workspace.
     pub path: String,
     /// The kind of change.
-    pub action: FileAction,
+    pub action: PatchFileAction,
     /// The old path, when the file was moved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moved_from: Option<String>,
@@ -61,7 +61,7 @@ pub struct PatchedFile {
 /// The kind of change of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum FileAction {
+pub enum PatchFileAction {
     Added,
     Changed,
     Deleted,
@@ -91,10 +91,10 @@ impl PatchedFile {
     fn line(&self) -> String {
         let Self { path, added, removed, .. } = self;
         let letter = match self.action {
-            FileAction::Added => "A",
-            FileAction::Changed => "M",
-            FileAction::Deleted => "D",
-            FileAction::Moved => "R",
+            PatchFileAction::Added => "A",
+            PatchFileAction::Changed => "M",
+            PatchFileAction::Deleted => "D",
+            PatchFileAction::Moved => "R",
         };
         let from = self.moved_from.as_ref().map_or(String::new(), |from| format!(" (from {from})"));
         let version = self.version.as_ref().map_or(String::new(), |tag| format!(", version {tag}"));
@@ -193,7 +193,7 @@ impl PatchPlan {
         let change = diff::unified(&path, "", content);
         self.answer.files.push(PatchedFile {
             path,
-            action: FileAction::Added,
+            action: PatchFileAction::Added,
             moved_from: None,
             version: Some(bytes.version().to_string()),
             added: change.added,
@@ -228,7 +228,7 @@ impl PatchPlan {
         };
         self.answer.files.push(PatchedFile {
             path,
-            action: FileAction::Deleted,
+            action: PatchFileAction::Deleted,
             moved_from: None,
             version: None,
             added: 0,
@@ -252,7 +252,7 @@ impl PatchPlan {
         let (bytes, change) = document.rewritten(&applied.text)?;
         let mut file = PatchedFile {
             path: document.path.clone(),
-            action: FileAction::Changed,
+            action: PatchFileAction::Changed,
             moved_from: None,
             version: Some(change.version),
             added: change.added,
@@ -263,7 +263,7 @@ impl PatchPlan {
             must_not_exist(&targets[to])?;
             file.moved_from = Some(std::mem::take(&mut file.path));
             file.path = targets[to].path.display().to_string();
-            file.action = FileAction::Moved;
+            file.action = PatchFileAction::Moved;
             self.previews.push(format!("rename from {}\nrename to {}\n", document.path, file.path));
             self.changes.push(PlannedChange::Remove { target: from });
         }

@@ -211,7 +211,7 @@ async fn read_lines(
     }
     let end = end.min(kept.lines);
     let mut piece = outputs.piece(id, OutputPosition::Line(start)).await?;
-    let mut lines = LineCollector { start, end, line: piece.first_line, ..Default::default() };
+    let mut lines = OutputLines { start, end, line: piece.first_line, ..Default::default() };
     while lines.take(&piece.text) {
         piece = outputs.piece(id, OutputPosition::Byte(piece.end())).await?;
         if piece.text.is_empty() {
@@ -224,7 +224,7 @@ async fn read_lines(
 
 /// Collects a range of lines from pieces.
 #[derive(Default)]
-struct LineCollector {
+struct OutputLines {
     start: u64,
     end: u64,
     /// The line that the next text belongs to.
@@ -236,7 +236,7 @@ struct LineCollector {
     cut: u64,
 }
 
-impl LineCollector {
+impl OutputLines {
     /// Takes the lines of a piece. Returns true if more text is needed.
     fn take(&mut self, text: &str) -> bool {
         for part in text.split_inclusive('\n') {

@@ -91,7 +91,7 @@ pub(crate) fn of_file(
     indexes: &LineIndexes,
     stop: &dyn Fn() -> bool,
 ) -> Result<LineWindow<'static>, ToolError> {
-    let mut blocks = BlockReader::new(file);
+    let mut blocks = FileBlocks::new(file);
     let mut passed = 0;
     if request.first > 1 {
         passed = match skip(&mut blocks, request.first - 1, indexes, stop)? {
@@ -115,7 +115,7 @@ enum SkipResult {
 /// Skips `ends` line ends, starting from the nearest known offset, and remembers offsets on the
 /// way.
 fn skip(
-    blocks: &mut BlockReader<'_>,
+    blocks: &mut FileBlocks<'_>,
     ends: u64,
     indexes: &LineIndexes,
     stop: &dyn Fn() -> bool,
@@ -142,7 +142,7 @@ fn skip(
 }
 
 fn collect(
-    blocks: &mut BlockReader<'_>,
+    blocks: &mut FileBlocks<'_>,
     form: TextEncoding,
     request: WindowRequest,
     passed: u64,
@@ -281,7 +281,7 @@ impl PartialLine {
 }
 
 /// Reads a file in blocks that begin at multiples of their size, so that offsets can be remembered.
-struct BlockReader<'a> {
+struct FileBlocks<'a> {
     file: &'a dyn OpenFile,
     buffer: Vec<u8>,
     /// Offset of the buffer in the file.
@@ -290,7 +290,7 @@ struct BlockReader<'a> {
     taken: usize,
 }
 
-impl<'a> BlockReader<'a> {
+impl<'a> FileBlocks<'a> {
     fn new(file: &'a dyn OpenFile) -> Self {
         let size = usize::try_from(file.metadata().size).unwrap_or(usize::MAX);
         // One byte more than the file distinguishes its end from a full buffer.

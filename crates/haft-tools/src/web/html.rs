@@ -76,7 +76,7 @@ impl HtmlPage {
         let mut page = Self { text, nodes, attributes: Vec::new() };
         page.push(NodeId::NONE, Some(Tag::Html), (0, 0));
         let mut builder =
-            TreeBuilder { page, open: vec![(NodeId::ROOT, Tag::Html)], paragraphs: 0 };
+            HtmlBuilder { page, open: vec![(NodeId::ROOT, Tag::Html)], paragraphs: 0 };
         events::read(html, &mut builder);
         builder.page
     }
@@ -179,7 +179,7 @@ impl HtmlPage {
     }
 }
 
-struct TreeBuilder {
+struct HtmlBuilder {
     page: HtmlPage,
     /// The open elements, innermost last.
     open: Vec<(NodeId, Tag)>,
@@ -187,7 +187,7 @@ struct TreeBuilder {
     paragraphs: usize,
 }
 
-impl TreeBuilder {
+impl HtmlBuilder {
     /// Returns true if no more elements are added, only text.
     fn is_full(&self) -> bool {
         self.page.nodes.len() >= MAX_NODES

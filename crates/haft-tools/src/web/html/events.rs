@@ -5,7 +5,7 @@ use html5gum::{
     emitters::callback::{Callback, CallbackEmitter, CallbackEvent},
 };
 
-use super::{Attribute, MAX_ATTRIBUTES, TreeBuilder, tag::Tag};
+use super::{Attribute, HtmlBuilder, MAX_ATTRIBUTES, tag::Tag};
 
 /// The attributes that other modules read; all others are dropped.
 const KEPT: [&str; 32] = [
@@ -44,7 +44,7 @@ const KEPT: [&str; 32] = [
 ];
 
 /// Parses a page into the builder.
-pub(super) fn read(html: &str, builder: &mut TreeBuilder) {
+pub(super) fn read(html: &str, builder: &mut HtmlBuilder) {
     let handler = EventHandler { builder, open: None, is_kept: false, is_skipped: false };
     let emitter = HtmlEmitter(CallbackEmitter::new(handler));
     let mut tokenizer = Tokenizer::new_with_emitter(html, emitter);
@@ -73,7 +73,7 @@ impl<F: Callback<State, ()>> ForwardingEmitter for HtmlEmitter<F> {
 }
 
 struct EventHandler<'a> {
-    builder: &'a mut TreeBuilder,
+    builder: &'a mut HtmlBuilder,
     /// The start tag being parsed, and the index of its first attribute.
     open: Option<(Tag, u32)>,
     /// True if the last attribute is kept, so the next value belongs to it.
