@@ -32,12 +32,14 @@ pub struct ChangeQuery {
     /// Only this change, with the difference it made.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["number"]))]
+    #[schemars(extend("x-refers-to" = "change"))]
     pub change: Option<u64>,
     /// Only changes of this call.
     #[serde(default)]
     pub call_id: Option<String>,
     /// Only changes of this session; `all` or nothing means every session.
     #[serde(default)]
+    #[schemars(extend("x-refers-to" = "session"))]
     pub session: Option<String>,
     /// Only changes since then: `30m`, `2h`, `3d`, or a time with its zone.
     #[serde(default)]

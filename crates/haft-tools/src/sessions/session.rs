@@ -27,6 +27,7 @@ pub struct Session {
     /// The session; for history and patch your own when left out.
     #[serde(default)]
     #[schemars(length(min = 1, max = 200), extend("x-aliases" = ["session", "sessionId", "id"]))]
+    #[schemars(extend("x-refers-to" = "session"))]
     pub session_id: Option<String>,
     /// For list: only sessions with this in their title or id.
     #[serde(default)]

@@ -251,7 +251,7 @@ fn scopes_of(request: &ApprovalRequest) -> &'static [Scope] {
 }
 
 /// Whether somebody may want to do something about it.
-fn is_open(standing: &InboxEntry) -> bool {
+pub(super) fn is_open(standing: &InboxEntry) -> bool {
     match standing.record.state {
         ApprovalState::Pending => true,
         ApprovalState::Approved => !matches!(standing.result, CallResult::Ran(_)),
