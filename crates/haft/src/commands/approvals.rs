@@ -155,7 +155,10 @@ impl Desk<'_> {
             Format::Text if entries.is_empty() => {
                 self.bench.terminal.print("nothing waits for a decision")?;
             }
-            Format::Text => write_out(&table::of(&entries, Zoned::now().timestamp()))?,
+            Format::Text => {
+                let width = self.bench.terminal.width();
+                write_out(&table::of(&entries, Zoned::now().timestamp(), width))?;
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
