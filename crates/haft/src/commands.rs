@@ -60,7 +60,7 @@ enum Section {
 }
 
 enum Run {
-    /// Takes the matches of its own parser.
+    /// Runs with the parsed arguments.
     Parsed(fn(&Cli<'_>, &ArgMatches) -> Ended),
     /// Parses the arguments itself, because they may be those of a tool.
     Unparsed(fn(&Cli<'_>) -> Ended),

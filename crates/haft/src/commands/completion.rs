@@ -146,7 +146,7 @@ fn name_only(own: &OwnCommand) -> Command {
     Command::new(own.name).about(about)
 }
 
-/// What the sources of values read from.
+/// The data that the sources of values read.
 #[derive(Clone)]
 struct Values {
     environment: Arc<HostEnvironment>,

@@ -11,7 +11,7 @@ fn path() -> String {
     format!("{}:{rest}", haft.parent().expect("a folder").display())
 }
 
-/// What fish offers at the end of a line: values with their descriptions.
+/// Returns the values that fish offers at the end of a line, with their descriptions.
 fn offered(house: &House, line: &str) -> Vec<(String, String)> {
     let script = house.path("haft.fish");
     if !script.exists() {
