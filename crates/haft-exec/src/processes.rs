@@ -287,6 +287,9 @@ impl Programs {
         let mut environment = environment::of(&self.environment, &added, mark)?;
         environment.push(("PWD".into(), path.clone().into()));
         let place = self.fence()?.place();
+        if place != ExecutorKind::Sandbox {
+            family::note_unsandboxed();
+        }
         let look = match place {
             ExecutorKind::Local => None,
             _ => Some(closed::look(&self.folders, &self.workspace, &launch.grant)?),

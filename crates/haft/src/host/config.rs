@@ -22,7 +22,7 @@ use haft_core::{
     policy::{Layer, LayerKind, SandboxCheck},
 };
 use haft_exec::{Allowance, ContainerSettings, NetworkSettings, ProcessSettings, ShownFolders};
-use haft_store::Keep;
+use haft_store::JournalRetention;
 
 use self::file::{File, Place};
 pub use self::{
@@ -72,7 +72,7 @@ pub struct Settings {
     /// Where calls are recorded.
     pub store: StoreSettings,
     /// How long and how much is kept for undo; none when nothing is.
-    pub journal: Option<Keep>,
+    pub journal: Option<JournalRetention>,
     /// What is kept of long results.
     pub outputs: OutputSettings,
     /// The profile in force.

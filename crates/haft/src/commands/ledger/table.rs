@@ -1,7 +1,7 @@
 //! Calls as a table for a person.
 
 use haft_core::{LedgerEntry, policy::Reason};
-use haft_store::{Ending, Recorded};
+use haft_store::{CallEnding, RecordedEntry};
 use jiff::{Timestamp, tz::TimeZone};
 
 use crate::{safe_text::shown_in_line, terminal::shorten};
@@ -14,7 +14,7 @@ const FLEXIBLE: [usize; 4] = [5, 4, 2, 3];
 const MIN_CELL_CHARS: usize = 8;
 
 /// `width` is the one of the terminal; none in a pipe.
-pub(super) fn of(calls: &[Recorded], zone: &TimeZone, width: Option<usize>) -> String {
+pub(super) fn of(calls: &[RecordedEntry], zone: &TimeZone, width: Option<usize>) -> String {
     let mut rows: Vec<[String; 7]> = calls.iter().map(|call| row(call, zone)).collect();
     fit(&mut rows, width.unwrap_or(usize::MAX));
     let width = |column: usize| {
@@ -51,7 +51,7 @@ fn line(row: &[String; 7], widths: &[usize; 7]) -> String {
     row.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ")
 }
 
-fn row(Recorded { seq, entry, ending, .. }: &Recorded, zone: &TimeZone) -> [String; 7] {
+fn row(RecordedEntry { seq, entry, ending, .. }: &RecordedEntry, zone: &TimeZone) -> [String; 7] {
     [
         seq.to_string(),
         time(entry.began_ms, zone),
@@ -92,11 +92,11 @@ fn decision(entry: &LedgerEntry) -> String {
     format!("{action}{}{}", verdict.unwrap_or_default(), error.unwrap_or_default())
 }
 
-fn without_end(ending: Ending) -> &'static str {
+fn without_end(ending: CallEnding) -> &'static str {
     match ending {
-        Ending::Recorded => "",
-        Ending::Interrupted => ", interrupted",
-        Ending::NotRecorded => ", no end recorded",
+        CallEnding::Recorded => "",
+        CallEnding::Interrupted => ", interrupted",
+        CallEnding::NotRecorded => ", no end recorded",
     }
 }
 

@@ -3,7 +3,7 @@
 
 use haft_core::{Policy, policy::LayerKind};
 use haft_exec::ContainerSettings;
-use haft_store::{Keep, LedgerRetention};
+use haft_store::{JournalRetention, LedgerRetention};
 
 use super::{file::Limit, sandbox::BACKENDS};
 
@@ -600,14 +600,14 @@ pub(super) const JOURNAL: Table = Table {
         ),
         key(
             "keep_days",
-            Sort::Amount(Keep::USUAL.days as usize),
+            Sort::Amount(JournalRetention::DEFAULT.days as usize),
             OWNERS,
             "How long earlier changes of a file are kept.",
             "90",
         ),
         key(
             "keep_bytes",
-            Sort::Amount(Keep::USUAL.bytes as usize),
+            Sort::Amount(JournalRetention::DEFAULT.bytes as usize),
             OWNERS,
             "How much is kept, compressed, before earlier changes of a file go.",
             "200000000",
