@@ -28,6 +28,8 @@ const COMPONENTS: &[Component] = &[
         "tests of the sandbox",
         Install::Apt("bubblewrap"),
     ),
+    required("zsh", &["zsh", "--version"], "tests of shell completion", Install::Apt("zsh")),
+    required("fish", &["fish", "--version"], "tests of shell completion", Install::Apt("fish")),
     required("strace", &["strace", "--version"], "the shell fuzzer", Install::Apt("strace")),
     required("podman", &["podman", "--version"], "tests of containers", Install::Apt("podman")),
     required("crun", &["crun", "--version"], "tests of containers", Install::Apt("crun")),

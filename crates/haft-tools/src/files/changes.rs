@@ -32,12 +32,14 @@ pub struct ListChanges {
     /// Only this change, with its diff.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["number"]))]
+    #[schemars(extend("x-refers-to" = "change"))]
     pub change: Option<u64>,
     /// Only changes by this call.
     #[serde(default)]
     pub call_id: Option<String>,
     /// Only changes by this session. Default: `all`, every session.
     #[serde(default)]
+    #[schemars(extend("x-refers-to" = "session"))]
     pub session: Option<String>,
     /// Only changes since this time: `30m`, `2h`, `3d`, or a time with its zone.
     #[serde(default)]

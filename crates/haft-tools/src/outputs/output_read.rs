@@ -24,6 +24,7 @@ const MAX_LINE_BYTES: usize = 4 << 10;
 pub struct OutputRead {
     /// The id of the output, as the truncated result gave it: `out_…`.
     #[schemars(length(min = 1, max = 100), extend("x-aliases" = ["output_id", "outputId", "output"]))]
+    #[schemars(extend("x-refers-to" = "output"))]
     pub id: String,
     /// The page to show, counted from 1. Default: the first.
     #[serde(default)]

@@ -31,6 +31,7 @@ const MAX_LINE_BYTES: usize = 1 << 20;
 pub struct OutputSearch {
     /// The id of the output, as the truncated result gave it: `out_…`.
     #[schemars(length(min = 1, max = 100), extend("x-aliases" = ["output_id", "outputId", "output"]))]
+    #[schemars(extend("x-refers-to" = "output"))]
     pub id: String,
     /// A regular expression, or plain text when literal is set.
     #[schemars(length(min = 1, max = 10_000), extend("x-aliases" = ["query", "regex", "search"]))]

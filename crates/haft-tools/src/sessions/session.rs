@@ -28,6 +28,7 @@ pub struct SessionInput {
     /// The session. Default for history and patch: your own.
     #[serde(default)]
     #[schemars(length(min = 1, max = 200), extend("x-aliases" = ["session", "sessionId", "id"]))]
+    #[schemars(extend("x-refers-to" = "session"))]
     pub session_id: Option<String>,
     /// For list: only sessions with this in their title or id.
     #[serde(default)]

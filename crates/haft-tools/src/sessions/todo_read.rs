@@ -16,6 +16,7 @@ pub struct TodoRead {
     /// The session whose list to read, of this workspace. Default: your own.
     #[serde(default)]
     #[schemars(length(min = 1, max = 200), extend("x-aliases" = ["session", "sessionId"]))]
+    #[schemars(extend("x-refers-to" = "session"))]
     pub session_id: Option<String>,
 }
 

@@ -50,12 +50,14 @@ pub struct UndoInput {
     /// Exactly these, by the numbers that `changes` shows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-aliases" = ["change", "number", "numbers"]))]
+    #[schemars(extend("x-refers-to" = "change"))]
     pub changes: Vec<u64>,
     /// All changes of this call; for `redo`, of this call of `undo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
     /// All changes of this session; `all` means every session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-refers-to" = "session"))]
     pub session: Option<String>,
     /// All changes since this time, of every session unless one is named: `30m`, `2h`, `3d`, or a
     /// time with its zone.
