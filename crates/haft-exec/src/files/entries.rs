@@ -1,4 +1,4 @@
-//! What one directory holds.
+//! Lists one directory.
 
 use std::{
     ffi::OsStr,
@@ -17,36 +17,36 @@ use rustix::{
 
 use crate::files::{
     facts,
-    locate::{LastLink, Place, locate},
-    workspace::{Spot, Workspace, not_regular},
+    locate::{LastLink, PathLocation, locate},
+    workspace::{LocatedPath, Workspace, not_regular},
 };
 
-/// The entries of a directory, sorted, without what the warrant closes.
+/// Returns the entries of a directory, sorted, without those that the grant closes.
 pub(crate) fn of(
     workspace: &Workspace,
     path: &Path,
-    warrant: &FileGrant,
+    grant: &FileGrant,
 ) -> Result<Listing, ToolError> {
-    let (handle, shown) = workspace.at(path, LastLink::Follow, warrant, |spot| {
-        Ok((open_directory(spot)?, spot.shown.clone()))
+    let (handle, shown) = workspace.at(path, LastLink::Follow, grant, |located| {
+        Ok((open_directory(located)?, located.shown.clone()))
     })?;
     let handle = handle.map_err(|kind| not_a_directory(&shown, kind))?;
-    let listed = list(workspace, &handle, &shown, warrant);
-    listed.map_err(|error| workspace.failure(&shown, error, warrant))
+    let listed = list(workspace, &handle, &shown, grant);
+    listed.map_err(|error| workspace.failure(&shown, error, grant))
 }
 
-/// The directory, or the sort of thing it is instead.
-fn open_directory(spot: &Spot<'_>) -> Result<Result<OwnedFd, FileKind>, Errno> {
-    match spot.root.open_at(&spot.path, OFlags::RDONLY | OFlags::DIRECTORY) {
+/// Opens the directory, or returns the kind of the entry if it is not one.
+fn open_directory(located: &LocatedPath<'_>) -> Result<Result<OwnedFd, FileKind>, Errno> {
+    match located.root.open_at(&located.path, OFlags::RDONLY | OFlags::DIRECTORY) {
         Err(Errno::NOTDIR) => {
-            let handle = spot.root.open_at(&spot.path, OFlags::PATH)?;
-            Ok(Err(facts::of(&handle, &spot.shown)?.kind))
+            let handle = located.root.open_at(&located.path, OFlags::PATH)?;
+            Ok(Err(facts::of(&handle, &located.shown)?.kind))
         }
         other => other.map(Ok),
     }
 }
 
-/// What is said to somebody who wants a directory and names something else.
+/// Returns the error for a path that should be a directory but is not.
 pub(crate) fn not_a_directory(shown: &Path, kind: FileKind) -> ToolError {
     match kind {
         FileKind::File => {
@@ -61,7 +61,7 @@ fn list(
     workspace: &Workspace,
     handle: &OwnedFd,
     shown: &Path,
-    warrant: &FileGrant,
+    grant: &FileGrant,
 ) -> Result<Listing, Errno> {
     let mut listing = Listing { path: shown.to_owned(), ..Listing::default() };
     for entry in Dir::read_from(handle)? {
@@ -71,13 +71,13 @@ fn list(
             continue;
         }
         let path = if shown == Path::new(".") { name.into() } else { shown.join(name) };
-        if !warrant.permits(&path) {
+        if !grant.permits(&path) {
             listing.closed += 1;
             continue;
         }
         let kind = kind_of(handle, &entry);
         let is_directory = kind == FileKind::Directory
-            || (kind == FileKind::Link && leads_to_directory(workspace, &path, warrant));
+            || (kind == FileKind::Link && leads_to_directory(workspace, &path, grant));
         let name = name.to_string_lossy().into_owned();
         listing.entries.push(DirectoryEntry { name, kind, is_directory });
     }
@@ -85,7 +85,7 @@ fn list(
     Ok(listing)
 }
 
-/// Some file systems do not say in the listing what an entry is.
+/// Some file systems do not report the kind of an entry in the listing.
 pub(crate) fn kind_of(directory: &OwnedFd, entry: &rustix::fs::DirEntry) -> FileKind {
     match entry.file_type() {
         FileType::Unknown => {
@@ -97,11 +97,12 @@ pub(crate) fn kind_of(directory: &OwnedFd, entry: &rustix::fs::DirEntry) -> File
     }
 }
 
-fn leads_to_directory(workspace: &Workspace, path: &Path, warrant: &FileGrant) -> bool {
-    let Ok(Place::Inside { root, path }) = locate(&workspace.roots, path, LastLink::Follow) else {
+fn leads_to_directory(workspace: &Workspace, path: &Path, grant: &FileGrant) -> bool {
+    let Ok(PathLocation::Inside { root, path }) = locate(&workspace.roots, path, LastLink::Follow)
+    else {
         return false;
     };
     let root = &workspace.roots[root];
     let opened = root.open_at(&path, OFlags::PATH | OFlags::DIRECTORY);
-    warrant.permits(&root.shown(&path)) && opened.is_ok()
+    grant.permits(&root.shown(&path)) && opened.is_ok()
 }

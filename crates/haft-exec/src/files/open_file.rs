@@ -8,18 +8,18 @@ use haft_core::{
 };
 use rustix::io::{self, Errno};
 
-pub(crate) struct Handle {
+pub(crate) struct FileHandle {
     pub(crate) descriptor: OwnedFd,
     facts: Facts,
 }
 
-impl Handle {
+impl FileHandle {
     pub(crate) fn new(descriptor: OwnedFd, facts: Facts) -> Arc<Self> {
         Arc::new(Self { descriptor, facts })
     }
 }
 
-impl OpenFile for Handle {
+impl OpenFile for FileHandle {
     fn facts(&self) -> &Facts {
         &self.facts
     }

@@ -24,7 +24,7 @@ use crate::{
     Workspace,
     files::{
         root::Root,
-        walk::{is_worth_telling, kind_of, or_dot, share},
+        walk::{kind_of, or_dot, share, should_report},
     },
 };
 
@@ -237,7 +237,7 @@ impl Search<'_> {
                     paths.extend(folder.folders.iter().map(|name| joined(&path, name)));
                     worker.seen.push((path, folder));
                 }
-                Err(error) if is_worth_telling(error) => worker.unreadable.push(path.into()),
+                Err(error) if should_report(error) => worker.unreadable.push(path.into()),
                 Err(_) => {}
             }
         }

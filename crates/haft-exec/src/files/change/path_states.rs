@@ -1,4 +1,4 @@
-//! What has a path, in the journal's words: sort, mode, and the hash of the content.
+//! The state of a path as the journal records it: kind, mode, and the hash of the content.
 
 use std::{os::fd::OwnedFd, path::Path};
 
@@ -8,24 +8,24 @@ use haft_core::{
 };
 use rustix::{fs::OFlags, io::Errno};
 
-use super::hold::Found;
-use crate::files::{facts, locate::LastLink, open_file::Handle, workspace::Workspace};
+use super::targets::TargetState;
+use crate::files::{facts, locate::LastLink, open_file::FileHandle, workspace::Workspace};
 
-/// What has a path now.
-pub(crate) fn image(
+/// Returns the current state of a path.
+pub(crate) fn path_state(
     workspace: &Workspace,
     path: &Path,
-    warrant: &FileGrant,
+    grant: &FileGrant,
 ) -> Result<PathState, ToolError> {
-    let found = workspace.at(path, LastLink::Keep, warrant, |spot| {
-        let facts = match spot.root.open_at(&spot.path, OFlags::PATH) {
-            Ok(handle) => facts::of(&handle, &spot.shown)?,
-            // A file where a directory was: below it there is nothing either.
+    let found = workspace.at(path, LastLink::Keep, grant, |located| {
+        let facts = match located.root.open_at(&located.path, OFlags::PATH) {
+            Ok(handle) => facts::of(&handle, &located.shown)?,
+            // The parent is a file now, so the path does not exist.
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
             Err(error) => return Err(error),
         };
         let handle = match facts.kind {
-            FileKind::File => Some(open(&spot.root.open_at(&spot.path, READ)?, &facts)?),
+            FileKind::File => Some(open(&located.root.open_at(&located.path, READ)?, &facts)?),
             _ => None,
         };
         Ok(Some((facts, handle)))
@@ -40,7 +40,7 @@ pub(crate) fn image(
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 fn open(handle: &OwnedFd, facts: &Facts) -> Result<ContentHash, Errno> {
-    // What was a file a moment ago and is none now is somebody else's work.
+    // Another process replaced the file.
     if facts::of(handle, &facts.path)?.kind != FileKind::File {
         return Err(Errno::AGAIN);
     }
@@ -52,18 +52,18 @@ fn open(handle: &OwnedFd, facts: &Facts) -> Result<ContentHash, Errno> {
     })
 }
 
-/// What was found at a place that is held.
-pub(super) fn of_found(found: &Found) -> Result<PathState, ToolError> {
+/// Returns the state of a locked target.
+pub(super) fn of_found(found: &TargetState) -> Result<PathState, ToolError> {
     Ok(match found {
-        Found::Missing => PathState::Missing,
-        Found::File(handle) => of_file(handle.facts(), Some(hash_of(handle)?)),
-        Found::Link(facts) => of_facts(facts),
-        Found::Directory => PathState::Directory { mode: 0 },
-        Found::Other(_) => PathState::Other,
+        TargetState::Missing => PathState::Missing,
+        TargetState::File(handle) => of_file(handle.facts(), Some(hash_of(handle)?)),
+        TargetState::Link(facts) => of_facts(facts),
+        TargetState::Directory => PathState::Directory { mode: 0 },
+        TargetState::Other(_) => PathState::Other,
     })
 }
 
-fn hash_of(handle: &Handle) -> Result<ContentHash, ToolError> {
+fn hash_of(handle: &FileHandle) -> Result<ContentHash, ToolError> {
     let mut offset = 0;
     ContentHash::of_pieces(|buffer| {
         let read = handle.read_at(buffer, offset)?;
@@ -76,7 +76,7 @@ pub(super) fn of_file(facts: &Facts, hash: Option<ContentHash>) -> PathState {
     PathState::File { hash, mode: facts.mode, size: facts.size }
 }
 
-/// What is no file whose content matters.
+/// Returns the state of an entry whose content is not recorded.
 pub(super) fn of_facts(facts: &Facts) -> PathState {
     match facts.kind {
         FileKind::File => of_file(facts, None),
