@@ -54,7 +54,7 @@ use self::{
 };
 use crate::{
     ContainerSettings, Credential, Workspace,
-    network::credentials::{Recipient, Secrets},
+    network::credentials::{Recipient, SecretSource},
     sandbox::{
         self, Listening, ShownFolders, Wanted,
         container::{self, Container},
@@ -315,7 +315,7 @@ impl Programs {
         }
         let variables = LazyLock::force(&self.environment);
         let vault = self.vault.as_deref();
-        let secrets = Secrets { credentials: &self.credentials, variables, vault };
+        let secrets = SecretSource { credentials: &self.credentials, variables, vault };
         let valued = |(variable, name): &(String, String)| {
             environment::check_secret(variable)?;
             let value = secrets.value(name, Recipient::Program)?;

@@ -97,7 +97,8 @@ fn check(change: &PlannedChange, targets: &[ChangeTarget]) -> Result<usize, Tool
     let (PlannedChange::Put { target: number, .. } | PlannedChange::Remove { target: number }) =
         *change;
     let known = |number: usize| {
-        let none = || ToolError::internal(format!("a plan names target {number}, which does not exist"));
+        let none =
+            || ToolError::internal(format!("a plan names target {number}, which does not exist"));
         targets.get(number).ok_or_else(none)
     };
     let target = known(number)?;

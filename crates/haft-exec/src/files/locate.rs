@@ -90,16 +90,16 @@ fn check(path: &Path) -> Result<(), ToolError> {
     if bytes.len() > MAX_PATH_BYTES {
         let beginning: String = path.display().to_string().chars().take(40).collect();
         let message = format!("the path `{beginning}…` has {} bytes", bytes.len());
-        return Err(ToolError::input(message)
-            .hint(format!("paths have at most {MAX_PATH_BYTES} bytes")));
+        return Err(
+            ToolError::input(message).hint(format!("paths have at most {MAX_PATH_BYTES} bytes"))
+        );
     }
     // A shell would have expanded it; here it would create a directory with that name.
     if path.components().next() == Some(Component::Normal("~".as_ref())) {
-        return Err(ToolError::input(format!(
-            "`{}`: `~` is not expanded here",
-            path.display()
-        ))
-        .hint("name a path inside the workspace; a folder that is really called `~` is `./~`"));
+        return Err(ToolError::input(format!("`{}`: `~` is not expanded here", path.display()))
+            .hint(
+                "name a path inside the workspace; a folder that is really called `~` is `./~`",
+            ));
     }
     Ok(())
 }

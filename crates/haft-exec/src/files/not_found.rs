@@ -62,8 +62,10 @@ fn with_suggestions(shown: &Path, above: &Path, name: &str, names: &[String]) ->
         format!("there is no `{}`", shown.display())
     } else if names.iter().any(|known| known == name) {
         let (shown, missing) = (shown.display(), missing.display());
-        return ToolError::not_found(format!("there is no `{shown}`: `{missing}` is not a directory"))
-            .hint("name the file itself, or a path in a directory");
+        return ToolError::not_found(format!(
+            "there is no `{shown}`: `{missing}` is not a directory"
+        ))
+        .hint("name the file itself, or a path in a directory");
     } else {
         format!("there is no `{}`: no directory `{}`", shown.display(), missing.display())
     };

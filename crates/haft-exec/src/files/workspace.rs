@@ -219,8 +219,7 @@ impl Workspace {
                     .hint("retry later, or raise the limit with `ulimit -n`")
             }
             Errno::BUSY | Errno::TXTBSY => {
-                ToolError::unavailable(format!("`{path}` is busy"))
-                    .hint("retry later")
+                ToolError::unavailable(format!("`{path}` is busy")).hint("retry later")
             }
             Errno::ISDIR => haft_core::files::is_directory(shown),
             other => {
@@ -381,7 +380,8 @@ pub(crate) fn opened((handle, facts): (Option<OwnedFd>, Facts)) -> Result<Opened
 
 pub(crate) fn not_regular(path: &Path, kind: FileKind) -> ToolError {
     let message = format!("`{}` is a {}, not a regular file", path.display(), kind.name());
-    ToolError::new(ErrorKind::Unsupported, message).hint("only regular files can be read and changed")
+    ToolError::new(ErrorKind::Unsupported, message)
+        .hint("only regular files can be read and changed")
 }
 
 impl ResolvePath for Workspace {

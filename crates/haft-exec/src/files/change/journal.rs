@@ -261,7 +261,8 @@ impl JournalEntries {
     }
 }
 
-const SMALLER_CHANGE_HINT: &str = "nothing was changed; change less at once, or delete with without_undo if no undo is needed";
+const SMALLER_CHANGE_HINT: &str =
+    "nothing was changed; change less at once, or delete with without_undo if no undo is needed";
 
 fn not_kept(path: &Path, why: &str) -> ToolError {
     let message = format!("`{}` {why}, so the change could not be undone", path.display());

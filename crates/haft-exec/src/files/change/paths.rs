@@ -107,7 +107,8 @@ fn is_same_file(from: &TargetLocation<'_>, to: &TargetLocation<'_>) -> bool {
 
 fn is_not_replaced(shown: &Path, there: FileKind) -> ToolError {
     let (shown, there) = (shown.display(), there.name());
-    let message = format!("`{shown}` is a {there}; a directory cannot replace anything or be replaced");
+    let message =
+        format!("`{shown}` is a {there}; a directory cannot replace anything or be replaced");
     ToolError::conflict(message).hint("name the new path in full, or delete what is there first")
 }
 

@@ -82,10 +82,8 @@ impl PathGlob {
             text = rest;
         }
         if text.is_empty() {
-            return Err(ToolError::input(format!(
-                "`{pattern}` is not a valid glob: it is empty"
-            ))
-            .hint("give one such as `*.rs` or `src/**/*.{ts,tsx}`"));
+            return Err(ToolError::input(format!("`{pattern}` is not a valid glob: it is empty"))
+                .hint("give one such as `*.rs` or `src/**/*.{ts,tsx}`"));
         }
         if text.len() > MAX_PATTERN_BYTES {
             return Err(ToolError::input(format!("a glob of {} bytes is too long", text.len()))
