@@ -2,10 +2,10 @@
 
 mod change;
 mod entries;
-mod facts;
 mod find;
 mod grep;
 mod locate;
+mod metadata;
 mod not_found;
 mod open_file;
 pub(crate) mod root;

@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_core::{Access, CommandRisk, ReadCommand};
+use haft_core::{Access, CommandRisk, ParsedCommand};
 
 mod ansi;
 mod cross_check;
@@ -249,19 +249,25 @@ pub fn accesses(text: &str, home: Option<&Path>) -> Vec<Access> {
     for command in commands {
         all.extend(command.fetches.iter().cloned().map(Access::Fetch));
         let risk = match command.risk {
-            Risk::ReadOnly => CommandRisk::Looks,
+            Risk::ReadOnly => CommandRisk::ReadOnly,
             Risk::Repository => CommandRisk::Repository,
-            Risk::Other => CommandRisk::Usual,
-            Risk::Dangerous(why) => CommandRisk::Asks(why.to_owned()),
+            Risk::Other => CommandRisk::Other,
+            Risk::Dangerous(why) => CommandRisk::NeedsApproval(why.to_owned()),
         };
-        let widths = widths(&command);
+        let rule_texts = widths(&command);
         let mut spellings = spellings::of(&command.text, &command.words, command.more);
         for wrapper in wrappers.drain(..) {
             spellings.texts.extend(wrapper.texts);
         }
         let text = command.text;
-        let (spellings, seen) = (spellings.texts, spellings.seen);
-        all.push(Access::Command(Box::new(ReadCommand { text, risk, widths, spellings, seen })));
+        let (spellings, known_prefixes) = (spellings.texts, spellings.seen);
+        all.push(Access::Command(Box::new(ParsedCommand {
+            text,
+            risk,
+            rule_texts,
+            spellings,
+            known_prefixes,
+        })));
     }
     for file in files {
         let path = at_home(file.path, home);
@@ -280,21 +286,27 @@ pub fn accesses(text: &str, home: Option<&Path>) -> Vec<Access> {
         }
     }
     all.extend(doubts.into_iter().map(|doubt| {
-        let (risk, widths) = match doubt.about {
+        let (risk, rule_texts) = match doubt.about {
             DoubtSubject::Commands => {
                 (CommandRisk::Unclear(doubt.why.to_owned()), exact_rule(text))
             }
             // The command is known and judged. The sandbox limits which files it opens, or approval
             // is asked.
-            DoubtSubject::Files => (CommandRisk::Usual, Vec::new()),
+            DoubtSubject::Files => (CommandRisk::Other, Vec::new()),
         };
         // The commands are not known, so any rule may apply.
-        let seen = match doubt.about {
+        let known_prefixes = match doubt.about {
             DoubtSubject::Commands => vec![String::new()],
             DoubtSubject::Files => Vec::new(),
         };
         let spellings = Vec::new();
-        Access::Command(Box::new(ReadCommand { text: doubt.what, risk, widths, spellings, seen }))
+        Access::Command(Box::new(ParsedCommand {
+            text: doubt.what,
+            risk,
+            rule_texts,
+            spellings,
+            known_prefixes,
+        }))
     }));
     all
 }

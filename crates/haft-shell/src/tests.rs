@@ -114,8 +114,8 @@ fn the_gate_treats_the_same_texts_as_read_only() {
     let shown = TABLE.lines().filter_map(|line| line.strip_prefix("$ "));
     for text in asked.chain(shown).chain(EVERYDAY.iter().copied()) {
         let text = text.replace("NEWLINE", "\n");
-        let given = haft_core::ReadText { parts: accesses(&text, None), text: text.clone() };
-        assert_eq!(given.only_looks(), read(&text).is_read_only(), "{text}");
+        let given = haft_core::ParsedScript { parts: accesses(&text, None), text: text.clone() };
+        assert_eq!(given.is_read_only(), read(&text).is_read_only(), "{text}");
     }
 }
 
@@ -696,7 +696,9 @@ fn a_pattern_that_stands_for_anything_is_too_wide() {
 fn an_unclear_text_may_be_allowed_as_a_whole_or_not_at_all() {
     let check = |text: &str, expected: &[&str]| {
         let unclear = accesses(text, None).into_iter().find_map(|access| match access {
-            Access::Command(it) if matches!(it.risk, CommandRisk::Unclear(_)) => Some(it.widths),
+            Access::Command(it) if matches!(it.risk, CommandRisk::Unclear(_)) => {
+                Some(it.rule_texts)
+            }
             _ => None,
         });
         assert_eq!(

@@ -16,8 +16,8 @@ use rustix::{
 };
 
 use crate::files::{
-    facts,
     locate::{LastLink, PathLocation, locate},
+    metadata,
     workspace::{LocatedPath, Workspace, not_regular},
 };
 
@@ -40,7 +40,7 @@ fn open_directory(located: &LocatedPath<'_>) -> Result<Result<OwnedFd, FileKind>
     match located.root.open_at(&located.path, OFlags::RDONLY | OFlags::DIRECTORY) {
         Err(Errno::NOTDIR) => {
             let handle = located.root.open_at(&located.path, OFlags::PATH)?;
-            Ok(Err(facts::of(&handle, &located.shown)?.kind))
+            Ok(Err(metadata::of(&handle, &located.shown)?.kind))
         }
         other => other.map(Ok),
     }
@@ -91,9 +91,11 @@ pub(crate) fn kind_of(directory: &OwnedFd, entry: &rustix::fs::DirEntry) -> File
         FileType::Unknown => {
             let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
             rustix::fs::statat(directory, entry.file_name(), flags)
-                .map_or(FileKind::Device, |stat| facts::kind(FileType::from_raw_mode(stat.st_mode)))
+                .map_or(FileKind::Device, |stat| {
+                    metadata::kind(FileType::from_raw_mode(stat.st_mode))
+                })
         }
-        known => facts::kind(known),
+        known => metadata::kind(known),
     }
 }
 

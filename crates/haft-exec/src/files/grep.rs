@@ -433,12 +433,12 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_cut_so_that_the_match_is_seen() {
+    fn a_long_line_is_truncated_so_that_the_match_is_seen() {
         let line = format!("{}needle{}", "a".repeat(5_000), "b".repeat(5_000));
         let (_folder, files) = workspace(&[("f", line.as_bytes())]);
         let searched = run(&files, &for_text("needle"));
         let line = &searched.files[0].lines[0];
-        assert!(line.is_cut && line.text.contains("needle") && line.text.len() == 100);
+        assert!(line.is_truncated && line.text.contains("needle") && line.text.len() == 100);
     }
 
     #[test]

@@ -4,24 +4,24 @@ use std::{os::fd::OwnedFd, sync::Arc};
 
 use haft_core::{
     ToolError,
-    files::{Facts, OpenFile},
+    files::{FileMetadata, OpenFile},
 };
 use rustix::io::{self, Errno};
 
 pub(crate) struct FileHandle {
     pub(crate) descriptor: OwnedFd,
-    facts: Facts,
+    metadata: FileMetadata,
 }
 
 impl FileHandle {
-    pub(crate) fn new(descriptor: OwnedFd, facts: Facts) -> Arc<Self> {
-        Arc::new(Self { descriptor, facts })
+    pub(crate) fn new(descriptor: OwnedFd, metadata: FileMetadata) -> Arc<Self> {
+        Arc::new(Self { descriptor, metadata })
     }
 }
 
 impl OpenFile for FileHandle {
-    fn facts(&self) -> &Facts {
-        &self.facts
+    fn metadata(&self) -> &FileMetadata {
+        &self.metadata
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, ToolError> {
@@ -30,7 +30,7 @@ impl OpenFile for FileHandle {
                 Ok(read) => return Ok(read),
                 Err(Errno::INTR) => {}
                 Err(error) => {
-                    let path = self.facts.path.display();
+                    let path = self.metadata.path.display();
                     let message = format!("`{path}` cannot be read: {error}");
                     return Err(ToolError::failed(message).caused_by(std::io::Error::from(error)));
                 }

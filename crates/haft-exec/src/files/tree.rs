@@ -22,7 +22,7 @@ use rustix::{
 };
 
 use crate::files::{
-    facts,
+    metadata,
     walk::{IgnoreFiles, IgnoreRules, Start, kind_of, or_dot, should_report},
     workspace::Workspace,
 };
@@ -153,7 +153,7 @@ impl TreeBuilder<'_> {
                 self.tree.is_complete = false;
                 break;
             }
-            let kind = facts::kind(kind_of(handle, name, entry.file_type()));
+            let kind = metadata::kind(kind_of(handle, name, entry.file_type()));
             seen.note(name.to_bytes(), kind == FileKind::File);
             found.push(FoundEntry { name: name.to_bytes().to_vec(), kind, is_ignored: false });
         }

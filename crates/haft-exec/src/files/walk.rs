@@ -34,7 +34,7 @@ pub(crate) use self::{
     workers::share,
 };
 use crate::files::{
-    entries::not_a_directory, facts, locate::LastLink, root::Root, workspace::Workspace,
+    entries::not_a_directory, locate::LastLink, metadata, root::Root, workspace::Workspace,
 };
 
 /// Flags for opening a file. A pipe that replaced the file must not block.
@@ -125,7 +125,7 @@ impl<'a> Start<'a> {
             let handle = located.root.open_at(&located.path, OFlags::PATH)?;
             found = workspace.roots.iter().position(|root| std::ptr::eq(root, located.root));
             let kind = FileType::from_raw_mode(fs::fstat(&handle)?.st_mode);
-            Ok((facts::kind(kind), located.path.clone(), located.shown.clone()))
+            Ok((metadata::kind(kind), located.path.clone(), located.shown.clone()))
         })?;
         let root = &workspace.roots[found.expect("a located is below one of the roots")];
         let path = if path == Path::new(".") { PathBuf::new() } else { path };

@@ -13,9 +13,9 @@ use parking_lot::Mutex;
 use haft_core::{
     ErrorKind, PathState, ResolvePath, SearchStep, ToolError,
     files::{
-        Disk, Facts, FileGrant, FileKind, FindFiles, FoundFiles, LineIndexes, Listing, Opened,
-        PathRestore, PlanChanges, SearchFiles, SearchResult, ShouldStop, TreeListing, WalkTree,
-        WorkspaceScan,
+        Disk, FileGrant, FileKind, FileMetadata, FindFiles, FoundFiles, LineIndexes, Listing,
+        Opened, PathRestore, PlanChanges, SearchFiles, SearchResult, ShouldStop, TreeListing,
+        WalkTree, WorkspaceScan,
     },
 };
 use rustix::{
@@ -24,9 +24,9 @@ use rustix::{
 };
 
 use crate::files::{
-    change, entries, facts, find, grep,
+    change, entries, find, grep,
     locate::{LastLink, PathLocation, locate, locate_and_probe, start},
-    not_found,
+    metadata, not_found,
     open_file::FileHandle,
     root::Root,
     survey, tree,
@@ -130,7 +130,7 @@ impl Workspace {
     pub(crate) fn directory(&self, path: &Path) -> Result<(OwnedFd, PathBuf), ToolError> {
         let found = self.at(path, LastLink::Follow, &FileGrant::none(), |located| {
             let handle = located.root.open_at(&located.path, OFlags::PATH)?;
-            let is_directory = facts::of(&handle, &located.shown)?.kind == FileKind::Directory;
+            let is_directory = metadata::of(&handle, &located.shown)?.kind == FileKind::Directory;
             Ok(is_directory.then(|| (handle, located.root.path.join(&located.path))))
         })?;
         found.ok_or_else(|| {
@@ -236,7 +236,7 @@ impl Disk for Workspace {
         {
             grant.check(&located.shown)?;
             // If the file was replaced since, the full lookup below handles it.
-            if let Ok(opened @ (_, Facts { kind: FileKind::File, .. })) = read_at(&located) {
+            if let Ok(opened @ (_, FileMetadata { kind: FileKind::File, .. })) = read_at(&located) {
                 return self::opened(opened);
             }
         }
@@ -244,13 +244,15 @@ impl Disk for Workspace {
             // Check the type first: opening a device may have effects, and opening a pipe may
             // block.
             if located.seen.is_none_or(|seen| !seen.is_file()) {
-                let facts =
-                    facts::of(&located.root.open_at(&located.path, OFlags::PATH)?, &located.shown)?;
-                match facts.kind {
+                let metadata = metadata::of(
+                    &located.root.open_at(&located.path, OFlags::PATH)?,
+                    &located.shown,
+                )?;
+                match metadata.kind {
                     FileKind::File => {}
                     // It was not a link when the path was looked up.
                     FileKind::Link => return Err(Errno::LOOP),
-                    _ => return Ok((None, facts)),
+                    _ => return Ok((None, metadata)),
                 }
             }
             read_at(located)
@@ -258,9 +260,9 @@ impl Disk for Workspace {
         opened(handle)
     }
 
-    fn facts(&self, path: &Path, grant: &FileGrant) -> Result<Facts, ToolError> {
+    fn metadata(&self, path: &Path, grant: &FileGrant) -> Result<FileMetadata, ToolError> {
         self.at(path, LastLink::Keep, grant, |located| {
-            facts::of(&located.root.open_at(&located.path, OFlags::PATH)?, &located.shown)
+            metadata::of(&located.root.open_at(&located.path, OFlags::PATH)?, &located.shown)
         })
     }
 
@@ -295,7 +297,7 @@ impl Disk for Workspace {
         tree::tree(self, query, grant, stop)
     }
 
-    fn survey(
+    fn scan(
         &self,
         most: usize,
         grant: &FileGrant,
@@ -313,7 +315,7 @@ impl Disk for Workspace {
         change::change(self, paths, grant, plan)
     }
 
-    fn image(&self, path: &Path, grant: &FileGrant) -> Result<PathState, ToolError> {
+    fn path_state(&self, path: &Path, grant: &FileGrant) -> Result<PathState, ToolError> {
         change::path_state(self, path, grant)
     }
 
@@ -362,19 +364,21 @@ impl Disk for Workspace {
 }
 
 /// Opens an entry that is not a link for reading, without waiting for the other end of a pipe.
-fn read_at(located: &LocatedPath<'_>) -> Result<(Option<OwnedFd>, Facts), Errno> {
+fn read_at(located: &LocatedPath<'_>) -> Result<(Option<OwnedFd>, FileMetadata), Errno> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
     let handle = located.root.open_at(&located.path, flags)?;
-    let facts = facts::of(&handle, &located.shown)?;
-    Ok((Some(handle), facts))
+    let metadata = metadata::of(&handle, &located.shown)?;
+    Ok((Some(handle), metadata))
 }
 
 /// Returns a regular file or a directory, and an error that names the kind for everything else.
-pub(crate) fn opened((handle, facts): (Option<OwnedFd>, Facts)) -> Result<Opened, ToolError> {
-    match (handle, facts.kind) {
-        (Some(handle), FileKind::File) => Ok(Opened::File(FileHandle::new(handle, facts))),
-        (_, FileKind::Directory) => Ok(Opened::Directory(facts.path)),
-        (_, kind) => Err(not_regular(&facts.path, kind)),
+pub(crate) fn opened(
+    (handle, metadata): (Option<OwnedFd>, FileMetadata),
+) -> Result<Opened, ToolError> {
+    match (handle, metadata.kind) {
+        (Some(handle), FileKind::File) => Ok(Opened::File(FileHandle::new(handle, metadata))),
+        (_, FileKind::Directory) => Ok(Opened::Directory(metadata.path)),
+        (_, kind) => Err(not_regular(&metadata.path, kind)),
     }
 }
 
@@ -385,7 +389,7 @@ pub(crate) fn not_regular(path: &Path, kind: FileKind) -> ToolError {
 }
 
 impl ResolvePath for Workspace {
-    fn look(&self, path: &Path) -> (PathBuf, bool) {
+    fn resolve_file(&self, path: &Path) -> (PathBuf, bool) {
         match locate_and_probe(&self.roots, path, LastLink::Follow) {
             Ok((PathLocation::Inside { root, path }, seen)) => {
                 let shown = self.roots[root].shown(&path);

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use haft_core::{ErrorKind, ToolError, Vault, brief, fault_of_secret};
+use haft_core::{ErrorKind, ToolError, Vault, block_in_place, invalid_secret_reason};
 
 /// Prefix of the variables that hold secrets.
 const VARIABLE_PREFIX: &str = "HAFT_SECRET_";
@@ -59,7 +59,7 @@ impl SecretSource<'_> {
             Some(value) => (value, variable),
             None => (self.from_vault(name, to, &variable)?, format!("`haft secret set {name}`")),
         };
-        match fault_of_secret(&value) {
+        match invalid_secret_reason(&value) {
             None => Ok(value),
             Some(fault) => {
                 let message =
@@ -77,7 +77,8 @@ impl SecretSource<'_> {
         to: Recipient<'_>,
         variable: &str,
     ) -> Result<String, ToolError> {
-        let found = self.vault.map(|vault| brief(|| vault.find(name))).transpose()?.flatten();
+        let found =
+            self.vault.map(|vault| block_in_place(|| vault.find(name))).transpose()?.flatten();
         let Some(secret) = found else {
             let message = format!("there is no secret `{name}`");
             return Err(ToolError::not_found(message).hint(format!(

@@ -20,13 +20,13 @@ pub(super) fn address_blocked(host: &str, port: u16, what: &str) -> ToolError {
 }
 
 pub(super) fn timed_out(shown: &str, limit: Duration) -> ToolError {
-    NetworkError::Overdue
+    NetworkError::Timeout
         .error(ErrorKind::Timeout, format!("{shown} did not respond completely within {limit:?}"))
         .hint("give the call a longer timeout, up to 120 seconds, or try again later")
 }
 
 pub(super) fn connect_timed_out(place: &str, limit: Duration) -> ToolError {
-    NetworkError::Overdue
+    NetworkError::Timeout
         .error(ErrorKind::Timeout, format!("no connection to {place} within {limit:?}"))
         .hint("the host may be down or a firewall may drop the packets; try again later")
 }
@@ -68,7 +68,7 @@ pub(super) fn io(place: &str, error: &io::Error) -> ToolError {
             "check whether this machine has a network",
         ),
         io::ErrorKind::TimedOut => {
-            (NetworkError::Overdue, "it does not respond", "try again later")
+            (NetworkError::Timeout, "it does not respond", "try again later")
         }
         _ => (
             NetworkError::Ended,
@@ -76,7 +76,7 @@ pub(super) fn io(place: &str, error: &io::Error) -> ToolError {
             "try again; if it persists, the service is faulty",
         ),
     };
-    let kind = if fault == NetworkError::Overdue { ErrorKind::Timeout } else { ErrorKind::Network };
+    let kind = if fault == NetworkError::Timeout { ErrorKind::Timeout } else { ErrorKind::Network };
     fault.error(kind, format!("{place}: {what}")).hint(hint)
 }
 

@@ -80,7 +80,7 @@ impl Network {
     ) -> Result<Response, ToolError> {
         let purpose = request.purpose;
         let mut hop = self.first_hop(request)?;
-        let mut passed: Vec<String> = Vec::new();
+        let mut redirects: Vec<String> = Vec::new();
         let mut visited: Vec<(Method, Url)> = Vec::new();
         loop {
             permit(&hop.shown)?;
@@ -89,14 +89,14 @@ impl Network {
                 Purpose::Exchange => HopResult::of(self.ask(&hop).await?, &hop),
             };
             let Some(next) = self.next_url(&hop, &result)? else {
-                return Ok(Response { passed, ..result.response });
+                return Ok(Response { redirects, ..result.response });
             };
             visited.push((hop.method.clone(), hop.url.clone()));
-            passed.push(hop.shown.clone());
+            redirects.push(hop.shown.clone());
             hop = hop.redirected_to(next, result.response.status)?;
             let is_loop =
                 visited.iter().any(|(method, url)| *method == hop.method && *url == hop.url);
-            if is_loop || passed.len() > MAX_REDIRECTS {
+            if is_loop || redirects.len() > MAX_REDIRECTS {
                 return Err(too_many_redirects(&hop, is_loop));
             }
         }
@@ -391,7 +391,7 @@ impl HopResult {
     }
 
     fn remembered(page: &CachedPage) -> Self {
-        let response = Response { is_remembered: true, ..page.response.clone() };
+        let response = Response { is_cached: true, ..page.response.clone() };
         Self { response, location: None }
     }
 }

@@ -18,7 +18,7 @@ use std::{
 };
 
 use haft_core::{
-    Limits, Policy, Surroundings, ToolError,
+    Limits, Policy, ToolError, WorkspaceInfo,
     policy::{Layer, LayerKind, SandboxCheck},
 };
 use haft_exec::{Allowance, ContainerSettings, NetworkSettings, ProcessSettings, ShownFolders};
@@ -30,7 +30,7 @@ pub use self::{
     outputs::OutputSettings,
     store::{StoreSettings, usual as usual_store},
 };
-use super::{Choices, environment::Environment};
+use super::{Choices, environment::Environment, keeping};
 
 /// The machine owner's file. `$HAFT_ADMIN_CONFIG` names one more.
 const ADMIN_FILE: &str = "/etc/haft/admin.toml";
@@ -97,12 +97,16 @@ impl Settings {
         if let Some(profile) = &settings.profile {
             settings.policy.profiles.get(profile)?;
         }
+        // Before anything asks whether a sandbox works: the policy does, and what runs commands.
+        if let Some(folder) = keeping::state(environment) {
+            haft_exec::remember_probes_in(&folder);
+        }
         Ok(settings)
     }
 
     /// What descriptions speak of.
-    pub fn surroundings(&self) -> Surroundings {
-        Surroundings {
+    pub fn workspace_info(&self) -> WorkspaceInfo {
+        WorkspaceInfo {
             workspace: self.workspace.clone(),
             directory: self.directory.clone(),
             today: || jiff::Zoned::now().date().to_string(),
@@ -227,11 +231,11 @@ impl Files {
     /// What an admin hides stays hidden; the exceptions of others are about the rest.
     fn add_secrets(&self, policy: &mut Policy) {
         let by_admin = self.admin.iter().flat_map(|file| file.secrets.iter().cloned());
-        policy.secrets.hide_for_good(by_admin);
+        policy.secret_paths.hide_always(by_admin);
         let others = [&self.user].into_iter().chain(&self.project);
-        policy.secrets.hide(others.flat_map(|file| file.secrets.iter().cloned()));
+        policy.secret_paths.hide(others.flat_map(|file| file.secrets.iter().cloned()));
         let owners = self.admin.iter().chain([&self.user]);
-        policy.secrets.reveal(owners.flat_map(|file| file.except.iter().cloned()));
+        policy.secret_paths.reveal(owners.flat_map(|file| file.except.iter().cloned()));
     }
 
     /// A person sets them; admin and project may only lower them.

@@ -126,10 +126,10 @@ fn ask_elsewhere(
     is_attended: fn() -> bool,
 ) -> GateBuilder {
     match (is_wanted, ending) {
-        (true, _) => gate.approvals(Arc::new(approvals)).decided_elsewhere(),
+        (true, _) => gate.approvals(Arc::new(approvals)).decided_externally(),
         // Refused at once without a terminal: nobody would see it.
         (false, Ending::WithTheCall) => gate.approvals(Arc::new(approvals.only_when(is_attended))),
-        (false, _) => gate.approvals(Arc::new(approvals)).asking_advice(ADVICE),
+        (false, _) => gate.approvals(Arc::new(approvals)).no_approver_hint(ADVICE),
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 use haft_core::{
     ContentHash, ErrorKind, JournalWriter, NewJournalEntry, OpenChange, PathState, PreImages,
     ToolError,
-    files::{Facts, FileGrant, FileKind, LARGEST_WHOLE, OpenFile},
+    files::{FileGrant, FileKind, FileMetadata, MAX_WHOLE_FILE_BYTES, OpenFile},
 };
 use rustix::{
     fs::{self, Mode, OFlags},
@@ -25,20 +25,20 @@ use super::{
     path_states,
     targets::{LockedTargets, TargetLocation, TargetState},
 };
-use crate::files::{facts, open_file::FileHandle, workspace::Workspace};
+use crate::files::{metadata, open_file::FileHandle, workspace::Workspace};
 
-/// Maximum size and number of all files of one change together. They are locked in memory until the
+/// Maximum size and number of all files of one change together. They are held in memory until the
 /// journal has them.
 const MAX_CHANGE_BYTES: u64 = 256 << 20;
 const MAX_ENTRIES: usize = 20_000;
 
-/// UndoRecords changes of files and links in the journal.
+/// Records changes of files and links in the journal.
 pub(super) fn begin(
     locked: &LockedTargets<'_>,
     target_changes: &[(usize, TargetChange<'_>)],
     moves: &[PendingMove<'_>],
 ) -> Result<Option<OpenChange>, ToolError> {
-    let Some(writer) = locked.grant.scribe() else { return Ok(None) };
+    let Some(writer) = locked.grant.journal_writer() else { return Ok(None) };
     let mut entries = JournalEntries::default();
     entries.add_made_directories(moves.iter().map(|step| &locked.locations[step.number]));
     for ((number, target_change), step) in target_changes.iter().zip(moves) {
@@ -65,29 +65,30 @@ fn after(target_change: &TargetChange<'_>, step: &PendingMove<'_>) -> Result<Pat
 pub(super) fn settle<T>(begun: Option<OpenChange>, done: &Result<T, ToolError>) {
     match (begun, done) {
         (None, _) => {}
-        (Some(begun), Ok(_)) => begun.made(),
+        (Some(begun), Ok(_)) => begun.commit(),
         // An entry that could not be reverted may be in either state: undo checks.
         (Some(begun), Err(error)) if error.kind() == ErrorKind::Partial => begun.in_doubt(),
         (Some(begun), Err(_)) => drop(begun),
     }
 }
 
-/// UndoRecords a rename in the journal.
+/// Records a rename in the journal.
 pub(super) fn begin_move(
     grant: &FileGrant,
     from: &TargetLocation<'_>,
     to: &TargetLocation<'_>,
 ) -> Result<Option<OpenChange>, ToolError> {
-    let Some(writer) = grant.scribe() else { return Ok(None) };
+    let Some(writer) = grant.journal_writer() else { return Ok(None) };
     let mut entries = JournalEntries::default();
     entries.add_made_directories([to].into_iter());
     let look = |location: &TargetLocation<'_>| {
         Ok::<_, ToolError>(entry_at(&location.above, &location.name, &location.shown))
     };
-    let after = look(from)?.map_or(PathState::Other, |facts| path_states::of_facts(&facts));
+    let after =
+        look(from)?.map_or(PathState::Other, |metadata| path_states::of_metadata(&metadata));
     let replaced = if to.missing.is_empty() { look(to)? } else { None };
     let (before, content) = match replaced {
-        Some(facts) => entries.of_facts(writer, &to.above, &to.name, facts)?,
+        Some(metadata) => entries.of_metadata(writer, &to.above, &to.name, metadata)?,
         None => (PathState::Missing, None),
     };
     let moved_from = Some(from.shown.clone());
@@ -95,20 +96,20 @@ pub(super) fn begin_move(
     writer.begin(&entries.list).map(Some)
 }
 
-/// UndoRecords the removal of an entry with everything below it.
+/// Records the removal of an entry with everything below it.
 pub(super) fn begin_removal(
     workspace: &Workspace,
     grant: &FileGrant,
     location: &TargetLocation<'_>,
 ) -> Result<Option<OpenChange>, ToolError> {
-    let Some(writer) = grant.scribe() else { return Ok(None) };
-    let Some(facts) = entry_at(&location.above, &location.name, &location.shown) else {
+    let Some(writer) = grant.journal_writer() else { return Ok(None) };
+    let Some(metadata) = entry_at(&location.above, &location.name, &location.shown) else {
         return Ok(None);
     };
-    let is_directory = facts.kind == FileKind::Directory;
+    let is_directory = metadata.kind == FileKind::Directory;
     let mut entries = JournalEntries::default();
-    entries.add_going(writer, &location.above, &location.name, facts)?;
-    if is_directory && writer.keeps() == PreImages::Content {
+    entries.add_going(writer, &location.above, &location.name, metadata)?;
+    if is_directory && writer.pre_images() == PreImages::Content {
         let fail = |error| workspace.failure(&location.shown, error, grant);
         let top = open(&location.above, &location.name).map_err(fail)?;
         descend(
@@ -119,24 +120,24 @@ pub(super) fn begin_removal(
     writer.begin(&entries.list).map(Some)
 }
 
-/// UndoRecords new directories in the journal.
+/// Records new directories in the journal.
 pub(super) fn begin_directories(
     grant: &FileGrant,
     location: &TargetLocation<'_>,
 ) -> Result<Option<OpenChange>, ToolError> {
-    let Some(writer) = grant.scribe() else { return Ok(None) };
+    let Some(writer) = grant.journal_writer() else { return Ok(None) };
     let mut entries = JournalEntries::default();
     entries.add_made_directories([location].into_iter());
     let after = PathState::Directory { mode: 0o777 };
-    entries.add(NewJournalEntry::appears(location.shown.clone(), after))?;
+    entries.add(NewJournalEntry::created(location.shown.clone(), after))?;
     writer.begin(&entries.list).map(Some)
 }
 
-/// Returns the facts of an entry, if there is one. Concurrent removal is detected when it is moved.
-fn entry_at(directory: &OwnedFd, name: &OsStr, shown: &Path) -> Option<Facts> {
+/// Returns the metadata of an entry, if there is one. Concurrent removal is detected when it is moved.
+fn entry_at(directory: &OwnedFd, name: &OsStr, shown: &Path) -> Option<FileMetadata> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = fs::openat(directory, name, flags, Mode::empty()).ok()?;
-    facts::of(&handle, shown).ok()
+    metadata::of(&handle, shown).ok()
 }
 
 #[derive(Default)]
@@ -170,7 +171,7 @@ impl JournalEntries {
             for path in above.into_iter().rev() {
                 if known.insert(path.to_owned()) {
                     let after = PathState::Directory { mode: 0o777 };
-                    self.list.push(NewJournalEntry::appears(path.to_owned(), after));
+                    self.list.push(NewJournalEntry::created(path.to_owned(), after));
                 }
             }
         }
@@ -193,10 +194,10 @@ impl JournalEntries {
         writer: &JournalWriter,
         directory: &OwnedFd,
         name: &OsStr,
-        facts: Facts,
+        metadata: FileMetadata,
     ) -> Result<(), ToolError> {
-        let path = facts.path.clone();
-        let (before, content) = self.of_facts(writer, directory, name, facts)?;
+        let path = metadata.path.clone();
+        let (before, content) = self.of_metadata(writer, directory, name, metadata)?;
         self.add(NewJournalEntry {
             path,
             before,
@@ -206,27 +207,27 @@ impl JournalEntries {
         })
     }
 
-    fn of_facts(
+    fn of_metadata(
         &mut self,
         writer: &JournalWriter,
         directory: &OwnedFd,
         name: &OsStr,
-        facts: Facts,
+        metadata: FileMetadata,
     ) -> Result<(PathState, Option<Vec<u8>>), ToolError> {
-        if writer.keeps() == PreImages::Names {
-            return Ok((path_states::of_facts(&facts), None));
+        if writer.pre_images() == PreImages::Names {
+            return Ok((path_states::of_metadata(&metadata), None));
         }
-        match facts.kind {
+        match metadata.kind {
             FileKind::Link | FileKind::Directory => {
-                return Ok((path_states::of_facts(&facts), None));
+                return Ok((path_states::of_metadata(&metadata), None));
             }
             FileKind::File => {}
-            kind => return Err(not_kept(&facts.path, &format!("is a {}", kind.name()))),
+            kind => return Err(not_kept(&metadata.path, &format!("is a {}", kind.name()))),
         }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let handle = fs::openat(directory, name, flags, Mode::empty())
-            .map_err(|error| not_kept(&facts.path, &format!("cannot be read: {error}")))?;
-        self.of_file(writer, &FileHandle::new(handle, facts))
+            .map_err(|error| not_kept(&metadata.path, &format!("cannot be read: {error}")))?;
+        self.of_file(writer, &FileHandle::new(handle, metadata))
     }
 
     fn of_file(
@@ -234,22 +235,22 @@ impl JournalEntries {
         writer: &JournalWriter,
         handle: &FileHandle,
     ) -> Result<(PathState, Option<Vec<u8>>), ToolError> {
-        let facts = handle.facts();
-        if writer.keeps() == PreImages::Names {
-            return Ok((path_states::of_file(facts, None), None));
+        let metadata = handle.metadata();
+        if writer.pre_images() == PreImages::Names {
+            return Ok((path_states::of_file(metadata, None), None));
         }
-        self.bytes += facts.size;
-        if facts.size > LARGEST_WHOLE {
-            let (size, limit) = (facts.size >> 20, LARGEST_WHOLE >> 20);
+        self.bytes += metadata.size;
+        if metadata.size > MAX_WHOLE_FILE_BYTES {
+            let (size, limit) = (metadata.size >> 20, MAX_WHOLE_FILE_BYTES >> 20);
             return Err(not_kept(
-                &facts.path,
+                &metadata.path,
                 &format!("has {size} MiB, above the {limit} that are kept for undo"),
             ));
         }
         if self.bytes > MAX_CHANGE_BYTES {
             let limit = MAX_CHANGE_BYTES >> 20;
             return Err(not_kept(
-                &facts.path,
+                &metadata.path,
                 &format!(
                     "and what goes with it have more than the {limit} MiB that are kept for undo"
                 ),
@@ -257,7 +258,7 @@ impl JournalEntries {
         }
         let content = (handle as &dyn OpenFile).read_whole()?;
         let hash = ContentHash::of(&content);
-        Ok((path_states::of_file(facts, Some(hash)), Some(content)))
+        Ok((path_states::of_file(metadata, Some(hash)), Some(content)))
     }
 }
 
@@ -269,7 +270,7 @@ fn not_kept(path: &Path, why: &str) -> ToolError {
     ToolError::new(ErrorKind::TooLarge, message).hint(SMALLER_CHANGE_HINT)
 }
 
-/// UndoRecords everything below a directory that is removed.
+/// Records everything below a directory that is removed.
 struct RemovalVisitor<'a> {
     workspace: &'a Workspace,
     grant: &'a FileGrant,
@@ -283,9 +284,9 @@ impl TreeVisitor for RemovalVisitor<'_> {
 
     fn entry(&mut self, directory: &OwnedFd, path: &Path) -> Result<bool, ToolError> {
         let (name, shown) = (path.file_name().unwrap_or_default(), self.location.shown.join(path));
-        let Some(facts) = entry_at(directory, name, &shown) else { return Ok(false) };
-        let is_directory = facts.kind == FileKind::Directory;
-        self.entries.add_going(self.writer, directory, name, facts)?;
+        let Some(metadata) = entry_at(directory, name, &shown) else { return Ok(false) };
+        let is_directory = metadata.kind == FileKind::Directory;
+        self.entries.add_going(self.writer, directory, name, metadata)?;
         Ok(is_directory)
     }
 

@@ -4,12 +4,12 @@ use std::{os::fd::OwnedFd, path::Path};
 
 use haft_core::{
     ContentHash, PathState, ToolError,
-    files::{Facts, FileGrant, FileKind, OpenFile},
+    files::{FileGrant, FileKind, FileMetadata, OpenFile},
 };
 use rustix::{fs::OFlags, io::Errno};
 
 use super::targets::TargetState;
-use crate::files::{facts, locate::LastLink, open_file::FileHandle, workspace::Workspace};
+use crate::files::{locate::LastLink, metadata, open_file::FileHandle, workspace::Workspace};
 
 /// Returns the current state of a path.
 pub(crate) fn path_state(
@@ -18,30 +18,30 @@ pub(crate) fn path_state(
     grant: &FileGrant,
 ) -> Result<PathState, ToolError> {
     let found = workspace.at(path, LastLink::Keep, grant, |located| {
-        let facts = match located.root.open_at(&located.path, OFlags::PATH) {
-            Ok(handle) => facts::of(&handle, &located.shown)?,
+        let metadata = match located.root.open_at(&located.path, OFlags::PATH) {
+            Ok(handle) => metadata::of(&handle, &located.shown)?,
             // The parent is a file now, so the path does not exist.
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let handle = match facts.kind {
-            FileKind::File => Some(open(&located.root.open_at(&located.path, READ)?, &facts)?),
+        let handle = match metadata.kind {
+            FileKind::File => Some(open(&located.root.open_at(&located.path, READ)?, &metadata)?),
             _ => None,
         };
-        Ok(Some((facts, handle)))
+        Ok(Some((metadata, handle)))
     })?;
     match found {
         None => Ok(PathState::Missing),
-        Some((facts, Some(hash))) => Ok(of_file(&facts, Some(hash))),
-        Some((facts, None)) => Ok(of_facts(&facts)),
+        Some((metadata, Some(hash))) => Ok(of_file(&metadata, Some(hash))),
+        Some((metadata, None)) => Ok(of_metadata(&metadata)),
     }
 }
 
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-fn open(handle: &OwnedFd, facts: &Facts) -> Result<ContentHash, Errno> {
+fn open(handle: &OwnedFd, metadata: &FileMetadata) -> Result<ContentHash, Errno> {
     // Another process replaced the file.
-    if facts::of(handle, &facts.path)?.kind != FileKind::File {
+    if metadata::of(handle, &metadata.path)?.kind != FileKind::File {
         return Err(Errno::AGAIN);
     }
     let mut offset = 0;
@@ -56,8 +56,8 @@ fn open(handle: &OwnedFd, facts: &Facts) -> Result<ContentHash, Errno> {
 pub(super) fn of_found(found: &TargetState) -> Result<PathState, ToolError> {
     Ok(match found {
         TargetState::Missing => PathState::Missing,
-        TargetState::File(handle) => of_file(handle.facts(), Some(hash_of(handle)?)),
-        TargetState::Link(facts) => of_facts(facts),
+        TargetState::File(handle) => of_file(handle.metadata(), Some(hash_of(handle)?)),
+        TargetState::Link(metadata) => of_metadata(metadata),
         TargetState::Directory => PathState::Directory { mode: 0 },
         TargetState::Other(_) => PathState::Other,
     })
@@ -72,16 +72,16 @@ fn hash_of(handle: &FileHandle) -> Result<ContentHash, ToolError> {
     })
 }
 
-pub(super) fn of_file(facts: &Facts, hash: Option<ContentHash>) -> PathState {
-    PathState::File { hash, mode: facts.mode, size: facts.size }
+pub(super) fn of_file(metadata: &FileMetadata, hash: Option<ContentHash>) -> PathState {
+    PathState::File { hash, mode: metadata.mode, size: metadata.size }
 }
 
 /// Returns the state of an entry whose content is not recorded.
-pub(super) fn of_facts(facts: &Facts) -> PathState {
-    match facts.kind {
-        FileKind::File => of_file(facts, None),
-        FileKind::Link => PathState::Link { to: facts.link_target.clone().unwrap_or_default() },
-        FileKind::Directory => PathState::Directory { mode: facts.mode },
+pub(super) fn of_metadata(metadata: &FileMetadata) -> PathState {
+    match metadata.kind {
+        FileKind::File => of_file(metadata, None),
+        FileKind::Link => PathState::Link { to: metadata.link_target.clone().unwrap_or_default() },
+        FileKind::Directory => PathState::Directory { mode: metadata.mode },
         _ => PathState::Other,
     }
 }

@@ -24,8 +24,8 @@ use super::{
     targets::{TargetLocation, changed_concurrently, find_target, lock_targets},
 };
 use crate::files::{
-    facts,
     locate::LastLink,
+    metadata,
     root::{mount_of, same_mount},
     workspace::Workspace,
 };
@@ -278,7 +278,7 @@ fn kind(location: &TargetLocation<'_>) -> Result<FileKind, Errno> {
         return Err(Errno::NOENT);
     }
     let stat = fs::statat(&location.above, &location.name, AtFlags::SYMLINK_NOFOLLOW)?;
-    Ok(facts::kind(fs::FileType::from_raw_mode(stat.st_mode)))
+    Ok(metadata::kind(fs::FileType::from_raw_mode(stat.st_mode)))
 }
 
 /// Checks that the call may access everything in a directory that is moved or removed, under its

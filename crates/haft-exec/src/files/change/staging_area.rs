@@ -10,9 +10,12 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use haft_core::{ToolError, files::FileGrant};
+use haft_core::{
+    ToolError,
+    files::{ClosedPath, FileGrant},
+};
 use rustix::{
-    fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags},
+    fs::{self, Access, AtFlags, FileType, FlockOperation, Mode, OFlags},
     io::Errno,
 };
 
@@ -38,6 +41,7 @@ impl StagingArea {
             Err(Errno::NOENT) => Self::make(root)?,
             opened => opened?,
         };
+        check_writable(&handle, Path::new("."))?;
         // Without file locks the area is never swept, because `sweep` needs the lock.
         match flock_within(&handle, FlockOperation::NonBlockingLockShared, lock_timeout) {
             Err(Errno::WOULDBLOCK) => Err(Errno::WOULDBLOCK),
@@ -72,6 +76,41 @@ fn make(directory: &OwnedFd, name: &str, mode: u32) -> Result<(), Errno> {
     }
 }
 
+/// Checks write access before anything is changed: a later error would name the file to write instead.
+fn check_writable(directory: &OwnedFd, path: &Path) -> Result<(), Errno> {
+    let wanted = Access::WRITE_OK | Access::EXEC_OK;
+    match fs::accessat(directory, path, wanted, AtFlags::EACCESS) {
+        Err(error @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => Err(error),
+        // Any other error is found when the directory is used.
+        _ => Ok(()),
+    }
+}
+
+/// Returns an error that names the part of haft's own folder that this process may not write, and
+/// its owner. None when something else is wrong.
+fn permission_error(root: &Root) -> Option<ToolError> {
+    let is_closed = |path: &&Path| {
+        matches!(check_writable(&root.handle, path), Err(Errno::ACCESS | Errno::PERM))
+    };
+    let candidates = [Path::new(STAGING_DIRECTORY), Path::new(HAFT_DIRECTORY), Path::new(".")];
+    let path = candidates.into_iter().find(is_closed)?;
+    let stat = fs::statat(&root.handle, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let shown = match path.to_str() {
+        Some(".") | None => root.path.clone(),
+        Some(below) => root.path.join(below),
+    };
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let closed = ClosedPath {
+        path: &shown.display().to_string(),
+        owner: stat.st_uid,
+        own: rustix::process::geteuid().as_raw(),
+        mode: stat.st_mode,
+        users: &users,
+    };
+    let message = format!("{}; unfinished writes are kept there", closed.reason());
+    Some(ToolError::denied(message).hint(closed.next_step()))
+}
+
 /// Explains why the area of a root could not be opened.
 pub(super) fn failure(
     workspace: &Workspace,
@@ -81,6 +120,9 @@ pub(super) fn failure(
 ) -> ToolError {
     let shown = root.shown(Path::new(STAGING_DIRECTORY));
     let path = shown.display();
+    if let (Errno::ACCESS | Errno::PERM, Some(denied)) = (error, permission_error(root)) {
+        return denied;
+    }
     match error {
         Errno::LOOP | Errno::NOTDIR | Errno::EXIST => {
             let message = format!("`{path}`, where unfinished writes are kept, is not a directory");

@@ -13,7 +13,7 @@ use std::{
 
 use haft_core::{
     ToolError,
-    files::{ChangeTarget, CurrentState, Facts, FileGrant, FileKind, OpenFile},
+    files::{ChangeTarget, CurrentState, FileGrant, FileKind, FileMetadata, OpenFile},
 };
 use rustix::{
     fs::{self, AtFlags, FlockOperation, Mode, OFlags},
@@ -22,8 +22,8 @@ use rustix::{
 
 use super::descend::{identity, open};
 use crate::files::{
-    facts,
     locate::LastLink,
+    metadata,
     open_file::FileHandle,
     root::Root,
     workspace::{LocatedPath, MAX_TRIES, Workspace, not_regular},
@@ -50,7 +50,7 @@ pub(super) enum TargetState {
     Missing,
     File(Arc<FileHandle>),
     /// The link itself, not its target.
-    Link(Box<Facts>),
+    Link(Box<FileMetadata>),
     Directory,
     Other(FileKind),
 }
@@ -237,19 +237,19 @@ impl TargetLocation<'_> {
         if !self.missing.is_empty() {
             return Ok(TargetState::Missing);
         }
-        let facts = match self.open(OFlags::PATH) {
-            Ok(handle) => facts::of(&handle, &self.shown)?,
+        let metadata = match self.open(OFlags::PATH) {
+            Ok(handle) => metadata::of(&handle, &self.shown)?,
             Err(Errno::NOENT) => return Ok(TargetState::Missing),
             Err(error) => return Err(error),
         };
-        match facts.kind {
+        match metadata.kind {
             FileKind::Directory => Ok(TargetState::Directory),
-            FileKind::Link if last == LastLink::Keep => Ok(TargetState::Link(Box::new(facts))),
+            FileKind::Link if last == LastLink::Keep => Ok(TargetState::Link(Box::new(metadata))),
             FileKind::Link => Err(Errno::LOOP),
             FileKind::File => {
                 let handle = self.open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
-                let facts = facts::of(&handle, &self.shown)?;
-                Ok(TargetState::File(FileHandle::new(handle, facts)))
+                let metadata = metadata::of(&handle, &self.shown)?;
+                Ok(TargetState::File(FileHandle::new(handle, metadata)))
             }
             kind => Ok(TargetState::Other(kind)),
         }
@@ -265,13 +265,13 @@ impl TargetLocation<'_> {
             return Ok(());
         }
         let now = match self.open(OFlags::PATH) {
-            Ok(handle) => Some(facts::of(&handle, &self.shown)?),
+            Ok(handle) => Some(metadata::of(&handle, &self.shown)?),
             Err(Errno::NOENT) => None,
             Err(error) => return Err(error),
         };
         let is_same = match (before, now) {
             (TargetState::Missing, None) => true,
-            (TargetState::File(before), Some(now)) => before.facts().is_same_state(&now),
+            (TargetState::File(before), Some(now)) => before.metadata().is_same_state(&now),
             (TargetState::Link(before), Some(now)) => before.is_same_state(&now),
             (TargetState::Directory, Some(now)) => now.kind == FileKind::Directory,
             _ => false,

@@ -26,9 +26,10 @@ impl LineCollector<'_> {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let find = || self.matcher.find(line).ok().flatten().map_or(0, |found| found.start());
-        let (text, is_cut) = excerpt(line, self.line_chars, || if is_match { find() } else { 0 });
+        let (text, is_truncated) =
+            excerpt(line, self.line_chars, || if is_match { find() } else { 0 });
         let number = number.unwrap_or_default();
-        self.lines.push(MatchLine { number, text, is_match, is_cut });
+        self.lines.push(MatchLine { number, text, is_match, is_truncated });
         self.matches += usize::from(is_match);
     }
 }
@@ -113,13 +114,13 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, max: usize, place: usize, expected: &str) {
-        let (text, is_cut) = excerpt(line.as_bytes(), max, || place);
+        let (text, is_truncated) = excerpt(line.as_bytes(), max, || place);
         assert_eq!(text, expected);
-        assert_eq!(is_cut, text != line);
+        assert_eq!(is_truncated, text != line);
     }
 
     #[test]
-    fn a_long_line_is_cut_around_its_match() {
+    fn a_long_line_is_truncated_around_its_match() {
         check("short", 8, 0, "short");
         check("äöüäöüäö", 8, 0, "äöüäöüäö");
         check("0123456789abcdef", 8, 0, "01234567");
@@ -130,8 +131,12 @@ mod tests {
 
     #[test]
     fn matches_beyond_the_limit_go_with_their_context() {
-        let line =
-            |number, is_match| MatchLine { number, text: String::new(), is_match, is_cut: false };
+        let line = |number, is_match| MatchLine {
+            number,
+            text: String::new(),
+            is_match,
+            is_truncated: false,
+        };
         let all = [1, 2, 3, 4, 9, 10, 11].map(|number| line(number, [2, 4, 10].contains(&number)));
         for (max, expected) in [(0, 0), (1, 3), (2, 4), (3, 7), (9, 7)] {
             let mut lines = all.to_vec();
@@ -147,9 +152,9 @@ mod tests {
             max in 4_usize..40,
             place in 0_usize..200,
         ) {
-            let (text, is_cut) = excerpt(&line, max, || place);
+            let (text, is_truncated) = excerpt(&line, max, || place);
             prop_assert!(text.chars().count() <= max);
-            prop_assert!(is_cut || text == String::from_utf8_lossy(&line));
+            prop_assert!(is_truncated || text == String::from_utf8_lossy(&line));
         }
 
         #[test]

@@ -295,7 +295,7 @@ pub(super) const LIMITS: Table = Table {
             "memory_mb",
             Sort::Limit,
             EVERYBODY,
-            "How much memory commands may use, all together, in megabytes. Without it: three quarters of the machine's.",
+            "Memory that all commands together may use, in megabytes. Default: half of the machine's, at most 8192.",
             "8192",
         ),
     ],
