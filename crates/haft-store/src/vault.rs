@@ -267,7 +267,7 @@ impl Vault for StoreVault {
     fn version(&self) -> u64 {
         // A secret that cannot be opened now cannot leak either; a lookup by name reports the
         // cause.
-        let look = || drop(brief(|| self.look().map(drop)));
+        let look = || drop(block_in_place(|| self.look().map(drop)));
         self.first_look.get_or_init(look);
         let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         let due = self.next_look.load(Ordering::Relaxed);

@@ -23,7 +23,7 @@ pub(super) fn this_process() -> String {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
         let id = std::process::id();
-        format!("{} {id} {}", workspace_info(), started(id).unwrap_or_default())
+        format!("{} {id} {}", surroundings(), started(id).unwrap_or_default())
     })
     .clone()
 }
@@ -35,7 +35,7 @@ pub(super) fn ending(process: &str) -> Ending {
     let id = id.and_then(|id| id.parse::<u32>().ok());
     match (start, id, around) {
         (Some(start), Some(id), Some(around))
-            if around == workspace_info() && !start.is_empty() =>
+            if around == surroundings() && !start.is_empty() =>
         {
             match started(id) {
                 Some(now) if now == start => Ending::NotRecorded,
