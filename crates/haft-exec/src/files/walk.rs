@@ -127,7 +127,7 @@ impl<'a> Start<'a> {
             let kind = FileType::from_raw_mode(fs::fstat(&handle)?.st_mode);
             Ok((metadata::kind(kind), located.path.clone(), located.shown.clone()))
         })?;
-        let root = &workspace.roots[found.expect("a located is below one of the roots")];
+        let root = &workspace.roots[found.expect("a located path is below one of the roots")];
         let path = if path == Path::new(".") { PathBuf::new() } else { path };
         Ok(Self { root, path, shown, kind })
     }

@@ -79,10 +79,10 @@ pub(crate) fn keep_matches(lines: &mut Vec<MatchLine>, max: usize, context: usiz
     lines.truncate(if max == 0 { 0 } else { end.unwrap_or(lines.len()) });
 }
 
-/// Shortens a line to at max `max` characters that include the match. Returns true when something
+/// Shortens a line to at most `max` characters that include the match. Returns true when something
 /// was left out.
 fn excerpt(line: &[u8], max: usize, place: impl FnOnce() -> usize) -> (String, bool) {
-    // A character has at max four bytes, so longer lines need not be counted.
+    // A character has at most four bytes, so longer lines need not be counted.
     if line.len() <= max.saturating_mul(4) {
         let text = String::from_utf8_lossy(line);
         if line.len() <= max || text.chars().count() <= max {
