@@ -115,16 +115,28 @@ impl ProcessSettings {
         &self,
         folder: &Path,
         variables: &Variables,
-    ) -> Result<Box<dyn LaunchBackend>, String> {
+    ) -> Result<Box<dyn LaunchBackend>, BackendError> {
         if let Self::Container(settings) = self {
             return Ok(Box::new(Container::new(settings.clone(), variables, folder)));
         }
         match self.wanted() {
             Some(wanted) if *self != Self::Auto || self.works() => {
-                sandbox::fence(wanted, folder).map_err(|error| error.message().to_owned())
+                sandbox::fence(wanted, folder).map_err(|error| BackendError::from(&error))
             }
             _ => Ok(Box::new(Local)),
         }
+    }
+}
+
+/// Why there is no sandbox, and what to install.
+struct BackendError {
+    reason: String,
+    advice: String,
+}
+
+impl From<&ToolError> for BackendError {
+    fn from(error: &ToolError) -> Self {
+        Self { reason: error.message().to_owned(), advice: error.next_step().to_owned() }
     }
 }
 
@@ -137,7 +149,7 @@ pub struct Programs {
     folders: Arc<FolderCache>,
     wanted: ProcessSettings,
     /// Chosen when the first program starts.
-    backend: OnceLock<Result<Box<dyn LaunchBackend>, String>>,
+    backend: OnceLock<Result<Box<dyn LaunchBackend>, BackendError>>,
     /// Our own variables, few of which are inherited. Read when the first program starts.
     environment: LazyLock<Variables, fn() -> Variables>,
     /// Directory for outputs that exceed the memory limit.
@@ -270,8 +282,8 @@ impl Programs {
             self.backend.get_or_init(|| self.wanted.backend(&self.folder, &self.environment));
         match chosen {
             Ok(backend) => Ok(&**backend),
-            Err(reason) => Err(ToolError::unavailable(reason.as_str())
-                .hint("`haft doctor` says what this machine has and what to install")),
+            Err(error) => Err(ToolError::unavailable(error.reason.as_str())
+                .hint(format!("{}; `haft doctor` shows what this machine has", error.advice))),
         }
     }
 
@@ -287,6 +299,9 @@ impl Programs {
         let mut environment = environment::of(&self.environment, &added, mark)?;
         environment.push(("PWD".into(), path.clone().into()));
         let place = self.backend()?.place();
+        if place != ExecutorKind::Sandbox {
+            process_tree::note_unsandboxed();
+        }
         let scan = match place {
             ExecutorKind::Local => None,
             _ => Some(closed::scan(&self.folders, &self.workspace, &launch.grant)?),

@@ -6,11 +6,12 @@
 use std::{
     collections::{HashMap, HashSet},
     ffi::OsStr,
-    fs,
+    fs, io,
     os::{
         fd::AsFd,
         unix::ffi::{OsStrExt, OsStringExt},
     },
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
@@ -232,6 +233,12 @@ fn command_of(pid: i32) -> String {
 pub(crate) fn end_all(beginning: &str) {
     let trees = std::mem::take(&mut *registered());
     trees.iter().for_each(ProcessTree::end);
+    // Only an unsandboxed command can have made another program start something for it, which is
+    // then not below this process. Reading the environment of every process takes longer than most
+    // commands.
+    if !HAS_RUN_UNSANDBOXED.load(Ordering::Acquire) && has_no_descendants() {
+        return;
+    }
     let wanted = format!("{MARK}={beginning}");
     let own = std::process::id().cast_signed();
     for _ in 0..MAX_KILL_ROUNDS {
@@ -250,6 +257,28 @@ pub(crate) fn end_all(beginning: &str) {
         }
         std::thread::sleep(ROUND_DELAY);
     }
+}
+
+/// Notes that a command runs without a sandbox, or in a container, whose processes are not
+/// descendants of this one.
+pub(crate) fn note_unsandboxed() {
+    HAS_RUN_UNSANDBOXED.store(true, Ordering::Release);
+}
+
+static HAS_RUN_UNSANDBOXED: AtomicBool = AtomicBool::new(false);
+
+/// Returns true if this process has no descendants. Only a process that adopts its orphans can know.
+fn has_no_descendants() -> bool {
+    let ended = orphans::ended();
+    let Some(orphans) = orphans::alive() else { return false };
+    let Ok(threads) = fs::read_dir("/proc/self/task") else { return false };
+    // An unreadable list may contain processes.
+    let has_none = |thread: io::Result<fs::DirEntry>| {
+        let children = thread.and_then(|thread| fs::read(thread.path().join("children")));
+        children.is_ok_and(|pids| pids.is_empty())
+    };
+    // A child that ended just now may have left its own children to this process.
+    orphans.is_empty() && threads.into_iter().all(has_none) && !has_ended_since(ended)
 }
 
 /// Returns true for a child of ours that has not called exec yet. Until then it has all our

@@ -11,7 +11,7 @@ use std::{
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use haft_core::ToolError;
 
-use crate::{report::write_out, stop::Stop};
+use crate::{stop::Stop, terminal::write_out};
 
 struct SampleFile {
     path: &'static str,
