@@ -6,6 +6,7 @@
 //! woken. Work that may take long runs through [`spawn_blocking`](crate::spawn_blocking).
 
 mod change;
+mod closed;
 mod lines;
 mod metadata;
 mod scan;
@@ -20,6 +21,7 @@ use std::{
 
 pub use self::{
     change::{ChangeTarget, CurrentState, PathRestore, PlanChanges, PlannedChange, RestoredState},
+    closed::ClosedPath,
     lines::LineIndexes,
     metadata::{DirectoryEntry, FileKind, FileMetadata, Listing, MAX_HASHED_BYTES, Version},
     scan::{ChangedFile, FileChange, FileStamp, WorkspaceScan},

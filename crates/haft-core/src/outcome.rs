@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Attachment, ErrorKind, ToolError};
+use crate::{Attachment, ErrorKind, ToolError, visible::visible};
 
 /// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -56,7 +56,7 @@ impl Outcome {
     pub fn failed(tool: &str, error: &ToolError) -> Self {
         Self {
             tool: tool.to_owned(),
-            title: tool.to_owned(),
+            title: visible(tool),
             content: content_of_failure(String::new(), error),
             display: None,
             data: None,

@@ -26,6 +26,16 @@ pub const ALIASES: &str = "x-aliases";
 /// together.
 pub const IN_CONTENT: &str = "x-in-content";
 
+/// The one-letter option of a property on the command line, such as `"x-short" = "i"`; no other surface shows it.
+pub const SHORT: &str = "x-short";
+
+/// Names what a property identifies: `change`, `output` or `session`. Completion offers the ones that exist; no other surface
+/// shows it.
+pub const REFERS_TO: &str = "x-refers-to";
+
+/// Marks a text that is a path; see [`crate::PathInput`].
+pub(crate) const PATH: &str = "x-path";
+
 /// Foreign schemas nested deeper than this are refused: compiling them could overflow the stack.
 const MAX_SCHEMA_DEPTH: usize = 64;
 
@@ -154,6 +164,27 @@ impl Schema {
         names.into_iter().flatten().filter_map(Value::as_str)
     }
 
+    /// The one-letter option of a property of the root object on the command line.
+    pub fn short(&self, property: &str) -> Option<char> {
+        let schema = self.raw().get("properties").and_then(|all| all.get(property))?;
+        schema.get(SHORT)?.as_str()?.chars().next()
+    }
+
+    /// The kind of record that a property of the root object identifies; see [`REFERS_TO`].
+    pub fn refers_to(&self, property: &str) -> Option<&str> {
+        let schema = self.raw().get("properties").and_then(|all| all.get(property))?;
+        schema.get(REFERS_TO)?.as_str()
+    }
+
+    /// Returns true if the schema of a property of the root object is the schema of a path.
+    pub fn is_path(&self, property: &str) -> bool {
+        let schema = self.raw().get("properties").and_then(|all| all.get(property));
+        schema.is_some_and(|schema| {
+            let items = schema.get("items");
+            schema.get(PATH).is_some() || items.is_some_and(|items| items.get(PATH).is_some())
+        })
+    }
+
     /// Returns true if this property of the root object is required.
     pub fn is_required(&self, property: &str) -> bool {
         let required = self.as_value().get("required").and_then(Value::as_array);
@@ -167,7 +198,11 @@ impl Schema {
         }
         match self.validator() {
             Ok(validator) if validator.is_valid(value) => Vec::new(),
-            Ok(validator) => validator.iter_errors(value).map(|error| explain(&error)).collect(),
+            Ok(validator) => {
+                let explained =
+                    validator.iter_errors(value).map(|error| explain(&error, self.raw()));
+                explained.collect()
+            }
             Err(reason) => vec![format!("the tool's own schema is not valid: {reason}")],
         }
     }
@@ -271,7 +306,7 @@ fn is_number_format(format: &Value) -> bool {
 fn published(raw: &Value) -> Value {
     match raw {
         Value::Object(object) => {
-            let is_ours = |key: &str| key == ALIASES || key == IN_CONTENT;
+            let is_ours = |key: &str| [ALIASES, IN_CONTENT, PATH, REFERS_TO, SHORT].contains(&key);
             let kept = object.iter().filter(|(key, _)| !is_ours(key));
             Value::Object(kept.map(|(key, value)| (key.clone(), published(value))).collect())
         }
@@ -296,9 +331,15 @@ pub(crate) fn depth(value: &Value) -> usize {
     deepest
 }
 
-fn explain(error: &ValidationError<'_>) -> String {
-    let path = dotted(error.instance_path().as_str());
-    let problem = problem(error);
+fn explain(error: &ValidationError<'_>, schema: &Value) -> String {
+    let pointer = error.instance_path().as_str();
+    let path = dotted(pointer);
+    let is_empty_path = matches!(error.kind(), ValidationErrorKind::MinLength { .. })
+        && schema_at(schema, pointer).is_some_and(|field| field.get(PATH).is_some());
+    let problem = match is_empty_path {
+        true => "expected a path, got \"\"; give \".\" for the workspace itself".to_owned(),
+        false => problem(error),
+    };
     if path.is_empty() { problem } else { format!("{path}: {problem}") }
 }
 
@@ -401,6 +442,15 @@ fn dotted(pointer: &str) -> String {
     dotted
 }
 
+/// The schema of the field at a pointer into a value.
+fn schema_at<'a>(schema: &'a Value, pointer: &str) -> Option<&'a Value> {
+    pointer.split('/').skip(1).try_fold(schema, |schema, part| {
+        let part = part.replace("~1", "/").replace("~0", "~");
+        let property = schema.get("properties").and_then(|all| all.get(part));
+        property.or_else(|| schema.get("items"))
+    })
+}
+
 /// The known property names closest to an unknown one, for hints.
 pub(crate) fn nearest_properties<'a>(schema: &'a Schema, unknown: &str) -> Vec<&'a str> {
     nearest(unknown, schema.properties().map(|(name, _)| name))
@@ -450,6 +500,31 @@ mod tests {
             json!({"path": "a", "patches": [{"start_line": "x"}]}),
             &["patches[0].start_line: expected an integer, got \"x\""],
         );
+    }
+
+    #[test]
+    fn an_empty_path_is_told_what_to_give() {
+        #[derive(Deserialize, JsonSchema)]
+        #[expect(dead_code, reason = "only its schema is looked at")]
+        struct Places {
+            /// One.
+            #[schemars(with = "crate::PathInput", extend("x-aliases" = ["file"]))]
+            one: std::path::PathBuf,
+            #[serde(default)]
+            #[schemars(with = "Option<crate::PathInput>")]
+            other: Option<std::path::PathBuf>,
+            #[serde(default)]
+            #[schemars(with = "Vec<crate::PathInput>")]
+            many: Vec<std::path::PathBuf>,
+        }
+        let schema = Schema::of::<Places>();
+        assert!(!schema.as_value().to_string().contains(PATH), "{schema:?}");
+        let fine = json!({"one": ".", "other": null, "many": ["a"]});
+        assert!(schema.surely_fits(&fine));
+        let found = schema.violations(&json!({"one": "", "other": "", "many": ["a", ""]}));
+        let told = "expected a path, got \"\"; give \".\" for the workspace itself";
+        let expected = ["one", "other", "many[1]"].map(|field| format!("{field}: {told}"));
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -193,6 +193,11 @@ impl ToolSpec {
         self
     }
 
+    /// Returns the description, or a substitute for an empty one: some model APIs refuse empty descriptions.
+    pub fn described(&self) -> Cow<'_, str> {
+        description_of(&self.description, Some(&self.title), &self.name)
+    }
+
     /// Returns true if the signature has this power, required or optional.
     pub fn needs_power(&self, power: Power) -> bool {
         self.needs.iter().any(|need| need.power == power)
@@ -348,6 +353,16 @@ fn is_open_world(needs: &[Need]) -> bool {
     needs.iter().any(|need| need.power.is_open_world())
 }
 
+/// Returns a tool's description, or one made from its title and name if it is empty.
+pub fn description_of<'a>(description: &'a str, title: Option<&str>, name: &str) -> Cow<'a, str> {
+    if !description.trim().is_empty() {
+        return Cow::Borrowed(description);
+    }
+    let title = title.map(str::trim).filter(|title| !title.is_empty());
+    let title = title.map_or_else(|| title_of(name), str::to_owned);
+    Cow::Owned(format!("{title} (the tool `{name}`; its provider gave no description)."))
+}
+
 /// Turns `read_file` into "Read file".
 fn title_of(name: &str) -> String {
     let words = name.replace('_', " ");
@@ -385,6 +400,16 @@ mod tests {
         assert_eq!(group_of("haft_tools::files::read"), "files");
         assert_eq!(group_of("my_tool"), "custom");
         assert_eq!(group_of("my_app::greet"), "custom");
+    }
+
+    #[test]
+    fn an_empty_description_is_made_from_title_and_name() {
+        assert_eq!(description_of("Reads.", Some("Read"), "read"), "Reads.");
+        for (title, made) in [(Some("Run all tests"), "Run all tests"), (Some(" "), "Run tests")] {
+            let expected =
+                format!("{made} (the tool `run_tests`; its provider gave no description).");
+            assert_eq!(description_of(" \n", title, "run_tests"), expected);
+        }
     }
 
     #[test]

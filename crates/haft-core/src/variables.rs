@@ -29,6 +29,9 @@ impl WorkspaceInfo {
     /// # Errors
     /// Names the variable that has no value.
     pub fn describe(&self, spec: &ToolSpec) -> Result<Cow<'static, str>, String> {
+        if let Cow::Owned(substitute) = spec.described() {
+            return Ok(substitute.into());
+        }
         if !spec.description.contains("${") {
             return Ok(spec.description.clone());
         }

@@ -26,7 +26,7 @@ use haft_core::{
     CommandReader, Context, Gate, GateBuilder, Mode, Redactor, Registry, SecretHosts, ToolError,
     Vault, commands::Executor, files::Disk, network::NetworkClient, policy::Action,
 };
-use haft_exec::{Network, Programs, Workspace};
+use haft_exec::{Network, ProcessSettings, Programs, Workspace};
 use haft_store::{Recording, StoreVault};
 
 pub use self::keeping::{Ending, feed, flush, inbox, leases, place, state};
@@ -45,6 +45,8 @@ pub struct Choices {
     pub agent: Option<String>,
     /// What may run without approval.
     pub approve: Option<Mode>,
+    /// The sandbox backend for commands.
+    pub sandbox: Option<ProcessSettings>,
     /// Where calls and saved rules are kept.
     pub store: Option<String>,
     /// Whether a call waits for an approver elsewhere when none is available here.
@@ -260,7 +262,7 @@ fn open_workspace(
         ToolError::unavailable(format!("the workspace {folder} cannot be opened: {error}"))
             .hint("mend its permissions, or name another one with --workspace")
     })?;
-    workspace.stand_in(&settings.directory);
+    workspace.set_current_directory(&settings.directory);
     for (name, path) in &settings.roots {
         match workspace.add_root(name, path) {
             Ok(real) => settings.policy.roots.named.push((name.clone(), real)),

@@ -13,7 +13,10 @@ use std::fmt::Write;
 use clap::Command;
 use haft_core::{ErrorKind, WorkspaceInfo};
 
-pub(crate) use self::tools::page;
+pub(crate) use self::{
+    examples::example,
+    tools::{groups, page},
+};
 
 /// What descriptions speak of where no place is meant.
 pub(crate) fn anywhere() -> WorkspaceInfo {

@@ -26,8 +26,10 @@ pub(crate) fn outcome(
     // A person wants to know what was mended; a script would only see it as noise.
     if terminal.shows_words() {
         outcome.repairs.iter().for_each(|repair| terminal.tell(Label::Note, repair));
-        let not_recorded = outcome.metadata.get("not_recorded").and_then(|note| note.as_str());
-        not_recorded.into_iter().for_each(|note| terminal.tell(Label::Note, note));
+    }
+    // Scripts see it too: without it a gap in the ledger goes unnoticed.
+    if let Some(note) = outcome.metadata.get("not_recorded").and_then(|note| note.as_str()) {
+        terminal.tell(Label::Warning, note);
     }
     let display = outcome.display.as_deref().filter(|_| terminal.shows_results());
     match &outcome.error {
@@ -129,7 +131,10 @@ fn clap(terminal: &Terminal, format: Format, command: &str, error: &clap::Error)
         let text = error.render().to_string();
         let complaint = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
         let message = complaint.split_whitespace().collect::<Vec<_>>().join(" ");
-        let error = ToolError::input(message).hint(format!("see `haft {command} --help`"));
+        let error = ToolError::input(message).hint(match command {
+            "" => "see `haft --help`".to_owned(),
+            command => format!("see `haft {command} --help`"),
+        });
         return failed(terminal, format, command, &error);
     }
     terminal.complain(error);

@@ -1,7 +1,9 @@
 //! Turns the result of the stages into an outcome.
 
 use super::CallState;
-use crate::{Outcome, OutcomeError, Reply, ToolError, outcome::content_of_failure};
+use crate::{
+    Outcome, OutcomeError, Reply, ToolError, outcome::content_of_failure, visible::visible,
+};
 
 pub(super) fn outcome(call_state: &CallState, result: Result<Reply, ToolError>) -> Outcome {
     let title = || call_state.tool.as_ref().map(|tool| tool.spec().title.to_string());
@@ -15,13 +17,13 @@ pub(super) fn outcome(call_state: &CallState, result: Result<Reply, ToolError>) 
     };
     Outcome {
         tool: call_state.name().to_owned(),
-        title: reply.title.or_else(title).unwrap_or_else(|| call_state.requested.clone()),
+        title: visible(reply.title.or_else(title).unwrap_or_else(|| call_state.requested.clone())),
         content,
         display: reply.display,
         data: reply.data,
         metadata: reply.metadata,
         attachments: reply.attachments,
-        repairs: call_state.repairs.clone(),
+        repairs: call_state.repairs.iter().map(visible).collect(),
         output_id: None,
         error: error.as_ref().map(OutcomeError::from),
         ms: u64::try_from(call_state.began.elapsed().as_millis()).unwrap_or(u64::MAX),

@@ -1,6 +1,7 @@
 //! Stage 2: repairs inputs that are nearly right and reports every repair: small JSON mistakes,
 //! aliases of a field, numbers in quotes. It guesses nothing: a repair either yields exactly what
-//! was meant or is not made. For destructive calls only declared aliases and exact numbers count.
+//! was meant or is not made. A tool that writes, executes or destroys gets every value in the type
+//! that was written.
 
 mod coerce;
 mod tolerant;
@@ -42,10 +43,10 @@ pub(super) fn repair(gate: &GateInner, call_state: &mut CallState) -> Result<(),
     // Most inputs are right: then there is nothing to repair or validate.
     let is_valid = coerce::is_plainly_named(&input, schema) && spec.input.surely_fits(&input);
     if !is_valid {
-        let level = if spec.effect == Effect::Destructive {
-            RepairLevel::Exact
-        } else {
-            RepairLevel::Lenient
+        let level = match spec.effect {
+            Effect::Read => RepairLevel::Lenient,
+            Effect::Destructive => RepairLevel::Exact,
+            _ => RepairLevel::Typed,
         };
         let repairs = coerce::coerce(&mut input, schema, level);
         call_state.repairs.extend(repairs);
@@ -55,12 +56,16 @@ pub(super) fn repair(gate: &GateInner, call_state: &mut CallState) -> Result<(),
     Ok(())
 }
 
-/// How much may be repaired.
+/// How much may be repaired. A tool that changes something never gets a value of another type than
+/// the caller wrote.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RepairLevel {
-    /// Every repair that leaves no doubt.
+    /// Every repair that leaves no doubt: for tools that only read.
     Lenient,
-    /// Only what the schema declares explicitly.
+    /// Field names in another spelling, but no value of another type: for tools that write or
+    /// execute.
+    Typed,
+    /// Declared names of fields only, and no value of another type: for destructive tools.
     Exact,
 }
 

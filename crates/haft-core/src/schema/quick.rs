@@ -52,7 +52,10 @@ fn check_keyword(
         | "deprecated"
         | "readOnly"
         | "writeOnly"
-        | super::ALIASES => QuickResult::Fits,
+        | super::ALIASES
+        | super::REFERS_TO
+        | super::SHORT
+        | super::PATH => QuickResult::Fits,
         "type" => is_of_type(setting, value),
         "enum" => match setting {
             Value::Array(options) => {

@@ -19,6 +19,7 @@ use haft_core::{
 use super::{
     Bubblewrap, Landlock, bubblewrap,
     layout::Layout,
+    remembered,
     rooms::{Inside, Rooms},
     rules,
     scratch::{Scratch, Scratches},
@@ -28,7 +29,7 @@ use super::{
 use crate::{
     Workspace,
     processes::{
-        fence::{Fence, Recipe, Site, Walls},
+        backend::{ChildRestrictions, LaunchBackend, LaunchContext, Recipe},
         limits::{Allowance, LimitBackend},
     },
 };
@@ -51,16 +52,11 @@ const TEMPORARY: &str = "/tmp";
 const INSTALL_BUBBLEWRAP: &str = "install the package `bubblewrap` (0.8 or later)";
 const ALLOW_NAMESPACES: &str = "allow user namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns=0)";
 
-/// What each mechanism of the sandbox is worth on this machine. Tried once in the life of this process; the workspace says
-/// whether what is found suffices for it.
+/// Tries each sandbox mechanism, whatever earlier processes found, and says what it is worth for this workspace.
 pub fn verdicts(workspace: &Workspace) -> Vec<ProbeResult> {
-    let mut all = vec![
-        landlock().clone(),
-        seccomp().clone(),
-        mounts().clone(),
-        bubblewrap().clone(),
-        limits(),
-    ];
+    let mounts = try_mounts();
+    let mut all = vec![try_landlock(mounts.works), seccomp(), mounts, try_bubblewrap(), limits()];
+    remembered::replace(&all);
     let is_everything = workspace.roots.iter().any(|root| root.path.parent().is_none());
     if is_everything {
         all.push(ProbeResult {
@@ -75,7 +71,7 @@ pub fn verdicts(workspace: &Workspace) -> Vec<ProbeResult> {
 
 /// What keeps commands from taking all there is.
 fn limits() -> ProbeResult {
-    let (works, detail, advice) = match Allowance::default().held() {
+    let (works, detail, advice) = match Allowance::default().mechanism() {
         LimitBackend::Group => (true, "a control group holds all commands together", None),
         LimitBackend::Each => (
             true,
@@ -98,75 +94,80 @@ fn limits() -> ProbeResult {
     }
 }
 
-/// The whole fence that needs no program.
+const LANDLOCK: &str = "landlock";
+const MOUNTS: &str = "user namespaces";
+const BUBBLEWRAP: &str = "bubblewrap";
+
+/// The sandbox that needs no program. Like the next two: tried once in the life of this process, unless an earlier one did.
 pub(crate) fn landlock() -> &'static ProbeResult {
     static FOUND: OnceLock<ProbeResult> = OnceLock::new();
-    FOUND.get_or_init(|| {
-        let version = rules::version();
-        let advice = "use Linux 6.12 or later with `landlock` among its security modules (lsm=…), or install bubblewrap";
-        if version < rules::NEEDED {
-            let detail = match version {
-                0 => "the kernel has no Landlock, or it is off".to_owned(),
-                version => format!("version {version}; version {} keeps signals and sockets in", rules::NEEDED),
-            };
-            return ProbeResult { mechanism: "landlock", works: false, detail, advice: Some(advice.to_owned()) };
-        }
-        let writes = mounts().works;
-        let fence = Landlock::knowing(Path::new(TEMPORARY), writes);
-        let tried = Ground::make().and_then(|ground| ground.hold(writes, |launch, site| fence.recipe(launch, site)));
-        let detail = if writes {
-            format!("version {version}")
-        } else {
-            format!("version {version}; without mounts only for commands that change nothing")
-        };
-        verdict("landlock", tried, detail, advice)
-    })
+    FOUND.get_or_init(|| remembered::or_try(LANDLOCK, || try_landlock(mounts().works)))
 }
 
-/// Whether calls of the kernel can be denied.
-pub(crate) fn seccomp() -> &'static ProbeResult {
-    static FOUND: OnceLock<ProbeResult> = OnceLock::new();
-    FOUND.get_or_init(|| {
-        let advice = "use a kernel with CONFIG_SECCOMP_FILTER";
-        verdict("seccomp", denied_calls(), "calls are denied".to_owned(), advice)
-    })
-}
-
-/// Whether a child can make mounts of its own.
+/// Whether a child can make its own mounts.
 pub(crate) fn mounts() -> &'static ProbeResult {
     static FOUND: OnceLock<ProbeResult> = OnceLock::new();
-    FOUND.get_or_init(|| {
-        let tried = Ground::make().and_then(|ground| ground.mount());
-        let advice = format!("{ALLOW_NAMESPACES}, or {INSTALL_BUBBLEWRAP}");
-        verdict(
-            "user namespaces",
-            tried,
-            "a program can have mounts of its own".to_owned(),
-            &advice,
-        )
-    })
+    FOUND.get_or_init(|| remembered::or_try(MOUNTS, try_mounts))
 }
 
-/// The whole fence that bubblewrap builds.
+/// The sandbox that bubblewrap builds.
 pub(crate) fn bubblewrap() -> &'static ProbeResult {
     static FOUND: OnceLock<ProbeResult> = OnceLock::new();
-    FOUND.get_or_init(|| {
-        let Some(program) = bubblewrap::installed() else {
-            let detail = "not installed".to_owned();
-            return ProbeResult {
-                mechanism: "bubblewrap",
-                works: false,
-                detail,
-                advice: Some(INSTALL_BUBBLEWRAP.to_owned()),
-            };
+    FOUND.get_or_init(|| remembered::or_try(BUBBLEWRAP, try_bubblewrap))
+}
+
+fn try_landlock(has_mounts: bool) -> ProbeResult {
+    let version = rules::version();
+    let advice = "use Linux 6.12 or later with `landlock` among its security modules (lsm=…), or install bubblewrap";
+    if version < rules::NEEDED {
+        let detail = match version {
+            0 => "the kernel has no Landlock, or it is off".to_owned(),
+            version => {
+                format!("version {version}; version {} keeps signals and sockets in", rules::NEEDED)
+            }
         };
-        let tried = Ground::make().and_then(|ground| {
-            let fence = Bubblewrap::find(Path::new(TEMPORARY))?;
-            ground.hold(true, |launch, site| fence.recipe(launch, site))
-        });
-        let advice = format!("{INSTALL_BUBBLEWRAP}; {ALLOW_NAMESPACES}");
-        verdict("bubblewrap", tried, program.display().to_string(), &advice)
-    })
+        let advice = Some(advice.to_owned());
+        return ProbeResult { mechanism: LANDLOCK, works: false, detail, advice };
+    }
+    let fence = Landlock::knowing(Path::new(TEMPORARY), has_mounts);
+    let tried = Ground::make().and_then(|ground| {
+        ground.hold(has_mounts, |launch, context| fence.recipe(launch, context))
+    });
+    let detail = if has_mounts {
+        format!("version {version}")
+    } else {
+        format!("version {version}; without mounts only for commands that change nothing")
+    };
+    verdict(LANDLOCK, tried, detail, advice)
+}
+
+/// Whether the kernel can be told to deny system calls.
+fn seccomp() -> ProbeResult {
+    let advice = "use a kernel with CONFIG_SECCOMP_FILTER";
+    verdict("seccomp", denied_calls(), "calls are denied".to_owned(), advice)
+}
+
+fn try_mounts() -> ProbeResult {
+    let tried = Ground::make().and_then(|ground| ground.mount());
+    let advice = format!("{ALLOW_NAMESPACES}, or {INSTALL_BUBBLEWRAP}");
+    verdict(MOUNTS, tried, "a program can have its own mounts".to_owned(), &advice)
+}
+
+fn try_bubblewrap() -> ProbeResult {
+    let Some(program) = bubblewrap::installed() else {
+        return ProbeResult {
+            mechanism: BUBBLEWRAP,
+            works: false,
+            detail: "not installed".to_owned(),
+            advice: Some(INSTALL_BUBBLEWRAP.to_owned()),
+        };
+    };
+    let tried = Ground::make().and_then(|ground| {
+        let fence = Bubblewrap::find(Path::new(TEMPORARY))?;
+        ground.hold(true, |launch, context| fence.recipe(launch, context))
+    });
+    let advice = format!("{INSTALL_BUBBLEWRAP}; {ALLOW_NAMESPACES}");
+    verdict(BUBBLEWRAP, tried, program.display().to_string(), &advice)
 }
 
 fn verdict(
@@ -191,7 +192,7 @@ fn verdict(
 struct Ground {
     scratch: Arc<Scratch>,
     scratches: Scratches,
-    site: Site,
+    context: LaunchContext,
 }
 
 /// Each number that it can end with is something that was not as it must be.
@@ -232,11 +233,11 @@ impl Ground {
     fn make() -> Result<Self, ToolError> {
         let scratches = Scratches::in_directory(Path::new(TEMPORARY));
         let scratch = scratches.of_session("ground")?;
-        let site = Self::prepare(&scratch.tmp()).map_err(not_tried)?;
-        Ok(Self { scratch, scratches, site })
+        let context = Self::prepare(&scratch.tmp()).map_err(not_tried)?;
+        Ok(Self { scratch, scratches, context })
     }
 
-    fn prepare(at: &Path) -> io::Result<Site> {
+    fn prepare(at: &Path) -> io::Result<LaunchContext> {
         let at = at.canonicalize()?;
         let path = at.join("workspace");
         for folder in [path.join(".git/hooks"), at.join("home/.ssh")] {
@@ -261,7 +262,7 @@ impl Ground {
         ];
         let environment = environment.map(|(name, value)| (name.into(), value.into())).into();
         let workspace = Arc::new(Workspace::open(&path)?);
-        Ok(Site {
+        Ok(LaunchContext {
             workspace,
             directory,
             path,
@@ -275,37 +276,40 @@ impl Ground {
     fn hold(
         mut self,
         writes: bool,
-        prepare: impl FnOnce(&Launch, &Site) -> Result<Recipe, ToolError>,
+        prepare: impl FnOnce(&Launch, &LaunchContext) -> Result<Recipe, ToolError>,
     ) -> Result<(), ToolError> {
-        self.site.environment.push(("WRITES".into(), if writes { "yes" } else { "no" }.into()));
+        self.context.environment.push(("WRITES".into(), if writes { "yes" } else { "no" }.into()));
         let launch = launch(SCRIPT, writes);
-        let recipe = prepare(&launch, &self.site)?;
+        let recipe = prepare(&launch, &self.context)?;
         self.end(recipe)
     }
 
     /// Mounts and nothing else.
     fn mount(self) -> Result<(), ToolError> {
         let scratch = self.scratches.of_session("mounts")?;
-        let layout = Layout::of(&self.site, true, &scratch)?;
+        let layout = Layout::of(&self.context, true, &scratch)?;
         let room = Rooms::default().room("mounts", (&layout, &scratch), false, || Ok(None))?;
         let shell =
-            self.site.find("sh").ok_or_else(|| ToolError::unavailable("there is no `sh`"))?;
+            self.context.find("sh").ok_or_else(|| ToolError::unavailable("there is no `sh`"))?;
         let script = "echo x > .git/hooks/pre-commit && exit 20; echo x > made";
         let command = vec![shell.into(), "-c".into(), script.into()];
-        let environment = self.site.environment.clone();
+        let environment = self.context.environment.clone();
         let recipe = Recipe {
             command,
             environment,
-            walls: Walls { inside: Some(Inside::of(room, &self.site.path)?), ..Walls::default() },
+            restrictions: ChildRestrictions {
+                inside: Some(Inside::of(room, &self.context.path)?),
+                ..ChildRestrictions::default()
+            },
 
             listening: None,
-            interior: None,
+            isolated: None,
         };
         self.end(recipe)
     }
 
     fn end(self, recipe: Recipe) -> Result<(), ToolError> {
-        let outcome = trial::run(recipe, &self.site.path, LIMIT).map_err(not_tried)?;
+        let outcome = trial::run(recipe, &self.context.path, LIMIT).map_err(not_tried)?;
         // A program may well write to that path, in a place of its own.
         if self.scratch.tmp().join("outside").exists() {
             return Err(ToolError::unavailable("a file outside can be written"));
@@ -355,7 +359,10 @@ fn denied_calls() -> Result<(), ToolError> {
     };
     let seccomp = Some(syscalls::program(calls)?);
     let mut command = Command::new("/proc/self/exe");
-    trial::put_up(&mut command, Walls { seccomp, no_new_privileges: true, ..Walls::default() });
+    trial::apply(
+        &mut command,
+        ChildRestrictions { seccomp, no_new_privileges: true, ..ChildRestrictions::default() },
+    );
     let tries = || {
         let is_denied = |family: i32| {
             #[expect(unsafe_code, reason = "a plain call, between fork and exec")]

@@ -81,7 +81,7 @@ fn call(habit: Habit, deadline: Option<Duration>, patience: Duration) -> Running
     let mut context = Context::new("test");
     context.deadline = deadline;
     let request = CallRequest::new("subject", json!({}), context);
-    let terminal = Arc::new(Terminal::new(Colours::Unwanted));
+    let terminal = Arc::new(Terminal::new(Colours::Unwanted, None));
     let attendant = Attendant::deaf(terminal, Watching::Yes, patience);
     let (attendant, interrupt) = attendant.expect("a runtime");
     thread::spawn(move || {

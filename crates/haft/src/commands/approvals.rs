@@ -31,12 +31,12 @@ pub(super) fn command() -> Command {
         Arg::new("id").value_name("ID").required(true).help(help)
     };
     Command::new("approvals")
-        .about("See and answer the questions of every haft that waits for a yes")
+        .about("List and answer pending approval requests from all haft processes")
         .long_about(
-            "See and answer the questions of every haft that waits for a yes, in whatever process it runs.\n\n\
-             Without a command on a terminal: a list that stays up to date, with keys to decide. A call whose process \
-             waits runs there. When that process is gone, `approve` runs the recorded call itself, once, in the \
-             workspace, session and profile it was made in.",
+            "List and answer pending approval requests from all haft processes.\n\n\
+             Without a command on a terminal: a live list with keys to approve and deny. An approved call runs in the \
+             process that asked. If that process has ended, `approve` runs the recorded call itself, once, in the \
+             workspace, session and profile of the call.",
         )
         .disable_help_subcommand(true)
         .subcommand(
@@ -155,7 +155,10 @@ impl Desk<'_> {
             Format::Text if entries.is_empty() => {
                 self.bench.terminal.print("nothing waits for a decision")?;
             }
-            Format::Text => write_out(&table::of(&entries, Zoned::now().timestamp()))?,
+            Format::Text => {
+                let width = self.bench.terminal.width();
+                write_out(&table::of(&entries, Zoned::now().timestamp(), width))?;
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -251,7 +254,7 @@ fn scopes_of(request: &ApprovalRequest) -> &'static [Scope] {
 }
 
 /// Whether somebody may want to do something about it.
-fn is_open(standing: &InboxEntry) -> bool {
+pub(super) fn is_open(standing: &InboxEntry) -> bool {
     match standing.record.state {
         ApprovalState::Pending => true,
         ApprovalState::Approved => !matches!(standing.result, CallResult::Ran(_)),

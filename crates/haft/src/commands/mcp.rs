@@ -34,7 +34,7 @@ const INSTRUCTIONS: &str = "The files of one workspace, through one gate: `read`
 
 pub(super) fn command() -> Command {
     Command::new("mcp")
-        .about("Serve the tools to an MCP client: over stdin and stdout, or over HTTP")
+        .about("Serve the tools to MCP clients over stdio or HTTP")
         .long_about(
             "Serve the tools to an MCP client: over standard input and output, or over HTTP.\n\n\
              Without --workspace and --root the client's own roots are worked in, or else the folder that haft was \
@@ -99,7 +99,7 @@ pub(super) fn run(
     registry: Registry,
     matches: &ArgMatches,
 ) -> Result<ExitCode, Stop> {
-    Programs::take_in_orphans();
+    Programs::adopt_orphans();
     let over_http = matches.get_one::<SocketAddr>("http").copied();
     let mut globals = Globals::of(matches);
     let roots: Vec<PathBuf> = matches.get_many("root").into_iter().flatten().cloned().collect();
@@ -124,6 +124,7 @@ pub(super) fn run(
         .profile(Some(profile))
         .agent(desk.globals.choices.agent.clone())
         .structured(structured(matches))
+        .stop_processes(Programs::end_everything)
         .workspace_files()
         .orientation();
     if !is_placed {

@@ -22,15 +22,16 @@ use haft_core::{
     policy::{Layer, LayerKind, SandboxCheck},
 };
 use haft_exec::{Allowance, ContainerSettings, NetworkSettings, ProcessSettings, ShownFolders};
-use haft_store::Keep;
+use haft_store::JournalRetention;
 
 use self::file::{File, Place};
 pub use self::{
     check::Checked,
     outputs::OutputSettings,
+    sandbox::{BACKENDS, backend_named},
     store::{StoreSettings, usual as usual_store},
 };
-use super::{Choices, environment::Environment};
+use super::{Choices, environment::Environment, keeping};
 
 /// The machine owner's file. `$HAFT_ADMIN_CONFIG` names one more.
 const ADMIN_FILE: &str = "/etc/haft/admin.toml";
@@ -71,7 +72,7 @@ pub struct Settings {
     /// Where calls are recorded.
     pub store: StoreSettings,
     /// How long and how much is kept for undo; none when nothing is.
-    pub journal: Option<Keep>,
+    pub journal: Option<JournalRetention>,
     /// What is kept of long results.
     pub outputs: OutputSettings,
     /// The profile in force.
@@ -97,6 +98,10 @@ impl Settings {
         if let Some(profile) = &settings.profile {
             settings.policy.profiles.get(profile)?;
         }
+        // Before anything asks whether a sandbox works: the policy does, and what runs commands.
+        if let Some(folder) = keeping::state(environment) {
+            haft_exec::remember_probes_in(&folder);
+        }
         Ok(settings)
     }
 
@@ -117,6 +122,8 @@ struct Files {
     project: Option<File>,
     /// What was said on the command line.
     session: Layer,
+    /// The sandbox backend that the command line asks for.
+    sandbox: Option<ProcessSettings>,
 }
 
 impl Files {
@@ -139,7 +146,8 @@ impl Files {
         let project = read(LayerKind::Project, &workspace.join(PROJECT_FILE), Absence::Usual)?;
         let mut session = Layer::new(LayerKind::Session, "the command line");
         session.mode = choices.approve;
-        Ok(Self { admin, user, project, session })
+        let sandbox = choices.sandbox.clone();
+        Ok(Self { admin, user, project, session, sandbox })
     }
 
     fn settings(
@@ -165,7 +173,8 @@ impl Files {
         let roots = self.user.roots.clone();
         let owners = || self.admin.iter().chain([&self.user]);
         let container = Arc::new(container::settled(owners().map(|file| &file.container)));
-        let sandbox = match owners().find_map(|file| file.sandbox.clone()).unwrap_or_default() {
+        let backend = sandbox::backend(self.sandbox.as_ref(), &self.admin, &self.user)?;
+        let sandbox = match backend {
             ProcessSettings::Container(_) => ProcessSettings::Container(container.clone()),
             other => other,
         };

@@ -3,6 +3,7 @@
 
 mod approvals;
 mod calls;
+mod completion;
 mod containers;
 mod descriptors;
 #[path = "containers.rs"]
@@ -15,6 +16,7 @@ mod files;
 mod formats;
 mod git;
 mod git_guard;
+mod guides;
 mod home;
 mod house;
 mod init;
@@ -30,6 +32,7 @@ mod policy_saved;
 mod policy_why;
 mod reading;
 mod replay;
+mod sandbox_option;
 mod secrets;
 mod server;
 mod shell;

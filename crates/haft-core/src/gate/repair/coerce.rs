@@ -78,19 +78,18 @@ fn repair_scalar(
 
 /// The same value in a form that the schema accepts, if there is no doubt which one.
 fn other_form(value: &Value, schema: &Value, level: RepairLevel) -> Option<Value> {
-    let is_lenient = level == RepairLevel::Lenient;
     match value {
-        Value::String(text) => from_text(text, schema, level),
+        // JSON has one type for both: `10.0` and `10` are the same value.
         Value::Number(number) if takes(schema, "integer") => whole(number),
-        Value::Number(number) if is_lenient && takes(schema, "string") => {
-            Some(Value::String(number.to_string()))
-        }
-        item if is_lenient && takes(schema, "array") => wrapped(item, schema),
+        _ if level != RepairLevel::Lenient => None,
+        Value::String(text) => from_text(text, schema),
+        Value::Number(number) if takes(schema, "string") => Some(Value::String(number.to_string())),
+        item if takes(schema, "array") => wrapped(item, schema),
         _ => None,
     }
 }
 
-fn from_text(text: &str, schema: &Value, level: RepairLevel) -> Option<Value> {
+fn from_text(text: &str, schema: &Value) -> Option<Value> {
     let trimmed = text.trim();
     if (takes(schema, "integer") || takes(schema, "number"))
         && let Ok(number) = serde_json::from_str::<Number>(trimmed)
@@ -111,7 +110,7 @@ fn from_text(text: &str, schema: &Value, level: RepairLevel) -> Option<Value> {
         // Only valid JSON is accepted here: repairing it as well could be a guess.
         return serde_json::from_str(trimmed).ok();
     }
-    if level == RepairLevel::Lenient && takes(schema, "array") {
+    if takes(schema, "array") {
         return wrapped(&Value::String(text.to_owned()), schema);
     }
     None
@@ -168,7 +167,7 @@ fn matching_property<'a>(
         aliases.into_iter().flatten().filter_map(Value::as_str).any(|alias| fold(alias) == folded)
     };
     let is_same = |name: &str, schema: &Value| {
-        is_alias(schema) || (level == RepairLevel::Lenient && fold(name) == folded)
+        is_alias(schema) || (level != RepairLevel::Exact && fold(name) == folded)
     };
     let mut candidates = properties.iter().filter(|(name, schema)| is_same(name, schema));
     let (name, _) = candidates.next()?;
@@ -300,16 +299,35 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_cannot_be_undone_is_not_guessed_at() {
-        for (given, expected) in [
-            (json!({"filePath": "x"}), json!({"filePath": "x"})),
-            (json!({"tags": "a"}), json!({"tags": "a"})),
-            (json!({"file": "x"}), json!({"file_path": "x"})),
-            (json!({"limit": "5"}), json!({"limit": 5})),
+    fn a_tool_that_changes_something_gets_values_as_they_were_written() {
+        for given in [
+            json!({"file_path": 5}),
+            json!({"tags": "a"}),
+            json!({"tags": "[\"a\"]"}),
+            json!({"limit": "5"}),
+            json!({"ratio": "0.5"}),
+            json!({"all": "true"}),
+            json!({"patches": "[{\"start_line\": 3}]"}),
+            json!({"patches": [{"start_line": "3"}]}),
         ] {
-            let mut value = given;
-            coerce(&mut value, &schema(), RepairLevel::Exact);
-            assert_eq!(value, expected);
+            for level in [RepairLevel::Typed, RepairLevel::Exact] {
+                let mut value = given.clone();
+                assert_eq!(coerce(&mut value, &schema(), level), [] as [String; 0]);
+                assert_eq!(value, given);
+            }
+        }
+        // What cannot mean anything else is still repaired.
+        for (given, typed, exact) in [
+            (json!({"file": "x"}), json!({"file_path": "x"}), json!({"file_path": "x"})),
+            (json!({"filePath": "x"}), json!({"file_path": "x"}), json!({"filePath": "x"})),
+            (json!({"limit": 10.0}), json!({"limit": 10}), json!({"limit": 10})),
+            (json!({"all": null}), json!({}), json!({})),
+        ] {
+            for (level, expected) in [(RepairLevel::Typed, typed), (RepairLevel::Exact, exact)] {
+                let mut value = given.clone();
+                assert_eq!(coerce(&mut value, &schema(), level).is_empty(), value == given);
+                assert_eq!(value, expected);
+            }
         }
     }
 

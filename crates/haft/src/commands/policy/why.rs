@@ -59,7 +59,7 @@ impl Cli<'_> {
     /// `haft policy why TOOL …`, the word of the tool being at `place`.
     pub(super) fn why(
         &self,
-        options: [Arg; 10],
+        options: Vec<Arg>,
         (arguments, place): (&[OsString], usize),
         word: &str,
     ) -> Result<ExitCode, Stop> {
@@ -84,7 +84,7 @@ impl Cli<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn why_words(&self, options: [Arg; 10], arguments: &[OsString], tool: &dyn Tool) -> Asked {
+    fn why_words(&self, options: Vec<Arg>, arguments: &[OsString], tool: &dyn Tool) -> Asked {
         let spec = tool.spec();
         let form = ToolCommand::of(&spec.input, &taken(&options));
         let why = bare().subcommand(tool_command(spec, &form));
@@ -99,7 +99,7 @@ impl Cli<'_> {
 
     fn why_json(
         &self,
-        options: [Arg; 10],
+        options: Vec<Arg>,
         (arguments, place): (&[OsString], usize),
         tool: &dyn Tool,
         input: Map<String, Value>,
@@ -120,7 +120,7 @@ impl Cli<'_> {
         Ok((globals, settings, tool.name().to_owned(), Input::Value(Value::Object(input))))
     }
 
-    fn why_named(&self, options: [Arg; 10], arguments: &[OsString]) -> Asked {
+    fn why_named(&self, options: Vec<Arg>, arguments: &[OsString]) -> Asked {
         let matches = innermost(options, bare().subcommand(call_command()), arguments)?;
         let globals = Globals::of(&matches);
         let settings = self.settings(&globals)?;
@@ -145,7 +145,7 @@ type Asked = Result<(Globals, Settings, String, Input), Stop>;
 
 /// The matches of `haft policy why TOOL`.
 fn innermost(
-    options: [Arg; 10],
+    options: Vec<Arg>,
     why: Command,
     arguments: &[OsString],
 ) -> Result<clap::ArgMatches, clap::Error> {

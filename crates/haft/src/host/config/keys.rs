@@ -3,9 +3,9 @@
 
 use haft_core::{Policy, policy::LayerKind};
 use haft_exec::ContainerSettings;
-use haft_store::{Keep, LedgerRetention};
+use haft_store::{JournalRetention, LedgerRetention};
 
-use super::file::Limit;
+use super::{file::Limit, sandbox::BACKENDS};
 
 const EVERYBODY: &[LayerKind] = &[LayerKind::Admin, LayerKind::User, LayerKind::Project];
 const OWNERS: &[LayerKind] = &[LayerKind::User, LayerKind::Admin];
@@ -295,7 +295,7 @@ pub(super) const LIMITS: Table = Table {
             "memory_mb",
             Sort::Limit,
             EVERYBODY,
-            "How much memory commands may use, all together, in megabytes. Without it: three quarters of the machine's.",
+            "Memory that all commands together may use, in megabytes. Default: half of the machine's, at most 8192.",
             "8192",
         ),
     ],
@@ -313,8 +313,6 @@ pub(super) const ROOTS: Table = Table {
         "\"~/docs\"",
     )],
 };
-
-const BACKENDS: &[&str] = &["auto", "required", "landlock", "bubblewrap", "container", "off"];
 
 pub(super) const SANDBOX: Table = Table {
     header: "sandbox",
@@ -602,14 +600,14 @@ pub(super) const JOURNAL: Table = Table {
         ),
         key(
             "keep_days",
-            Sort::Amount(Keep::USUAL.days as usize),
+            Sort::Amount(JournalRetention::DEFAULT.days as usize),
             OWNERS,
             "How long earlier changes of a file are kept.",
             "90",
         ),
         key(
             "keep_bytes",
-            Sort::Amount(Keep::USUAL.bytes as usize),
+            Sort::Amount(JournalRetention::DEFAULT.bytes as usize),
             OWNERS,
             "How much is kept, compressed, before earlier changes of a file go.",
             "200000000",

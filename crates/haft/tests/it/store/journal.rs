@@ -12,7 +12,10 @@ use haft::{
     ApprovalRecord, ApprovalState, ChangeQuery, ContentHash, Inbox, Journal, JournalChange,
     LedgerEntry, PathState, SessionEvent, SessionMessage, Sessions,
     feed::Feed,
-    store::{Address, Keep, StoreApprovals, StoreFeed, StoreJournal, StoreLocation, StoreSessions},
+    store::{
+        JournalRetention, StoreAddress, StoreApprovals, StoreFeed, StoreJournal, StoreLocation,
+        StoreSessions,
+    },
 };
 use serde_json::{Value, json};
 
@@ -24,8 +27,8 @@ use crate::{house::House, mcp_stdio::Client, small_disk::SmallDisk};
 
 /// All changes in the project, newest first.
 fn changes(house: &House) -> Vec<JournalChange> {
-    let place = StoreLocation::new(Address::Sqlite(usual(house)));
-    let journal = StoreJournal::new(place, Keep::USUAL);
+    let place = StoreLocation::new(StoreAddress::Sqlite(usual(house)));
+    let journal = StoreJournal::new(place, JournalRetention::DEFAULT);
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let project = house.path("project").canonicalize().expect("it is there");
     let all = ChangeQuery { limit: usize::MAX, ..ChangeQuery::default() };
@@ -139,7 +142,7 @@ fn check_ledger(house: &House, changes: &[JournalChange], answered: &[Value], ro
 
 /// Messages are there whole and in order, and those that were answered are there.
 fn check_session(house: &House, answered: &[Value], round: u64) {
-    let place = StoreLocation::new(Address::Sqlite(usual(house)));
+    let place = StoreLocation::new(StoreAddress::Sqlite(usual(house)));
     let sessions = StoreSessions::new(place, &house.path("project"));
     let history = wait(sessions.history("cli", 0, 9_999)).expect("it is read");
     let messages: Vec<&SessionMessage> = history
@@ -166,7 +169,7 @@ fn check_session(house: &House, answered: &[Value], round: u64) {
 
 /// Every question can be opened and waits, and was told of once. Returns the ids, the oldest first.
 fn check_approvals(house: &House, round: u64) -> Vec<String> {
-    let place = StoreLocation::new(Address::Sqlite(usual(house)));
+    let place = StoreLocation::new(StoreAddress::Sqlite(usual(house)));
     let (project, state) = (house.path("project"), house.path("home/.local/state/haft"));
     let approvals = StoreApprovals::new(place.clone(), &project, &state);
     let entries = wait(approvals.entries()).expect("they are read");
@@ -388,13 +391,13 @@ fn the_command_line_undoes_and_shows_changes() {
     fs::write(house.path("project/a.txt"), "theirs\n").expect("written");
     let conflict = house.run(&["redo"]);
     assert_eq!(conflict.code, 4, "{conflict:?}");
-    assert!(conflict.err.contains("changed by somebody else"), "{conflict:?}");
+    assert!(conflict.err.contains("changed by another process"), "{conflict:?}");
 }
 
 #[test]
 fn whoever_only_looks_for_changes_makes_no_journal() {
     let house = House::new().user_config("[store]\nrecord = false\n");
-    assert!(house.run(&["changes"]).out.contains("No change is known"));
+    assert!(house.run(&["changes"]).out.contains("No changes found"));
     assert_ne!(house.run(&["undo"]).code, 0);
     assert!(!usual(&house).exists());
     house.run(&["write", "a.txt", "one"]);
