@@ -39,7 +39,7 @@ use super::{
     spawn::SpawnedProcess,
     watched::{WatchedFd, watch},
 };
-use crate::sandbox::Room;
+use crate::sandbox::NamespaceSet;
 
 /// Number of bytes per read.
 const READ_BYTES: usize = 64 << 10;
@@ -68,7 +68,7 @@ pub(crate) struct RunningProcess {
     /// True when the container disappeared.
     is_lost: AtomicBool,
     handle: OwnedFd,
-    room: Mutex<Option<Arc<Room>>>,
+    namespace_set: Mutex<Option<Arc<NamespaceSet>>>,
     input: Mutex<Option<Arc<WatchedFd>>>,
     reads: Stdin,
     out: Log,
@@ -133,7 +133,7 @@ impl RunningProcess {
             isolated,
             is_lost: AtomicBool::new(false),
             handle: spawned.handle.try_clone()?,
-            room: Mutex::new(spawned.room),
+            namespace_set: Mutex::new(spawned.namespace_set),
             input: Mutex::new(input),
             reads,
             out,
@@ -297,10 +297,10 @@ impl RunningProcess {
 
     /// Removing mounts takes time, so it happens in the background.
     fn release_namespaces(&self) {
-        let room = self.room.lock().take();
+        let namespace_set = self.namespace_set.lock().take();
         // Usually other processes use it as well.
-        if let Some(room) = room.and_then(Arc::into_inner) {
-            tokio::task::spawn_blocking(move || drop(room));
+        if let Some(namespace_set) = namespace_set.and_then(Arc::into_inner) {
+            tokio::task::spawn_blocking(move || drop(namespace_set));
         }
     }
 

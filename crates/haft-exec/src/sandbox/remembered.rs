@@ -1,10 +1,11 @@
-//! Remembers between processes which sandbox mechanisms work here. Trying one starts several programs in a sandbox, which
-//! takes longer than most commands, and a process of the command line runs one command.
+//! Remembers between processes which sandbox mechanisms work here. Trying one starts several
+//! programs in a sandbox, which takes longer than most commands, and a process of the command line
+//! runs one command.
 //!
-//! Only a success is kept, and it counts only under the conditions it was found under: same boot, kernel, haft, user,
-//! namespaces, rights, settings of the kernel, and same programs. A failure is tried again each time, so that a repaired
-//! machine is noticed at once. What a mechanism holds is decided by the kernel at each start as before: one that no longer
-//! works refuses the command.
+//! Only a success is kept, and it counts only under the conditions it was found under: same boot,
+//! kernel, haft, user, namespaces, rights, settings of the kernel, and same programs. A failure is
+//! tried again each time, so that a repaired machine is noticed at once. What a mechanism holds is
+//! decided by the kernel at each start as before: one that no longer works refuses the command.
 
 use std::{
     fmt::Write as _,
@@ -24,7 +25,8 @@ const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_BYTES: u64 = 64 << 10;
 const FILE: &str = "sandbox-probes";
 
-/// Kernel files whose contents decide what a sandbox can do. One that does not exist counts as empty.
+/// Kernel files whose contents decide what a sandbox can do. One that does not exist counts as
+/// empty.
 const KERNEL_FILES: &[&str] = &[
     "/proc/sys/kernel/random/boot_id",
     "/proc/version",
@@ -78,8 +80,8 @@ const PLACES: &[&str] = &[
 
 static FOLDER: OnceLock<PathBuf> = OnceLock::new();
 
-/// Keeps what is found out about sandbox mechanisms in this folder, which only the user may write. Without this call each
-/// process tries them.
+/// Keeps what is found out about sandbox mechanisms in this folder, which only the user may write.
+/// Without this call each process tries them.
 pub fn remember_probes_in(folder: &Path) {
     // The first call counts: the results belong to the process.
     let _ = FOLDER.set(folder.to_owned());
@@ -185,7 +187,7 @@ fn read(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// What the results depend on, as text that is compared as a whole.
+/// Returns the conditions that the results depend on, as one text for comparison.
 fn conditions() -> String {
     let mut text = format!("haft {}\n", env!("CARGO_PKG_VERSION"));
     for path in KERNEL_FILES {

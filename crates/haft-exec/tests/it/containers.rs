@@ -351,7 +351,7 @@ async fn both_outputs_keep_their_order_when_they_are_joined() {
 #[tokio::test]
 async fn a_container_ends_when_it_is_old() {
     let Some(settings) = settings() else { return };
-    let room = Room::new(ContainerSettings { longest: Duration::from_secs(2), ..settings });
+    let room = Room::new(ContainerSettings { max_age: Duration::from_secs(2), ..settings });
     let process = room.start("exec sleep 1000").expect("it starts");
     let status = over(&*process).await;
     assert!(process.failure().is_some() && status.ms >= 1_000, "{status:?}");
@@ -521,22 +521,22 @@ async fn what_is_missing_is_told_with_what_to_do_about_it() {
     let with_image =
         |image: &str| ContainerSettings { image: image.to_owned(), ..settings.clone() };
     let with_engine =
-        |engine| ContainerSettings { engine, patience: Duration::from_secs(2), ..settings.clone() };
+        |engine| ContainerSettings { engine, timeout: Duration::from_secs(2), ..settings.clone() };
     check_refused(Place::new(), with_image("haft-none"), ErrorKind::NotFound, "pull haft-none");
     check_refused(Place::new(), with_image("haft-bare"), unavailable, "has no `sh`");
     let nowhere = with_engine(Some("/nowhere/podman".to_owned()));
-    check_refused(Place::new(), nowhere, unavailable, "`/nowhere/podman` is not there");
+    check_refused(Place::new(), nowhere, unavailable, "`/nowhere/podman` does not exist");
     let stranger = with_engine(Some("/bin/true".to_owned()));
     check_refused(Place::new(), stranger, unavailable, "neither podman nor docker");
     let place = Place::new();
     let off = "case $1 in --version) echo Docker version 1;; *) echo no daemon >&2; exit 1;; esac";
     let off = with_engine(stand_in(&place, off));
-    check_refused(place, off, unavailable, "does not answer (no daemon)");
+    check_refused(place, off, unavailable, "does not respond (no daemon)");
     let place = Place::new();
     let hangs = "case $1 in --version) echo podman version 1;; *) exec sleep 4723;; esac";
     let hangs = with_engine(stand_in(&place, hangs));
     let begun = Instant::now();
-    check_refused(place, hangs, unavailable, "does not answer");
+    check_refused(place, hangs, unavailable, "does not respond");
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     let bad = ContainerSettings { memory: "1".to_owned(), ..settings.clone() };
     check_refused(Place::new(), bad, unavailable, "no container could be made");
