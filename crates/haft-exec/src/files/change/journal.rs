@@ -133,7 +133,8 @@ pub(super) fn begin_directories(
     writer.begin(&entries.list).map(Some)
 }
 
-/// Returns the metadata of an entry, if there is one. Concurrent removal is detected when it is moved.
+/// Returns the metadata of an entry, if there is one. Concurrent removal is detected when it is
+/// moved.
 fn entry_at(directory: &OwnedFd, name: &OsStr, shown: &Path) -> Option<FileMetadata> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = fs::openat(directory, name, flags, Mode::empty()).ok()?;
