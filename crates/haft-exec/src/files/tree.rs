@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_listed_is_told() {
+    fn what_cannot_be_listed_is_reported() {
         let (_folder, files) = workspace(&["a/1"]);
         let error = files.tree(&whole("a/1"), &|| false).expect_err("a file");
         assert_eq!(error.kind(), ErrorKind::Input);
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_shared_fairly() {
+    fn the_limit_is_shared_fairly() {
         for (remaining, sizes, share) in [
             (10, &[3, 3][..], usize::MAX),
             (10, &[5, 5], usize::MAX),

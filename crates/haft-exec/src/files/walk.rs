@@ -499,7 +499,7 @@ mod tests {
             });
             let all =
                 FindFiles { path: ".".into(), pattern: "**".into(), limit: 10, ignored: false };
-            // Nothing here may panic before the other thread is told to stop.
+            // Nothing here may panic before the other thread is stopped.
             let mut leaks = 0;
             for _ in 0..500 {
                 let is_secret = |path: &Path| path.ends_with("secret");

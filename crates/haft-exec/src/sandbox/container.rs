@@ -32,7 +32,7 @@ use haft_core::{
 };
 
 use self::{
-    engine::{ContainerEngine, EngineKind},
+    engine::{ContainerEngine, ContainerEngineKind},
     isolated::ContainerLaunch,
     plan::ContainerPlan,
     warm::WarmContainer,
@@ -252,7 +252,7 @@ impl Drop for Container {
 }
 
 /// The options for the input of a program.
-fn handles(input: Stdin, kind: EngineKind) -> Vec<OsString> {
+fn handles(input: Stdin, kind: ContainerEngineKind) -> Vec<OsString> {
     match input {
         Stdin::Closed => vec![],
         Stdin::Open => vec!["--interactive".into()],
@@ -260,8 +260,8 @@ fn handles(input: Stdin, kind: EngineKind) -> Vec<OsString> {
             // The input is for the program: no key may have a meaning for the engine. Docker treats
             // an empty value as its default keys, so it gets keys that are never typed.
             let keys = match kind {
-                EngineKind::Podman => "",
-                EngineKind::Docker => "ctrl-_,ctrl-^,ctrl-_,ctrl-^,ctrl-_",
+                ContainerEngineKind::Podman => "",
+                ContainerEngineKind::Docker => "ctrl-_,ctrl-^,ctrl-_,ctrl-^,ctrl-_",
             };
             let keys = format!("--detach-keys={keys}");
             vec!["--interactive".into(), "--tty".into(), keys.into()]

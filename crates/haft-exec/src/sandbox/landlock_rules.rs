@@ -35,7 +35,7 @@ const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty", "
 /// Returns the kernel's version of Landlock; 0 for none.
 pub(crate) fn version() -> i32 {
     const VERSION: u32 = 1;
-    #[expect(unsafe_code, reason = "the crate does not tell the version")]
+    #[expect(unsafe_code, reason = "the crate does not report the version")]
     // SAFETY: with this flag the call uses no memory and returns a number.
     let version = unsafe {
         libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0, VERSION)

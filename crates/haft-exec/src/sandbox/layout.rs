@@ -13,7 +13,7 @@ use haft_core::ToolError;
 
 use super::{
     home,
-    machine::{Machine, SecretPath},
+    machine::{HiddenPath, Machine},
     scratch::Scratch,
 };
 use crate::processes::{backend::LaunchContext, closed::Closed};
@@ -129,8 +129,8 @@ impl Layout {
         )
     }
 
-    fn hide_secrets(&mut self, secrets: &[SecretPath]) {
-        for SecretPath { named, real, is_directory } in secrets {
+    fn hide_secrets(&mut self, secrets: &[HiddenPath]) {
+        for HiddenPath { named, real, is_directory } in secrets {
             // A user who works inside such a directory has released it.
             let is_given = self.roots.iter().any(|root| root.starts_with(named));
             if !is_given && self.shows(real) {

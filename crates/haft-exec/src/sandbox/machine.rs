@@ -53,7 +53,7 @@ const SYSTEM_SECRETS: &[&str] = &[
     "/etc/NetworkManager/system-connections",
     "/etc/wireguard",
 ];
-/// SecretPath paths in a home directory: keys, tokens, browsers, histories, and sockets that act
+/// HiddenPath paths in a home directory: keys, tokens, browsers, histories, and sockets that act
 /// for the user.
 const HOME_SECRETS: &[&str] = &[
     ".ssh",
@@ -136,11 +136,11 @@ const HOME_SECRETS: &[&str] = &[
 pub(crate) struct Machine {
     pub(crate) system: Vec<LayoutPart>,
     pub(crate) home: Option<PathBuf>,
-    pub(crate) secrets: Vec<SecretPath>,
+    pub(crate) secrets: Vec<HiddenPath>,
 }
 
 /// A path that no program may see.
-pub(crate) struct SecretPath {
+pub(crate) struct HiddenPath {
     pub(crate) named: PathBuf,
     /// A link cannot be a mount point, only its target can.
     pub(crate) real: PathBuf,
@@ -178,11 +178,11 @@ impl Machine {
         folders.for_each(|folder| machine.show_programs(&folder, writable));
         let of_home = machine.home.iter();
         let of_home = of_home.flat_map(|home| HOME_SECRETS.iter().map(|name| home.join(name)));
-        let of_home = of_home.filter_map(SecretPath::at);
-        let of_system = SYSTEM_SECRETS.iter().map(PathBuf::from).filter_map(SecretPath::at);
+        let of_home = of_home.filter_map(HiddenPath::at);
+        let of_system = SYSTEM_SECRETS.iter().map(PathBuf::from).filter_map(HiddenPath::at);
         // Programs cannot read what we cannot read; but in our own home they could change the mode.
         let of_system = of_system.filter(|secret| access(&secret.real, READ_OK).is_ok());
-        let of_haft = private.iter().cloned().filter_map(SecretPath::at);
+        let of_haft = private.iter().cloned().filter_map(HiddenPath::at);
         machine.secrets = of_system.chain(of_home).chain(of_haft).collect();
         machine
     }
@@ -229,7 +229,7 @@ fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).is_ok_and(|mut listing| listing.next().is_none())
 }
 
-impl SecretPath {
+impl HiddenPath {
     /// Returns None when nothing is there.
     fn at(named: PathBuf) -> Option<Self> {
         fs::symlink_metadata(&named).ok()?;

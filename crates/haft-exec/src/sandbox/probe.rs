@@ -323,10 +323,10 @@ impl ProbeWorkspace {
         match (outcome.code, outcome.signal) {
             (Some(0), _) => Ok(()),
             (Some(code), _) => {
-                let said: String =
+                let last_line: String =
                     outcome.output.lines().last().unwrap_or_default().chars().take(200).collect();
                 let last = if code < 20 || meaning(code) == meaning(1) {
-                    format!(" ({said})")
+                    format!(" ({last_line})")
                 } else {
                     String::new()
                 };

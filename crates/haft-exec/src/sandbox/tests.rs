@@ -542,9 +542,9 @@ fn tcp_and_udp_reach_others_only_when_the_network_is_granted() {
     for which in ALL {
         for confinement in confinements(*which) {
             machine.shell(*which, *confinement, &script);
-            let heard = (tcp.accept().is_ok(), udp.recv(&mut [0; 8]).is_ok());
+            let received = (tcp.accept().is_ok(), udp.recv(&mut [0; 8]).is_ok());
             let expected = (confinement.network, confinement.network);
-            assert_eq!(heard, expected, "{which:?} {confinement:?}");
+            assert_eq!(received, expected, "{which:?} {confinement:?}");
         }
     }
 }

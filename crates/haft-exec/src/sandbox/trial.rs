@@ -29,7 +29,7 @@ pub(crate) struct TrialOutcome {
     /// Its output and error output.
     pub(crate) output: String,
     /// The denials that the kernel reported.
-    #[cfg_attr(not(test), expect(dead_code, reason = "tests look at it"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests read it"))]
     pub(crate) refused: Vec<Denial>,
 }
 
@@ -55,8 +55,8 @@ fn finish(
     listening: Option<NotificationListener>,
     limit: Duration,
 ) -> io::Result<TrialOutcome> {
-    let mut said = File::from(rustix::fs::memfd_create("haft-trial", MemfdFlags::CLOEXEC)?);
-    command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said.try_clone()?);
+    let mut output_file = File::from(rustix::fs::memfd_create("haft-trial", MemfdFlags::CLOEXEC)?);
+    command.stdin(Stdio::null()).stdout(output_file.try_clone()?).stderr(output_file.try_clone()?);
     let mut child = command.spawn()?;
     let reported = listening.map(NotificationListener::begin).unwrap_or_default();
     let pid =
@@ -69,8 +69,8 @@ fn finish(
     }
     let status = child.wait()?;
     let mut output = Vec::new();
-    said.rewind()?;
-    said.read_to_end(&mut output)?;
+    output_file.rewind()?;
+    output_file.read_to_end(&mut output)?;
     let output = String::from_utf8_lossy(&output).into_owned();
     Ok(TrialOutcome {
         code: status.code(),

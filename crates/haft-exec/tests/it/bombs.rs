@@ -44,7 +44,7 @@ async fn a_bomb_of_processes_is_bounded_and_goes(process_settings: ProcessSettin
     assert_ne!(
         held,
         LimitBackend::MemoryOnly,
-        "nothing holds root here: test as somebody else, or with control groups"
+        "root has no limits here: test as another user, or with control groups"
     );
     let place = TestWorkspace::new();
     let word = format!("bomb_{}_{process_settings:?}", std::process::id());

@@ -199,7 +199,7 @@ async fn what_takes_the_place_of_something_protected_is_protected_for_the_next_c
     assert_eq!(test.containers().len(), 2);
     waiting.kill(KillReason::OnRequest).await;
     test.run("true").await;
-    assert_eq!(test.containers().len(), 1, "then nobody needs the old one");
+    assert_eq!(test.containers().len(), 1, "then the old one is not needed");
 }
 
 #[tokio::test]
@@ -470,7 +470,7 @@ async fn what_a_haft_has_left_that_is_gone_is_removed_by_the_next() {
         assert!(begun.elapsed() < TIMEOUT, "it is left");
     }
     assert!(test.containers().contains(&own), "we live");
-    assert!(test.containers().contains(&person), "nobody's but theirs");
+    assert!(test.containers().contains(&person), "visible only to them");
 }
 
 /// A container that was created by hand; removed on drop.

@@ -98,7 +98,7 @@ fn mode_owner_and_attributes_stay() {
     place.put("file", "new").expect("there");
     let after = fs::metadata(&path).expect("there");
     assert_eq!(after.mode() & 0o777, before.mode() & 0o777);
-    assert_eq!(after.mode() & 0o6000, 0, "who changes a program does not keep its rights");
+    assert_eq!(after.mode() & 0o6000, 0, "changing a program drops its set-id bits");
     assert_eq!((after.uid(), after.gid()), (before.uid(), before.gid()));
     assert_eq!(attribute(&path, "user.mark"), marked.then(|| b"kept".to_vec()));
     assert_eq!(attribute(&path, "system.posix_acl_access"), listed.then_some(list));

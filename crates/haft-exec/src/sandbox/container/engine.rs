@@ -22,7 +22,7 @@ use crate::processes::{Variables, environment, helper_thread::on_helper_thread};
 
 /// The kind of engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EngineKind {
+pub(super) enum ContainerEngineKind {
     Podman,
     Docker,
 }
@@ -31,7 +31,7 @@ pub(super) enum EngineKind {
 #[derive(Debug)]
 pub(super) struct ContainerEngine {
     pub(super) program: PathBuf,
-    pub(super) kind: EngineKind,
+    pub(super) kind: ContainerEngineKind,
     /// True when root in a container is the user outside, and other users are unmapped.
     pub(super) is_rootless: bool,
     /// True when it accepts a seccomp profile. Podman's service accepts none from Docker's command
@@ -123,7 +123,7 @@ impl ContainerEngine {
         let timeout = settings.timeout;
         let mut engine = Self {
             program,
-            kind: EngineKind::Docker,
+            kind: ContainerEngineKind::Docker,
             is_rootless: false,
             takes_profile: true,
             variables,
@@ -131,14 +131,15 @@ impl ContainerEngine {
         };
         let version = engine.run(&["--version"]);
         engine.kind = match version.out.to_lowercase() {
-            out if out.contains("podman") => EngineKind::Podman,
-            out if out.contains("docker") => EngineKind::Docker,
+            out if out.contains("podman") => ContainerEngineKind::Podman,
+            out if out.contains("docker") => ContainerEngineKind::Docker,
             _ => return Err(engine.unknown_engine(&version)),
         };
-        engine.takes_profile = engine.kind == EngineKind::Podman || !engine.is_served_by_podman();
+        engine.takes_profile =
+            engine.kind == ContainerEngineKind::Podman || !engine.is_served_by_podman();
         engine.is_rootless = match engine.kind {
-            EngineKind::Podman => !rustix::process::geteuid().is_root(),
-            EngineKind::Docker => {
+            ContainerEngineKind::Podman => !rustix::process::geteuid().is_root(),
+            ContainerEngineKind::Docker => {
                 let format = "{{json .SecurityOptions}}";
                 engine.run(&["info", "--format", format]).out.contains("name=rootless")
             }
@@ -211,8 +212,8 @@ impl ContainerEngine {
     /// Removes a container with everything that runs in it.
     pub(super) fn remove(&self, name: &str) {
         let words: &[&str] = match self.kind {
-            EngineKind::Podman => &["rm", "--force", "--time", "0", "--ignore", name],
-            EngineKind::Docker => &["rm", "--force", name],
+            ContainerEngineKind::Podman => &["rm", "--force", "--time", "0", "--ignore", name],
+            ContainerEngineKind::Docker => &["rm", "--force", name],
         };
         self.run(words);
     }

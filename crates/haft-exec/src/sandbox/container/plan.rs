@@ -12,7 +12,7 @@ use haft_core::{ErrorKind, ToolError, commands::Launch};
 
 use super::{
     ContainerSettings,
-    engine::{ContainerEngine, EngineKind},
+    engine::{ContainerEngine, ContainerEngineKind},
     owner,
 };
 use crate::{
@@ -134,7 +134,7 @@ fn isolation(
         // Without `exec` docker would mount it noexec, and builds run programs there.
         words.add(["--tmpfs", &format!("{path}:rw,exec,nosuid,nodev,mode=1777")]);
     }
-    if engine.kind == EngineKind::Podman {
+    if engine.kind == ContainerEngineKind::Podman {
         // Otherwise podman passes on the user's proxies, which may contain passwords.
         words.add(["--http-proxy=false"]);
         if engine.is_rootless {
@@ -164,9 +164,9 @@ fn user(context: &LaunchContext, engine: &ContainerEngine) -> Result<String, Too
     if engine.is_rootless {
         let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         return Ok(match engine.kind {
-            EngineKind::Podman => format!("{}:{}", own.0, own.1),
+            ContainerEngineKind::Podman => format!("{}:{}", own.0, own.1),
             // There the user is mapped to root.
-            EngineKind::Docker => "0:0".to_owned(),
+            ContainerEngineKind::Docker => "0:0".to_owned(),
         });
     }
     let path = context.workspace.roots.first().map(|root| root.path.as_path());

@@ -11,7 +11,7 @@ use haft_core::{
     files::FileGrant,
 };
 
-use super::{Container, ContainerSettings, engine::EngineKind};
+use super::{Container, ContainerSettings, engine::ContainerEngineKind};
 use crate::{
     ProbeResult, Workspace,
     processes::{
@@ -54,8 +54,8 @@ pub fn container_verdict(
         Err(error) => (Err(error), "container"),
         Ok(engine) => {
             let name = match engine.kind {
-                EngineKind::Podman => "podman",
-                EngineKind::Docker => "docker",
+                ContainerEngineKind::Podman => "podman",
+                ContainerEngineKind::Docker => "docker",
             };
             (hold(&backend, settings, folder).map(|()| engine.program.clone()), name)
         }

@@ -166,15 +166,16 @@ impl Connections {
         let Ok(found) = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, wanted) else {
             return false;
         };
-        let born = (found.stx_btime.tv_sec, i64::from(found.stx_btime.tv_nsec));
-        let has_birth = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
+        let created = (found.stx_btime.tv_sec, i64::from(found.stx_btime.tv_nsec));
+        let has_creation_time =
+            StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
         let is_private = |at: &PathBuf| {
             let place = within(root, at).ok();
             let place = place
                 .and_then(|place| rustix::fs::statx(place, c"", AtFlags::EMPTY_PATH, wanted).ok());
             place.is_some_and(|place| place.stx_mnt_id == found.stx_mnt_id)
         };
-        (has_birth && born >= (self.began.tv_sec, self.began.tv_nsec))
+        (has_creation_time && created >= (self.began.tv_sec, self.began.tv_nsec))
             || self.private.iter().any(is_private)
     }
 
@@ -184,10 +185,10 @@ impl Connections {
             self.waiting.fetch_sub(1, Ordering::AcqRel);
             return kernel::answer_with(listener, notification, Err(Errno::AGAIN));
         }
-        let (waiting, mine, call) = (self.waiting.clone(), listener.clone(), *notification);
+        let (waiting, own_listener, call) = (self.waiting.clone(), listener.clone(), *notification);
         let made = thread::Builder::new().name("haft-connect".to_owned()).stack_size(64 << 10);
         let made = made.spawn(move || {
-            kernel::answer_with(&mine, &call, attempt.make());
+            kernel::answer_with(&own_listener, &call, attempt.make());
             waiting.fetch_sub(1, Ordering::AcqRel);
         });
         if made.is_err() {

@@ -148,13 +148,12 @@ pub(super) fn answer_on_the_same_core(listener: &OwnedFd) {
     }
 }
 
-/// Returns None when the calling process is gone. SAFETY: the kernel writes one structure of this
-/// layout, which lives here and is zeroed as required.
+/// Returns None when the calling process is gone.
 pub(super) fn next(listener: &OwnedFd) -> Option<SeccompNotification> {
     let mut raw = RawNotification::default();
     #[expect(unsafe_code, reason = "rustix has no such call")]
-    // SAFETY: the kernel writes one structure of this layout, which lives here and is all zeroes as
-    // it wants it.
+    // SAFETY: the kernel writes one structure of this layout, which lives here and is zeroed as
+    // required.
     let result = unsafe { libc::ioctl(listener.as_raw_fd(), RECEIVE, &raw mut raw) };
     let RawNotification { id, pid, call, arguments, .. } = raw;
     (result == 0).then_some(SeccompNotification { id, pid, call, arguments })

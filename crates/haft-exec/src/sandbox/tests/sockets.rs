@@ -13,12 +13,12 @@ use super::{CONNECTED, TestMachine, WRITES, WRITING, confinements, perl};
 fn listener(path: &Path) -> UnixListener {
     let listener = UnixListener::bind(path).expect("bound");
     listener.set_nonblocking(true).expect("set");
-    let born = fs::metadata(path).expect("there").created().expect("a date of birth");
-    let since = born.duration_since(UNIX_EPOCH).expect("after 1970");
-    let born = (since.as_secs().cast_signed(), i64::from(since.subsec_nanos()));
+    let created = fs::metadata(path).expect("there").created().expect("a creation time");
+    let since = created.duration_since(UNIX_EPOCH).expect("after 1970");
+    let created = (since.as_secs().cast_signed(), i64::from(since.subsec_nanos()));
     let has_passed = || {
         let now = clock_gettime(ClockId::RealtimeCoarse);
-        (now.tv_sec, now.tv_nsec) > born
+        (now.tv_sec, now.tv_nsec) > created
     };
     while !has_passed() {}
     listener

@@ -68,7 +68,7 @@ async fn what_a_site_does_not_want_read_is_left_alone_when_that_counts() {
     let mut settings = open_to(&[server.address]);
     let careless = Network::new(settings.clone());
     assert!(send(&careless, page(&server.url("/private/x"))).await.is_ok());
-    assert_eq!(server.requests().len(), 1, "nobody looks at the rules");
+    assert_eq!(server.requests().len(), 1, "the rules are not fetched");
     settings.respects_robots = true;
     let client = Network::new(settings);
     assert!(send(&client, page(&server.url("/open"))).await.is_ok());

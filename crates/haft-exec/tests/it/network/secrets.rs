@@ -121,7 +121,7 @@ async fn at_the_same_origin_it_is_sent_on_and_redacted() {
     });
     let asked = std::sync::Mutex::new(Vec::new());
     let permit = |url: &str| {
-        asked.lock().expect("nobody panics").push(url.to_owned());
+        asked.lock().expect("no test panics").push(url.to_owned());
         Ok(())
     };
     let mut request = get(&server.url("/?k=secret:KEY"));
@@ -129,7 +129,7 @@ async fn at_the_same_origin_it_is_sent_on_and_redacted() {
     let result = Network::new(settings(&[&server])).send(request, &permit).await;
     let requests = server.requests().pop().expect("a request");
     assert!(requests.contains(&format!("authorization: {VALUE}")), "{requests}");
-    let (seen, asked) = (seen(&result), asked.into_inner().expect("nobody panics"));
+    let (seen, asked) = (seen(&result), asked.into_inner().expect("no test panics"));
     assert!(
         !seen.contains("s3cr3t") && !format!("{asked:?}").contains("s3cr3t"),
         "{seen} {asked:?}"

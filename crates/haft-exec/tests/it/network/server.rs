@@ -76,7 +76,7 @@ impl Server {
             let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async move {
                 let listener = TcpListener::bind(at).await.expect("a port");
-                tell.send(listener.local_addr().expect("an address")).expect("somebody waits");
+                tell.send(listener.local_addr().expect("an address")).expect("a test waits");
                 tokio::select! {
                     () = accept(listener, tls, connections) => {}
                     _ = stopped => {}
