@@ -89,7 +89,7 @@ static ARITY: &[(&str, usize)] = &[
     ("./mvnw", 2),
 ];
 
-/// ParsedOptions before the sub-command that take the next word as their value.
+/// Options before the sub-command that take the next word as their value.
 static GLOBAL_VALUES: &[(&str, &str)] = &[
     ("git", "-C -c --git-dir --work-tree --namespace --super-prefix --config-env --attr-source"),
     ("docker", "-H --host -c --context --config -l --log-level --tlscacert --tlscert --tlskey"),

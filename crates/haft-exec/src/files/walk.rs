@@ -174,7 +174,7 @@ struct OpenFolder {
     rules: Option<Arc<IgnoreRules>>,
 }
 
-/// NameList in one buffer, each ended by a zero byte.
+/// Names in one buffer, each ended by a zero byte.
 #[derive(Default)]
 struct NameList(Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! Replaces `secret:NAME` in a request, and redacts the values from the response. SecretSource
+//! Replaces `secret:NAME` in a request, and redacts the values from the response. Secrets
 //! leave this module only in the request to the host that it names.
 
 use std::borrow::Cow;

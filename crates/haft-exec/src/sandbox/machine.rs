@@ -53,7 +53,7 @@ const SYSTEM_SECRETS: &[&str] = &[
     "/etc/NetworkManager/system-connections",
     "/etc/wireguard",
 ];
-/// HiddenPath paths in a home directory: keys, tokens, browsers, histories, and sockets that act
+/// Secret paths in a home directory: keys, tokens, browsers, histories, and sockets that act
 /// for the user.
 const HOME_SECRETS: &[&str] = &[
     ".ssh",

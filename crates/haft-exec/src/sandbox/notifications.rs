@@ -5,7 +5,7 @@
 //! fail. Nothing is decided here: a program that changes the path in between only falsifies the
 //! report. The one exception is `connect`, which is decided and performed here (`connect.rs`).
 //!
-//! SyscallPolicy that only read are not reported, because there are too many of them.
+//! Calls that only read are not reported, because there are too many of them.
 
 mod connect;
 mod filter;
@@ -116,7 +116,7 @@ impl ReportedDenials {
     }
 }
 
-/// Creates the two ends for one launch. SyscallPolicy that `denying` denies are not reported. None
+/// Creates the two ends for one launch. Calls that `denying` denies are not reported. None
 /// when there are no descriptors left: the command then runs without reports.
 pub(crate) fn prepare_reporting(
     layout: Arc<Layout>,

@@ -105,7 +105,7 @@ const NEVER: &[i64] = &[
     libc::SYS_setns,
 ];
 
-/// SyscallPolicy that set up mounts; bubblewrap makes them first.
+/// Calls that set up mounts; bubblewrap makes them first.
 const MOUNTING: &[i64] = &[
     libc::SYS_mount,
     libc::SYS_umount2,
