@@ -43,14 +43,14 @@ use crate::sandbox::NamespaceSet;
 
 /// Number of bytes per read.
 const READ_BYTES: usize = 64 << 10;
-/// How long to wait for the output of a program that has ended: another process may hold the pipe
+/// Timeout for the output of a program that has ended: another process may hold the pipe
 /// forever.
 const PIPE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Shorter times are not slept through: the runtime's clock is coarser.
 const MIN_SLEEP: Duration = Duration::from_micros(500);
-/// How long the processes that a leader leaves may take to end by themselves.
+/// Time in which the processes that a leader leaves may end by themselves.
 const TREE_TIMEOUT: Duration = Duration::from_millis(20);
-/// How long a process may take to end after it was asked to.
+/// Time in which a process may end after it was asked to.
 const GRACE: Duration = Duration::from_millis(100);
 /// Interval of checks of the git directories while a command runs.
 const GIT_INTERVAL: Duration = Duration::from_secs(1);

@@ -43,8 +43,8 @@ pub(crate) fn version() -> i32 {
     i32::try_from(version).unwrap_or(0).max(0)
 }
 
-/// Whether mounts cover the hidden paths, so that everything around them may be allowed at once.
-/// This saves two hundred rules, which take as long as starting a program.
+/// States whether mounts cover the hidden paths, so that everything around them may be allowed at
+/// once. This saves two hundred rules, which take as long as starting a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SecretCover {
     Covered,

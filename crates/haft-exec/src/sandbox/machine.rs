@@ -20,7 +20,7 @@ use super::{
 };
 use crate::processes::backend::LaunchContext;
 
-/// How long a result is reused.
+/// Lifetime of a cached result.
 const CACHE_DURATION: Duration = Duration::from_secs(2);
 const READ_OK: rustix::fs::Access = rustix::fs::Access::READ_OK;
 
