@@ -101,7 +101,7 @@ impl StoreOutputs {
     /// # Errors
     /// Fails if the store cannot be read.
     pub async fn newest(&self, limit: usize) -> Result<Vec<(String, OutputSource)>, ToolError> {
-        let Some(store) = self.place.existing().await? else { return Ok(Vec::new()) };
+        let Some(store) = self.location.existing().await? else { return Ok(Vec::new()) };
         let values = [Value::Text(&self.workspace), Value::number(limit as u64)];
         let rows = store.query(NEWEST_IDS, &values).await?;
         let named = rows.iter().map(|row| {
