@@ -22,6 +22,7 @@ mod options;
 mod parse;
 mod programs;
 mod quoting;
+mod rule_texts;
 mod safe;
 mod scripts;
 mod spellings;
@@ -29,11 +30,10 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 mod walk;
-mod widths;
 mod words;
 mod wrappers;
 
-pub use widths::{is_too_wide, widths};
+pub use rule_texts::{is_too_wide, rule_texts};
 
 /// Maximum size of a text. Longer texts are not parsed: no person could judge them, and parsing
 /// must be quick.
@@ -254,13 +254,13 @@ pub fn accesses(text: &str, home: Option<&Path>) -> Vec<Access> {
             Risk::Other => CommandRisk::Other,
             Risk::Dangerous(why) => CommandRisk::NeedsApproval(why.to_owned()),
         };
-        let rule_texts = widths(&command);
+        let rule_texts = rule_texts(&command);
         let mut spellings = spellings::of(&command.text, &command.words, command.more);
         for wrapper in wrappers.drain(..) {
             spellings.texts.extend(wrapper.texts);
         }
         let text = command.text;
-        let (spellings, known_prefixes) = (spellings.texts, spellings.seen);
+        let (spellings, known_prefixes) = (spellings.texts, spellings.known_prefixes);
         all.push(Access::Command(Box::new(ParsedCommand {
             text,
             risk,
