@@ -419,7 +419,7 @@ fn git_names_what_it_shows_of_files() {
 }
 
 #[test]
-fn git_that_a_repository_may_make_run_programs_is_told_apart() {
+fn git_commands_that_may_run_programs_of_a_repository_are_recognised() {
     let risk = |text: &str| read(text).commands[0].risk;
     for text in [
         "git status",
@@ -469,7 +469,7 @@ fn git_that_a_repository_may_make_run_programs_is_told_apart() {
 }
 
 #[test]
-fn trees_that_are_written_are_looked_through() {
+fn trees_that_are_written_are_searched() {
     let many = |text: &str| {
         accesses(text, None).into_iter().any(|access| match access {
             Access::Many { path, is_pattern: true, is_write: true } => path.ends_with("sub/**"),

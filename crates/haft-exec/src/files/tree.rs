@@ -127,7 +127,7 @@ impl TreeBuilder<'_> {
                 pending.rules =
                     IgnoreRules::with(pending.rules.take(), &handle, seen, pending.path.len());
             }
-            self.judge(pending, &mut found);
+            self.filter_entries(pending, &mut found);
             found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
             Ok(found)
         });
@@ -161,7 +161,7 @@ impl TreeBuilder<'_> {
     }
 
     /// Drops closed and ignored files; ignored directories are listed without their contents.
-    fn judge(&self, pending: &PendingDirectory, found: &mut Vec<FoundEntry>) {
+    fn filter_entries(&self, pending: &PendingDirectory, found: &mut Vec<FoundEntry>) {
         let mut shown = self.prefix.clone();
         shown.extend_from_slice(&pending.path);
         if !pending.path.is_empty() {

@@ -154,12 +154,12 @@ impl RunningProcess {
     /// Reads and waits until the process has ended and its output is read.
     async fn run(self: Arc<Self>, handle: WatchedFd, out: WatchedFd, err: Option<WatchedFd>) {
         let drain = async {
-            let complaints = async {
+            let errors = async {
                 if let Some(err) = &err {
                     self.drain(err, &self.err).await;
                 }
             };
-            tokio::join!(self.drain(&out, &self.out), complaints);
+            tokio::join!(self.drain(&out, &self.out), errors);
         };
         let mut drain = std::pin::pin!(drain);
         let end = async {

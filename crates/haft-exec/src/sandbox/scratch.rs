@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_keeps_its_directory_and_it_goes_with_the_fence() {
+    fn a_session_keeps_its_directory_until_the_backend_is_dropped() {
         let base = tempfile::tempdir().expect("a directory");
         let all = Scratches::in_directory(base.path());
         let first = all.of_session("a").expect("a directory").tmp();

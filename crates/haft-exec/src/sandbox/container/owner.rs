@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_says_who_made_it_and_only_those_that_are_gone_are_left() {
+    fn a_name_identifies_its_owner_and_only_dead_owners_are_swept() {
         let own = Owner::of(std::process::id()).expect("we live");
         let name = new_name();
         assert_eq!(Owner::named(&name).as_ref(), Some(&own));

@@ -78,7 +78,7 @@ fn a_changed_namespace_set_is_rebuilt() {
 }
 
 #[test]
-fn a_session_without_the_network_has_one_of_its_own() {
+fn a_session_without_the_network_has_its_own() {
     let machine = TestMachine::new();
     for which in WRITING {
         let served = std::thread::scope(|scope| {
