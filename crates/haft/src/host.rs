@@ -262,7 +262,7 @@ fn open_workspace(
         ToolError::unavailable(format!("the workspace {folder} cannot be opened: {error}"))
             .hint("mend its permissions, or name another one with --workspace")
     })?;
-    workspace.stand_in(&settings.directory);
+    workspace.set_current_directory(&settings.directory);
     for (name, path) in &settings.roots {
         match workspace.add_root(name, path) {
             Ok(real) => settings.policy.roots.named.push((name.clone(), real)),

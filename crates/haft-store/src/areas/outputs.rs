@@ -51,6 +51,7 @@ const NAME: &str = "INSERT INTO outputs (id, text, workspace, session, call_id, 
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
 const FIND: &str = "SELECT t.bytes, t.lines, o.session, o.call_id, o.tool, o.kept_ms \
     FROM outputs o JOIN output_texts t ON t.id = o.text WHERE o.id = $1 AND o.workspace = $2";
+const NEWEST_IDS: &str = "SELECT id, session, call_id, tool FROM outputs WHERE workspace = $1 ORDER BY kept_ms DESC LIMIT $2";
 const AT_BYTE: &str = "SELECT p.first_byte, p.first_line, p.packing, p.packed FROM outputs o JOIN output_pieces p ON p.text = o.text \
     WHERE o.id = $1 AND o.workspace = $2 AND p.first_byte <= $3 ORDER BY p.first_byte DESC LIMIT 1";
 const AT_LINE: &str = "SELECT p.first_byte, p.first_line, p.packing, p.packed FROM outputs o JOIN output_pieces p ON p.text = o.text \
@@ -93,6 +94,21 @@ impl StoreOutputs {
     pub fn without_memory(mut self) -> Self {
         self.memory = None;
         self
+    }
+
+    /// Returns the ids of the newest outputs, newest first. Creates no store.
+    ///
+    /// # Errors
+    /// Fails if the store cannot be read.
+    pub async fn newest(&self, limit: usize) -> Result<Vec<(String, OutputSource)>, ToolError> {
+        let Some(store) = self.location.existing().await? else { return Ok(Vec::new()) };
+        let values = [Value::Text(&self.workspace), Value::number(limit as u64)];
+        let rows = store.query(NEWEST_IDS, &values).await?;
+        let named = rows.iter().map(|row| {
+            let text = |column| row.text(column).map(str::to_owned);
+            Ok((text(0)?, OutputSource { session: text(1)?, call_id: text(2)?, tool: text(3)? }))
+        });
+        named.collect()
     }
 
     async fn keep_anywhere(
