@@ -253,7 +253,7 @@ impl<'a> Cli<'a> {
         let attendant = Attendant::new(self.terminal.clone(), watching).map_err(no_threads)?;
         let (terminal, tool) = (self.terminal.clone(), request.tool.clone());
         // Orphaned processes of a command become children of this process. This thread starts no processes itself.
-        Programs::take_in_orphans();
+        Programs::adopt_orphans();
         let outcome = calls::make(self.runtime, gate, request, attendant, move |end| {
             report::abandoned(&terminal, format, &tool, &end)
         });

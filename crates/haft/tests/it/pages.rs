@@ -181,10 +181,10 @@ fn the_reference_page_is_the_same_everywhere() {
 
     | parameter | type | default | description |
     |---|---|---|---|
-    | `name` | string | required | Who is greeted. |
+    | `name` | string | required | The name to greet. |
     | `language` | `english`, `french`, `german`, `spanish` | `english` | The language of the greeting. |
-    | `times` | integer | `1` | How often the greeting is said. [1 to 100] |
-    | `shout` | boolean |  | In capital letters. |
+    | `times` | integer | `1` | How many times to repeat the greeting. [1 to 100] |
+    | `shout` | boolean |  | Use capital letters. |
 
     ```sh
     haft hello Ada --language german --times 2
