@@ -26,14 +26,15 @@ pub const ALIASES: &str = "x-aliases";
 /// together.
 pub const IN_CONTENT: &str = "x-in-content";
 
-/// The one-letter option of a property on the command line, such as `"x-short" = "i"`; no other surface shows it.
+/// Keyword for the one-letter option of a property on the command line, such as `"x-short" = "i"`.
+/// No other surface shows it.
 pub const SHORT: &str = "x-short";
 
-/// Names what a property identifies: `change`, `output` or `session`. Completion offers the ones that exist; no other surface
-/// shows it.
+/// Keyword for the kind of record that a property identifies: `change`, `output` or `session`.
+/// Completion offers the existing ones, and no other surface shows it.
 pub const REFERS_TO: &str = "x-refers-to";
 
-/// Marks a text that is a path; see [`crate::PathInput`].
+/// Keyword for a text that is a path; see [`crate::PathInput`].
 pub(crate) const PATH: &str = "x-path";
 
 /// Foreign schemas nested deeper than this are refused: compiling them could overflow the stack.
