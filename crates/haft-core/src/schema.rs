@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_path_is_told_what_to_give() {
+    fn an_empty_path_gets_a_hint() {
         #[derive(Deserialize, JsonSchema)]
         #[expect(dead_code, reason = "only its schema is looked at")]
         struct Places {
@@ -523,8 +523,8 @@ mod tests {
         let fine = json!({"one": ".", "other": null, "many": ["a"]});
         assert!(schema.surely_fits(&fine));
         let found = schema.violations(&json!({"one": "", "other": "", "many": ["a", ""]}));
-        let told = "expected a path, got \"\"; give \".\" for the workspace itself";
-        let expected = ["one", "other", "many[1]"].map(|field| format!("{field}: {told}"));
+        let shown = "expected a path, got \"\"; give \".\" for the workspace itself";
+        let expected = ["one", "other", "many[1]"].map(|field| format!("{field}: {shown}"));
         assert_eq!(found, expected);
     }
 

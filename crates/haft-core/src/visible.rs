@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_reader_would_not_see_is_escaped() {
+    fn invisible_characters_are_escaped() {
         for (text, shown) in [
             ("plain ä € 😀\n\tindented", "plain ä € 😀\n\tindented"),
             ("\u{1b}[2J", "\\u{1b}[2J"),

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn owner_and_way_out_are_named() {
+    fn owner_and_fix_are_named() {
         let users = "root:x:0:0:root:/root:/bin/sh\nada:x:1000:1000::/home/ada:/bin/sh\n";
         let closed = UnwritablePath { path: "/w/.haft", owner: 0, own: 1000, mode: 0o40755, users };
         let reason = "haft cannot write to `/w/.haft`: it belongs to root (uid 0), and haft runs as ada (uid 1000)";

@@ -157,8 +157,11 @@ fn inactive(
                 it.layer.is_active(it.rule) && (it.agent.is_none() || it.agent == agent);
             is_active && it.rule.action == rule.action && it.rule.text == rule.text
         };
-        let twin = earlier.iter().find(same)?;
-        (format!("repeats the rule at {}", twin.rule.source), "remove one of the two".to_owned())
+        let duplicate = earlier.iter().find(same)?;
+        (
+            format!("repeats the rule at {}", duplicate.rule.source),
+            "remove one of the two".to_owned(),
+        )
     };
     let message = format!("{} `{}` {message}", rule.action, rule.text);
     Some(finding(rule.source.clone(), FindingKind::Idle, message, &hint))
