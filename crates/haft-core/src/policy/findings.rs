@@ -209,7 +209,8 @@ fn excess(rule: &Rule, is_wide: &dyn Fn(&str) -> bool) -> Option<(&'static str, 
         )),
         "secret" if secret_parts(argument).1.is_none() => Some((
             "any command or host may receive it",
-            "name the command or the host, as in `secret(GH_TOKEN: gh pr list)` or `secret(GH_TOKEN: api.github.com)`",
+            "name the command or the host, as in `secret(GH_TOKEN: gh pr list)` or \
+             `secret(GH_TOKEN: api.github.com)`",
         )),
         "web_fetch" if is_all => {
             Some(("every host may be contacted", "name hosts, as in `web_fetch(docs.rs)`"))
