@@ -506,7 +506,7 @@ mod tests {
     #[test]
     fn an_empty_path_gets_a_hint() {
         #[derive(Deserialize, JsonSchema)]
-        #[expect(dead_code, reason = "only its schema is looked at")]
+        #[expect(dead_code, reason = "only its schema is used")]
         struct Places {
             /// One.
             #[schemars(with = "crate::PathInput", extend("x-aliases" = ["file"]))]
