@@ -107,7 +107,7 @@ fn wrong_words_are_answered_with_the_next_step() {
 
     --- stderr
     error: `../x` leads to `<house>/x`, outside the workspace <house>/project
-      next: name a path inside it; a person can open another folder by a line under [roots] in their config
+      next: name a path inside it; a person can open another folder with a line under [roots] in their config
     --- exit 5
     ");
     insta::assert_snapshot!(house.run(&["edit", "src/main.rs", "fn mian() {}", "x"]).whole(), @r"
