@@ -227,7 +227,7 @@ impl Desk {
         keep_results(&mut settings, self.keeps_results)?;
         let profile = settings.profile.clone().unwrap_or_else(|| PROFILE.to_owned());
         // Over HTTP signals are heard already.
-        let ending = if self.starts_in_place { Ending::BySignal } else { Ending::Flushed };
+        let ending = if self.starts_in_place { Ending::OnSignal } else { Ending::CallerFlushes };
         let host = Host::new(self.environment.host.clone(), settings, self.registry.clone())?;
         host.warnings().iter().for_each(|text| self.terminal.tell(Label::Warning, text));
         let mut gate = host.ending(ending).gate();

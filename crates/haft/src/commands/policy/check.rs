@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
-use haft::host::config::{Checked, Settings};
+use haft::host::config::{CheckedConfig, Settings};
 use haft_core::{
     SavedRule, ToolError, ToolSpec,
     policy::{Finding, FindingKind, KnownNames, Source},
@@ -70,8 +70,12 @@ impl Cli<'_> {
     }
 
     /// The saved rules, which are there only where the rest can be read.
-    fn saved_rules(&self, globals: &Globals, checked: &Checked) -> Result<Vec<SavedRule>, Stop> {
-        if !checked.faults.is_empty() {
+    fn saved_rules(
+        &self,
+        globals: &Globals,
+        checked: &CheckedConfig,
+    ) -> Result<Vec<SavedRule>, Stop> {
+        if !checked.errors.is_empty() {
             return Ok(Vec::new());
         }
         let settings = self.settings(globals)?;
@@ -80,10 +84,10 @@ impl Cli<'_> {
     }
 }
 
-fn findings(checked: &Checked, saved: &[SavedRule], tools: &[ToolSpec]) -> Vec<Finding> {
+fn findings(checked: &CheckedConfig, saved: &[SavedRule], tools: &[ToolSpec]) -> Vec<Finding> {
     let is_wide: &dyn Fn(&str) -> bool = &haft_shell::is_too_wide;
     let known = KnownNames { tools, saved, is_wide };
-    let faults = checked.faults.iter().map(unreadable);
+    let faults = checked.errors.iter().map(unreadable);
     let rules = checked.settings.iter().flat_map(|settings| settings.policy.findings(&known));
     faults.chain(rules).collect()
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::{Arg, ArgMatches, Command};
-use haft::host::config::{Settings, usual_store};
+use haft::host::config::{Settings, default_store};
 use haft_core::ToolError;
 use haft_store::{Address, Copied, CopyStep, copy_store};
 use serde_json::json;
@@ -112,7 +112,7 @@ impl Cli<'_> {
 
 /// What makes haft use the copy.
 fn next_step(settings: &Settings, to: &Address) -> String {
-    if *to == usual_store(&settings.workspace) {
+    if *to == default_store(&settings.workspace) {
         return "this is where haft looks when nothing else is set: take `url` under `[store]` out of your config.toml".to_owned();
     }
     let (url, note) = match to {

@@ -1,5 +1,5 @@
-//! `[sandbox]`: which folders outside the workspace sandboxed commands see. `sandbox = "auto"` is the short form of
-//! `[sandbox] backend = "auto"`.
+//! Reads `[sandbox]`: which folders outside the workspace sandboxed commands can access. `sandbox =
+//! "auto"` is the short form of `[sandbox] backend = "auto"`.
 
 use std::path::PathBuf;
 
@@ -7,30 +7,31 @@ use haft_core::ToolError;
 use haft_exec::ShownFolders;
 
 use super::{
-    file::{File, Section},
+    file::{ConfigFile, Section},
     keys,
 };
 
-/// What one file says.
+/// The keys that one file sets.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ShownWords {
+pub(super) struct SandboxConfig {
     whole_home: Option<bool>,
     read: Vec<PathBuf>,
     write: Vec<PathBuf>,
 }
 
-/// What all of them say, an admin's first: the first word about the home holds, folders add up.
-pub(super) fn settled<'f>(files: impl Iterator<Item = &'f File> + Clone) -> ShownFolders {
-    let words = || files.clone().map(|file| &file.shown);
+/// Merges the files, with the admin's first: `home` comes from the first file that sets it, folders
+/// are joined.
+pub(super) fn merged<'f>(files: impl Iterator<Item = &'f ConfigFile> + Clone) -> ShownFolders {
+    let configs = || files.clone().map(|file| &file.shown);
     ShownFolders {
-        whole_home: words().find_map(|words| words.whole_home).unwrap_or(false),
-        read: words().flat_map(|words| words.read.clone()).collect(),
-        write: words().flat_map(|words| words.write.clone()).collect(),
+        whole_home: configs().find_map(|config| config.whole_home).unwrap_or(false),
+        read: configs().flat_map(|config| config.read.clone()).collect(),
+        write: configs().flat_map(|config| config.write.clone()).collect(),
     }
 }
 
 impl<'a> Section<'a> {
-    /// The section, where it is not the short form.
+    /// Returns the `[sandbox]` table, or `None` for the short form.
     pub(super) fn sandbox_table(&self) -> Result<Option<Self>, ToolError> {
         let written = self.table.get("sandbox").and_then(|value| value.get_ref().as_table());
         let Some(table) = written else { return Ok(None) };
@@ -39,9 +40,9 @@ impl<'a> Section<'a> {
         Ok(Some(section))
     }
 
-    pub(super) fn shown(&self) -> Result<ShownWords, ToolError> {
-        let Some(section) = self.sandbox_table()? else { return Ok(ShownWords::default()) };
-        Ok(ShownWords {
+    pub(super) fn shown(&self) -> Result<SandboxConfig, ToolError> {
+        let Some(section) = self.sandbox_table()? else { return Ok(SandboxConfig::default()) };
+        Ok(SandboxConfig {
             whole_home: section.word("home", &[("tools", false), ("all", true)])?,
             read: section.shown_folders("read")?,
             write: section.shown_folders("write")?,
@@ -50,12 +51,12 @@ impl<'a> Section<'a> {
 
     fn shown_folders(&self, key: &str) -> Result<Vec<PathBuf>, ToolError> {
         let folder = |(at, folder): (usize, &str)| {
-            let path = PathBuf::from(self.reader.path(at, folder)?);
+            let path = PathBuf::from(self.source.path(at, folder)?);
             if path.is_absolute() && path.parent().is_some() {
                 return Ok(path);
             }
-            let problem = format!("`sandbox.{key}`: expected a whole path, found `{folder}`");
-            Err(self.reader.fault(at, &problem, "write the whole path, or begin it with `~/`"))
+            let problem = format!("`sandbox.{key}`: expected an absolute path, found `{folder}`");
+            Err(self.source.error(at, &problem, "write an absolute path, or start it with `~/`"))
         };
         self.texts(key)?.into_iter().map(folder).collect()
     }
