@@ -1,5 +1,5 @@
-//! `haft approvals`: the questions of every process in one list, answered here. A call whose process waits runs there; one
-//! whose process is gone runs here, as it was recorded, once.
+//! `haft approvals`: lists and answers the approval requests of all haft processes. If the process
+//! that asked still waits, it runs the call. If it is gone, the recorded call runs here, once.
 
 mod act;
 mod live;
@@ -27,39 +27,39 @@ use crate::{
 
 pub(super) fn command() -> Command {
     let id = || {
-        let help = "The request's id from the list, or its beginning";
+        let help = "The request's id from the list, or a prefix of it";
         Arg::new("id").value_name("ID").required(true).help(help)
     };
     Command::new("approvals")
-        .about("See and answer the questions of every haft that waits for a yes")
+        .about("List and answer pending approval requests from all haft processes")
         .long_about(
-            "See and answer the questions of every haft that waits for a yes, in whatever process it runs.\n\n\
-             Without a command on a terminal: a list that stays up to date, with keys to decide. A call whose process \
-             waits runs there. When that process is gone, `approve` runs the recorded call itself, once, in the \
-             workspace, session and profile it was made in.",
+            "List and answer pending approval requests from all haft processes.\n\n\
+             On a terminal, `haft approvals` alone shows a live list with keys to decide. If the process \
+             that asked still waits, it runs an approved call. If that process is gone, `approve` runs \
+             the recorded call itself, once, in its workspace, session and profile.",
         )
         .disable_help_subcommand(true)
         .subcommand(
-            Command::new("list").about("What waits for a decision, oldest first").arg(
+            Command::new("list").about("List pending requests, oldest first").arg(
                 Arg::new("all")
                     .long("all")
                     .action(ArgAction::SetTrue)
-                    .help("Also what was decided, and what became of it"),
+                    .help("Include decided requests and their results"),
             ),
         )
         .subcommand(
-            Command::new("show").about("All there is to know about a request").arg(id()),
+            Command::new("show").about("Show all details of a request").arg(id()),
         )
         .subcommand(
             Command::new("approve")
-                .about("Let a call run")
+                .about("Approve a request, so that its call runs")
                 .arg(id())
                 .arg(
                     Arg::new("remember")
                         .long("remember")
                         .value_name("N")
                         .value_parser(value_parser!(u32).range(1..))
-                        .help("Also allow what `show` offers under this number from now on"),
+                        .help("Also save the rule that `show` lists under this number"),
                 )
                 .arg(
                     Arg::new("scope")
@@ -67,32 +67,32 @@ pub(super) fn command() -> Command {
                         .value_name("SCOPE")
                         .default_value("project")
                         .value_parser(["session", "project", "user"])
-                        .help("Where that holds"),
+                        .help("Scope of the saved rule"),
                 )
                 .arg(
                     Arg::new("for")
                         .long("for")
                         .value_name("TIME")
                         .value_parser(lapses)
-                        .help("When it lapses, such as 1h or 30d [default: never]"),
+                        .help("When the saved rule expires, such as 1h or 30d [default: never]"),
                 ),
         )
         .subcommand(
-            Command::new("deny").about("Refuse a call").arg(id()).arg(
+            Command::new("deny").about("Deny a request").arg(id()).arg(
                 Arg::new("note")
                     .long("note")
                     .value_name("TEXT")
-                    .help("Words for the model: what to do instead"),
+                    .help("Message to the model: what to do instead"),
             ),
         )
 }
 
-/// Milliseconds since 1970.
+/// Parses a time into milliseconds since 1970.
 fn lapses(text: &str) -> Result<Option<u64>, String> {
     lapse(text, &Zoned::now()).ok_or_else(|| "expected a time such as 1h, 1d or never".to_owned())
 }
 
-/// What all of these work with.
+/// The state that all subcommands share.
 struct Desk<'a> {
     bench: &'a Cli<'a>,
     globals: Globals,
@@ -108,7 +108,7 @@ impl Cli<'_> {
         let (word, matches) = matches.subcommand().unwrap_or(("", matches));
         let globals = Globals::of(matches);
         let settings = Settings::load(&globals.choices, &self.environment.host)?;
-        let inbox = inbox(&self.environment.host, &settings).ok_or_else(homeless)?;
+        let inbox = inbox(&self.environment.host, &settings).ok_or_else(no_home)?;
         let feed = feed(&settings);
         let person = self.environment.host.user.clone().unwrap_or_else(|| "you".to_owned());
         let desk = Desk { bench: self, globals, settings, inbox, feed, person };
@@ -135,7 +135,7 @@ impl Desk<'_> {
         if found.foreign > 0 {
             let requests = if found.foreign == 1 { "request was" } else { "requests were" };
             let message = format!(
-                "{} {requests} not made by your haft, or changed since, and left out: {}",
+                "{} {requests} not created by your haft, or changed since, and ignored: {}",
                 found.foreign, self.settings.store.address
             );
             self.bench.terminal.tell(Label::Warning, &message);
@@ -153,14 +153,14 @@ impl Desk<'_> {
                 report::json(self.bench.terminal, &rows)?;
             }
             Format::Text if standings.is_empty() => {
-                self.bench.terminal.print("nothing waits for a decision")?;
+                self.bench.terminal.print("no pending requests")?;
             }
             Format::Text => write_out(&table::of(&standings, Zoned::now().timestamp()))?,
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The one request whose id begins like this, with or without the word before its first `_`.
+    /// Finds the request with this id prefix. The part up to the first `_` is optional.
     fn named(&self, matches: &ArgMatches) -> Result<InboxEntry, ToolError> {
         let wanted = matches.get_one::<String>("id").map_or("", String::as_str);
         let found = self.bench.runtime.block_on(self.standings())?;
@@ -169,8 +169,8 @@ impl Desk<'_> {
             [one] => Ok(one.clone()),
             [] => Err(no_such_request(wanted)),
             _ => {
-                let message = format!("`{wanted}` is the beginning of {} requests", fitting.len());
-                Err(ToolError::input(message).hint("write more of the id that you mean"))
+                let message = format!("`{wanted}` matches {} requests", fitting.len());
+                Err(ToolError::input(message).hint("use a longer prefix of the id"))
             }
         }
     }
@@ -204,7 +204,7 @@ impl Desk<'_> {
         let note = matches.get_one::<String>("note").cloned();
         let verdict = ApprovalDecision::deny(&self.person, "approvals", note);
         self.decide(&standing, ApprovalState::Denied, verdict)?;
-        self.say(&standing, "denied", "the call does not run")
+        self.say(&standing, "denied", "the call will not run")
     }
 
     fn say(&self, standing: &InboxEntry, state: &str, words: &str) -> Result<ExitCode, Stop> {
@@ -227,14 +227,16 @@ fn remember(standing: &InboxEntry, matches: &ArgMatches) -> Result<Option<Rememb
     let suggestion = suggestions.get(place).ok_or_else(|| {
         let id = &standing.record.request.id;
         let count = suggestions.len();
-        ToolError::input(format!("request `{id}` offers {count} ways to remember it, not {number}"))
-            .hint(format!("see them with `haft approvals show {id}`"))
+        ToolError::input(format!(
+            "request `{id}` offers {count} rules to save; there is no number {number}"
+        ))
+        .hint(format!("list them with `haft approvals show {id}`"))
     })?;
     let word = matches.get_one::<String>("scope").map_or("", String::as_str);
     let scopes = scopes_of(&standing.record.request);
     let scope = scopes.iter().copied().find(|scope| scope.name() == word).ok_or_else(|| {
         ToolError::input(format!(
-            "a rule of scope `{word}` would never end: every command line call is of one session"
+            "a rule of scope `{word}` would never expire: all command line calls share one session"
         ))
         .hint("use --scope project with --for TIME")
     })?;
@@ -242,7 +244,8 @@ fn remember(standing: &InboxEntry, matches: &ArgMatches) -> Result<Option<Rememb
     Ok(Some(Remember { rules: suggestion.rules.clone(), scope, expires_ms }))
 }
 
-/// Where a rule may hold. Every call from a command line is of the session `cli`, which never ends.
+/// Returns the scopes for a saved rule. All command line calls belong to the session `cli`, which
+/// never ends.
 fn scopes_of(request: &ApprovalRequest) -> &'static [Scope] {
     match request.session.as_str() {
         "cli" => &[Scope::Project, Scope::User],
@@ -250,7 +253,7 @@ fn scopes_of(request: &ApprovalRequest) -> &'static [Scope] {
     }
 }
 
-/// Whether somebody may want to do something about it.
+/// Returns true for a request that still needs an action of the user.
 fn is_open(standing: &InboxEntry) -> bool {
     match standing.record.state {
         ApprovalState::Pending => true,
@@ -272,7 +275,7 @@ fn as_json(standing: &InboxEntry) -> Value {
     })
 }
 
-fn homeless() -> ToolError {
-    ToolError::unavailable("without a home there is no key that requests could be read with")
+fn no_home() -> ToolError {
+    ToolError::unavailable("cannot read approval requests: $HOME is not set")
         .hint("set $HOME or $XDG_STATE_HOME")
 }

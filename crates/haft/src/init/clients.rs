@@ -155,7 +155,8 @@ impl ClientApp {
             Self::Gemini => (own(&None, ".gemini"), &["settings.json"]),
             // zed.dev/docs/configuring-zed: the same folder on Linux and macOS.
             Self::Zed => (own(config_home, ".config"), &["zed/settings.json"]),
-            // The user profile of code.visualstudio.com/docs/configure/settings; on macOS it lies elsewhere.
+            // The user profile of code.visualstudio.com/docs/configure/settings; on macOS it lies
+            // elsewhere.
             Self::VsCode if cfg!(target_os = "macos") => {
                 (own(&None, "Library/Application Support"), &["Code/User/mcp.json"])
             }
@@ -194,7 +195,8 @@ impl ClientApp {
             Self::Claude | Self::Codex | Self::Gemini | Self::Cursor => {
                 json!({ "command": command, "args": arguments })
             }
-            // There was a `source` key in 2025; zed-industries/zed#62818 says that no field of that name is left.
+            // There was a `source` key in 2025; zed-industries/zed#62818 says that no field of that
+            // name is left.
             Self::Zed => json!({ "command": command, "args": arguments }),
             // "type: Yes (required)" in the reference.
             Self::VsCode => json!({ "type": "stdio", "command": command, "args": arguments }),

@@ -1,4 +1,5 @@
-//! Decides, and sees to it that the call runs: where it was asked for, or here when nobody is there any more.
+//! Decides a request and makes its call run: in the process that asked, or here when that process
+//! is gone.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -13,7 +14,8 @@ use super::Desk;
 use crate::{report, stop::Stop, terminal::Label};
 
 impl Desk<'_> {
-    /// Settles a request. One that was approved and not taken up yet may be approved again: its call still has to run.
+    /// Decides a request. An approved request that no process has claimed may be approved again,
+    /// because its call still has to run.
     pub(super) fn decide(
         &self,
         standing: &InboxEntry,
@@ -25,7 +27,7 @@ impl Desk<'_> {
         if both == (ApprovalState::Approved, ApprovalState::Approved) && !record.taken_up {
             return Ok(());
         }
-        // Pending to the eye is what counts: a lapsed one is told as that.
+        // An expired request is reported as expired.
         if record.state != ApprovalState::Pending {
             return Err(already_settled(record));
         }
@@ -33,7 +35,8 @@ impl Desk<'_> {
         self.bench.runtime.block_on(decided).map(|_| ())
     }
 
-    /// Waits until the asker has taken the call up; runs it when there is no asker.
+    /// Waits until the process that asked has claimed the call. Runs the call here if that process
+    /// is gone.
     pub(super) fn see_it_run(&self, standing: &InboxEntry) -> Result<ExitCode, Stop> {
         let id = &standing.record.request.id;
         match self.bench.runtime.block_on(self.inbox.handed_over(id))? {
@@ -41,7 +44,7 @@ impl Desk<'_> {
                 self.say(standing, "approved", "the process that asked runs the call")
             }
             CallClaim::Free => {
-                let message = "the process that asked is gone; its call runs here";
+                let message = "the process that asked is gone; running the call here";
                 self.bench.terminal.tell(Label::Note, message);
                 let outcome = self.run(standing)?;
                 Ok(report::outcome(self.bench.terminal, self.globals.format, &outcome)?)
@@ -59,7 +62,7 @@ impl Desk<'_> {
             let mut work = std::pin::pin!(gate.resume(&id, context));
             tokio::select! {
                 done = &mut work => done,
-                // It stops, and what became of it is recorded.
+                // The cancelled call ends, and its result is recorded.
                 _ = tokio::signal::ctrl_c() => {
                     stop.cancel();
                     work.await
@@ -74,26 +77,26 @@ impl Desk<'_> {
         }
     }
 
-    /// A gate for where the call was recorded, with this store.
+    /// Builds a gate for the workspace of the recorded call, with this store.
     fn gate_of(&self, standing: &InboxEntry) -> Result<Gate, ToolError> {
         let mut globals = self.globals.clone();
         globals.choices.workspace = Some(standing.workspace.clone());
         let mut settings = Settings::load(&globals.choices, &self.bench.environment.host)?;
         settings.directory.clone_from(&settings.workspace);
         settings.store.address.clone_from(&self.settings.store.address);
-        // What the call itself may ask for while it runs is asked here.
+        // Approvals that the call needs while it runs are asked here.
         self.bench.gate(settings, Arc::new(self.bench.prompt()))
     }
 }
 
-/// The person has approved something else than what the call would touch now.
+/// The call would now access something other than the user approved.
 fn asked_again(id: &str, request: &ApprovalRequest) -> ToolError {
     let message = format!(
-        "the call of request `{id}` did not run: it would touch something else than was approved ({})",
+        "the call of request `{id}` did not run: its accesses differ from the approved ones ({})",
         request.confirmation.message
     );
     let next = &request.id;
     ToolError::conflict(message).hint(format!(
-        "it is asked about again as `{next}`: see it with `haft approvals show {next}`, then approve or deny it"
+        "the new request is `{next}`: inspect it with `haft approvals show {next}`, then approve or deny it"
     ))
 }

@@ -1,22 +1,26 @@
-//! Requests as lines for eyes. Whatever comes from a call is made safe here.
+//! Formats requests as text for people. Text from calls is escaped here.
 
 use haft_core::{ApprovalState, CallResult, InboxEntry, RequesterStatus};
 use jiff::Timestamp;
 
 use crate::{prompt::summary, safe_text::shown_in_line};
 
-/// What is longer is cut: `show` has the whole.
-const LONGEST: usize = 100;
+/// Longer lines are truncated; `show` prints the whole.
+const MAX_LINE_CHARS: usize = 100;
 
 pub(super) fn of(standings: &[&InboxEntry], now: Timestamp) -> String {
     let line = |standing: &&InboxEntry| {
         let id = shown_in_line(&standing.record.request.id).into_owned();
-        format!("{id}  {}\n    {}\n", row(standing, now), cut(&summary(&standing.record.request)))
+        format!(
+            "{id}  {}\n    {}\n",
+            row(standing, now),
+            truncate(&summary(&standing.record.request))
+        )
     };
     standings.iter().map(line).collect()
 }
 
-/// State, tool, age and who asks.
+/// Returns state, tool, age and agents of a request.
 pub(super) fn row(standing: &InboxEntry, now: Timestamp) -> String {
     let request = &standing.record.request;
     let agents = match &request.agents[..] {
@@ -27,7 +31,7 @@ pub(super) fn row(standing: &InboxEntry, now: Timestamp) -> String {
     format!("{}  {}  {age} ago{agents}", state(standing, now), shown_in_line(&request.tool))
 }
 
-/// What stands above the details of a request.
+/// Returns the header above the details of a request.
 pub(super) fn about(standing: &InboxEntry, now: Timestamp) -> String {
     let request = &standing.record.request;
     let mut lines = vec![
@@ -40,20 +44,21 @@ pub(super) fn about(standing: &InboxEntry, now: Timestamp) -> String {
     ];
     if let Some(verdict) = &standing.record.verdict {
         let note = verdict.note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
-        let word = if verdict.approved { "yes" } else { "no" };
+        let word = if verdict.approved { "approved" } else { "denied" };
         let said = format!("{word} by {} via {}{note}", verdict.by, verdict.via);
         lines.push(shown_in_line(&said).into_owned());
     }
     lines.join("\n") + "\n"
 }
 
-/// Where it stands, in words.
+/// Returns the state as text.
 pub(super) fn state(standing: &InboxEntry, now: Timestamp) -> String {
     let InboxEntry { record, asker, fate, .. } = standing;
     match (record.state, fate, asker) {
         (ApprovalState::Pending, _, asker) => {
             let left = as_signed(record.request.expires_ms).saturating_sub(now.as_millisecond());
-            let gone = if *asker == RequesterStatus::Gone { ", nobody waits for it" } else { "" };
+            let gone =
+                if *asker == RequesterStatus::Gone { ", no process waits for it" } else { "" };
             format!("pending ({} left{gone})", span(left))
         }
         (ApprovalState::Approved, CallResult::NotRun, RequesterStatus::There) => {
@@ -67,7 +72,7 @@ pub(super) fn state(standing: &InboxEntry, now: Timestamp) -> String {
             format!("approved, ran and failed ({})", shown_in_line(error))
         }
         (ApprovalState::Approved, CallResult::Unknown, _) => {
-            "approved and taken up; whether it ran is not known".to_owned()
+            "approved and claimed; result unknown".to_owned()
         }
         (state, _, _) => state.to_string(),
     }
@@ -77,7 +82,7 @@ fn as_signed(ms: u64) -> i64 {
     i64::try_from(ms).unwrap_or(i64::MAX)
 }
 
-/// A length of time, roughly. A clock that was set back makes none of it negative.
+/// Formats an approximate duration. A clock that was set back does not make it negative.
 fn span(ms: i64) -> String {
     match ms.max(0) / 1000 {
         seconds @ 0..60 => format!("{seconds} s"),
@@ -87,9 +92,9 @@ fn span(ms: i64) -> String {
     }
 }
 
-fn cut(line: &str) -> String {
-    if line.chars().count() <= LONGEST {
+fn truncate(line: &str) -> String {
+    if line.chars().count() <= MAX_LINE_CHARS {
         return line.to_owned();
     }
-    line.chars().take(LONGEST).chain("…".chars()).collect()
+    line.chars().take(MAX_LINE_CHARS).chain("…".chars()).collect()
 }

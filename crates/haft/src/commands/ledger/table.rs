@@ -1,4 +1,4 @@
-//! Calls as a table for eyes.
+//! Formats calls as a table.
 
 use haft_core::{LedgerEntry, policy::Reason};
 use haft_store::{Ending, Recorded};
@@ -7,8 +7,8 @@ use jiff::{Timestamp, tz::TimeZone};
 use crate::safe_text::shown_in_line;
 
 const HEADER: [&str; 7] = ["#", "time", "session", "tool", "decision", "rule", "ms"];
-/// What is longer is cut: `--json` has the whole.
-const LONGEST: usize = 44;
+/// Longer cells are truncated; `--json` has the whole.
+const MAX_CELL_CHARS: usize = 44;
 
 pub(super) fn of(calls: &[Recorded], zone: &TimeZone) -> String {
     let rows: Vec<[String; 7]> = calls.iter().map(|call| row(call, zone)).collect();
@@ -42,7 +42,7 @@ fn row(Recorded { seq, entry, ending, .. }: &Recorded, zone: &TimeZone) -> [Stri
     ]
 }
 
-/// The tool, with how many equal calls the entry stands for.
+/// Returns the tool, with the number of equal calls that the entry stands for.
 fn tool(entry: &LedgerEntry) -> String {
     match entry.repeated {
         Some(repeated) => format!("{} x{}", short(&entry.tool), repeated.calls),
@@ -57,14 +57,14 @@ pub(in crate::commands) fn time(began_ms: u64, zone: &TimeZone) -> String {
     time.map_or_else(|| began_ms.to_string(), shown)
 }
 
-/// What policy said, what somebody said to it, and how it failed.
+/// Returns the policy's decision, the approver's answer and the error.
 fn decision(entry: &LedgerEntry) -> String {
     if let Some(dropped) = &entry.dropped {
         return format!("{} older entries dropped", dropped.entries);
     }
     let action = entry.decision.as_ref().map_or("none", |decision| decision.action.name());
     let verdict = entry.verdict.as_ref().map(|verdict| {
-        let word = if verdict.approved { "yes" } else { "no" };
+        let word = if verdict.approved { "approved" } else { "denied" };
         format!(", {word} by {}", verdict.by)
     });
     let error = entry.error.map(|error| format!(" ({error})"));
@@ -90,8 +90,8 @@ fn rule(entry: &LedgerEntry) -> String {
 
 fn short(text: &str) -> String {
     let text = shown_in_line(text);
-    if text.chars().count() <= LONGEST {
+    if text.chars().count() <= MAX_CELL_CHARS {
         return text.into();
     }
-    text.chars().take(LONGEST - 1).chain(['…']).collect()
+    text.chars().take(MAX_CELL_CHARS - 1).chain(['…']).collect()
 }
