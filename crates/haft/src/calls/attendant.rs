@@ -1,5 +1,5 @@
-//! Attends to a call from another thread than the one it runs on: the first signal calls it off, the second ends the
-//! process; the status line is drawn; and a tool that blocks its thread past all deadlines is left behind.
+//! Monitors a call from a second thread: the first signal cancels it, the second one ends the
+//! process. Draws the status line, and abandons a tool that blocks its thread beyond the deadline.
 
 use std::{
     io,
@@ -26,63 +26,63 @@ use crate::{
     terminal::Terminal,
 };
 
-/// How long the gate may take to end a call after its time. More than its own grace: only what blocks its thread takes
-/// longer.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// The same as never, for a clock.
+/// Grace period for the gate to end a call after its deadline. It is longer than the gate's own
+/// grace period, so only a tool that blocks its thread exceeds it.
+const GRACE: Duration = Duration::from_secs(3);
+/// A duration that never passes in practice.
 const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// Whether somebody looks at a status line.
+/// Whether a status line is drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watching {
     Yes,
     No,
 }
 
-/// How a call ends that does not end by itself.
+/// Reason for abandoning a call.
 pub(crate) enum Abandoned {
-    /// Told twice to stop: without another word.
+    /// The user interrupted twice: end without a message.
     AtOnce,
-    /// The tool does not let go of its thread.
+    /// The tool blocks its thread.
     Stuck(ToolError),
 }
 
-/// Who attends.
+/// Monitors a call on its own thread.
 pub(crate) struct Attendant {
-    duty: Duty,
+    monitor: Monitor,
     runtime: Runtime,
 }
 
-struct Duty {
+struct Monitor {
     terminal: Arc<Terminal>,
     watching: Watching,
-    patience: Duration,
+    grace: Duration,
     interruptions: UnboundedReceiver<()>,
 }
 
-/// What is attended to.
-pub(super) struct Orders {
+/// The monitored call.
+pub(super) struct MonitoredCall {
     tool: String,
     deadline: Option<Duration>,
     cancel: CancellationToken,
     registry: Registry,
     events: Subscription,
     is_started: bool,
-    claim: Arc<Claim>,
+    claim: Arc<ReportClaim>,
 }
 
-/// The right to say how the call ended. Whoever takes it first has it.
+/// The right to report how the call ended. The first thread to take it has it.
 #[derive(Default)]
-pub(super) struct Claim(AtomicBool);
+pub(super) struct ReportClaim(AtomicBool);
 
-impl Claim {
+impl ReportClaim {
     pub(super) fn take(&self) -> bool {
         !self.0.swap(true, Ordering::AcqRel)
     }
 }
 
-impl Orders {
-    pub(super) fn of(gate: &Gate, request: &CallRequest, claim: Arc<Claim>) -> Self {
+impl MonitoredCall {
+    pub(super) fn of(gate: &Gate, request: &CallRequest, claim: Arc<ReportClaim>) -> Self {
         Self {
             tool: request.tool.clone(),
             deadline: request.context.deadline,
@@ -96,59 +96,61 @@ impl Orders {
 }
 
 impl Attendant {
-    /// From here on signals call off instead of killing; those that come before anybody listens are kept.
+    /// Makes signals cancel the call instead of ending the process. Signals that arrive before
+    /// `watch` are kept.
     ///
     /// # Errors
-    /// When the process has no more files or memory to give.
+    /// When the process has no file descriptors or memory left.
     pub(crate) fn new(terminal: Arc<Terminal>, watching: Watching) -> io::Result<Self> {
-        let (attendant, interrupt) = Self::deaf(terminal, watching, PATIENCE)?;
+        let (attendant, interrupt) = Self::without_signals(terminal, watching, GRACE)?;
         let _inside = attendant.runtime.enter();
-        hear_signals(&interrupt);
+        forward_signals(&interrupt);
         Ok(attendant)
     }
 
-    /// One that hears no signals, only its sender.
-    pub(super) fn deaf(
+    /// Returns a monitor without signal handlers. Only the returned sender interrupts it.
+    pub(super) fn without_signals(
         terminal: Arc<Terminal>,
         watching: Watching,
-        patience: Duration,
+        grace: Duration,
     ) -> io::Result<(Self, UnboundedSender<()>)> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (interrupt, interruptions) = unbounded_channel();
-        let duty = Duty { terminal, watching, patience, interruptions };
-        Ok((Self { duty, runtime }, interrupt))
+        let monitor = Monitor { terminal, watching, grace, interruptions };
+        Ok((Self { monitor, runtime }, interrupt))
     }
 
-    /// Attends until the call must be abandoned; none when the call's own thread was faster to end it.
-    pub(super) fn watch(mut self, orders: Orders) -> Option<Abandoned> {
-        let claim = orders.claim.clone();
-        let end = self.runtime.block_on(self.duty.attend(orders));
+    /// Monitors the call until it must be abandoned. Returns `None` when the call's own thread
+    /// ended it first.
+    pub(super) fn watch(mut self, call: MonitoredCall) -> Option<Abandoned> {
+        let claim = call.claim.clone();
+        let end = self.runtime.block_on(self.monitor.run(call));
         claim.take().then_some(end)
     }
 
-    /// Where it draws.
+    /// Returns the terminal of the status line.
     pub(super) fn terminal(&self) -> Arc<Terminal> {
-        self.duty.terminal.clone()
+        self.monitor.terminal.clone()
     }
 }
 
-impl Duty {
-    async fn attend(&mut self, mut orders: Orders) -> Abandoned {
+impl Monitor {
+    async fn run(&mut self, mut call: MonitoredCall) -> Abandoned {
         let mut progress = Progress::default();
         let mut beat = tokio::time::interval(BEAT);
-        let mut end = End { at: Instant::now() + NEVER, kind: ErrorKind::Timeout };
+        let mut end = AbandonTime { at: Instant::now() + NEVER, kind: ErrorKind::Timeout };
         loop {
             tokio::select! {
                 Some(()) = self.interruptions.recv() => {
-                    if orders.cancel.is_cancelled() {
+                    if call.cancel.is_cancelled() {
                         return Abandoned::AtOnce;
                     }
-                    orders.cancel.cancel();
-                    end = End { at: Instant::now() + self.patience, kind: ErrorKind::Cancelled };
+                    call.cancel.cancel();
+                    end = AbandonTime { at: Instant::now() + self.grace, kind: ErrorKind::Cancelled };
                 }
-                Some(event) = orders.events.next() => {
-                    if let Some(deadline) = orders.started(&event).await {
-                        end.at = end.at.min(Instant::now() + deadline + self.patience);
+                Some(event) = call.events.next() => {
+                    if let Some(deadline) = call.started(&event).await {
+                        end.at = end.at.min(Instant::now() + deadline + self.grace);
                     }
                     progress.hear(event, std::time::Instant::now());
                 }
@@ -157,21 +159,21 @@ impl Duty {
                         self.terminal.draw_status(&line);
                     }
                 }
-                () = sleep_until(end.at) => return Abandoned::Stuck(stuck(&orders.tool, end.kind)),
+                () = sleep_until(end.at) => return Abandoned::Stuck(stuck(&call.tool, end.kind)),
             }
         }
     }
 }
 
-/// When the call is left behind, and as what.
-struct End {
+/// The time to abandon the call, and the error kind.
+struct AbandonTime {
     at: Instant,
     kind: ErrorKind,
 }
 
-impl Orders {
-    /// The deadline, when the call has just begun to run. Waiting for an approval does not count, and neither do the
-    /// calls that its tool makes: they begin later and have deadlines of their own.
+impl MonitoredCall {
+    /// Returns the deadline when the call starts to run. The wait for an approval does not count,
+    /// and neither do the calls that its tool makes: they start later and have their own deadlines.
     pub(super) async fn started(&mut self, event: &CallEvent) -> Option<Duration> {
         let CallEventKind::Started { tool } = &event.what else { return None };
         if std::mem::replace(&mut self.is_started, true) {
@@ -184,8 +186,8 @@ impl Orders {
     }
 }
 
-/// A signal that cannot be caught keeps its usual meaning.
-fn hear_signals(interrupt: &UnboundedSender<()>) {
+/// A signal that cannot be caught keeps its default action.
+fn forward_signals(interrupt: &UnboundedSender<()>) {
     for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
         if let Ok(mut signal) = signal(kind) {
             let interrupt = interrupt.clone();
@@ -197,8 +199,7 @@ fn hear_signals(interrupt: &UnboundedSender<()>) {
 }
 
 fn stuck(tool: &str, kind: ErrorKind) -> ToolError {
-    let what = if kind == ErrorKind::Cancelled { "called off" } else { "overdue" };
-    let message =
-        format!("`{tool}` is {what} and does not let go of its thread, so it was left behind");
-    ToolError::new(kind, message).hint("look at what it has done before you call it again")
+    let state = if kind == ErrorKind::Cancelled { "cancelled" } else { "past its deadline" };
+    let message = format!("`{tool}` is {state} but blocks its thread, so it was abandoned");
+    ToolError::new(kind, message).hint("check what it has changed before you call it again")
 }
