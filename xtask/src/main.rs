@@ -13,6 +13,7 @@ mod edges;
 mod fence;
 mod metadata;
 mod msrv;
+mod names;
 mod postgres;
 mod programs;
 mod setup;

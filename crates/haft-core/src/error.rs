@@ -6,7 +6,7 @@ use std::{error::Error, fmt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Reply;
+use crate::{Reply, visible::visible};
 
 /// The stable class of a failure, the same on every surface; it decides the exit code of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -144,7 +144,8 @@ impl fmt::Display for ErrorKind {
 
 /// Why a call failed, in words a model or a person can act on.
 ///
-/// Messages are lower case, without a full stop, and name the path, URL or id.
+/// Messages are lower case, without a full stop, and name the path, URL or id. Controls and bidirectional marks that such a
+/// name holds are escaped here, so that no error shows them raw, whichever way it leaves haft.
 #[derive(Debug)]
 pub struct ToolError {
     kind: ErrorKind,
@@ -157,7 +158,7 @@ pub struct ToolError {
 impl ToolError {
     /// An error of the given kind. The constructors named after the kinds read better where the kind is known.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None, source: None, partial: None }
+        Self { kind, message: visible(message), hint: None, source: None, partial: None }
     }
 
     /// The arguments do not fit.
@@ -198,7 +199,7 @@ impl ToolError {
     /// The next step. Imperative, one sentence.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(visible(hint));
         self
     }
 
@@ -264,6 +265,13 @@ mod tests {
     fn exit_codes_are_the_documented_ones() {
         let codes: Vec<u8> = ErrorKind::ALL.iter().map(|kind| kind.exit_code()).collect();
         assert_eq!(codes, [2, 3, 4, 5, 5, 5, 5, 6, 7, 8, 9, 10, 124, 130, 1, 1]);
+    }
+
+    #[test]
+    fn no_name_in_an_error_reorders_or_controls_what_is_shown() {
+        let error = ToolError::not_found("no file `a\u{202e}b`").hint("did you mean `\u{1b}[2J`?");
+        assert_eq!(error.message(), "no file `a\\u{202e}b`");
+        assert_eq!(error.next_step(), "did you mean `\\u{1b}[2J`?");
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! What the first argument of a tool must be.
 
-use schemars::JsonSchema;
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, SchemaGenerator, json_schema};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Schema, ToolError, call};
+use crate::{Schema, ToolError, call, schema::PATH};
 
 /// The input of a tool: a struct that can be read from JSON and described by a schema.
 #[diagnostic::on_unimplemented(
@@ -33,5 +35,23 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> ToolInput for T {
 
     fn decode(value: &Value) -> Result<Self, ToolError> {
         call::decode(value)
+    }
+}
+
+/// The schema of a field that names a file or directory: `#[schemars(with = "haft_core::PathInput")]`. An empty path is
+/// refused: it is mostly a slip, and tools would take it for the workspace.
+pub enum PathInput {}
+
+impl JsonSchema for PathInput {
+    fn schema_name() -> Cow<'static, str> {
+        "Path".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> schemars::Schema {
+        json_schema!({"type": "string", "minLength": 1, PATH: true})
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Attachment, ErrorKind, ToolError};
+use crate::{Attachment, ErrorKind, ToolError, visible::visible};
 
 /// What became of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,7 +21,7 @@ pub struct Outcome {
     /// The typed output, in the form of the tool's output schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
-    /// Facts about the call for programs.
+    /// FileMetadata about the call for programs.
     #[serde(default)]
     pub metadata: Map<String, Value>,
     /// Files that go along.
@@ -56,7 +56,7 @@ impl Outcome {
     pub fn failed(tool: &str, error: &ToolError) -> Self {
         Self {
             tool: tool.to_owned(),
-            title: tool.to_owned(),
+            title: visible(tool),
             content: content_of_failure(String::new(), error),
             display: None,
             data: None,

@@ -24,6 +24,9 @@ pub const ALIASES: &str = "x-aliases";
 /// Marks a property of an output that only repeats what the content says. Where both travel together it is left out.
 pub const IN_CONTENT: &str = "x-in-content";
 
+/// Marks a text that is a path; see [`crate::PathInput`].
+pub(crate) const PATH: &str = "x-path";
+
 /// Foreign schemas nested deeper than this are refused: compiling them could overflow the stack.
 const MAX_SCHEMA_DEPTH: usize = 64;
 
@@ -52,7 +55,7 @@ impl Schema {
         Self::made_by(generated_output::<T>)
     }
 
-    /// The same schema, whose text is known: [`Schema::announced_text`] of an input, [`Schema::beside_content_text`] of an
+    /// The same schema, whose text is known: [`Schema::schema_text`] of an input, [`Schema::structured_schema_text`] of an
     /// output. A server that only lists its tools then makes none of them.
     #[must_use]
     pub(crate) fn with_text(self, text: &'static str) -> Self {
@@ -98,27 +101,27 @@ impl Schema {
         self.0.published.get_or_init(|| published(self.raw()))
     }
 
-    /// The schema of what is sent beside the content, without what [`Schema::without_content`] takes away.
-    pub fn beside_content(&self) -> Value {
+    /// The schema of what is sent beside the content, without what [`Schema::remove_repeated_content`] takes away.
+    pub fn structured_schema(&self) -> Value {
         let mut schema = published(self.raw());
         if let Some(properties) = schema.get_mut("properties") {
-            self.without_content(properties);
+            self.remove_repeated_content(properties);
         }
         schema
     }
 
     /// [`Schema::as_value`] as JSON.
-    pub fn announced_text(&self) -> Cow<'static, str> {
+    pub fn schema_text(&self) -> Cow<'static, str> {
         self.0.text.map_or_else(|| self.as_value().to_string().into(), Cow::Borrowed)
     }
 
-    /// [`Schema::beside_content`] as JSON.
-    pub fn beside_content_text(&self) -> Cow<'static, str> {
-        self.0.text.map_or_else(|| self.beside_content().to_string().into(), Cow::Borrowed)
+    /// [`Schema::structured_schema`] as JSON.
+    pub fn structured_schema_text(&self) -> Cow<'static, str> {
+        self.0.text.map_or_else(|| self.structured_schema().to_string().into(), Cow::Borrowed)
     }
 
     /// Takes away the properties of a value that only repeat what the content says.
-    pub fn without_content(&self, value: &mut Value) {
+    pub fn remove_repeated_content(&self, value: &mut Value) {
         if let Some(object) = value.as_object_mut() {
             for repeated in repeated(self.raw()) {
                 object.shift_remove(repeated);
@@ -162,7 +165,11 @@ impl Schema {
         }
         match self.validator() {
             Ok(validator) if validator.is_valid(value) => Vec::new(),
-            Ok(validator) => validator.iter_errors(value).map(|error| explain(&error)).collect(),
+            Ok(validator) => {
+                let explained =
+                    validator.iter_errors(value).map(|error| explain(&error, self.raw()));
+                explained.collect()
+            }
             Err(reason) => vec![format!("the tool's own schema is not valid: {reason}")],
         }
     }
@@ -265,7 +272,7 @@ fn is_number_format(format: &Value) -> bool {
 fn published(raw: &Value) -> Value {
     match raw {
         Value::Object(object) => {
-            let is_ours = |key: &str| key == ALIASES || key == IN_CONTENT;
+            let is_ours = |key: &str| [ALIASES, IN_CONTENT, PATH].contains(&key);
             let kept = object.iter().filter(|(key, _)| !is_ours(key));
             Value::Object(kept.map(|(key, value)| (key.clone(), published(value))).collect())
         }
@@ -289,9 +296,15 @@ pub(crate) fn depth(value: &Value) -> usize {
     deepest
 }
 
-fn explain(error: &ValidationError<'_>) -> String {
-    let path = dotted(error.instance_path().as_str());
-    let problem = problem(error);
+fn explain(error: &ValidationError<'_>, schema: &Value) -> String {
+    let pointer = error.instance_path().as_str();
+    let path = dotted(pointer);
+    let is_empty_path = matches!(error.kind(), ValidationErrorKind::MinLength { .. })
+        && schema_at(schema, pointer).is_some_and(|field| field.get(PATH).is_some());
+    let problem = match is_empty_path {
+        true => "expected a path, got \"\"; give \".\" for the workspace itself".to_owned(),
+        false => problem(error),
+    };
     if path.is_empty() { problem } else { format!("{path}: {problem}") }
 }
 
@@ -394,6 +407,15 @@ fn dotted(pointer: &str) -> String {
     dotted
 }
 
+/// The schema of the field that a pointer into a value leads to.
+fn schema_at<'a>(schema: &'a Value, pointer: &str) -> Option<&'a Value> {
+    pointer.split('/').skip(1).try_fold(schema, |schema, part| {
+        let part = part.replace("~1", "/").replace("~0", "~");
+        let property = schema.get("properties").and_then(|all| all.get(part));
+        property.or_else(|| schema.get("items"))
+    })
+}
+
 /// The known property names nearest to an unknown one, for hints.
 pub(crate) fn nearest_properties<'a>(schema: &'a Schema, unknown: &str) -> Vec<&'a str> {
     nearest(unknown, schema.properties().map(|(name, _)| name))
@@ -446,6 +468,31 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_path_is_told_what_to_give() {
+        #[derive(Deserialize, JsonSchema)]
+        #[expect(dead_code, reason = "only its schema is looked at")]
+        struct Places {
+            /// One.
+            #[schemars(with = "crate::PathInput", extend("x-aliases" = ["file"]))]
+            one: std::path::PathBuf,
+            #[serde(default)]
+            #[schemars(with = "Option<crate::PathInput>")]
+            other: Option<std::path::PathBuf>,
+            #[serde(default)]
+            #[schemars(with = "Vec<crate::PathInput>")]
+            many: Vec<std::path::PathBuf>,
+        }
+        let schema = Schema::of::<Places>();
+        assert!(!schema.as_value().to_string().contains(PATH), "{schema:?}");
+        let fine = json!({"one": ".", "other": null, "many": ["a"]});
+        assert!(schema.surely_fits(&fine));
+        let found = schema.violations(&json!({"one": "", "other": "", "many": ["a", ""]}));
+        let told = "expected a path, got \"\"; give \".\" for the workspace itself";
+        let expected = ["one", "other", "many[1]"].map(|field| format!("{field}: {told}"));
+        assert_eq!(found, expected);
+    }
+
+    #[test]
     fn all_violations_are_reported_at_once() {
         let found = Schema::of::<Sample>().violations(&json!({"limit": "ten", "x": 1}));
         assert_eq!(found.len(), 3, "{found:?}");
@@ -479,11 +526,11 @@ mod tests {
             "nobody may rely on the others"
         );
         assert!(schema.as_value()["properties"]["paths"].get(IN_CONTENT).is_none());
-        let beside = schema.beside_content();
+        let beside = schema.structured_schema();
         assert!(beside["properties"].get("paths").is_none(), "{beside:?}");
         assert_eq!(beside["properties"]["total"]["type"], "integer");
         let mut data = json!({"paths": ["a"], "total": 1});
-        schema.without_content(&mut data);
+        schema.remove_repeated_content(&mut data);
         assert_eq!(data, json!({"total": 1}));
     }
 

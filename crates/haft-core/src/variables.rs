@@ -6,7 +6,7 @@ use crate::ToolSpec;
 
 /// What descriptions may speak of besides a tool's own variables.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
+pub struct WorkspaceInfo {
     /// `${workspace}`: the absolute workspace directory.
     pub workspace: PathBuf,
     /// `${directory}`: where the caller stands in it.
@@ -16,18 +16,21 @@ pub struct Surroundings {
     pub today: fn() -> String,
 }
 
-impl Default for Surroundings {
+impl Default for WorkspaceInfo {
     fn default() -> Self {
         Self { workspace: PathBuf::new(), directory: PathBuf::new(), today: String::new }
     }
 }
 
-impl Surroundings {
+impl WorkspaceInfo {
     /// A tool's description with its variables filled in.
     ///
     /// # Errors
     /// Names the variable that nothing resolves.
     pub fn describe(&self, spec: &ToolSpec) -> Result<Cow<'static, str>, String> {
+        if let Cow::Owned(substitute) = spec.described() {
+            return Ok(substitute.into());
+        }
         if !spec.description.contains("${") {
             return Ok(spec.description.clone());
         }

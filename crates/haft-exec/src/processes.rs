@@ -34,7 +34,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{
     ErrorKind, ToolError, Vault,
-    commands::{Executor, ExecutorPlace, KillReason, Launch, Process, Program},
+    commands::{Executor, ExecutorKind, KillReason, Launch, Process, Program},
     files::FileGrant,
 };
 
@@ -276,22 +276,22 @@ impl Programs {
         environment.push(("PWD".into(), path.clone().into()));
         let place = self.fence()?.place();
         let look = match place {
-            ExecutorPlace::Local => None,
-            _ => Some(closed::look(&self.folders, &self.workspace, &launch.warrant)?),
+            ExecutorKind::Local => None,
+            _ => Some(closed::look(&self.folders, &self.workspace, &launch.grant)?),
         };
         let mut closed = match &look {
             Some(look) => closed::files(&self.workspace, look)?,
             None => Vec::new(),
         };
-        if let Some(look) = look.as_ref().filter(|_| place == ExecutorPlace::Container) {
+        if let Some(look) = look.as_ref().filter(|_| place == ExecutorKind::Container) {
             closed.extend(closed::sockets(&self.workspace, look));
         }
         let (workspace, private) = (self.workspace.clone(), self.private.clone());
         let shown = self.resolved.get_or_init(|| Arc::new(self.shown.resolved(&workspace))).clone();
         let closed = Arc::new(closed);
         let mut site = Site { workspace, directory, path, environment, closed, private, shown };
-        if place == ExecutorPlace::Sandbox {
-            let outside = self.closed_outside(&site, &launch.warrant)?;
+        if place == ExecutorKind::Sandbox {
+            let outside = self.closed_outside(&site, &launch.grant)?;
             if !outside.is_empty() {
                 site.closed = Arc::new(site.closed.iter().cloned().chain(outside).collect());
             }
@@ -300,12 +300,12 @@ impl Programs {
     }
 
     /// What is closed to a program of the folders outside the workspace that it sees.
-    fn closed_outside(&self, site: &Site, warrant: &FileGrant) -> Result<Vec<Closed>, ToolError> {
+    fn closed_outside(&self, site: &Site, grant: &FileGrant) -> Result<Vec<Closed>, ToolError> {
         let shown = sandbox::searched(site);
         if shown.is_empty() && !self.outside.has_patterns() {
             return Ok(Vec::new());
         }
-        self.outside.closed(&sandbox::areas(site), &shown, warrant)
+        self.outside.closed(&sandbox::areas(site), &shown, grant)
     }
 
     /// The variables of a launch that hold secrets, with their values.
@@ -335,7 +335,7 @@ impl Programs {
         let command = launch.program.to_string();
         let guard = look.filter(|_| launch.confinement.writes).map(|look| {
             let (workspace, folders) = (&self.workspace, &self.folders);
-            Arc::new(GitGuard::before(workspace, folders, &launch.warrant, look))
+            Arc::new(GitGuard::before(workspace, folders, &launch.grant, look))
         });
         let number = LaunchMark::of(&mark);
         let spawner = self.spawner.get_or_init(|| Spawner::new(self.allowance));
@@ -383,7 +383,7 @@ impl Executor for Programs {
             return Err(ToolError::unavailable(message).hint("end some with `process` first"));
         }
         let id = format!("p{}", self.count.fetch_add(1, Ordering::Relaxed) + 1);
-        let process = haft_core::brief(|| self.run(&launch, id))?;
+        let process = haft_core::block_in_place(|| self.run(&launch, id))?;
         let mut known = self.known();
         let of_session = known.entry(launch.session).or_default();
         of_session.push(process.clone());
@@ -402,8 +402,8 @@ impl Executor for Programs {
         of_session.map(|process| process.clone() as Arc<dyn Process>).collect()
     }
 
-    fn place(&self) -> ExecutorPlace {
-        self.fence().map_or(ExecutorPlace::Sandbox, Fence::place)
+    fn place(&self) -> ExecutorKind {
+        self.fence().map_or(ExecutorKind::Sandbox, Fence::place)
     }
 }
 

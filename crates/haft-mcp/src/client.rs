@@ -70,7 +70,7 @@ impl Caller {
     }
 
     pub(crate) fn context(&self, cancel: CancellationToken) -> Context {
-        let mut context = Context::until(&*self.session, cancel);
+        let mut context = Context::with_cancel(&*self.session, cancel);
         context.agents.clone_from(&self.agents);
         context.profile.clone_from(&self.profile);
         context
@@ -83,7 +83,7 @@ impl Caller {
             agents: &self.agents,
             profile: self.profile.as_deref(),
         };
-        gate.registry().tools("mcp", &view, gate.surroundings()).await.specs
+        gate.registry().tools("mcp", &view, gate.workspace_info()).await.specs
     }
 }
 

@@ -1,5 +1,7 @@
 //! A tool as the protocol describes it, made from its spec.
 
+use std::borrow::Cow;
+
 use haft_core::{Effect, ToolSpec};
 use rmcp::model::Tool;
 use serde::Serialize;
@@ -15,8 +17,7 @@ pub struct Definition<'a, S> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<&'a str>,
     /// What the model reads.
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub description: &'a str,
+    pub description: Cow<'a, str>,
     /// The schema of the arguments.
     pub input_schema: S,
     /// The schema of the structured content.
@@ -73,9 +74,9 @@ fn definition(spec: &ToolSpec, structured: bool) -> Written<'_> {
     Definition {
         name: &spec.name,
         title: Some(&spec.title),
-        description: &spec.description,
-        input_schema: raw(spec.input.announced_text().into_owned()),
-        output_schema: output.map(|output| raw(output.beside_content_text().into_owned())),
+        description: spec.described(),
+        input_schema: raw(spec.input.schema_text().into_owned()),
+        output_schema: output.map(|output| raw(output.structured_schema_text().into_owned())),
         annotations: Annotations {
             title: Some(&spec.title),
             read_only_hint: Some(spec.effect == Effect::Read),
@@ -103,6 +104,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn an_empty_description_is_not_listed_as_empty() {
+        let schema = Schema::from_value(json!({"type": "object"})).expect("a schema");
+        let spec = ToolSpec::declared("a test", "run_tests", "", schema);
+        let listed = serde_json::to_value(definition(&spec, false)).expect("JSON");
+        let described = listed["description"].as_str().expect("a text");
+        assert!(described.starts_with("Run tests (the tool `run_tests`"), "{described}");
+    }
 
     #[test]
     fn a_definition_is_the_same_for_both_ways_to_a_client() {

@@ -31,13 +31,13 @@ impl Resources for WorkspaceFiles {
         Box::pin(async move {
             let found =
                 ask(gate, client, "glob", json!({"pattern": "**/*", "limit": LISTED})).await?;
-            let workspace = &gate.surroundings().workspace;
+            let workspace = &gate.workspace_info().workspace;
             Ok(paths(&found).map(|path| resource(workspace, path)).collect())
         })
     }
 
     fn templates(&self, gate: &Gate) -> Vec<ResourceTemplate> {
-        let folder = uri_of(&gate.surroundings().workspace);
+        let folder = uri_of(&gate.workspace_info().workspace);
         let template = ResourceTemplate::new(format!("{folder}/{{+path}}"), "file")
             .with_title("A file of the workspace")
             .with_description(

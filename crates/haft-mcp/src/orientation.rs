@@ -50,7 +50,7 @@ async fn text(gate: &Gate, client: &Client) -> String {
         "You work in {} through haft. Paths are relative to it; nothing outside can be reached.\n\
          What runs unasked is set by the mode `{mode}`: {}. The rest is asked of a person or refused; a refusal says \
          what would allow it, so tell the person instead of looking for a way around.\n\nThe tools:\n{}",
-        gate.surroundings().workspace.display(),
+        gate.workspace_info().workspace.display(),
         mode.meaning(),
         tools.join("\n"),
     )

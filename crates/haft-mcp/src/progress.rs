@@ -49,7 +49,7 @@ impl State {
 }
 
 impl Listener for Steps {
-    fn hear(&self, what: &CallEventKind) {
+    fn on_event(&self, what: &CallEventKind) {
         match what {
             CallEventKind::Progress(step) => {
                 let mut state = self.state();

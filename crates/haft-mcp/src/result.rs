@@ -25,7 +25,7 @@ pub(crate) fn of(
     let meta = (envelope == Envelope::Sent).then(|| meta(&mut outcome));
     let structured = match (outcome.data.take(), data) {
         (Some(mut value), Some(schema)) => {
-            schema.without_content(&mut value);
+            schema.remove_repeated_content(&mut value);
             Some(value)
         }
         _ => None,

@@ -29,7 +29,11 @@ pub(crate) struct Shared {
     pub(crate) structured: Structured,
     pub(crate) seal: Seal,
     pub(crate) changes: tokio::sync::broadcast::Sender<String>,
+    pub(crate) stop_processes: Option<StopProcesses>,
 }
+
+/// Ends every process that tools have started.
+pub(crate) type StopProcesses = Box<dyn Fn() + Send + Sync>;
 
 /// Makes a gate for the folders of a client.
 pub(crate) type ByRoots = Arc<dyn Fn(&[PathBuf]) -> Result<Gate, ToolError> + Send + Sync>;
@@ -74,6 +78,7 @@ impl Server {
             structured: Structured::default(),
             seal: Seal::new(),
             changes: tokio::sync::broadcast::Sender::new(64),
+            stop_processes: None,
         })
     }
 
@@ -131,6 +136,13 @@ impl ServerBuilder {
         make: impl Fn(&[PathBuf]) -> Result<Gate, ToolError> + Send + Sync + 'static,
     ) -> Self {
         self.0.by_roots = Some(Arc::new(make));
+        self
+    }
+
+    /// Ends every process that tools have started. Called when the client at a pipe is gone, after its calls were cancelled.
+    #[must_use]
+    pub fn stop_processes(mut self, stop: impl Fn() + Send + Sync + 'static) -> Self {
+        self.0.stop_processes = Some(Box::new(stop));
         self
     }
 

@@ -133,7 +133,7 @@ fn lateness(
         let mut line = String::new();
         other.output.read_line(&mut line)?;
         // The first one makes the store.
-        if round > 0 && matches!(heard, FeedItem::FeedEvent(_)) {
+        if round > 0 && matches!(heard, FeedItem::Event(_)) {
             // Heard before the other could say so counts as at once.
             late.push(Duration::from_micros(heard_us.saturating_sub(line.trim().parse()?)));
         }

@@ -1,4 +1,5 @@
-//! Where a store is, how it is opened and upgraded, and one interface over both engines. Knows no area.
+//! The location of a store, opening and migrating it, and one interface to both engines.
+//! Independent of the areas.
 
 pub(crate) mod address;
 pub(crate) mod clock;

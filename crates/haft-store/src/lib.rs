@@ -1,6 +1,7 @@
-//! What haft keeps: the ledger of calls, the journal of changes to files, questions and the rules that people saved, events, whole
-//! outputs, sessions, todos and leases, and beside the store the secrets of a person. One interface over SQLite, which is the default and
-//! needs nothing, and PostgreSQL; the only crate that knows SQL.
+//! The persistent records of haft: the ledger of calls, the journal of file changes, approval
+//! requests, saved rules, events, whole outputs, sessions, todo lists and leases; and, beside the
+//! store, a user's secrets. One interface over SQLite, the default, which needs no setup, and
+//! PostgreSQL. The only crate that knows SQL.
 
 #![warn(missing_docs)]
 

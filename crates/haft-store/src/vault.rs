@@ -1,5 +1,5 @@
-//! The secrets that a person gave haft: values sealed one by one in a file, and its key elsewhere. Nothing is looked at before
-//! somebody asks, and a machine without secrets pays one look at a name for it.
+//! A user's secrets: each value is sealed separately in a file, and the key is kept elsewhere.
+//! Nothing is read before a caller asks; on a machine without secrets that costs one `stat` call.
 
 mod file;
 mod key;
@@ -19,7 +19,8 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{
-    Secret, ToolError, Vault, brief, fault_of_secret, is_secret_name, nearest, now_ms,
+    Secret, ToolError, Vault, block_in_place, invalid_secret_reason, is_secret_name, nearest,
+    now_ms,
 };
 
 pub use self::key::KeyWanted;
@@ -29,19 +30,19 @@ use self::{
 };
 use crate::seal::Envelope;
 
-/// How soon a process that shows texts learns of a secret that another one has set. Whoever asks for a secret by its name sees
-/// it at once.
+/// Maximum delay until redaction in this process knows a secret that another process has set. A
+/// lookup by name sees it at once.
 const GLANCE: Duration = Duration::from_secs(1);
 
-/// The secrets of a person, in a folder of their own.
+/// The secrets of a user, in a separate directory.
 pub struct StoreVault {
     folder: Folder,
     keys: Keys,
     begun: Instant,
-    /// Set when the file was looked at for the first time. Until then everybody waits: nothing may be shown before it is known
-    /// what must not be.
+    /// Set after the file was read for the first time. Until then all threads wait, because no text
+    /// may be shown before the secrets in it are known.
     first_look: OnceLock<()>,
-    /// The millisecond of this vault's life from which on the file may be looked at again.
+    /// Time of the next check of the file, in milliseconds since `begun`.
     next_look: AtomicU64,
     version: AtomicU64,
     state: Mutex<State>,
@@ -49,38 +50,39 @@ pub struct StoreVault {
 
 #[derive(Default)]
 struct State {
-    /// The file that `secrets` was read from.
+    /// The state of the file that `secrets` was read from.
     stamp: Option<Stamp>,
     secrets: BTreeMap<String, Secret>,
-    /// What was ever known here.
+    /// All secrets that this process has ever read.
     known: Vec<(String, String)>,
 }
 
-/// A secret as it may be listed.
+/// A secret as listed, without its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptSecret {
-    /// As requests and commands name it.
+    /// Name used in requests and commands.
     pub name: String,
-    /// The hosts it may be sent to; none for every host and every command.
+    /// Hosts that may receive it. Empty: every host and every command.
     pub hosts: Vec<String>,
-    /// When it was set, in milliseconds since 1970.
+    /// Time when it was set, in milliseconds since 1970.
     pub set_ms: u64,
-    /// Where it is kept, in words.
+    /// Description of where it is stored.
     pub place: String,
 }
 
-/// What to do about a secret of the same name.
+/// What to do if a secret of the same name exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// It stays as it is.
+    /// Keep the existing one.
     Keep,
-    /// The new one takes its place.
+    /// Replace it.
     Replace,
 }
 
 impl StoreVault {
-    /// Opens nothing. `folder` is the person's own, outside every workspace; `variables` are asked for `HAFT_PASSPHRASE`
-    /// and `DBUS_SESSION_BUS_ADDRESS` when there is a secret to open.
+    /// Creates a vault without opening anything. `folder` belongs to the user and lies outside
+    /// every workspace. `variables` is called for `HAFT_PASSPHRASE` and `DBUS_SESSION_BUS_ADDRESS`
+    /// when there is a secret to open.
     pub fn new(folder: &Path, variables: fn() -> Vec<(OsString, OsString)>) -> Arc<Self> {
         Arc::new(Self {
             folder: Folder::new(folder),
@@ -93,15 +95,15 @@ impl StoreVault {
         })
     }
 
-    /// The file, whether it is there or not.
+    /// Returns the path of the file, which may not exist.
     pub fn path(&self) -> PathBuf {
         self.folder.file()
     }
 
-    /// Everything but the values, by name. Needs no key.
+    /// Lists everything but the values, sorted by name. Needs no key.
     ///
     /// # Errors
-    /// When the file is damaged, of a later version, or cannot be read.
+    /// Fails if the file is damaged, has a later version, or cannot be read.
     pub fn list(&self) -> Result<Vec<KeptSecret>, ToolError> {
         let Some((file, _)) = self.folder.read()? else { return Ok(Vec::new()) };
         let place = file.key.words();
@@ -119,11 +121,12 @@ impl StoreVault {
         Ok(kept)
     }
 
-    /// Keeps a secret. White space around the value does not belong to it.
+    /// Stores a secret. Trims white space around the value.
     ///
     /// # Errors
-    /// Of kind `input` for a name, value or host that is none, `conflict` when there is one of this name that is to stay;
-    /// otherwise when the file or its key cannot be used, and then nothing is changed.
+    /// `input` for an invalid name, value or host, `conflict` when the secret exists and `existing`
+    /// says to keep it; else when the file or its key cannot be used. After an error nothing is
+    /// changed.
     pub fn set(
         &self,
         name: &str,
@@ -134,7 +137,8 @@ impl StoreVault {
         self.set_with(name, value, hosts, existing, KeyWanted::Auto)
     }
 
-    /// The same, with a word on where the key is to be if this is the first secret.
+    /// Stores a secret like [`StoreVault::set`]; `wanted` chooses the location of the key if this
+    /// is the first secret.
     ///
     /// # Errors
     /// As [`StoreVault::set`].
@@ -147,9 +151,9 @@ impl StoreVault {
         wanted: KeyWanted,
     ) -> Result<KeptSecret, ToolError> {
         check_name(name)?;
-        if let Some(fault) = fault_of_secret(value) {
-            return Err(ToolError::input(format!("the value of `{name}` cannot be kept: {fault}"))
-                .hint("give one line of 6 to 32768 characters; what has several lines, such as a private key, belongs into a file"));
+        if let Some(fault) = invalid_secret_reason(value) {
+            return Err(ToolError::input(format!("the value of `{name}` cannot be stored: {fault}"))
+                .hint("use one line of 6 to 32768 characters; put a value with several lines, such as a private key, in a file"));
         }
         let hosts = hosts.iter().map(|host| host_name(host)).collect::<Result<Vec<_>, _>>()?;
         let _lock = self.folder.lock()?;
@@ -160,7 +164,7 @@ impl StoreVault {
         let (mut file, envelope) = match found {
             Some(file) => {
                 let envelope = self.keys.envelope(&file.key)?;
-                // With another key, or beside something that cannot be opened, nothing is added.
+                // Adds nothing with a different key, or beside an entry that cannot be opened.
                 self.opened(&file, &envelope)?;
                 (file, envelope)
             }
@@ -181,15 +185,15 @@ impl StoreVault {
         Ok(kept)
     }
 
-    /// Forgets a secret. Needs no key.
+    /// Removes a secret. Needs no key.
     ///
     /// # Errors
-    /// Of kind `not_found` when there is none of this name.
+    /// `not_found` when there is no secret of this name.
     pub fn remove(&self, name: &str) -> Result<(), ToolError> {
         let unknown = |file: Option<&SecretsFile>| {
             let names = file.iter().flat_map(|file| &file.secrets).map(|entry| entry.name.as_str());
             let hint = match haft_core::did_you_mean(&nearest(name, names)) {
-                near if near.is_empty() => "`haft secret list` names those there are".to_owned(),
+                near if near.is_empty() => "list the secrets with `haft secret list`".to_owned(),
                 near => near,
             };
             let shown: String = name.chars().take(80).collect();
@@ -227,7 +231,7 @@ impl StoreVault {
         file.secrets.iter().map(open).collect()
     }
 
-    /// Reads the file again if it is another one than before.
+    /// Reads the file again if it was replaced.
     fn look(&self) -> Result<MutexGuard<'_, State>, ToolError> {
         let mut state = self.state.lock();
         if self.folder.stamp()? == state.stamp {
@@ -261,8 +265,9 @@ impl Vault for StoreVault {
     }
 
     fn version(&self) -> u64 {
-        // What cannot be opened now nobody can be given either; whoever asks for it by name is told why.
-        let look = || drop(brief(|| self.look().map(drop)));
+        // A secret that cannot be opened now cannot leak either; a lookup by name reports the
+        // cause.
+        let look = || drop(block_in_place(|| self.look().map(drop)));
         self.first_look.get_or_init(look);
         let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         let due = self.next_look.load(Ordering::Relaxed);
@@ -284,7 +289,7 @@ impl Vault for StoreVault {
 }
 
 impl std::fmt::Debug for StoreVault {
-    /// Where it is, and nothing of what is in it.
+    /// Shows the path, but none of the contents.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StoreVault").field("path", &self.path()).finish_non_exhaustive()
     }
@@ -299,7 +304,7 @@ fn check_name(name: &str) -> Result<(), ToolError> {
         .hint("use 1 to 64 letters, digits and `_`, as in GH_TOKEN"))
 }
 
-/// As requests are compared with it.
+/// Normalizes a host name for comparison with requests.
 fn host_name(text: &str) -> Result<String, ToolError> {
     let host = text.trim().trim_end_matches('.').to_ascii_lowercase();
     let bare = host.strip_prefix("*.").unwrap_or(&host);
@@ -312,12 +317,12 @@ fn host_name(text: &str) -> Result<String, ToolError> {
         return Ok(host);
     }
     let shown: String = text.chars().take(80).collect();
-    Err(ToolError::input(format!("{shown:?} is no host"))
-        .hint("give a name without scheme, port and path, as in api.example.org or *.example.org"))
+    Err(ToolError::input(format!("{shown:?} is not a host"))
+        .hint("use a name without scheme, port and path, as in api.example.org or *.example.org"))
 }
 
 fn exists(name: &str) -> ToolError {
-    ToolError::conflict(format!("there is a secret `{name}` already"))
+    ToolError::conflict(format!("the secret `{name}` already exists"))
         .hint("choose another name, or replace it with --force")
 }
 

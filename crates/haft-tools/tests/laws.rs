@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_core::{Schema, StaticTool, Surroundings, Tool};
+use haft_core::{Access, Schema, StaticTool, Tool, WorkspaceInfo};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -66,9 +66,9 @@ fn output_schemas_are_objects_of_2020_12() {
 fn what_is_written_down_is_what_the_types_say() {
     for tool in tools() {
         let spec = tool.spec();
-        check_written(&spec.name, spec.input.announced_text(), spec.input.as_value());
+        check_written(&spec.name, spec.input.schema_text(), spec.input.as_value());
         if let Some(output) = &spec.output {
-            check_written(&spec.name, output.beside_content_text(), &output.beside_content());
+            check_written(&spec.name, output.structured_schema_text(), &output.structured_schema());
         }
     }
 }
@@ -108,13 +108,13 @@ fn find_undescribed(schema: &Value, path: &str, missing: &mut Vec<String>) {
 
 #[test]
 fn descriptions_have_no_unresolved_variable() {
-    let surroundings = Surroundings {
+    let workspace_info = WorkspaceInfo {
         workspace: "/w".into(),
         directory: "/w".into(),
         today: || "2026-11-15".to_owned(),
     };
     for tool in tools() {
-        let filled = surroundings.describe(tool.spec());
+        let filled = workspace_info.describe(tool.spec());
         let text = filled.unwrap_or_else(|why| panic!("{}: {why}", tool.name()));
         assert!(!text.contains("${"), "{}", tool.name());
         for (name, _) in &tool.spec().variables {
@@ -132,6 +132,39 @@ fn a_minimal_input_fits_the_schema_and_decodes() {
         assert!(violations.is_empty(), "{}: {violations:?} for {minimal}", tool.name());
         let judged = tool.access(&minimal);
         assert!(judged.is_ok(), "{}: {:?} for {minimal}", tool.name(), judged.err());
+    }
+}
+
+/// Fields that name files or directories wherever they occur.
+const PATH_FIELDS: &[&str] = &["path", "paths", "file", "directory", "workdir"];
+
+/// An empty path would mean the workspace, which is hardly what its caller meant.
+#[test]
+fn no_tool_takes_an_empty_path() {
+    for tool in tools() {
+        let spec = tool.spec();
+        for (name, property) in spec.input.properties() {
+            let is_list = property["type"] == "array";
+            let kind = if is_list { &property["items"]["type"] } else { &property["type"] };
+            if *kind != json!("string") && *kind != json!(["string", "null"]) {
+                continue;
+            }
+            let mut input = minimal_object(spec.input.as_value());
+            input[name] = if is_list { json!([""]) } else { json!("") };
+            let violations = spec.input.violations(&input);
+            let is_refused =
+                violations.iter().any(|why| why.contains("give \".\" for the workspace"));
+            let is_path = PATH_FIELDS.contains(&name);
+            let how = "put #[schemars(with = \"haft_core::PathInput\")] on it";
+            assert!(is_refused || !is_path, "{}.{name} takes an empty path: {how}", spec.name);
+            let touched = tool.access(&input).unwrap_or_default();
+            let is_empty = |access: &Access| matches!(access, Access::Read(path) | Access::Write(path) if path.as_os_str().is_empty());
+            assert!(
+                is_refused || !touched.iter().any(is_empty),
+                "{}.{name} is a path and may be empty: {how}",
+                spec.name
+            );
+        }
     }
 }
 

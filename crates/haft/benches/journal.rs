@@ -14,7 +14,7 @@ use std::{
 };
 
 use haft::{
-    CallRequest, Context, Gate, Journal, Mode, Outcome, Policy, Registry, Surroundings, Workspace,
+    CallRequest, Context, Gate, Journal, Mode, Outcome, Policy, Registry, Workspace, WorkspaceInfo,
     files::Disk,
     policy::{Layer, LayerKind},
     store::{Address, Keep, ReplyTiming, StoreJournal, StoreLedger, StoreLocation},
@@ -129,14 +129,14 @@ impl Desk {
         layer.mode = Some(Mode::All);
         let place = StoreLocation::new(Address::Sqlite(folder.join(".haft/haft.db")));
         let ledger = StoreLedger::new(place.clone(), ReplyTiming::AfterCommit);
-        let surroundings = Surroundings {
+        let workspace_info = WorkspaceInfo {
             workspace: folder.clone(),
             directory: folder.clone(),
-            ..Surroundings::default()
+            ..WorkspaceInfo::default()
         };
         let mut gate = Gate::builder(registry)
             .policy(Policy::new([layer]))
-            .surroundings(surroundings)
+            .workspace_info(workspace_info)
             .paths(workspace.clone())
             .ledger(Arc::new(ledger))
             .service::<dyn Disk>(workspace);

@@ -23,7 +23,7 @@ mod storage;
 use std::{ffi::OsString, path::PathBuf, sync::Arc};
 
 use haft_core::{
-    Context, Gate, GateBuilder, Mode, ReadsCommands, Redactor, Registry, SecretHosts, ToolError,
+    CommandReader, Context, Gate, GateBuilder, Mode, Redactor, Registry, SecretHosts, ToolError,
     Vault, commands::Executor, files::Disk, network::NetworkClient, policy::Action,
 };
 use haft_exec::{Network, Programs, Workspace};
@@ -126,18 +126,18 @@ impl Host {
         let vault = self.vault();
         let gate = Gate::builder(self.registry.clone());
         let gate = storage::attach(gate, environment, settings, self.shutdown, self.is_attended)
-            .surroundings(settings.surroundings())
+            .workspace_info(settings.workspace_info())
             .paths(workspace.clone())
             .service::<dyn Disk>(workspace.clone())
             .service(self.programs(vault.clone()))
             .service(self.network(vault.clone()))
             .service(self.secret_hosts())
             .policy(settings.policy.clone())
-            .reads_commands(self.command_reader())
+            .command_reader(self.command_reader())
             .limits(settings.limits.clone())
             .redactor(self.redactor(vault));
         if settings.outputs.points_at_repeats && self.shutdown != Ending::WithTheCall {
-            return gate.point_at_repeats();
+            return gate.omit_repeats();
         }
         gate
     }
@@ -145,10 +145,10 @@ impl Host {
     /// Starts a gate that runs nothing: a recording answers every call.
     pub fn replaying(&self, recording: Recording) -> GateBuilder {
         Gate::builder(self.registry.clone())
-            .surroundings(self.settings.surroundings())
+            .workspace_info(self.settings.workspace_info())
             .redactor(self.redactor(self.vault()))
             .limits(self.settings.limits.clone())
-            .answered_by(Arc::new(recording))
+            .replay_from(Arc::new(recording))
     }
 
     /// Returns the context of a caller in this session, with the profile of the settings.
@@ -163,7 +163,7 @@ impl Host {
     }
 
     /// Returns the function that lists the accesses of a command line for the policy.
-    fn command_reader(&self) -> ReadsCommands {
+    fn command_reader(&self) -> CommandReader {
         let home = self.environment.home.clone();
         Arc::new(move |text| haft_shell::accesses(text, home.as_deref()))
     }
@@ -194,7 +194,7 @@ impl Host {
             let (name, argument) = rule.text.split_once('(')?;
             (!["bash", "secret"].contains(&name)).then(|| argument.trim_end_matches(')').trim())
         });
-        let secrets = policy.secrets.hidden().map(|secret| secret.glob.as_str());
+        let secrets = policy.secret_paths.hidden().map(|secret| secret.glob.as_str());
         let home = self.environment.home.as_deref();
         let absolute = |glob: &str| match glob.strip_prefix("~/") {
             Some(rest) => home.map(|home| home.join(rest)),
@@ -267,7 +267,7 @@ fn open_workspace(
     workspace.stand_in(&settings.directory);
     for (name, path) in &settings.roots {
         match workspace.add_root(name, path) {
-            Ok(real) => settings.policy.places.roots.push((name.clone(), real)),
+            Ok(real) => settings.policy.roots.named.push((name.clone(), real)),
             Err(error) => {
                 warnings.push(format!("the root `@{name}` ({}): {error}", path.display()));
             }

@@ -26,8 +26,10 @@ pub(crate) fn outcome(
     // A user wants to know about repairs; in a script's output they would be noise.
     if terminal.shows_words() {
         outcome.repairs.iter().for_each(|repair| terminal.tell(Label::Note, repair));
-        let not_recorded = outcome.metadata.get("not_recorded").and_then(|note| note.as_str());
-        not_recorded.into_iter().for_each(|note| terminal.tell(Label::Note, note));
+    }
+    // Scripts see it too: without it a gap in the ledger goes unnoticed.
+    if let Some(note) = outcome.metadata.get("not_recorded").and_then(|note| note.as_str()) {
+        terminal.tell(Label::Warning, note);
     }
     let display = outcome.display.as_deref().filter(|_| terminal.shows_results());
     match &outcome.error {

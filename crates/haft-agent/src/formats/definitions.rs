@@ -1,8 +1,8 @@
 //! Tools as each provider wants them declared. A tool that cannot be declared costs only itself.
 
-use std::collections::HashSet;
+use std::{borrow::Cow, collections::HashSet};
 
-use haft_core::{Effect, Schema, ToolSpec};
+use haft_core::{Effect, Schema, ToolSpec, description_of};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -68,6 +68,11 @@ impl Definition {
             in_content: Vec::new(),
         }
     }
+
+    /// Returns the description, or a substitute for an empty one.
+    fn described(&self) -> Cow<'_, str> {
+        description_of(&self.description, self.title.as_deref(), &self.name)
+    }
 }
 
 impl From<&ToolSpec> for Definition {
@@ -79,7 +84,7 @@ impl From<&ToolSpec> for Definition {
             title: Some(spec.title.to_string()),
             description: spec.description.to_string(),
             input: spec.input.as_value().clone(),
-            output: spec.output.as_ref().map(Schema::beside_content),
+            output: spec.output.as_ref().map(Schema::structured_schema),
             annotations: Annotations {
                 read_only: Some(spec.effect == Effect::Read),
                 destructive: Some(is_destructive),
@@ -92,7 +97,7 @@ impl From<&ToolSpec> for Definition {
 }
 
 fn in_content(output: &Schema) -> Vec<String> {
-    let beside = output.beside_content();
+    let beside = output.structured_schema();
     let is_left = |name: &&str| beside["properties"].get(*name).is_none();
     output.properties().map(|(name, _)| name).filter(is_left).map(str::to_owned).collect()
 }
@@ -263,13 +268,7 @@ impl List {
     }
 
     fn describe(&self, tool: &Definition, declared: &mut Map<String, Value>) {
-        let mut description = tool.description.as_str();
-        if description.is_empty() {
-            description = tool.title.as_deref().unwrap_or_default();
-        }
-        if !description.is_empty() {
-            declared.insert("description".to_owned(), description.into());
-        }
+        declared.insert("description".to_owned(), tool.described().into());
     }
 
     fn of_mcp(&mut self, tool: &Definition, input: &Value) -> Value {
@@ -284,7 +283,7 @@ impl List {
         let definition = haft_mcp::Definition {
             name: self.names.to_provider(&tool.name),
             title,
-            description: &tool.description,
+            description: tool.described(),
             input_schema: input,
             output_schema,
             annotations: haft_mcp::Annotations {
@@ -502,6 +501,26 @@ mod tests {
                     .any(|note| note.starts_with("worse: left out: its schema is no JSON object"))
             );
             assert!(told.tools.to_string().contains("good"));
+        }
+    }
+
+    #[test]
+    fn a_tool_without_a_description_is_described_by_its_title_and_name() {
+        for title in [None, Some("Look up".to_owned())] {
+            let nameless =
+                Definition { title: title.clone(), ..Definition::new("look_up", json!({})) };
+            for format in Format::ALL {
+                let told =
+                    definitions(*format, std::slice::from_ref(&nameless), &Options::default());
+                let listed =
+                    told.tools.pointer("/0/functionDeclarations/0").unwrap_or(&told.tools[0]);
+                let declared = listed.get("function").unwrap_or(listed);
+                let description = declared["description"].as_str().unwrap_or_default();
+                assert!(
+                    description.starts_with("Look up (the tool `look_up`"),
+                    "{format}: {declared}"
+                );
+            }
         }
     }
 

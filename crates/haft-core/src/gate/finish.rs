@@ -1,7 +1,9 @@
 //! The result of the stages becomes the outcome that travels.
 
 use super::CallState;
-use crate::{Outcome, OutcomeError, Reply, ToolError, outcome::content_of_failure};
+use crate::{
+    Outcome, OutcomeError, Reply, ToolError, outcome::content_of_failure, visible::visible,
+};
 
 pub(super) fn outcome(flight: &CallState, result: Result<Reply, ToolError>) -> Outcome {
     let title = || flight.tool.as_ref().map(|tool| tool.spec().title.to_string());
@@ -15,13 +17,13 @@ pub(super) fn outcome(flight: &CallState, result: Result<Reply, ToolError>) -> O
     };
     Outcome {
         tool: flight.name().to_owned(),
-        title: reply.title.or_else(title).unwrap_or_else(|| flight.requested.clone()),
+        title: visible(reply.title.or_else(title).unwrap_or_else(|| flight.requested.clone())),
         content,
         display: reply.display,
         data: reply.data,
         metadata: reply.metadata,
         attachments: reply.attachments,
-        repairs: flight.repairs.clone(),
+        repairs: flight.repairs.iter().map(visible).collect(),
         output_id: None,
         error: error.as_ref().map(OutcomeError::from),
         ms: u64::try_from(flight.began.elapsed().as_millis()).unwrap_or(u64::MAX),

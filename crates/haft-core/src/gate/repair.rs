@@ -1,6 +1,6 @@
 //! Stage 2: what models get nearly right is made right, and every mending is reported: JSON with small slips, other
 //! names for a field, numbers in quotes. Nothing is guessed: a mending either says exactly what was meant or is not
-//! done, and where a call cannot be undone only declared names and exact numbers count.
+//! done, and a tool that writes, executes or destroys gets every value in the type that was written.
 
 mod coerce;
 mod tolerant;
@@ -42,7 +42,11 @@ pub(super) fn repair(gate: &Inner, flight: &mut CallState) -> Result<(), ToolErr
     // As most are: then there is nothing to mend, and nothing to check again.
     let is_right = coerce::is_plainly_named(&input, schema) && spec.input.surely_fits(&input);
     if !is_right {
-        let care = if spec.effect == Effect::Destructive { Care::Exact } else { Care::Usual };
+        let care = match spec.effect {
+            Effect::Read => Care::Usual,
+            Effect::Destructive => Care::Exact,
+            _ => Care::Typed,
+        };
         let mended = coerce::coerce(&mut input, schema, care);
         flight.repairs.extend(mended);
     }
@@ -51,12 +55,14 @@ pub(super) fn repair(gate: &Inner, flight: &mut CallState) -> Result<(), ToolErr
     Ok(())
 }
 
-/// How much may be mended.
+/// How much may be repaired. A tool that changes something never gets a value of another type than the caller wrote.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Care {
-    /// Whatever leaves no doubt.
+    /// Whatever leaves no doubt: for tools that only read.
     Usual,
-    /// Only what a schema says in so many words.
+    /// Field names in another spelling, but no value of another type: for tools that write or execute.
+    Typed,
+    /// Declared names of fields only, and no value of another type: for destructive tools.
     Exact,
 }
 

@@ -52,7 +52,8 @@ fn hold(
         | "deprecated"
         | "readOnly"
         | "writeOnly"
-        | super::ALIASES => Look::Fits,
+        | super::ALIASES
+        | super::PATH => Look::Fits,
         "type" => is_of_type(setting, value),
         "enum" => match setting {
             Value::Array(options) => {

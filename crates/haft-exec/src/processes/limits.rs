@@ -23,11 +23,18 @@ pub struct Allowance {
     pub memory: u64,
 }
 
+/// More memory than this commands get only from the config.
+const MAX_DEFAULT_MEMORY_BYTES: u64 = 8 << 30;
+
 impl Default for Allowance {
-    /// Enough for a build or a browser, and a quarter of the memory for everybody else.
+    /// Enough for a build or a browser; at least half of the memory is left to other programs.
     fn default() -> Self {
-        Self { processes: 2048, memory: memory_of_machine() / 4 * 3 }
+        Self { processes: 2048, memory: default_memory(memory_of_machine()) }
     }
+}
+
+fn default_memory(machine: u64) -> u64 {
+    (machine / 2).min(MAX_DEFAULT_MEMORY_BYTES)
 }
 
 /// What holds them.
@@ -138,6 +145,14 @@ mod tests {
         let line = told.lines().find_map(|line| line.strip_prefix("MemTotal:")).expect("a line");
         let kilobytes = line.trim().strip_suffix("kB").expect("a unit").trim();
         assert_eq!(memory_of_machine() >> 10, kilobytes.parse::<u64>().expect("a number"));
+    }
+
+    #[test]
+    fn commands_get_half_of_the_memory_and_at_most_eight_gigabytes() {
+        assert_eq!(default_memory(4 << 30), 2 << 30);
+        assert_eq!(default_memory(16 << 30), 8 << 30);
+        assert_eq!(default_memory(512 << 30), 8 << 30);
+        assert_eq!(Allowance::default().memory, default_memory(memory_of_machine()));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, OnceLock},
     task::{Context, Poll, Waker},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use parking_lot::{Condvar, Mutex};
@@ -47,10 +47,14 @@ const MAX_RUNNING: u32 = 256;
 const MAX_IN_FLIGHT: usize = 16_384;
 /// Answers that are collected for one write while further messages are here already.
 const MAX_UNSENT_BYTES: usize = 64 << 10;
-/// How long calls may still take when the client has closed its end but reads on.
-pub(super) const LAST_ANSWERS_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long cancelled work may take to end.
-const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for calls that still run when the client has closed its end but reads on.
+pub(super) const LAST_ANSWERS_TIMEOUT: Duration = Duration::from_millis(1500);
+/// Time that cancelled work may take to end. More than the gate's own grace.
+const CANCEL_TIMEOUT: Duration = Duration::from_millis(1300);
+/// No command outlives its client for longer.
+const _: () = assert!(LAST_ANSWERS_TIMEOUT.as_millis() + CANCEL_TIMEOUT.as_millis() < 3_000);
+/// Time for the client to read the last answers, when nothing runs any more.
+const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Ends with the line that answers.
 type Work = Pin<Box<dyn Future<Output = Vec<u8>> + Send>>;
@@ -349,10 +353,11 @@ impl Session {
         let is_gone = self.outbox.gone.is_cancelled() || self.outbox.is_closed().unwrap_or(true);
         if !is_gone {
             let gone = self.outbox.gone.clone();
+            let latest = Instant::now() + LAST_ANSWERS_TIMEOUT;
             self.inflight.wait(LAST_ANSWERS_TIMEOUT);
             self.runtime.block_on(async {
                 tokio::select! {
-                    _ = tokio::time::timeout(LAST_ANSWERS_TIMEOUT, self.relay.finish()) => {}
+                    _ = tokio::time::timeout_at(latest.into(), self.relay.finish()) => {}
                     () = gone.cancelled() => {}
                 }
             });
@@ -360,8 +365,12 @@ impl Session {
         self.inflight.cancel_all();
         let all = self.running.acquire_many(MAX_RUNNING);
         let _ = self.runtime.block_on(async { tokio::time::timeout(CANCEL_TIMEOUT, all).await });
+        // Processes in the background end now, not when the client has read everything.
+        if let Some(stop) = &self.connection.shared.stop_processes {
+            stop();
+        }
         if !is_gone {
-            self.outbox.finish(LAST_ANSWERS_TIMEOUT);
+            self.outbox.finish(LAST_WRITE_TIMEOUT);
         }
     }
 

@@ -1,17 +1,21 @@
-//! Requests for approval, for every process of a person: one asks, another decides, and the recorded call runs once or
-//! not at all, whoever is killed in between.
+//! Approval requests, visible to all processes of a user: one process asks, another decides, and
+//! the recorded call runs at most once, even if a process is killed in between.
 //!
-//! A row is material: a store may have come with a cloned repository. So a request and its decision lie in envelopes
-//! that only this person's key opens (`seal.rs`), bound to id, workspace and times; an approval counts by what is in its
-//! envelope and never by a column. The envelope is also why the exact input may be kept, secrets and all, which the ledger
-//! would take out: the call has to run as it was shown.
+//! A row is not trusted, because a store may have come with a cloned repository. So a request and
+//! its decision are stored in envelopes that only this user's key opens (`seal.rs`), bound to id,
+//! workspace and times. An approval counts by the contents of its envelope, never by a column. The
+//! envelope is also why the exact input may be stored, including secrets, which the ledger would
+//! redact: the call has to run as it was shown.
 //!
-//! Whoever asks holds a lease on the request and renews it while waiting. As long as it holds, the asker runs an approved
-//! call; after that anybody may, once. Taking it up renews the lease until the ledger says that the call begins: one that
-//! was taken up and never began may be taken up again. That it ran is noted beside the key as well (`taken.rs`). Nothing hangs on the clock but who may go first: the first to take it up wins.
+//! The requester holds a lease on the request and renews it while waiting. While the lease holds,
+//! only the requester may run an approved call; after that any process may, once. Taking the
+//! request up renews the lease until the ledger says that the call begins: a request that was taken
+//! up but never began may be taken up again. That a call ran is also noted beside the key
+//! (`taken.rs`). The clock only decides who may go first; the first process to take the request up
+//! wins.
 //!
-//! A store that cannot be written keeps nobody from being asked here: the request is then known to this process only, which
-//! is told, and nobody else can run it.
+//! If the store cannot be written, the user is asked all the same: the request then lives in this
+//! process only, the caller learns that, and no other process can run it.
 
 mod rows;
 mod standing;
@@ -43,39 +47,42 @@ use crate::{
     seal::{Envelope, Key},
 };
 
-/// How long an asker that says nothing is still believed to be there, and how often it says so.
+/// Time after which a requester that does not renew its lease counts as gone, and the renewal
+/// interval.
 const LEASE_MS: u64 = 6_000;
 const RENEWAL: Duration = Duration::from_millis(LEASE_MS / 3);
-/// How long after a decision its call may still be taken up. A store that is put back from a backup must not run it again.
+/// Maximum time between a decision and its call. A store restored from a backup must not run the
+/// call again.
 const LATEST_MS: u64 = 3_600_000;
-/// How long requests are kept after they are of no use.
+/// Time that settled requests are kept.
 const KEPT_MS: u64 = 30 * 86_400_000;
-/// How long a server may be away: before a question is asked here instead, and when somebody has decided already.
+/// Limits for retrying while a server is away: when creating a request, which can be asked in
+/// memory instead, and after that.
 const PATIENCE_TO_ASK: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The requests of a workspace, in a store. Opens nothing before somebody has to be asked.
+/// The approval requests of a workspace, in a store. Opens nothing before the first request.
 pub struct StoreApprovals {
     place: Arc<StoreLocation>,
     workspace: String,
     key: PathBuf,
-    /// Names this opening of the store among all that ask.
+    /// Identifies this requester among all requesters.
     name: String,
     is_wanted: fn() -> bool,
     clock: fn() -> u64,
-    /// What could not be kept, or was not to be.
+    /// Requests that could not or should not be stored.
     here: MemoryApprovals,
     troubles: Mutex<HashMap<String, String>>,
 }
 
-/// Why a request is not in the store, or may not be.
+/// The reason why a request is not in the store, or may not be.
 enum Unkept {
     Certainly(ToolError),
     Perhaps(ToolError),
 }
 
 impl StoreApprovals {
-    /// The requests of `workspace`; the key of the person lies in `state`.
+    /// Creates the requests of `workspace`. `state` is the directory of the user's key.
     pub fn new(place: Arc<StoreLocation>, workspace: &Path, state: &Path) -> Self {
         Self {
             place,
@@ -89,14 +96,15 @@ impl StoreApprovals {
         }
     }
 
-    /// Asked before each request: whether others may see it at all. One that is refused at once is nobody's business.
+    /// Sets a function that is called before each request and decides if other processes see it. A
+    /// request that is refused at once does not concern them.
     #[must_use]
     pub fn only_when(mut self, is_wanted: fn() -> bool) -> Self {
         self.is_wanted = is_wanted;
         self
     }
 
-    /// With another clock.
+    /// Sets another clock.
     #[doc(hidden)]
     #[must_use]
     pub fn by_clock(mut self, clock: fn() -> u64) -> Self {
@@ -108,7 +116,8 @@ impl StoreApprovals {
         (self.clock)()
     }
 
-    /// What opens requests; none for a person who has no key, and so can have made none.
+    /// Returns the envelope that opens requests. `None` for a user without a key, who cannot have
+    /// stored any.
     fn envelope(&self) -> Result<Option<Envelope>, ToolError> {
         Ok(Key::existing(&self.key)?.map(|key| key.envelope()))
     }
@@ -131,14 +140,14 @@ impl StoreApprovals {
                 self.note(&request.id, &error);
                 self.here.create(request).await
             }
-            // Somebody else may see it and run it: asked here as well it could run twice.
+            // Another process may see it and run it: asked here as well, it could run twice.
             Err(Unkept::Perhaps(error)) => Err(error),
         }
     }
 
     fn note(&self, id: &str, error: &ToolError) {
         let mut troubles = self.troubles.lock();
-        // It is asked for within the call.
+        // Callers read it during the call, so old entries can go.
         if troubles.len() > 1_000 {
             troubles.clear();
         }
@@ -201,7 +210,8 @@ impl StoreApprovals {
             Ok(transaction)
         };
         let transaction = written.await.map_err(Unkept::Certainly)?;
-        // A file says for certain that it was not written; a server may have heard us and not been heard.
+        // SQLite reports for certain that it wrote nothing; a server may have committed and lost
+        // the connection.
         let committed = transaction.commit().await;
         committed.map_err(match self.place.address() {
             Address::Sqlite(_) => Unkept::Certainly,
@@ -209,7 +219,7 @@ impl StoreApprovals {
         })
     }
 
-    /// Waits a moment when trying again makes sense: a server that was started anew comes back.
+    /// Waits before a retry, if one makes sense: a restarted server comes back.
     async fn may_come_back(&self, error: &ToolError, until: Instant) -> bool {
         let is_away = error.kind() == ErrorKind::Unavailable
             && matches!(self.place.address(), Address::Postgres(_))
@@ -220,7 +230,7 @@ impl StoreApprovals {
         is_away
     }
 
-    /// Whatever is asked of a server that is away for a moment is asked again. Only for what may be done twice.
+    /// Retries while the server is away. Only for operations that may run twice.
     async fn persistently<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, ToolError>
     where
         F: Future<Output = Result<T, ToolError>>,
@@ -234,13 +244,13 @@ impl StoreApprovals {
         }
     }
 
-    /// The store and a request in it. `not_found` for one of another workspace.
+    /// Returns the store and a request in it. `not_found` for one of another workspace.
     async fn kept(&self, id: &str) -> Result<(Store, Kept), ToolError> {
         let (store, kept) = self.opened(id).await?;
         if kept.workspace == self.workspace { Ok((store, kept)) } else { Err(no_such_request(id)) }
     }
 
-    /// The store and a request in it, of any workspace.
+    /// Returns the store and a request in it, of any workspace.
     async fn opened(&self, id: &str) -> Result<(Store, Kept), ToolError> {
         let store = self.place.existing().await?.ok_or_else(|| no_such_request(id))?;
         let row = rows::one(&store, id).await?.ok_or_else(|| no_such_request(id))?;
@@ -248,12 +258,12 @@ impl StoreApprovals {
         Ok((store, self.seen_now(row.open(&envelope)?)))
     }
 
-    /// A call that was taken up and has not begun when its lease ends is free again: whoever took it up is gone, or finds the
-    /// claim lost.
+    /// Frees a call that was taken up but did not begin before its lease ended: the process that
+    /// took it up is gone, or will find its claim lost.
     fn seen_now(&self, mut kept: Kept) -> Kept {
         let is_free = kept.begun_seq == Some(0)
             && standing::asker(kept.lease_ms, self.now()) == RequesterStatus::Gone;
-        kept.record.taken_up &= !is_free;
+        kept.record.is_claimed &= !is_free;
         kept
     }
 
@@ -271,7 +281,7 @@ impl StoreApprovals {
         state: ApprovalState,
         verdict: Option<ApprovalDecision>,
     ) -> Result<ApprovalRecord, ToolError> {
-        // Names this decision, so that it is known again when nobody could say whether it was written.
+        // Identifies this decision, to recognize it on a retry after an unclear commit.
         let token = format!("{}-{:016x}", self.name, chance());
         self.persistently(|| self.end_once(id, state, verdict.as_ref(), &token)).await
     }
@@ -291,7 +301,7 @@ impl StoreApprovals {
         if kept.record.state != ApprovalState::Pending {
             return Err(already_settled(&kept.record));
         }
-        // Whoever decides too late has decided nothing.
+        // A decision after the expiry does not count.
         let now = self.now();
         let is_late = matches!(state, ApprovalState::Approved | ApprovalState::Denied)
             && now >= kept.record.request.expires_ms;
@@ -316,7 +326,7 @@ impl StoreApprovals {
         if is_late { Err(already_settled(&record)) } else { Ok(record) }
     }
 
-    /// Waits, and says meanwhile that we do.
+    /// Waits for a decision and renews the lease.
     async fn wait(&self, id: &str) -> Result<ApprovalRecord, ToolError> {
         let feed = self.feed();
         let newest = self.persistently(|| feed.newest()).await?;
@@ -339,7 +349,7 @@ impl StoreApprovals {
         }
     }
 
-    /// A lease that cannot be renewed lapses; then others may go first, and nothing else.
+    /// Renews the lease. If that fails, the lease ends and other processes may go first.
     async fn renew(&self, id: &str) {
         let renewed = async {
             let Some(store) = self.place.existing().await? else { return Ok(()) };
@@ -362,15 +372,15 @@ impl StoreApprovals {
         if kept.taken_by.as_deref() == Some(token) {
             return Ok(kept.record);
         }
-        if kept.record.state != ApprovalState::Approved || kept.record.taken_up {
+        if kept.record.state != ApprovalState::Approved || kept.record.is_claimed {
             return Err(already_settled(&kept.record));
         }
         let now = self.now();
         if now.saturating_sub(kept.decided_ms) > LATEST_MS {
             let message = format!("approval request `{id}` was approved too long ago");
-            return Err(ToolError::conflict(message).hint("let the call be made again"));
+            return Err(ToolError::conflict(message).hint("make the call again"));
         }
-        // Where the ledger says what begins, a call counts as run from then on, and before that as taken up.
+        // With a ledger, a call counts as run from its beginning there; until then it is taken up.
         let says_begun = self.place.has_ledger();
         let mut transaction = store.begin().await?;
         let values = [
@@ -385,12 +395,12 @@ impl StoreApprovals {
         if transaction.execute(rows::TAKE, &values).await? == 0 {
             drop(transaction);
             let (_, kept) = self.kept(id).await?;
-            return Err(match kept.record.taken_up {
+            return Err(match kept.record.is_claimed {
                 true => already_settled(&kept.record),
                 false => ToolError::conflict(format!(
-                    "approval request `{id}` is approved, and the process that asked is about to run its call"
+                    "approval request `{id}` is approved, and the process that made it is about to run its call"
                 ))
-                .hint("nothing is left to do here"),
+                .hint("there is nothing left to do"),
             });
         }
         let is_first = match says_begun {
@@ -398,14 +408,14 @@ impl StoreApprovals {
             false => taken::note(&self.key, id, token)?,
         };
         if !is_first {
-            return Err(already_settled(&ApprovalRecord { taken_up: true, ..kept.record }));
+            return Err(already_settled(&ApprovalRecord { is_claimed: true, ..kept.record }));
         }
         transaction.announce(&told("approval.taken", &kept.record.request, &json!({}))).await?;
         transaction.commit().await?;
-        Ok(ApprovalRecord { taken_up: true, claim: Some(token.to_owned()), ..kept.record })
+        Ok(ApprovalRecord { is_claimed: true, claim: Some(token.to_owned()), ..kept.record })
     }
 
-    /// Notes beside the key that the call runs, so that it never does again.
+    /// Notes beside the key that the call runs, so that it never runs again.
     async fn note_begun(&self, id: &str) -> Result<(), ToolError> {
         let (_, kept) = self.persistently(|| self.kept(id)).await?;
         let claim = kept.taken_by.as_deref().unwrap_or_default();
@@ -419,7 +429,7 @@ impl StoreApprovals {
         &self,
         state: Option<ApprovalState>,
     ) -> Result<Vec<ApprovalRecord>, ToolError> {
-        let all = self.standings().await?.standings.into_iter();
+        let all = self.entries().await?.entries.into_iter();
         let own = all.filter(|standing| standing.workspace == Path::new(&self.workspace));
         let mut records: Vec<ApprovalRecord> = own.map(|standing| standing.record).collect();
         records.extend(self.here.list(None).await?);
@@ -473,16 +483,16 @@ impl Approvals for StoreApprovals {
         })
     }
 
-    fn take_up<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
+    fn claim<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
         Box::pin(async move {
             if self.is_here(id).await {
-                return self.here.take_up(id).await;
+                return self.here.claim(id).await;
             }
             self.take(id).await
         })
     }
 
-    fn begun<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
+    fn mark_started<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
         Box::pin(async move {
             if self.is_here(id).await || !self.place.has_ledger() {
                 return Ok(());
@@ -491,18 +501,18 @@ impl Approvals for StoreApprovals {
         })
     }
 
-    fn trouble(&self, id: &str) -> Option<String> {
+    fn local_only_reason(&self, id: &str) -> Option<String> {
         self.troubles.lock().get(id).cloned()
     }
 }
 
-/// Until something happens to a request, or may have.
+/// Waits for an event of a request, or for missed events.
 async fn heard_of(news: &mut Box<dyn FeedSubscription>, id: &str) {
     loop {
         match news.next().await {
-            Ok(FeedItem::FeedEvent(event)) if event.subject.as_deref() != Some(id) => {}
+            Ok(FeedItem::Event(event)) if event.subject.as_deref() != Some(id) => {}
             Ok(_) => return,
-            // Looking will tell what is wrong.
+            // The next query reports the error.
             Err(_) => return,
         }
     }
@@ -516,10 +526,11 @@ fn told<'a>(kind: &'a str, request: &'a ApprovalRequest, body: &'a Json) -> Anno
     }
 }
 
-/// A number that nobody else has.
+/// Returns a random number.
 fn chance() -> u64 {
     let mut bytes = [0; 8];
-    // Without it time and process still tell most apart; it grants nothing.
+    // Without randomness, time and process id still distinguish most values; the number grants
+    // nothing.
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
     u64::from_le_bytes(bytes) ^ clock::now_ms()
 }

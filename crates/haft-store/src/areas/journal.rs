@@ -1,6 +1,6 @@
-//! The journal of changes to files: what was there before each one, kept once per content and compressed, near ones as their
-//! difference. A change is kept in one short transaction before it is made; as the ledger, that holds after `kill -9` and costs no
-//! wait for the disk.
+//! The journal of file changes: the contents before each change, stored once per content and
+//! compressed, similar ones as a difference. A change is stored in one short transaction before it
+//! is made. Like the ledger, this survives `kill -9` and needs no disk sync.
 
 mod bases;
 mod collect;
@@ -37,27 +37,29 @@ use crate::{
     engine::{clock::now_ms, packing::Packer, waiting::wait_for},
 };
 
-/// What has packed a longer content holds more memory than anybody would want to keep for the next one.
+/// A packer that compressed a longer content holds too much memory to be kept.
 const LARGEST_PACKED: usize = 128 << 10;
 
-/// The journal of a place. The store is opened when the first change is kept.
+/// The journal of a store. The store is opened when the first change is stored.
 pub struct StoreJournal {
     place: Arc<StoreLocation>,
     keep: Keep,
-    /// Changes on their way that take others back.
+    /// Changes in progress that undo others.
     undoings: Mutex<HashSet<u64>>,
-    /// What the next contents may be told by.
+    /// Contents that the next ones may be stored as a difference from.
     bases: Mutex<Bases>,
-    /// Making one ready takes longer than packing a small content. It is taken out to pack; whoever comes meanwhile makes another.
+    /// Reused, because creating a packer takes longer than compressing a small content. Taken out
+    /// while in use; a concurrent caller creates another.
     packer: Mutex<Option<Packer>>,
-    /// A change that was kept found that it is time to make room.
+    /// Set when a change finds that a collection is due.
     is_due: AtomicBool,
-    /// Who writes to a server, which needs a runtime of its own: changes are made on threads that must not wait for theirs.
+    /// The thread that writes to a server, which needs a runtime: changes are made on threads that
+    /// must not wait for their own runtime.
     hand: OnceLock<Result<Hand, String>>,
 }
 
 impl StoreJournal {
-    /// The journal of a place.
+    /// Creates the journal of a store.
     pub fn new(place: Arc<StoreLocation>, keep: Keep) -> Self {
         Self {
             place,
@@ -82,7 +84,8 @@ impl StoreJournal {
         self.packer.lock()
     }
 
-    /// Keeps a change; `base_of` knows by what the content of a file may be told.
+    /// Stores a change. `base_of` returns the content that a file may be stored as a difference
+    /// from.
     fn record(
         &self,
         change: &NewChange<'_>,
@@ -102,7 +105,8 @@ impl StoreJournal {
         })
     }
 
-    /// What is kept whole since a moment ago is what the next contents of these files are told by, as far as they stay files.
+    /// Remembers contents that were just stored whole as bases for the next contents of these
+    /// files, as far as they stay files.
     fn remember(&self, change: &NewChange<'_>, whole: &HashSet<ContentHash>) {
         let mut bases = self.bases();
         for entry in change.entries {
@@ -115,11 +119,11 @@ impl StoreJournal {
         }
     }
 
-    /// Drops what is too old or too much, as far as no undo needs it; returns how many entries went. By itself it is done
-    /// seldom, after a change.
+    /// Deletes entries that are too old or exceed the size limit, unless an undo needs them.
+    /// Returns the number of deleted entries. The journal rarely does so by itself, after a change.
     ///
     /// # Errors
-    /// When the store cannot be written.
+    /// Fails if the store cannot be written.
     pub async fn collect(&self) -> Result<u64, ToolError> {
         match self.place.existing().await? {
             Some(store) => collect::collect(&store, self.keep, now_ms()).await,
@@ -127,7 +131,7 @@ impl StoreJournal {
         }
     }
 
-    /// Does something with the store now, on whatever thread this is.
+    /// Runs work on the store now, on any thread.
     fn at_once<T, W>(&self, work: W) -> Result<T, ToolError>
     where
         T: Send + 'static,
@@ -140,7 +144,7 @@ impl StoreJournal {
                 match self.hand.get_or_init(start) {
                     Ok(hand) => hand.run(work),
                     Err(why) => Err(ToolError::unavailable(format!(
-                        "the journal has nobody to write it: {why}"
+                        "the journal cannot start its writer: {why}"
                     ))),
                 }
             }
@@ -152,13 +156,13 @@ impl Journal for StoreJournal {
     fn begin(&self, change: &NewChange<'_>) -> Result<u64, ToolError> {
         let workspace = &change.call.workspace;
         let recorded = match self.record(change, |path| self.bases().of(workspace, path))? {
-            // Another process made room, or the change before this one was withdrawn.
+            // Another process collected, or the change before this one was withdrawn.
             Recorded::WithoutBase => self.record(change, |_| None)?,
             recorded => recorded,
         };
         let Recorded::As { number, whole, state } = recorded else {
             return Err(ToolError::internal(
-                "whole contents were found to lack what they are told by",
+                "whole contents were stored without a base but reported a missing one",
             ));
         };
         self.remember(change, &whole);
@@ -171,15 +175,15 @@ impl Journal for StoreJournal {
         Ok(number)
     }
 
-    fn made(&self, number: u64) {
+    fn commit(&self, number: u64) {
         let (keep, is_undoing) = (self.keep, self.undoings().remove(&number));
         let is_due = self.is_due.swap(false, Ordering::Relaxed);
-        // Nearly always: then the store is not asked a second time for every change.
+        // The common case needs no second access to the store.
         if !is_undoing && !is_due {
             return;
         }
-        // Whatever goes wrong here is made good: an undo that is not marked finds everything as it was before, and upkeep is
-        // tried again.
+        // Errors here are harmless: an undo that is not marked finds everything as it was before,
+        // and the next change collects again.
         let _ = self.at_once(async move |place: &StoreLocation| {
             let Some(store) = place.existing().await? else { return Ok(()) };
             if is_undoing {
@@ -189,11 +193,12 @@ impl Journal for StoreJournal {
         });
     }
 
-    fn withdraw(&self, number: u64) {
+    fn abort(&self, number: u64) {
         self.undoings().remove(&number);
-        // What cannot be withdrawn is recognised later: it was never made, so what was there before is there still.
+        // Errors here are harmless: a change that was not withdrawn was never made, so the previous
+        // contents are still there.
         let _ = self.at_once(async move |place: &StoreLocation| match place.existing().await? {
-            Some(store) => write::withdraw(&store, number).await,
+            Some(store) => write::abort(&store, number).await,
             None => Ok(()),
         });
     }
@@ -220,10 +225,10 @@ impl Journal for StoreJournal {
         })
     }
 
-    fn set_aside<'a>(&'a self, entries: &'a [u64]) -> BoxFuture<'a, Result<(), ToolError>> {
+    fn mark_undone<'a>(&'a self, entries: &'a [u64]) -> BoxFuture<'a, Result<(), ToolError>> {
         Box::pin(async move {
             match self.place.existing().await? {
-                Some(store) => write::set_aside(&store, entries).await,
+                Some(store) => write::mark_entries_undone(&store, entries).await,
                 None => Ok(()),
             }
         })
@@ -242,18 +247,18 @@ mod tests {
         let place = StoreLocation::new(Address::Sqlite(folder.path().join("haft.db")));
         let journal = StoreJournal::new(place, Keep::USUAL);
         let call = CallInfo::default();
-        let entries = [NewJournalEntry::appears("a".into(), PathState::Missing)];
+        let entries = [NewJournalEntry::created("a".into(), PathState::Missing)];
         let change = NewChange { call: &call, tool: "edit", entries: &entries, undoes: &[] };
         for number in 1..3 {
             assert_eq!(journal.begin(&change).expect("kept"), number);
-            assert!(journal.packer().is_some(), "it is there for the next one");
+            assert!(journal.packer().is_some(), "it is kept for the next one");
         }
         let content = vec![b'x'; LARGEST_PACKED + 1];
         let size = content.len() as u64;
         let before = PathState::File { hash: Some(ContentHash::of(&content)), mode: 0o644, size };
-        let mut large = NewJournalEntry::appears("b".into(), PathState::Missing);
+        let mut large = NewJournalEntry::created("b".into(), PathState::Missing);
         (large.before, large.content) = (before, Some(content));
         journal.begin(&NewChange { entries: &[large], ..change }).expect("kept");
-        assert!(journal.packer().is_none(), "it has grown too much to be kept");
+        assert!(journal.packer().is_none(), "it holds too much memory to be kept");
     }
 }

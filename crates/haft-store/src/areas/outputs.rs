@@ -1,8 +1,10 @@
-//! Whole outputs on disk, packed, each text once however often it is returned, up to a quota and an age.
+//! Whole outputs on disk, compressed, each text stored once however often it is returned, up to a
+//! quota and an age.
 //!
-//! A text is kept in pieces that end with a line where they can, so that a page of a hundred megabytes is read without the
-//! rest. It is there once its last piece is: a process that ends half-way leaves pieces that nobody finds, and that are
-//! collected an hour later. A store that cannot be written fails no call: then the text stays in memory, and that is told.
+//! A text is stored in pieces that end at a line break where possible, so that a page of a hundred
+//! megabytes is read without the rest. It exists once its last piece does: a process that ends
+//! half-way leaves pieces without an id, which are collected an hour later. A store that cannot be
+//! written fails no call: the text then stays in memory, and the reply says so.
 
 mod collect;
 mod pack;
@@ -10,8 +12,9 @@ mod pack;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use haft_core::{
-    BoxFuture, KeptOutput, MemoryOutputs, OutputPiece, OutputPosition, OutputSource, Outputs,
-    StoredOutput, ToolError, brief, count_lines, lengthy, new_output_id, no_such_output,
+    BoxFuture, MemoryOutputs, OutputInfo, OutputPiece, OutputPosition, OutputSource, Outputs,
+    StoredOutput, ToolError, block_in_place, count_lines, new_output_id, no_such_output,
+    spawn_blocking,
 };
 
 use self::pack::{Piece, Slice, slices};
@@ -24,22 +27,24 @@ use crate::{
     },
 };
 
-/// So many bytes are packed and written at once: the store is never held for longer than that takes.
+/// Bytes per transaction, which bounds how long the store is locked.
 const AT_ONCE: usize = 4 << 20;
-/// A text that is longer is packed on another thread.
+/// Longer texts are compressed on another thread.
 const LONG: usize = 1 << 20;
 
 const SAME: &str = "SELECT id FROM output_texts WHERE workspace = $1 AND hash = $2 AND whole = 1";
-/// Rows dated later than now come from a clock that was set back; they count as kept just before now, in any order.
+/// Rows with a later date come from before the clock was set back; they count as stored just before
+/// now, in any order.
 const SET_BACK: &str = "UPDATE output_texts SET kept_ms = $1 WHERE workspace = $2 AND kept_ms > $3";
 const NEWEST: &str = "SELECT max(kept_ms) FROM output_texts WHERE workspace = $1";
-/// Rows at most this far ahead of the clock were kept within the same few milliseconds: their order stays.
+/// Rows at most this far ahead of the clock were stored within the same few milliseconds: their
+/// order stays.
 const AHEAD_MS: u64 = 1_000;
 const USE_AGAIN: &str = "UPDATE output_texts SET kept_ms = $1 WHERE id = $2";
 const BEGIN: &str = "INSERT INTO output_texts (id, workspace, hash, bytes, lines, packed, whole, kept_ms) \
     VALUES ($1, $2, $3, $4, $5, 0, 0, $6)";
 const ADD: &str = "INSERT INTO output_pieces (text, first_byte, first_line, packing, packed) VALUES ($1, $2, $3, $4, $5)";
-/// Not when somebody else has kept the same meanwhile.
+/// Does nothing if another process has stored the same text in the meantime.
 const FINISH: &str = "UPDATE output_texts SET whole = 1, packed = $1 WHERE id = $2 AND NOT EXISTS \
     (SELECT 1 FROM output_texts WHERE workspace = $3 AND hash = $4 AND whole = 1)";
 const NAME: &str = "INSERT INTO outputs (id, text, workspace, session, call_id, tool, kept_ms) \
@@ -51,12 +56,12 @@ const AT_BYTE: &str = "SELECT p.first_byte, p.first_line, p.packing, p.packed FR
 const AT_LINE: &str = "SELECT p.first_byte, p.first_line, p.packing, p.packed FROM outputs o JOIN output_pieces p ON p.text = o.text \
     WHERE o.id = $1 AND o.workspace = $2 AND (p.first_line < $3 OR p.first_byte = 0) ORDER BY p.first_byte DESC LIMIT 1";
 
-/// How much is kept, and for how long.
+/// Limits on the stored outputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputRetention {
-    /// The most bytes that the outputs of a workspace take in the store, packed.
+    /// Maximum number of compressed bytes per workspace.
     pub bytes: u64,
-    /// What is older goes.
+    /// Maximum age.
     pub age: Duration,
 }
 
@@ -71,18 +76,19 @@ pub struct StoreOutputs {
     place: Arc<StoreLocation>,
     workspace: String,
     retention: OutputRetention,
-    /// For what the store does not take. None in a process that ends with its call, where it would be of no use.
+    /// For texts that the store does not take. `None` in a process that ends with its call, where
+    /// memory is of no use.
     beside: Option<MemoryOutputs>,
 }
 
 impl StoreOutputs {
-    /// Opens nothing.
+    /// Creates the outputs of a workspace. Opens nothing.
     pub fn new(place: Arc<StoreLocation>, workspace: &Path, retention: OutputRetention) -> Self {
         let workspace = searchable(&workspace.to_string_lossy());
         Self { place, workspace, retention, beside: Some(MemoryOutputs::default()) }
     }
 
-    /// For a process that ends with its call: what the store does not take is not kept.
+    /// Drops texts that the store does not take. For a process that ends with its call.
     #[must_use]
     pub fn nowhere_else(mut self) -> Self {
         self.beside = None;
@@ -102,15 +108,14 @@ impl StoreOutputs {
         let Some(memory) = &self.beside else { return Err(error) };
         let text = Arc::try_unwrap(text).unwrap_or_else(|shared| (*shared).clone());
         let StoredOutput { id, .. } = memory.keep(text, made_by).await?;
-        let note = format!("the output is kept in memory only, until haft ends: {error}");
+        let note = format!("the output is kept in memory only, until haft exits: {error}");
         Ok(StoredOutput { id, note: Some(note) })
     }
 
     async fn put(&self, text: &Arc<String>, made_by: &OutputSource) -> Result<String, ToolError> {
         if text.len() as u64 > self.retention.bytes {
             let (length, quota) = (text.len(), self.retention.bytes);
-            let message =
-                format!("an output of {length} bytes is more than the {quota} of the quota");
+            let message = format!("an output of {length} bytes exceeds the quota of {quota} bytes");
             return Err(ToolError::unavailable(message)
                 .hint("raise `max_bytes` under [outputs] in your config file"));
         }
@@ -124,18 +129,18 @@ impl StoreOutputs {
                     Ok(id) => id,
                     Err(error) => {
                         let _ = collect::give_up(&store, &own).await;
-                        // Somebody else may have kept the same at the same moment.
+                        // Another process may have stored the same text at the same moment.
                         self.use_again(&store, &plan, made_by).await?.ok_or(error)?
                     }
                 }
             }
         };
-        // What is too much is too much until the next time, if this fails.
+        // After an error the quota is exceeded until the next collection.
         let _ = self.collect(&store).await;
         Ok(id)
     }
 
-    /// Names a text that is there already.
+    /// Adds an id to a text that is stored already.
     async fn use_again(
         &self,
         store: &Store,
@@ -188,7 +193,7 @@ impl StoreOutputs {
                 Value::Text(&plan.hash),
             ];
             if transaction.execute(FINISH, &finish).await? == 0 {
-                return Err(ToolError::conflict("somebody else has kept the same text"));
+                return Err(ToolError::conflict("another process has stored the same text"));
             }
             let id = self.name(&mut transaction, own, made_by).await?;
             transaction.commit().await?;
@@ -213,8 +218,8 @@ impl StoreOutputs {
         transaction.execute(BEGIN, &row).await.map(|_| ())
     }
 
-    /// Returns a moment later than that of every kept text, so that the newest is never taken for the oldest: neither
-    /// after the clock was set back nor within one millisecond.
+    /// Returns a time later than that of every stored text, so that the newest is never taken for
+    /// the oldest: neither after the clock was set back nor within one millisecond.
     async fn moment(&self, transaction: &mut Transaction) -> Result<u64, ToolError> {
         let now = now_ms();
         let workspace = Value::Text(&self.workspace);
@@ -252,14 +257,14 @@ impl StoreOutputs {
         self.place.existing().await?.ok_or_else(|| no_such_output(id))
     }
 
-    async fn find_kept(&self, id: &str) -> Result<KeptOutput, ToolError> {
+    async fn find_kept(&self, id: &str) -> Result<OutputInfo, ToolError> {
         let id = &*searchable(id);
         let store = self.existing(id).await?;
         let rows = store.query(FIND, &[Value::Text(id), Value::Text(&self.workspace)]).await?;
         let row = rows.first().ok_or_else(|| no_such_output(id))?;
         let text = |column| row.text(column).map(str::to_owned);
         let made_by = OutputSource { session: text(2)?, call_id: text(3)?, tool: text(4)? };
-        Ok(KeptOutput {
+        Ok(OutputInfo {
             bytes: row.number(0)?,
             lines: row.number(1)?,
             made_by,
@@ -302,7 +307,7 @@ impl Outputs for StoreOutputs {
         Box::pin(self.keep_anywhere(text, made_by))
     }
 
-    fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<KeptOutput, ToolError>> {
+    fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<OutputInfo, ToolError>> {
         Box::pin(async move {
             if let Some(memory) = &self.beside
                 && let Ok(kept) = memory.find(id).await
@@ -342,14 +347,14 @@ async fn add(transaction: &mut Transaction, own: &str, piece: &Piece) -> Result<
 
 fn unpacked(row: &Row, id: &str) -> Result<OutputPiece, ToolError> {
     let (packing, packed) = (row.number(2)?, row.bytes(3)?);
-    let text = brief(|| pack::unpacked(packing, packed)).map_err(|why| {
+    let text = block_in_place(|| pack::unpacked(packing, packed)).map_err(|why| {
         ToolError::unavailable(format!("a piece of the output `{id}` {why}"))
-            .hint("see what is wrong with `haft store check`")
+            .hint("check the store with `haft store check`")
     })?;
     Ok(OutputPiece { first_byte: row.number(0)?, first_line: row.number(1)?, text: text.into() })
 }
 
-/// What there is to know about a text before it is written.
+/// Facts about a text, computed before it is written.
 struct Plan {
     hash: String,
     bytes: u64,
@@ -372,7 +377,7 @@ impl Plan {
     }
 }
 
-/// Work on a text that takes long when the text is long.
+/// Runs work on a text, on another thread if the text is long.
 async fn elsewhere_when_long<T: Send + 'static>(
     text: &Arc<String>,
     work: impl FnOnce(&str) -> T + Send + 'static,
@@ -381,5 +386,5 @@ async fn elsewhere_when_long<T: Send + 'static>(
         return Ok(work(text));
     }
     let text = text.clone();
-    lengthy(move || Ok(work(&text))).await
+    spawn_blocking(move || Ok(work(&text))).await
 }

@@ -1,10 +1,12 @@
-//! The rules that people saved: those of a session or a project in the project's store, those of a person in their own.
-//! No store means no rules.
+//! Saved rules: those of a session or project in the project's store, those of a user in the user's
+//! store. No store means no rules.
 //!
-//! A rule grants, and a store may have come with a cloned repository or been written by an agent. So every rule is sealed
-//! with a key of the person, for one workspace: what is not sealed by it does not count.
+//! A rule grants rights, and a store may have come with a cloned repository or been written by an
+//! agent. So every rule is sealed with the user's key, for one workspace. A rule without a valid
+//! seal does not count.
 //!
-//! A store that cannot be read stops nobody: rules only allow, so without them haft asks. It is told once.
+//! A store that cannot be read fails no call: rules only allow, so without them haft asks. The
+//! error is reported once.
 
 use std::{
     collections::HashSet,
@@ -36,39 +38,39 @@ const SAVE: &str = "INSERT INTO rules (id, workspace, rule, scope, session, made
 const REVOKE: &str = "DELETE FROM rules WHERE id = $1";
 const FORGET_LAPSED: &str = "DELETE FROM rules WHERE expires_ms <= $1";
 
-/// The saved rules of a person in a workspace.
+/// The saved rules of a user in a workspace.
 pub struct StoreRules {
     project: Shelf,
     user: Shelf,
     key: PathBuf,
-    /// What was told already.
+    /// Messages that were reported already.
     told: Mutex<HashSet<String>>,
 }
 
 /// The rules of one store.
 struct Shelf {
     place: Arc<StoreLocation>,
-    /// For whom: a workspace, or the person everywhere.
+    /// Owner of the rules: a workspace, or the user in all workspaces.
     whose: String,
     read: Mutex<Option<Read>>,
 }
 
-/// What was read, and when that was the truth.
+/// Rules that were read, and the version of the store they were read at.
 #[derive(Clone)]
 struct Read {
     store: Store,
     version: Option<i64>,
     rules: Arc<Vec<(SavedRule, Rule)>>,
-    /// Rules without a seal of ours.
+    /// Number of rules without a valid seal.
     foreign: usize,
 }
 
-/// Whose a rule of the user's store is: `*` is no path.
+/// Owner of the rules in the user's store: `*` cannot be a path.
 const EVERYWHERE: &str = "*";
 
 impl StoreRules {
-    /// The rules of `workspace` in the project's store, and those of the person in theirs, which lies in `state` together with
-    /// the key that seals both.
+    /// Creates the rules of `workspace` in the project's store, and those of the user in the user's
+    /// store. That store lies in `state`, together with the key that seals both.
     pub fn new(project: Arc<StoreLocation>, workspace: &Path, state: &Path) -> Self {
         let shelf = |place, whose: String| Shelf { place, whose, read: Mutex::default() };
         let user = StoreLocation::new(crate::Address::Sqlite(state.join("haft.db")));
@@ -88,7 +90,7 @@ impl StoreRules {
         if scope == Scope::User { &self.user } else { &self.project }
     }
 
-    /// The same failure is told once.
+    /// Reports the same error only once.
     fn tell(&self, error: ToolError) -> Result<(), ToolError> {
         let mut told = self.told.lock();
         if told.insert(error.message().to_owned()) { Err(error) } else { Ok(()) }
@@ -101,7 +103,7 @@ impl StoreRules {
             match shelf.rules(&self.key).await {
                 Ok(None) => {}
                 Ok(Some(read)) => {
-                    let speaks = |(saved, _): &&(SavedRule, Rule)| saved.is_in_force(session, now);
+                    let speaks = |(saved, _): &&(SavedRule, Rule)| saved.is_active(session, now);
                     rules.extend(read.rules.iter().filter(speaks).map(|(_, rule)| rule.clone()));
                     if read.foreign > 0 {
                         self.tell(shelf.foreign(read.foreign))?;
@@ -139,7 +141,7 @@ impl StoreRules {
             ];
             transaction.execute(SAVE, &row).await?;
         }
-        // Behind all of them: until the commit nobody else can tell anything.
+        // After all rules: announcing blocks all other writers of events until the commit.
         for rule in &saved {
             transaction
                 .announce(&told(
@@ -193,7 +195,7 @@ impl SavedRules for StoreRules {
         &[Scope::Session, Scope::Project, Scope::User]
     }
 
-    fn in_force<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ToolError>> {
+    fn active<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ToolError>> {
         Box::pin(self.collect(session))
     }
 
@@ -224,12 +226,13 @@ impl Shelf {
         *self.cache() = None;
     }
 
-    /// What is saved and sealed; none without a store. Read again only when somebody wrote to the store meanwhile.
+    /// Returns the rules with a valid seal; `None` without a store. Reads again only if another
+    /// process wrote to the store.
     async fn rules(&self, key: &Path) -> Result<Option<Read>, ToolError> {
         let Some(store) = self.place.existing().await? else { return Ok(None) };
         let version = match &store.engine {
             Engine::Sqlite(sqlite) => Some(sqlite.hold()?.data_version()?),
-            // Asking whether something changed takes as long as asking what there is.
+            // Checking for changes takes as long as reading the rules.
             Engine::Postgres(_) => None,
         };
         let is_true =
@@ -250,7 +253,7 @@ impl Shelf {
         rows: &[Row],
         key: &Path,
     ) -> Result<Read, ToolError> {
-        // Nobody has a key who never saved a rule.
+        // A user who never saved a rule has no key.
         let key = if rows.is_empty() { None } else { Key::existing(key)? };
         let sealed = rows.iter().filter_map(|row| {
             let saved = saved_rule(row)?;
@@ -265,8 +268,9 @@ impl Shelf {
     fn foreign(&self, count: usize) -> ToolError {
         let rules = if count == 1 { "rule was" } else { "rules were" };
         let place = self.place.address();
-        let message = format!("{count} saved {rules} not saved by you in this folder: {place}");
-        ToolError::denied(message).hint("save them again when you are asked, if you want them")
+        let message = format!("{count} saved {rules} not saved by you for this folder: {place}");
+        ToolError::denied(message)
+            .hint("save them again at the next approval prompt if you want them")
     }
 }
 

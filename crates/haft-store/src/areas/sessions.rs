@@ -1,5 +1,6 @@
-//! Sessions and their messages in the store. A session has a row from its first recorded call on, or when somebody labels it;
-//! its calls are in the ledger, and its history is both, in the order of their times.
+//! Sessions and their messages in the store. A session has a row from its first recorded call on,
+//! or when a user or client labels it. Its calls are in the ledger; its history is both, ordered by
+//! time.
 
 use std::{collections::HashMap, path::Path, sync::Arc};
 
@@ -20,9 +21,9 @@ use crate::{
     },
 };
 
-/// That a session is still at work is noted once in so many milliseconds.
+/// The activity of a session is noted at most once in this time.
 const MINUTE: u64 = 60_000;
-/// What the metadata of a session may take.
+/// Maximum size of the metadata of a session.
 const MOST_METADATA: usize = 64 << 10;
 
 const SEEN: &str = "INSERT INTO sessions (workspace, id, surface, client, metadata, archived, messages, created_ms, updated_ms) \
@@ -32,12 +33,12 @@ const ONE: &str = "SELECT id, title, parent, surface, client, metadata, archived
     FROM sessions WHERE workspace = $1 AND id = $2";
 const LIST: &str = "SELECT id, title, parent, surface, client, metadata, archived, messages, created_ms, updated_ms \
     FROM sessions WHERE workspace = $1 AND archived <= $2 ORDER BY updated_ms DESC, id DESC LIMIT $3";
-/// Twice: some engines know the small letters of ASCII only, others all of them.
+/// Two patterns: some engines lower-case only ASCII letters, others all letters.
 const SEARCH: &str = "SELECT id, title, parent, surface, client, metadata, archived, messages, created_ms, updated_ms \
     FROM sessions WHERE workspace = $1 AND archived <= $2 \
     AND (LOWER(COALESCE(title, '')) LIKE $3 ESCAPE '!' OR LOWER(COALESCE(title, '')) LIKE $4 ESCAPE '!' OR LOWER(id) LIKE $5 ESCAPE '!') \
     ORDER BY updated_ms DESC, id DESC LIMIT $6";
-/// Takes the row, so that of two at once one waits for the other.
+/// Locks the row, so that concurrent changes wait for each other.
 const TAKE: &str = "UPDATE sessions SET updated_ms = $1 WHERE workspace = $2 AND id = $3 \
     RETURNING title, metadata, archived";
 const PATCH: &str =
@@ -54,14 +55,15 @@ const CALLS: &str = "SELECT entry FROM ledger WHERE session = $1 ORDER BY seq DE
 pub struct StoreSessions {
     place: Arc<StoreLocation>,
     workspace: String,
-    /// Whether the store is of this workspace alone: entries of the ledger do not say which one they are of.
+    /// True if the store belongs to this workspace alone. Ledger entries do not name their
+    /// workspace.
     is_own: bool,
-    /// When sessions of this process were last noted.
+    /// Time when each session of this process was last noted.
     noted: Mutex<HashMap<String, u64>>,
 }
 
 impl StoreSessions {
-    /// Opens nothing.
+    /// Creates the sessions of a workspace. Opens nothing.
     pub fn new(place: Arc<StoreLocation>, workspace: &Path) -> Self {
         let is_own =
             matches!(place.address(), Address::Sqlite(path) if path.starts_with(workspace));
@@ -69,16 +71,16 @@ impl StoreSessions {
         Self { place, workspace, is_own, noted: Mutex::default() }
     }
 
-    /// Whether it was noted within the last minute that a session is at work.
+    /// Returns true if the activity of a session was noted within the last minute.
     pub fn is_noted(&self, session: &str) -> bool {
         let now = now_ms();
         self.noted().get(session).is_some_and(|at| now.abs_diff(*at) < MINUTE)
     }
 
-    /// Notes that a session is at work; once a minute is enough.
+    /// Notes that a session is active, at most once a minute.
     ///
     /// # Errors
-    /// When it cannot be written; then it is to be tried again with the next call.
+    /// When it cannot be written; the next call tries again.
     pub async fn saw(&self, session: &str, agents: &[String]) -> Result<(), ToolError> {
         if self.is_noted(session) {
             return Ok(());
@@ -86,7 +88,7 @@ impl StoreSessions {
         let now = now_ms();
         {
             let mut noted = self.noted();
-            // Whoever serves thousands of sessions forgets those that are quiet.
+            // Forget idle sessions: a server may have thousands.
             noted.retain(|_, at| now.abs_diff(*at) < MINUTE);
             noted.insert(session.to_owned(), now);
         }
@@ -160,12 +162,13 @@ impl StoreSessions {
     ) -> Result<SessionHistory, ToolError> {
         let (store, info) = self.existing(session).await?;
         let id = searchable(session);
-        // One more than wanted tells whether there is more.
+        // One more than requested, to find out if there are more.
         let most = Value::number(offset.saturating_add(limit).saturating_add(1) as u64);
         let query = [Value::Text(&self.workspace), Value::Text(&id), most];
         let rows = store.query(MESSAGES, &query).await?;
         let messages = rows.iter().map(message).collect::<Result<Vec<_>, ToolError>>()?;
-        // A name that every workspace has says nothing about whose a call is.
+        // A session id without `-` is the same in all workspaces, so it does not identify the
+        // workspace of a call.
         let calls = match self.is_own || id.contains('-') {
             true => store.query(CALLS, &[Value::Text(&id), most]).await?,
             false => Vec::new(),
@@ -175,7 +178,7 @@ impl StoreSessions {
         let has_more = page.len() > limit;
         page.truncate(limit);
         page.reverse();
-        Ok(SessionHistory { session: info, happened: page, has_more })
+        Ok(SessionHistory { session: info, events: page, has_more })
     }
 
     async fn add(&self, session: &str, message: &NewMessage) -> Result<u64, ToolError> {
@@ -282,7 +285,7 @@ impl Sessions for StoreSessions {
     }
 }
 
-/// A pattern for everything with this text in it.
+/// Returns a `LIKE` pattern for texts that contain this one.
 fn like(text: &str) -> String {
     let mut pattern = "%".to_owned();
     for letter in searchable(text).chars() {
@@ -310,7 +313,7 @@ fn session_info(row: &Row) -> Result<SessionInfo, ToolError> {
     })
 }
 
-/// Whatever a foreign hand has put there that is no object is nothing.
+/// Parses metadata. Anything but an object counts as empty; another program may have written it.
 fn metadata_of(text: &str) -> Map<String, Json> {
     serde_json::from_str(text).unwrap_or_default()
 }
@@ -326,10 +329,10 @@ fn message(row: &Row) -> Result<SessionMessage, ToolError> {
     })
 }
 
-/// None for an entry that cannot be read: `haft ledger verify` tells of those.
+/// Returns `None` for an entry that cannot be read, which `haft ledger verify` reports.
 fn past_call(row: &Row) -> Option<SessionCall> {
     let entry: LedgerEntry = serde_json::from_str(row.text(0).ok()?).ok()?;
-    // The entry of its end says more; without one the call may still run.
+    // The entry of its end says more; a call without one may still be running.
     if entry.is_begun() || entry.is_anchor() {
         return None;
     }
@@ -343,26 +346,26 @@ fn past_call(row: &Row) -> Option<SessionCall> {
     })
 }
 
-/// Two rows of what happened in one, the latest of both first. Each stays in the order it was written in, whatever its times
-/// say: a clock may have been set back, and a call that began first may end last. Sorted by time, what is on no page yet
-/// could move to one that was shown already.
+/// Merges two lists, the newest event first. Each keeps its own order, whatever its times say: a
+/// clock may have been set back, and a call that began first may end last. If they were sorted by
+/// time, an event could move from an unread page to one that was read already.
 fn latest_first(
     messages: Vec<SessionMessage>,
     calls: impl Iterator<Item = SessionCall>,
 ) -> impl Iterator<Item = SessionEvent> {
     let (mut messages, mut calls) = (messages.into_iter().peekable(), calls.peekable());
     std::iter::from_fn(move || {
-        // A call is written when it ends.
+        // A call is recorded when it ends.
         let ended_ms = calls.peek().map(|call| call.created_ms.saturating_add(call.ms));
         let sent_ms = messages.peek().map(|message| message.created_ms);
         match sent_ms > ended_ms {
-            true => messages.next().map(SessionEvent::SessionMessage),
+            true => messages.next().map(SessionEvent::Message),
             false => calls.next().map(SessionEvent::Call),
         }
     })
 }
 
-/// Null takes a member away, objects are merged, everything else is put in the place of what was there.
+/// Merges a patch: null removes a member, objects are merged, anything else replaces the old value.
 fn merge(into: &mut Map<String, Json>, patch: Option<&Map<String, Json>>) {
     for (key, value) in patch.into_iter().flatten() {
         match value {

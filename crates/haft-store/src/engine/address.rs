@@ -1,4 +1,4 @@
-//! Where a store is, as people write it.
+//! The address of a store as users write it.
 
 use std::{
     fmt,
@@ -29,12 +29,12 @@ impl Address {
             Some(path) => path.strip_prefix("//").unwrap_or(path),
             None => text,
         };
-        // `mysql://…` is no path that anybody means.
+        // `mysql://…` is a mistake, not a path.
         let is_foreign = text.split_once("://").is_some_and(|(scheme, _)| scheme != "sqlite");
         if is_foreign || path.is_empty() || path.contains('\0') || path.ends_with('/') {
             let shown = without_password(text);
-            return Err(ToolError::input(format!("`{shown}` is no address of a store"))
-                .hint("write sqlite:PATH, a path of a file, or postgres://USER@HOST/DATABASE"));
+            return Err(ToolError::input(format!("`{shown}` is not a store address"))
+                .hint("write sqlite:PATH, a file path, or postgres://USER@HOST/DATABASE"));
         }
         Ok(Self::Sqlite(base.join(path)))
     }
@@ -55,10 +55,10 @@ impl fmt::Debug for Address {
     }
 }
 
-/// A URL as it may be shown.
+/// Removes the password from a URL, so that it can be shown.
 fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    // What stands behind `?` may hold a password too.
+    // The query string may hold a password too.
     let rest = rest.split('?').next().unwrap_or_default();
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let shown = match authority.rsplit_once('@') {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_databases_are_told_apart() {
+    fn files_and_databases_are_distinguished() {
         check("a.db", Some("/base/a.db"));
         check("sqlite:a.db", Some("/base/a.db"));
         check("sqlite:/x/a.db", Some("/x/a.db"));

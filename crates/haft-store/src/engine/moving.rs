@@ -1,6 +1,7 @@
-//! Copies a whole store to another place, of either engine: every table that the migrations make, read at one moment and
-//! written in one transaction, which counts only after what it holds was looked over. Whoever is killed meanwhile leaves a
-//! target without contents, and the source is never written to.
+//! Copies a whole store to another address, of either engine. All tables that the migrations make
+//! are read in one snapshot and written in one transaction, which is committed only after the copy
+//! was verified. If the process is killed before that, the target stays empty. The source is never
+//! written to.
 
 mod tables;
 
@@ -20,43 +21,44 @@ use crate::{
     },
 };
 
-/// So much is in memory at once, and a row more: a file that was changed may have 64 MiB.
+/// Limits of the rows in memory at once. One more row is allowed: a changed file may have 64 MiB.
 const ENOUGH_BYTES: usize = 4 << 20;
 const ENOUGH_ROWS: usize = 5_000;
 
-/// What was copied.
+/// The result of copying a store.
 #[derive(Clone, Debug, Serialize)]
 pub struct Copied {
-    /// How many rows of each table.
+    /// Number of rows per table.
     pub tables: Vec<(String, u64)>,
-    /// Of all tables.
+    /// Number of rows in all tables.
     pub rows: u64,
-    /// Calls in the ledger.
+    /// Number of calls in the ledger.
     pub calls: u64,
-    /// Where the chain of the ledger is broken, in the source as in the copy.
+    /// Breaks in the chain of the ledger, in the source as in the copy.
     pub faults: Vec<LedgerError>,
-    /// Tables of the source that are none of haft's.
+    /// Tables of the source that do not belong to haft.
     pub left_behind: Vec<String>,
-    /// Calls that were recorded in the source while it was copied, and are not in the copy.
+    /// Calls that the source recorded during the copy, and that the copy lacks.
     pub missed: u64,
 }
 
-/// How far a copy is.
+/// Progress of a copy.
 #[derive(Clone, Copy, Debug)]
 pub struct CopyStep<'a> {
     /// The table that is being copied.
     pub table: &'a str,
-    /// Rows that are copied, of all tables.
+    /// Rows copied so far, of all tables.
     pub rows: u64,
-    /// Rows there are.
+    /// Rows to copy.
     pub of: u64,
 }
 
-/// Copies a store. The target is made when there is none.
+/// Copies a store. Creates the target if it does not exist.
 ///
 /// # Errors
-/// `not_found` when there is no source, `conflict` when the target holds something or the source cannot be copied as it is,
-/// `unavailable` when either is out of reach or goes away; then nothing of the source is in the target.
+/// `not_found` when there is no source, `conflict` when the target is in use or the source cannot
+/// be copied as it is, `unavailable` when either cannot be reached. After an error the target holds
+/// nothing of the source.
 pub async fn copy_store(
     from: &Address,
     to: &Address,
@@ -64,7 +66,7 @@ pub async fn copy_store(
 ) -> Result<Copied, ToolError> {
     if is_same(from, to) {
         return Err(ToolError::input(format!("{from} cannot be copied to itself"))
-            .hint("name another place with --to"));
+            .hint("choose another target with --to"));
     }
     let tables = tables::made_by(migrations::ALL)?;
     let source = source(from).await?;
@@ -100,7 +102,8 @@ pub async fn copy_store(
     let last = reading.number(CHAIN_END).await?;
     drop(reading);
     writing.commit_much(to).await?;
-    // The copy is whole whatever this says; it is for those who go on in the source.
+    // An error here is ignored: the copy is complete, and the number only informs users who keep
+    // using the source.
     let missed = missed(&source, last).await.unwrap_or_default();
     let tables = tables.into_iter().map(|table| table.name).zip(counts).collect();
     Ok(Copied { tables, rows, calls, faults, left_behind, missed })
@@ -118,7 +121,8 @@ fn is_same(from: &Address, to: &Address) -> bool {
     }
 }
 
-/// Opens the source as it is. Whoever opens a store brings it up to date, which a source that must not change is not.
+/// Opens the source without migrating it. `Store::open` would migrate it, but the source must not
+/// change.
 async fn source(from: &Address) -> Result<Store, ToolError> {
     let behind = match from {
         Address::Sqlite(path) => Sqlite::steps_behind(path)?,
@@ -128,15 +132,15 @@ async fn source(from: &Address) -> Result<Store, ToolError> {
         let newest = migrations::newest(migrations::ALL);
         let version = newest.saturating_sub(i64::try_from(steps).unwrap_or_default());
         let message = format!(
-            "the store {from} is of version {version}, made by an older haft; stores of version {newest} are copied"
+            "the store {from} has version {version}, written by an older haft; only version {newest} can be copied"
         );
         return Err(ToolError::conflict(message).hint(format!(
-            "bring it up to date with `haft store info --store {from}`, which changes it, and copy it then"
+            "migrate it with `haft store info --store {from}`, which changes it, then copy it"
         )));
     }
     Store::existing(from).await?.ok_or_else(|| {
         ToolError::not_found(format!("there is no store at {from}"))
-            .hint("name another one with --from")
+            .hint("choose another one with --from")
     })
 }
 
@@ -152,7 +156,7 @@ async fn left_behind(
     Ok(names)
 }
 
-/// A table may hold what the migrations have put there, and nothing else.
+/// Refuses a target whose tables hold more than the migrations put there.
 async fn check_unused(
     writing: &mut Transaction,
     table: &Table,
@@ -173,10 +177,11 @@ async fn check_unused(
     let message =
         format!("the store {to} is in use: its table `{}` holds {count} {rows}", table.name);
     Err(ToolError::conflict(message)
-        .hint("name a place that holds no store yet; nothing was changed"))
+        .hint("choose a target that holds no store yet; nothing was changed"))
 }
 
-/// Counts, and the chain. What is wrong with the chain may have been wrong before; then it is told and no reason to stop.
+/// Compares row counts and verifies the chain. A chain that was broken in the source already is
+/// reported, not refused.
 async fn check_copy(
     reading: &mut Transaction,
     writing: &mut Transaction,
@@ -187,16 +192,16 @@ async fn check_copy(
         let found = writing.count(table).await?;
         if found != *expected {
             let message = format!(
-                "the copy is not whole: `{}` has {found} rows instead of {expected}",
+                "the copy is incomplete: `{}` has {found} rows instead of {expected}",
                 table.name
             );
-            return Err(ToolError::conflict(message).hint("try again; nothing was kept"));
+            return Err(ToolError::conflict(message).hint("retry; nothing was copied"));
         }
     }
     let copied = verify_in(writing).await?;
     if !copied.faults.is_empty() && verify_in(reading).await?.faults != copied.faults {
-        let message = "the chain of the ledger is broken in the copy and not in the source";
-        return Err(ToolError::conflict(message).hint("try again; nothing was kept"));
+        let message = "the chain of the ledger is broken in the copy but not in the source";
+        return Err(ToolError::conflict(message).hint("retry; nothing was copied"));
     }
     Ok((copied.entries, copied.faults))
 }
@@ -206,7 +211,7 @@ async fn missed(source: &Store, last: u64) -> Result<u64, ToolError> {
     Ok(now.number(CHAIN_END).await?.saturating_sub(last))
 }
 
-/// Rows that are in memory at once.
+/// Rows in memory at once.
 #[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) rows: Vec<Row>,
@@ -224,7 +229,7 @@ impl Batch {
     }
 }
 
-/// How far a table is read.
+/// Position in a table that is being read.
 enum Cursor {
     Start,
     Behind(i64),
@@ -232,7 +237,7 @@ enum Cursor {
 }
 
 impl Transaction {
-    /// What is done in it may take longer than anything else that is done in a store.
+    /// Raises the timeouts: copying takes longer than anything else that haft does in a store.
     async fn take_time(&mut self) -> Result<(), ToolError> {
         match &mut self.on {
             On::Sqlite(_) => Ok(()),
@@ -240,10 +245,10 @@ impl Transaction {
         }
     }
 
-    /// Nobody else may begin to use a target that was found unused.
+    /// Keeps other processes from starting to use a target that was found unused.
     async fn lock(&mut self, tables: &[Table]) -> Result<(), ToolError> {
         match &mut self.on {
-            // It has the file to itself.
+            // The transaction has the file to itself.
             On::Sqlite(_) => Ok(()),
             On::Postgres(begun) => {
                 let names: Vec<_> = tables.iter().map(|it| format!("\"{}\"", it.name)).collect();
@@ -271,7 +276,7 @@ impl Transaction {
         self.number(&format!("SELECT count(*) FROM \"{}\"", table.name)).await
     }
 
-    /// The next rows of a table. Empty at its end.
+    /// Returns the next rows of a table. Empty at its end.
     async fn batch(&mut self, table: &Table, cursor: &mut Cursor) -> Result<Batch, ToolError> {
         match &mut self.on {
             On::Sqlite(held) => {
@@ -306,30 +311,29 @@ impl Transaction {
         match self.on {
             On::Sqlite(mut held) => {
                 held.commit()?;
-                // To the disk: the next thing that happens may be that somebody removes the source.
+                // Written to the disk now, because the user may remove the source next.
                 held.query("PRAGMA wal_checkpoint(TRUNCATE)", &[]).map(|_| ())
             }
             On::Postgres(begun) => begun.commit_much().await.map_err(|error| {
-                let message = format!("{error}; it is not known whether the copy is there");
-                let look = format!("see with `haft store info --store {to}`");
+                let message = format!("{error}; the copy may or may not be complete");
+                let look = format!("check with `haft store info --store {to}`");
                 ToolError::new(ErrorKind::Unavailable, message).hint(look)
             }),
         }
     }
 }
 
-/// PostgreSQL has no texts with the character zero. What haft keeps has none where both engines have to hold it.
+/// Refuses texts with a NUL character, which PostgreSQL cannot store. haft writes none where both
+/// engines must hold the text.
 fn check_texts(table: &Table, rows: &[Row], to: &Address) -> Result<(), ToolError> {
     for row in rows {
         for (column, cell) in table.columns.iter().zip(&row.0) {
             if matches!(cell, Cell::Text(text) if text.contains('\0')) {
                 let (column, table) = (&column.name, &table.name);
                 let message = format!(
-                    "a text in column `{column}` of `{table}` has a character zero, which {to} cannot hold"
+                    "a text in column `{column}` of `{table}` contains a NUL character, which {to} cannot hold"
                 );
-                return Err(
-                    ToolError::conflict(message).hint("take that row out, or copy to a file")
-                );
+                return Err(ToolError::conflict(message).hint("delete that row, or copy to a file"));
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Where a store is or will be. It is opened when it is first needed, and again when somebody has put it away meanwhile:
-//! `git clean` must not make haft write into a file that is gone.
+//! The location of a store. The store is opened when it is first needed, and opened again when its
+//! file was removed or replaced: after `git clean`, haft must not write into a deleted file.
 
 use std::sync::{
     Arc,
@@ -12,24 +12,25 @@ use haft_core::ToolError;
 
 use crate::{Address, Retention, Store, engine::sqlite::Absence};
 
-/// An address and the store there, once it is open.
+/// An address and, once it is open, the store there.
 pub struct StoreLocation {
     address: Address,
     retention: Retention,
     open: Mutex<Option<Store>>,
-    /// Whether this process records calls here, with an entry before each that changes something.
+    /// True if this process records calls here, with an entry before each call that changes
+    /// something.
     has_ledger: AtomicBool,
-    /// Held while opening, so that the process opens it once.
+    /// Held while opening, so that the process opens the store once.
     opening: tokio::sync::Mutex<()>,
 }
 
 impl StoreLocation {
-    /// Opens nothing.
+    /// Creates a location. Opens nothing.
     pub fn new(address: Address) -> Arc<Self> {
         Self::keeping(address, Retention::default())
     }
 
-    /// Opens nothing. Of the events that are told here so many are kept.
+    /// Creates a location with a limit on the stored events. Opens nothing.
     pub fn keeping(address: Address, retention: Retention) -> Arc<Self> {
         let (open, opening) = (Mutex::default(), tokio::sync::Mutex::default());
         Arc::new(Self { address, retention, open, has_ledger: AtomicBool::new(false), opening })
@@ -43,12 +44,12 @@ impl StoreLocation {
         self.has_ledger.store(true, Ordering::Relaxed);
     }
 
-    /// The address.
+    /// Returns the address.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// The store, made when there is none.
+    /// Returns the store. Creates it if there is none.
     ///
     /// # Errors
     /// As [`Store::open`].
@@ -57,7 +58,7 @@ impl StoreLocation {
         opened.ok_or_else(|| ToolError::internal(format!("the store {} is gone", self.address)))
     }
 
-    /// The store if there is one.
+    /// Returns the store if there is one.
     ///
     /// # Errors
     /// As [`Store::open`].
@@ -97,7 +98,8 @@ impl StoreLocation {
 
     fn may_exist(&self) -> bool {
         match &self.address {
-            // Not `exists`: what cannot be looked at is to be told, not passed over.
+            // Not `exists`: opening must report a path that cannot be inspected, instead of
+            // ignoring it.
             Address::Sqlite(path) => path
                 .symlink_metadata()
                 .map_or_else(|e| e.kind() != std::io::ErrorKind::NotFound, |_| true),

@@ -1,4 +1,4 @@
-//! A store in a database of PostgreSQL, in a schema of its own called `haft`. Several machines may share it.
+//! A store in a PostgreSQL database, in its own schema `haft`. Several machines may share it.
 
 mod faults;
 mod listening;
@@ -18,21 +18,21 @@ use self::faults::Faults;
 pub(crate) use self::rows::Rows;
 use crate::engine::value::{Cell, Row, Value};
 
-/// How long the server may take for anything: a statement, a lock, a connection.
+/// Limit of the server for a statement, for a lock and for a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The server gives up before we do, so that it says why.
+/// Limit of the client. Longer than the server's, so that the server reports the cause.
 const LAST: Duration = Duration::from_secs(8);
 
 pub(crate) struct Postgres {
     pool: Pool,
-    /// For connections that are not of the pool.
+    /// For connections outside the pool.
     config: Config,
-    /// The address as it may be shown.
+    /// The address without its password.
     shown: String,
 }
 
-/// A connection with a transaction on it. Dropped before its commit it is closed, because what was begun on it must not
-/// reach whoever has it next.
+/// A connection with an open transaction. Dropped before its commit, it closes the connection, so
+/// that the next user of the pool does not inherit the transaction.
 pub(crate) struct Begun {
     home: Arc<Postgres>,
     client: Option<Object>,
@@ -60,7 +60,7 @@ impl Postgres {
         Ok(Begun { home: self.clone(), client: Some(client) })
     }
 
-    /// One question, outside of any transaction: one way there and back.
+    /// Runs one query outside of any transaction, in one round trip.
     pub(crate) async fn query(
         &self,
         sql: &'static str,
@@ -70,8 +70,8 @@ impl Postgres {
         Ok(rows)
     }
 
-    /// The first word on a connection, which changes nothing: on one that turns out to be dead, it is said on another. A
-    /// server that was started anew has closed all of them.
+    /// Runs the first statement on a connection. It changes nothing, so it is retried on another
+    /// connection when this one turns out to be dead: a restarted server has closed all of them.
     async fn first(&self, word: Word<'_>) -> Result<(Object, Vec<Row>), ToolError> {
         let mut left = opening::CONNECTIONS;
         loop {
@@ -107,7 +107,7 @@ impl Postgres {
 
 impl Begun {
     fn client(&self) -> &Object {
-        self.client.as_ref().expect("it is given back at the end only")
+        self.client.as_ref().expect("only `commit` and `drop` take it")
     }
 
     pub(crate) async fn execute(
@@ -131,7 +131,7 @@ impl Begun {
         self.home.patiently(ask(self.client(), sql, values)).await
     }
 
-    /// Only then may somebody else have the connection.
+    /// Commits, then returns the connection to the pool.
     pub(crate) async fn commit(mut self) -> Result<(), ToolError> {
         self.home.patiently(self.client().batch_execute("COMMIT")).await?;
         self.client = None;
@@ -147,7 +147,7 @@ impl Drop for Begun {
     }
 }
 
-/// The first word on a connection.
+/// The first statement on a connection.
 enum Word<'a> {
     Begin(&'static str),
     Ask(&'static str, &'a [Value<'a>]),
@@ -206,7 +206,7 @@ impl ToSql for Value<'_> {
         }
     }
 
-    /// Which it is the server finds out: there are no others.
+    /// The server determines the type; the tables have no other types.
     fn accepts(kind: &Type) -> bool {
         matches!(*kind, Type::INT8 | Type::TEXT | Type::BYTEA)
     }

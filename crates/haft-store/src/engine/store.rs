@@ -1,4 +1,5 @@
-//! One store, open: what the rest of this crate says to either engine. The same statements go to both.
+//! An open store: the interface of the rest of this crate to both engines, which run the same
+//! statements.
 
 use std::sync::Arc;
 
@@ -14,11 +15,11 @@ use crate::{
     },
 };
 
-/// An open store. Cheap to clone; all clones are one.
+/// An open store. Cheap to clone; all clones share one connection or pool.
 #[derive(Clone)]
 pub struct Store {
     pub(crate) engine: Engine,
-    /// Who waits in this process for what happens in it.
+    /// Subscribers of this process to the events of this store.
     pub(crate) hub: Arc<Hub>,
 }
 
@@ -28,11 +29,11 @@ pub(crate) enum Engine {
     Postgres(Arc<Postgres>),
 }
 
-/// Statements that belong together. Dropped without a commit they have not happened.
+/// Statements that belong together. Rolled back when dropped without a commit.
 pub(crate) struct Transaction {
     pub(crate) on: On,
     pub(crate) hub: Arc<Hub>,
-    /// Whether those who wait have to be told when it is committed.
+    /// True if the commit has to wake subscribers.
     pub(crate) has_news: bool,
 }
 
@@ -42,7 +43,7 @@ pub(crate) enum On {
 }
 
 impl Store {
-    /// Opens the store at an address, made when there is none.
+    /// Opens the store at an address. Creates it if there is none.
     ///
     /// # Errors
     /// `unavailable` when it is busy, out of reach, damaged, or written by a newer haft.
@@ -80,7 +81,7 @@ impl Store {
         Transaction { on, hub: self.hub.clone(), has_news: false }
     }
 
-    /// Whether both are the same open store.
+    /// Returns true if both are the same open store.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (&self.engine, &other.engine) {
             (Engine::Sqlite(one), Engine::Sqlite(two)) => Arc::ptr_eq(one, two),
@@ -89,7 +90,7 @@ impl Store {
         }
     }
 
-    /// Whether what is open is still what is found at the address.
+    /// Returns true if the open store is still the one at its address.
     pub(crate) fn is_in_place(&self) -> bool {
         match &self.engine {
             Engine::Sqlite(sqlite) => sqlite.is_in_place(),
@@ -97,7 +98,7 @@ impl Store {
         }
     }
 
-    /// To change something.
+    /// Begins a write transaction.
     pub(crate) async fn begin(&self) -> Result<Transaction, ToolError> {
         match &self.engine {
             Engine::Sqlite(sqlite) => {
@@ -112,7 +113,7 @@ impl Store {
         }
     }
 
-    /// To look, at one moment.
+    /// Begins a transaction that reads one snapshot.
     pub(crate) async fn begin_reading(&self) -> Result<Transaction, ToolError> {
         match &self.engine {
             Engine::Sqlite(sqlite) => {
@@ -127,7 +128,7 @@ impl Store {
         }
     }
 
-    /// One question.
+    /// Runs one query.
     pub(crate) async fn query(
         &self,
         sql: &'static str,
@@ -141,7 +142,7 @@ impl Store {
 }
 
 impl Transaction {
-    /// Returns how many rows were touched.
+    /// Returns the number of affected rows.
     pub(crate) async fn execute(
         &mut self,
         sql: &'static str,
@@ -164,7 +165,7 @@ impl Transaction {
         }
     }
 
-    /// Something that is said for what it does, whatever it answers.
+    /// Runs a statement for its effect, whatever it returns.
     pub(crate) async fn query_nothing(&mut self, sql: &'static str) -> Result<(), ToolError> {
         match &mut self.on {
             On::Sqlite(held) => held.execute(sql, &[]).map(|_| ()),

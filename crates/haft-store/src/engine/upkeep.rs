@@ -1,4 +1,4 @@
-//! Looking after a store: what it is, whether it is whole, copying it and putting a copy in its place.
+//! Maintenance of a store: information, integrity check, backup and restore.
 
 use std::{
     fs::{self, OpenOptions},
@@ -22,35 +22,35 @@ use crate::{
     },
 };
 
-/// What a store is.
+/// Information about a store.
 #[derive(Clone, Debug, Serialize)]
 pub struct Info {
-    /// Where it is.
+    /// Its address.
     pub address: String,
     /// `sqlite` or `postgres`, with the version of the engine.
     pub engine: String,
-    /// Of its tables.
+    /// Version of its tables.
     pub version: i64,
-    /// What it takes on disk, with what is not merged yet.
+    /// Size on disk, including the write-ahead log.
     pub bytes: u64,
-    /// Calls that are recorded, without those that began and have no end.
+    /// Number of recorded calls, without those that began and did not end.
     pub calls: u64,
-    /// Entries of the ledger: also of beginnings, and what retention writes.
+    /// Number of ledger entries, including those for beginnings and those that retention writes.
     pub entries: u64,
-    /// Saved rules, of everybody.
+    /// Number of saved rules of all users.
     pub rules: u64,
-    /// What takes how much.
+    /// Size of each part.
     pub parts: Vec<Part>,
 }
 
 /// A part of a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// Its name.
+    /// Name of the part.
     pub name: &'static str,
-    /// How many things are in it.
+    /// Number of items.
     pub rows: u64,
-    /// About what they take, without indexes.
+    /// Approximate size, without indexes.
     pub bytes: u64,
 }
 
@@ -83,7 +83,7 @@ const SERVER: &str = "SELECT current_setting('server_version'), \
     (SELECT SUM(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'haft'::regnamespace)::BIGINT";
 
 impl Store {
-    /// What it is.
+    /// Returns information about the store.
     ///
     /// # Errors
     /// `unavailable` when it cannot be read.
@@ -113,7 +113,7 @@ impl Store {
         Ok(Info { address, engine, version, bytes, calls, entries, rules, parts })
     }
 
-    /// How many calls the ledger holds, and what its entries take by their kind.
+    /// Counts the calls of the ledger, and the size of its entries by kind.
     async fn ledger_parts(&self) -> Result<(u64, Vec<Part>), ToolError> {
         let (mut calls, mut parts) = (0, Vec::new());
         for row in self.query(LEDGER, &[]).await? {
@@ -127,7 +127,7 @@ impl Store {
         Ok((calls, parts))
     }
 
-    /// What is wrong with its file, in the engine's words; nothing, for a whole one.
+    /// Returns the errors in its file, in the engine's words. Empty if there are none.
     ///
     /// # Errors
     /// `unavailable` when it cannot be read at all.
@@ -139,22 +139,22 @@ impl Store {
                 let told: Vec<String> = told.collect::<Result<_, ToolError>>()?;
                 Ok(told.into_iter().filter(|line| line != "ok").collect())
             }
-            // The server looks after its files itself.
+            // A PostgreSQL server checks its own files.
             Engine::Postgres(_) => Ok(Vec::new()),
         }
     }
 
-    /// Copies it to a new file, as it is at this moment, while others go on working.
+    /// Copies it to a new file, as it is at this moment. Other processes can keep working.
     ///
     /// # Errors
-    /// `conflict` when there is such a file, `unsupported` for PostgreSQL, which has its own means.
+    /// `conflict` when the file exists, `unsupported` for PostgreSQL, which has its own tools.
     pub async fn back_up(&self, to: &Path) -> Result<(), ToolError> {
         match &self.engine {
             Engine::Sqlite(sqlite) => {
                 make_empty(to)?;
                 let copied = copy(sqlite, to);
                 if copied.is_err() {
-                    // Half a backup is none.
+                    // Remove an incomplete backup.
                     let _ = fs::remove_file(to);
                 }
                 copied
@@ -164,14 +164,14 @@ impl Store {
     }
 }
 
-/// Puts a backup in the place of a store. What was there is kept under another name, which is returned.
+/// Replaces a store by a backup. Keeps the old file under another name and returns that name.
 ///
 /// # Errors
-/// When the backup is none or is not whole; then nothing has changed.
+/// When the file is not a backup or is damaged; then nothing has changed.
 pub async fn restore(address: &Address, backup: &Path) -> Result<Option<PathBuf>, ToolError> {
     let Address::Sqlite(path) = address else { return Err(by_own_means()) };
     if !backup.is_file() {
-        let message = format!("there is no backup {}", backup.display());
+        let message = format!("there is no backup at {}", backup.display());
         return Err(ToolError::not_found(message).hint("name a file that `haft store backup` made"));
     }
     let draft = with_end(path, &format!(".new-{}-{:x}", std::process::id(), now_ms()));
@@ -201,7 +201,7 @@ async fn put_in_place(
     if was_there {
         fs::rename(path, &aside).map_err(on_disk)?;
     }
-    // The journal goes with the file it belongs to: with another one it would destroy it.
+    // SQLite's log moves along with its file: applied to another file, it would destroy that file.
     for end in ["-wal", "-shm"] {
         match fs::rename(with_end(path, end), with_end(&aside, end)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -212,22 +212,22 @@ async fn put_in_place(
     Ok(was_there.then_some(aside))
 }
 
-/// Under another name, so that the backup itself is not written to.
+/// Checks a copy of the backup, so that the backup itself is not written to.
 async fn check_backup(draft: &Path, backup: &Path) -> Result<(), ToolError> {
     let unusable = |why: String| {
         ToolError::conflict(format!("the backup {} cannot be used: {why}", backup.display()))
-            .hint("name another one; nothing was changed")
+            .hint("choose another one; nothing was changed")
     };
     let shown = |text: &str| text.replace(&draft.display().to_string(), "in it");
     let opened = Sqlite::open(draft, Absence::Leave);
     let sqlite = opened.map_err(|error| unusable(shown(error.message())))?;
-    let Some(sqlite) = sqlite else { return Err(unusable("it is gone".to_owned())) };
+    let Some(sqlite) = sqlite else { return Err(unusable("its copy has disappeared".to_owned())) };
     let store = Store::of(Engine::Sqlite(sqlite.clone()));
     let wrong = store.check().await.map_err(|error| unusable(shown(error.message())))?;
     if let Some(first) = wrong.first() {
         return Err(unusable(first.clone()));
     }
-    // Whatever bringing it forward has changed goes into the file itself.
+    // Writes the changes of migrations into the file itself.
     sqlite.hold()?.query("PRAGMA wal_checkpoint(TRUNCATE)", &[]).map(|_| ())
 }
 
@@ -235,11 +235,11 @@ fn make_empty(path: &Path) -> Result<(), ToolError> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(ToolError::conflict(format!("{} is there already", path.display()))
-                .hint("name a file that is not there"))
+            Err(ToolError::conflict(format!("{} already exists", path.display()))
+                .hint("choose a file that does not exist"))
         }
         Err(error) => Err(ToolError::unavailable(format!("{}: {error}", path.display()))
-            .hint("name a place that you may write to")),
+            .hint("choose a path that you may write to")),
     }
 }
 
@@ -264,11 +264,11 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
 }
 
 fn by_own_means() -> ToolError {
-    ToolError::new(ErrorKind::Unsupported, "haft copies stores in files only")
-        .hint("use pg_dump and pg_restore for a database of PostgreSQL")
+    ToolError::new(ErrorKind::Unsupported, "haft can back up and restore SQLite stores only")
+        .hint("use pg_dump and pg_restore for a PostgreSQL database")
 }
 
-/// The version of the tables that this haft makes.
+/// Returns the version of the tables that this haft makes.
 pub fn newest_version() -> i64 {
     migrations::newest(migrations::ALL)
 }

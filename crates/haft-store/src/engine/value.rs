@@ -1,8 +1,8 @@
-//! What goes into a statement and comes out of it, the same for both engines.
+//! Parameters and rows of statements, the same for both engines.
 
 use haft_core::ToolError;
 
-/// A value for a statement.
+/// A parameter of a statement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'a> {
     Integer(i64),
@@ -12,7 +12,7 @@ pub(crate) enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// A number that cannot be negative. What does not fit is as large as can be.
+    /// An unsigned number. Numbers that do not fit become the maximum.
     pub(crate) fn number(number: u64) -> Self {
         Self::Integer(i64::try_from(number).unwrap_or(i64::MAX))
     }
@@ -22,12 +22,12 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A text as a column can hold it: PostgreSQL has no texts with the character zero.
+/// Replaces NUL characters, which PostgreSQL cannot store.
 pub(crate) fn searchable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-/// A value of a row.
+/// A value in a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cell {
     Integer(i64),
@@ -46,7 +46,7 @@ impl Cell {
         }
     }
 
-    /// About what it takes in memory.
+    /// Approximate size in memory.
     pub(crate) fn weight(&self) -> usize {
         16 + match self {
             Self::Text(text) => text.len(),
@@ -56,7 +56,7 @@ impl Cell {
     }
 }
 
-/// A row of an answer.
+/// A row of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row(pub(crate) Vec<Cell>);
 
@@ -107,7 +107,8 @@ impl Row {
     }
 }
 
-/// SQLite keeps whatever somebody puts into a column, so a foreign hand can put anything there.
+/// Reports a value of the wrong type. SQLite stores any value in any column, so another program may
+/// have written anything.
 fn unexpected(column: usize, found: Option<&Cell>) -> ToolError {
     let found = match found {
         Some(Cell::Integer(_)) => "another number",
@@ -115,6 +116,6 @@ fn unexpected(column: usize, found: Option<&Cell>) -> ToolError {
         Some(Cell::Bytes(_)) => "bytes",
         Some(Cell::Nothing) | None => "nothing",
     };
-    ToolError::unavailable(format!("the store holds {found} in column {column} of an answer"))
-        .hint("see what is wrong with `haft store check`")
+    ToolError::unavailable(format!("the store holds {found} in column {column} of a result"))
+        .hint("check the store with `haft store check`")
 }

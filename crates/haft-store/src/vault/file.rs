@@ -1,5 +1,6 @@
-//! The file of secrets: what stands in it, and how it changes: under a lock, whole or not at all. Names, hosts and times can
-//! be read by its owner without a key, and are bound to the values.
+//! The file of secrets: its contents, and how it changes (under a lock, completely or not at all).
+//! Its owner can read names, hosts and times without a key; they are authenticated together with
+//! the values.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
@@ -21,9 +22,9 @@ const VERSION: u64 = 1;
 const NAME: &str = "secrets.json";
 const LOCK: &str = "secrets.lock";
 const DRAFT: &str = "secrets.new-";
-/// A person's secrets are a few kilobytes; more is not ours.
+/// Upper limit of the file size. A user's secrets take a few kilobytes.
 const LONGEST: u64 = 64 << 20;
-/// Who changes the file holds the lock for milliseconds.
+/// A process that changes the file holds the lock for milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(5);
 
@@ -32,7 +33,7 @@ const GLANCE: Duration = Duration::from_millis(5);
 pub(super) struct SecretsFile {
     version: u64,
     pub(super) key: KeyPlace,
-    /// Opens with the right key and no other, so that a wrong one is told from damage.
+    /// Opens with the right key only, which distinguishes a wrong key from a damaged file.
     check: String,
     pub(super) secrets: Vec<Entry>,
 }
@@ -47,7 +48,7 @@ pub(super) struct Entry {
     sealed: String,
 }
 
-/// Which file it is: every change makes another one.
+/// Identifies one state of the file: every change replaces the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     place: (u64, u64),
@@ -75,7 +76,7 @@ impl SecretsFile {
     pub(super) fn check_key(&self, envelope: &Envelope, folder: &Folder) -> Result<(), ToolError> {
         let check = HEX
             .decode(self.check.as_bytes())
-            .map_err(|_| folder.damaged("its check is no number"))?;
+            .map_err(|_| folder.damaged("its check value is not hexadecimal"))?;
         match envelope.open(&["check"], &check) {
             Some(_) => Ok(()),
             None => Err(self.key.is_wrong(&folder.file())),
@@ -106,14 +107,14 @@ impl Entry {
             let name: String = self.name.chars().take(80).collect();
             let path = folder.file();
             ToolError::unavailable(format!(
-                "the secret `{name}` in {} is damaged, or was altered",
+                "the secret `{name}` in {} is damaged or was modified",
                 path.display()
             ))
-            .hint(format!("have it removed with `haft secret remove {name}` and set anew"))
+            .hint(format!("remove it with `haft secret remove {name}`, then set it again"))
         })
     }
 
-    /// What a value belongs to: with another name, host or time it does not open.
+    /// Binds a value to its name, hosts and time: with any other, it does not open.
     fn within<T>(&self, use_it: impl FnOnce(&[&str]) -> T) -> T {
         let time = self.set_ms.to_string();
         let mut subject = vec!["secret", &self.name, &time];
@@ -135,7 +136,7 @@ impl Folder {
         Ok(self.stamp()?.is_some())
     }
 
-    /// Costs one look; none when there is no file.
+    /// Returns the state of the file with one `stat` call. `None` if there is no file.
     pub(super) fn stamp(&self) -> Result<Option<Stamp>, ToolError> {
         match fs::metadata(self.file()) {
             Ok(metadata) => Ok(Some(Stamp::of(&metadata))),
@@ -152,44 +153,44 @@ impl Folder {
         };
         let metadata = file.metadata().map_err(|error| self.unreadable(&error))?;
         if !metadata.is_file() || metadata.len() > LONGEST {
-            return Err(self.damaged("it is no file of this kind"));
+            return Err(self.damaged("it is not a secrets file"));
         }
         let text = io::read_to_string(file).map_err(|error| self.unreadable(&error))?;
         Ok(Some((self.parsed(&text)?, Stamp::of(&metadata))))
     }
 
     fn parsed(&self, text: &str) -> Result<SecretsFile, ToolError> {
-        /// What every version has.
+        /// The field that every version has.
         #[derive(Deserialize)]
         struct AnyVersion {
             version: u64,
         }
         let fault = |error: serde_json::Error| {
-            // Its words could quote what stands there.
-            self.damaged(&format!("it cannot be read beyond line {}", error.line()))
+            // The parser's own message could quote a value.
+            self.damaged(&format!("syntax error in line {}", error.line()))
         };
         let AnyVersion { version } = serde_json::from_str(text).map_err(fault)?;
         if version > VERSION {
             let message = format!(
-                "{} is of version {version}, and this haft knows up to {VERSION}",
+                "{} has version {version}, but this haft supports versions up to {VERSION}",
                 self.file().display()
             );
             return Err(ToolError::new(ErrorKind::Unsupported, message)
-                .hint("use the newer haft that wrote it; it is left as it is"));
+                .hint("use the newer haft that wrote it; the file was not changed"));
         }
         let file: SecretsFile = serde_json::from_str(text).map_err(fault)?;
         match file.secrets.iter().all(|entry| is_secret_name(&entry.name)) {
             true => Ok(file),
-            false => Err(self.damaged("a name in it is none")),
+            false => Err(self.damaged("it contains an invalid name")),
         }
     }
 
-    /// Nobody else changes the file while this is held.
+    /// Locks the file against changes by other processes.
     pub(super) fn lock(&self) -> Result<File, ToolError> {
         let fail = |error: &io::Error| {
             let folder = self.0.display();
             ToolError::unavailable(format!("secrets cannot be changed in {folder}: {error}"))
-                .hint("see whether the folder can be written and the disk has room")
+                .hint("check that the directory is writable and the disk has space")
         };
         let open = || {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
@@ -205,21 +206,22 @@ impl Folder {
                     thread::sleep(GLANCE)
                 }
                 Err(TryLockError::WouldBlock) => {
-                    let message = format!("another haft is changing {}", self.file().display());
-                    return Err(ToolError::unavailable(message).hint("try again when it is done"));
+                    let message =
+                        format!("another haft process is changing {}", self.file().display());
+                    return Err(ToolError::unavailable(message).hint("retry when it is done"));
                 }
                 Err(TryLockError::Error(error)) => return Err(fail(&error)),
             }
         }
     }
 
-    /// Puts a whole file in the place of the old one. The lock must be held.
+    /// Replaces the file. The caller must hold the lock.
     pub(super) fn write(&self, file: &SecretsFile) -> Result<(), ToolError> {
         let text = serde_json::to_string_pretty(file)
             .map_err(|error| ToolError::internal(format!("secrets cannot be written: {error}")))?;
         self.replace(&text).map_err(|error| {
             ToolError::unavailable(format!("{} cannot be written: {error}", self.file().display()))
-                .hint("see whether the folder can be written and the disk has room")
+                .hint("check that the directory is writable and the disk has space")
         })
     }
 
@@ -234,18 +236,18 @@ impl Folder {
         File::open(&self.0)?.sync_all()
     }
 
-    /// The last secret is gone. The lock must be held.
+    /// Removes the file after its last secret was removed. The caller must hold the lock.
     pub(super) fn clear(&self) -> Result<(), ToolError> {
         self.sweep();
         fs::remove_file(self.file()).map_err(|error| self.unreadable(&error))
     }
 
-    /// Whoever left a draft was killed: it would hold the lock otherwise.
+    /// Removes drafts of killed processes. A living process would hold the lock.
     fn sweep(&self) {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
         for entry in entries {
             if entry.file_name().to_string_lossy().starts_with(DRAFT) {
-                // What cannot be removed is no worse than before.
+                // A draft that cannot be removed does no harm.
                 let _ = fs::remove_file(entry.path());
             }
         }
@@ -255,14 +257,15 @@ impl Folder {
         let path = self.file();
         let path = path.display();
         ToolError::unavailable(format!("the secrets in {path} are damaged: {why}")).hint(format!(
-            "put a copy back, or move it away with `mv {path} {path}.damaged` and set the secrets anew; haft leaves it as it is"
+            "restore a copy, or move the file away with `mv {path} {path}.damaged` and set the \
+             secrets again; haft does not change it"
         ))
     }
 
     fn unreadable(&self, error: &io::Error) -> ToolError {
         let path = self.file();
-        ToolError::unavailable(format!("the secrets in {} cannot be had: {error}", path.display()))
-            .hint("mend the permissions of the file and its folder")
+        ToolError::unavailable(format!("the secrets in {} cannot be read: {error}", path.display()))
+            .hint("fix the permissions of the file and its directory")
     }
 }
 

@@ -1,5 +1,5 @@
-//! The key of the secrets in the keyring of the desktop, which speaks the Secret Service's protocol (GNOME Keyring, KWallet,
-//! KeePassXC). Nobody is prompted: a keyring that is locked is told.
+//! Stores the key of the secrets in the keyring of the desktop, through the Secret Service protocol
+//! (GNOME Keyring, KWallet, KeePassXC). Never prompts: a locked keyring is an error.
 
 use std::{
     collections::HashMap,
@@ -20,20 +20,20 @@ const OF_SERVICE: &str = "org.freedesktop.Secret.Service";
 const OF_COLLECTION: &str = "org.freedesktop.Secret.Collection";
 const OF_ITEM: &str = "org.freedesktop.Secret.Item";
 const BUS: &str = "org.freedesktop.DBus";
-/// What stands for no object.
+/// The object path that means "no object".
 const NONE: &str = "/";
-/// The longest a keyring may take to answer; it is asked while somebody waits.
+/// Limit for all answers of a keyring. A caller waits for them.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Session, parameters, value and its type.
+/// Session, parameters, value and the type of the value.
 type Secret = (Object<'static>, Vec<u8>, Vec<u8>, String);
 
-/// Why a keyring cannot be used.
+/// The reason why a keyring cannot be used.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// There is none.
+    /// There is no keyring.
     Absent(String),
-    /// There is one, and somebody has to open it first.
+    /// The user has to unlock it first.
     Locked,
 }
 
@@ -46,7 +46,7 @@ impl From<dbus::Error> for Fault {
     }
 }
 
-/// A keyring, and a session with it.
+/// A keyring and an open session with it.
 pub(super) struct Keyring {
     connection: Connection,
     until: Instant,
@@ -62,7 +62,8 @@ impl Keyring {
         let channel = Channel::open_private(addresses)?;
         greet(&channel, until)?;
         let mut keyring = Self { connection: channel.into(), until, session: NONE.into() };
-        // The socket is the person's own; whoever can read it can ask the keyring as well.
+        // No encryption: the socket belongs to the user, and a process that can read it can query
+        // the keyring too.
         let plain = ("plain", Variant(""));
         let (_, session): (Variant<String>, Object<'static>) =
             keyring.of_service("OpenSession", plain)?;
@@ -70,7 +71,7 @@ impl Keyring {
         Ok(keyring)
     }
 
-    /// What is kept for this file.
+    /// Returns the value stored for this file.
     pub(super) fn find(&self, file: &Path) -> Result<Option<Vec<u8>>, Fault> {
         let (open, locked): (Vec<Object<'static>>, Vec<Object<'static>>) =
             self.of_service("SearchItems", (attributes(file),))?;
@@ -84,7 +85,7 @@ impl Keyring {
         Ok(Some(value))
     }
 
-    /// Keeps this for the file, in the place of what was kept.
+    /// Stores a value for this file and replaces an earlier one.
     pub(super) fn keep(&self, file: &Path, value: &[u8]) -> Result<(), Fault> {
         let (collection,): (Object<'static>,) = self.of_service("ReadAlias", ("default",))?;
         if &*collection == NONE {
@@ -102,7 +103,7 @@ impl Keyring {
         if &*item == NONE { Err(Fault::Locked) } else { Ok(()) }
     }
 
-    /// The first of these objects, opened if that takes no question.
+    /// Unlocks these objects if that needs no prompt, and returns the first.
     fn unlocked(&self, objects: Vec<Object<'static>>) -> Result<Object<'static>, Fault> {
         let (unlocked, _prompt): (Vec<Object<'static>>, Object<'static>) =
             self.of_service("Unlock", (objects,))?;
@@ -125,7 +126,8 @@ impl Keyring {
     }
 }
 
-/// Says hello to the bus. libdbus waits without end for a bus that does not greet, so this is done here.
+/// Sends the initial `Hello` to the bus. libdbus would wait forever for a bus that does not answer
+/// it.
 fn greet(channel: &Channel, until: Instant) -> Result<(), Fault> {
     let hello = Message::new_method_call(BUS, "/org/freedesktop/DBus", BUS, "Hello");
     let serial = channel.send(hello.map_err(Fault::Absent)?).ok();
@@ -138,14 +140,14 @@ fn greet(channel: &Channel, until: Instant) -> Result<(), Fault> {
             _ => {}
         }
     }
-    Err(Fault::Absent("the bus does not greet".to_owned()))
+    Err(Fault::Absent("the bus does not answer".to_owned()))
 }
 
 fn left(until: Instant) -> Duration {
     until.saturating_duration_since(Instant::now())
 }
 
-/// By what it is found again: each file of secrets has a key of its own.
+/// Returns the attributes of the item. Each file of secrets has its own key.
 fn attributes(file: &Path) -> HashMap<String, String> {
     let file = file.to_string_lossy();
     [("application", "haft"), ("file", &*file), ("purpose", "secrets")]
@@ -160,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bus_that_says_nothing_or_is_none_is_not_waited_for() {
+    fn a_silent_or_missing_bus_fails_by_the_deadline() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("bus");
         let _silent = UnixListener::bind(&path).expect("a socket");

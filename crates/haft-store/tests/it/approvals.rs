@@ -68,9 +68,9 @@ async fn what_one_process_asks_another_decides() {
         let (asker, person) = (approvals(&store), approvals(&store));
         let asked = request("ask_1");
         asker.create(asked.clone()).await.expect("kept");
-        let standing = person.standings().await.expect("read").standings.remove(0);
+        let standing = person.entries().await.expect("read").entries.remove(0);
         assert_eq!(
-            (&standing.record.request, standing.asker, standing.fate),
+            (&standing.record.request, standing.requester, standing.result),
             (&asked, RequesterStatus::There, CallResult::NotRun)
         );
         assert_eq!(standing.workspace, store.folder.path().join("here"));
@@ -84,7 +84,7 @@ async fn what_one_process_asks_another_decides() {
         let (asker, settled) = waits.await.expect("no panic");
         assert_eq!(settled, decided.expect("the first"));
         assert_eq!(
-            (settled.state, settled.verdict.as_ref(), settled.taken_up),
+            (settled.state, settled.verdict.as_ref(), settled.is_claimed),
             (ApprovalState::Approved, Some(&verdict), false)
         );
         assert_eq!(settled.request, asked, "to the last letter");
@@ -92,22 +92,22 @@ async fn what_one_process_asks_another_decides() {
             person.settle("ask_1", ApprovalState::Denied, None).await.expect_err("decided");
         assert_eq!(second.kind(), ErrorKind::Conflict);
         assert!(second.message().contains("already approved by Ann via terminal"), "{second}");
-        let early = person.take_up("ask_1").await.expect_err("the asker is there");
+        let early = person.claim("ask_1").await.expect_err("the asker is there");
         assert!(early.message().contains("about to run its call"), "{early}");
-        assert!(asker.take_up("ask_1").await.expect("once").taken_up);
+        assert!(asker.claim("ask_1").await.expect("once").is_claimed);
         for again in [&asker, &person] {
-            let error = again.take_up("ask_1").await.expect_err("only once");
+            let error = again.claim("ask_1").await.expect_err("only once");
             assert_eq!(error.kind(), ErrorKind::Conflict);
             assert!(error.message().contains("and its call was taken up"), "{error}");
         }
-        assert_eq!(person.handed_over("ask_1").await.expect("taken"), CallClaim::Taken);
-        let standing = person.standings().await.expect("read").standings.remove(0);
-        assert_eq!(standing.fate, CallResult::Unknown, "nothing is in the ledger");
+        assert_eq!(person.wait_for_claim("ask_1").await.expect("taken"), CallClaim::Taken);
+        let standing = person.entries().await.expect("read").entries.remove(0);
+        assert_eq!(standing.result, CallResult::Unknown, "nothing is in the ledger");
         let mut entry = crate::stores::change(1);
         entry.call_id = "call_ask_1".to_owned();
         haft_core::Ledger::record(&*store.ledger(), entry).await.expect("recorded");
-        let standing = person.standings().await.expect("read").standings.remove(0);
-        assert_eq!(standing.fate, CallResult::Ran(None));
+        let standing = person.entries().await.expect("read").entries.remove(0);
+        assert_eq!(standing.result, CallResult::Ran(None));
     }
 }
 
@@ -116,7 +116,7 @@ async fn taken_up(store: &Fresh, id: &str) -> StoreApprovals {
     let approvals = approvals(store);
     approvals.create(request(id)).await.expect("kept");
     approvals.settle(id, ApprovalState::Approved, yes()).await.expect("the first");
-    approvals.take_up(id).await.expect("once");
+    approvals.claim(id).await.expect("once");
     approvals
 }
 
@@ -131,8 +131,8 @@ async fn record(store: &Fresh, id: &str, decided: Value, verdict: Value, error: 
 }
 
 async fn fate(approvals: &StoreApprovals) -> CallResult {
-    let mut standings = approvals.standings().await.expect("read").standings;
-    standings.pop().expect("the newest").fate
+    let mut entries = approvals.entries().await.expect("read").entries;
+    entries.pop().expect("the newest").result
 }
 
 #[tokio::test]
@@ -195,8 +195,8 @@ async fn every_step_is_told_once_and_in_order() {
         person.settle("ask_2", ApprovalState::Denied, None).await.expect("first");
         person.settle("ask_2", ApprovalState::Approved, yes()).await.expect_err("second");
         person.settle("ask_1", ApprovalState::Approved, yes()).await.expect("first");
-        asker.take_up("ask_1").await.expect("once");
-        asker.take_up("ask_1").await.expect_err("twice");
+        asker.claim("ask_1").await.expect("once");
+        asker.claim("ask_1").await.expect_err("twice");
         let events = StoreFeed::new(StoreLocation::new(store.address.clone())).since(0, 99).await;
         let told = events.expect("read").into_iter().map(|event| {
             assert_eq!(event.session.as_deref(), Some("s"));
@@ -245,7 +245,7 @@ async fn of_many_that_decide_and_take_up_at_once_one_does() {
         let takers: Vec<_> = (0..8).map(|_| Arc::new(approvals(&store))).collect();
         let mut tasks = tokio::task::JoinSet::new();
         for taker in takers {
-            tasks.spawn(async move { taker.take_up("ask_t").await.is_ok() });
+            tasks.spawn(async move { taker.claim("ask_t").await.is_ok() });
         }
         assert_eq!(tasks.join_all().await.into_iter().filter(|won| *won).count(), 1);
     }
@@ -260,14 +260,14 @@ async fn an_asker_that_says_nothing_is_gone_after_a_while_and_its_call_is_free()
         let (asker, person) =
             (approvals(&store).by_clock(clock), approvals(&store).by_clock(clock));
         asker.create(request("ask_1")).await.expect("kept");
-        let asker_is = || async { person.standings().await.expect("read").standings[0].asker };
+        let asker_is = || async { person.entries().await.expect("read").entries[0].requester };
         assert_eq!(asker_is().await, RequesterStatus::There);
         NOW.fetch_add(7_000, Ordering::SeqCst);
         assert_eq!(asker_is().await, RequesterStatus::Gone);
         person.settle("ask_1", ApprovalState::Approved, yes()).await.expect("still pending");
-        assert_eq!(in_time(person.handed_over("ask_1")).await.expect("free"), CallClaim::Free);
-        assert!(person.take_up("ask_1").await.expect("free").taken_up);
-        asker.take_up("ask_1").await.expect_err("it is taken, whoever asked for it");
+        assert_eq!(in_time(person.wait_for_claim("ask_1")).await.expect("free"), CallClaim::Free);
+        assert!(person.claim("ask_1").await.expect("free").is_claimed);
+        asker.claim("ask_1").await.expect_err("it is taken, whoever asked for it");
     }
 }
 
@@ -281,7 +281,7 @@ async fn an_asker_that_goes_between_the_yes_and_its_call_leaves_it_to_others() {
             (approvals(&store).by_clock(clock), approvals(&store).by_clock(clock));
         asker.create(request("ask_1")).await.expect("kept");
         person.settle("ask_1", ApprovalState::Approved, yes()).await.expect("first");
-        let waits = person.handed_over("ask_1");
+        let waits = person.wait_for_claim("ask_1");
         let mut waits = std::pin::pin!(waits);
         tokio::select! {
             biased;
@@ -290,7 +290,7 @@ async fn an_asker_that_goes_between_the_yes_and_its_call_leaves_it_to_others() {
         }
         NOW.fetch_add(7_000, Ordering::SeqCst);
         assert_eq!(in_time(waits).await.expect("free"), CallClaim::Free);
-        assert!(person.take_up("ask_1").await.expect("free").taken_up);
+        assert!(person.claim("ask_1").await.expect("free").is_claimed);
     }
 }
 
@@ -307,7 +307,7 @@ async fn an_asker_that_waits_renews_its_lease() {
         NOW.fetch_add(60_000, Ordering::SeqCst);
         // Its next word comes within two seconds.
         in_time(async {
-            while person.standings().await.expect("read").standings[0].asker
+            while person.entries().await.expect("read").entries[0].requester
                 == RequesterStatus::Gone
             {
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -332,17 +332,17 @@ async fn a_clock_that_was_set_back_makes_no_asker_immortal_and_runs_nothing_twic
             (approvals(&store).by_clock(clock), approvals(&store).by_clock(clock));
         asker.create(request("ask_1")).await.expect("kept");
         NOW.fetch_sub(3_600_000, Ordering::SeqCst);
-        let standing = person.standings().await.expect("read").standings.remove(0);
+        let standing = person.entries().await.expect("read").entries.remove(0);
         assert_eq!(
-            (standing.asker, standing.record.state),
+            (standing.requester, standing.record.state),
             (RequesterStatus::Gone, ApprovalState::Pending)
         );
         person.settle("ask_1", ApprovalState::Approved, yes()).await.expect("first");
         NOW.fetch_sub(3_600_000, Ordering::SeqCst);
-        assert!(person.take_up("ask_1").await.expect("free").taken_up);
+        assert!(person.claim("ask_1").await.expect("free").is_claimed);
         NOW.fetch_add(99_000_000, Ordering::SeqCst);
         for other in [&asker, &person] {
-            assert_eq!(other.take_up("ask_1").await.expect_err("once").kind(), ErrorKind::Conflict);
+            assert_eq!(other.claim("ask_1").await.expect_err("once").kind(), ErrorKind::Conflict);
         }
     }
 }
@@ -363,12 +363,12 @@ async fn what_nobody_decides_in_time_has_lapsed_for_everybody() {
         short.id = "ask_2".to_owned();
         asker.create(Arc::new(short)).await.expect("kept");
         let person = approvals(&store);
-        let standing = person.standings().await.expect("read").standings;
+        let standing = person.entries().await.expect("read").entries;
         assert!(standing.iter().all(|it| it.record.state == ApprovalState::Expired));
         let late =
             person.settle("ask_2", ApprovalState::Approved, yes()).await.expect_err("too late");
         assert!(late.message().contains("already expired"), "{late}");
-        person.take_up("ask_2").await.expect_err("never");
+        person.claim("ask_2").await.expect_err("never");
         assert_eq!(
             person.get("ask_2").await.expect("read").expect("there").state,
             ApprovalState::Expired
@@ -386,7 +386,7 @@ async fn an_old_approval_is_not_taken_up() {
         asker.create(request("ask_1")).await.expect("kept");
         asker.settle("ask_1", ApprovalState::Approved, yes()).await.expect("first");
         NOW.fetch_add(2 * 3_600_000, Ordering::SeqCst);
-        let error = asker.take_up("ask_1").await.expect_err("too old");
+        let error = asker.claim("ask_1").await.expect_err("too old");
         assert!(error.message().contains("too long ago"), "{error}");
     }
 }
@@ -397,11 +397,11 @@ async fn a_row_that_was_put_back_runs_no_call_again() {
         let (asker, other) = (approvals(&store), approvals(&store));
         asker.create(request("ask_1")).await.expect("kept");
         asker.settle("ask_1", ApprovalState::Approved, yes()).await.expect("decided");
-        asker.take_up("ask_1").await.expect("taken");
+        asker.claim("ask_1").await.expect("taken");
         // Whoever can write the store can do this.
         store.tamper("UPDATE approvals SET taken_by = NULL, taken_ms = NULL, lease_ms = 0").await;
         for approvals in [&asker, &other] {
-            let error = approvals.take_up("ask_1").await.expect_err("it has run");
+            let error = approvals.claim("ask_1").await.expect_err("it has run");
             assert_eq!(error.kind(), ErrorKind::Conflict);
             assert!(error.message().contains("its call was taken up"), "{error}");
         }
@@ -456,11 +456,11 @@ async fn a_request_or_a_decision_that_was_forged_counts_for_nothing() {
             store.tamper(forged).await;
             let person = approvals(&store);
             for id in ["ask_1", "ask_3", "ask_1b"] {
-                assert!(person.take_up(id).await.is_err(), "{forged}: {id}");
+                assert!(person.claim(id).await.is_err(), "{forged}: {id}");
             }
-            let found = person.standings().await.expect("read");
+            let found = person.entries().await.expect("read");
             let approved =
-                found.standings.iter().filter(|it| it.record.state == ApprovalState::Approved);
+                found.entries.iter().filter(|it| it.record.state == ApprovalState::Approved);
             let approved: Vec<&str> = approved.map(|it| &*it.record.request.id).collect();
             assert_eq!(approved, ["ask_2"], "{forged}");
             assert_eq!(found.foreign, 1, "{forged}");
@@ -476,26 +476,26 @@ async fn the_request_of_another_person_or_folder_is_not_run() {
         store.tamper("UPDATE approvals SET lease_ms = 0").await;
         let elsewhere = approvals_of(&store, "there");
         assert_eq!(
-            elsewhere.take_up("ask_1").await.expect_err("not of here").kind(),
+            elsewhere.claim("ask_1").await.expect_err("not of here").kind(),
             ErrorKind::NotFound
         );
         assert!(elsewhere.get("ask_1").await.expect("read").is_none());
         assert!(elsewhere.list(None).await.expect("read").is_empty());
-        assert_eq!(elsewhere.standings().await.expect("read").standings.len(), 1, "but it is seen");
+        assert_eq!(elsewhere.entries().await.expect("read").entries.len(), 1, "but it is seen");
         let moved = format!(
             "UPDATE approvals SET workspace = '{}'",
             store.folder.path().join("there").display()
         );
         store.tamper(&moved).await;
         assert_eq!(
-            elsewhere.take_up("ask_1").await.expect_err("not of here").kind(),
+            elsewhere.claim("ask_1").await.expect_err("not of here").kind(),
             ErrorKind::Denied
         );
         let folder = store.folder.path();
         let place = StoreLocation::new(store.address.clone());
         let other = StoreApprovals::new(place, &folder.join("here"), &folder.join("other/haft"));
-        assert_eq!(other.standings().await.expect("read").foreign, 1);
-        other.take_up("ask_1").await.expect_err("no key");
+        assert_eq!(other.entries().await.expect("read").foreign, 1);
+        other.claim("ask_1").await.expect_err("no key");
     }
 }
 
@@ -520,10 +520,10 @@ async fn what_is_secret_does_not_lie_in_the_store() {
 async fn who_only_looks_makes_no_store() {
     for store in each().await {
         let person = approvals(&store);
-        assert!(person.standings().await.expect("nothing").standings.is_empty());
+        assert!(person.entries().await.expect("nothing").entries.is_empty());
         assert!(person.list(None).await.expect("nothing").is_empty());
         assert!(person.get("ask_1").await.expect("nothing").is_none());
-        assert_eq!(person.take_up("ask_1").await.expect_err("nothing").kind(), ErrorKind::NotFound);
+        assert_eq!(person.claim("ask_1").await.expect_err("nothing").kind(), ErrorKind::NotFound);
         assert!(haft_store::Store::existing(&store.address).await.expect("read").is_none());
     }
 }
@@ -569,7 +569,7 @@ fn gate(
     let gate = Gate::builder(registry).policy(Policy::new(vec![layer])).approvals(approvals);
     let gate = match handler {
         Some(handler) => gate.handler(handler),
-        None => gate.decided_elsewhere(),
+        None => gate.decided_externally(),
     };
     (gate.build(), ran)
 }
@@ -631,7 +631,7 @@ async fn a_call_of_a_gate_waits_for_another_process_and_runs_once() {
         let calls = tokio::spawn(async move { asked.call(call()).await });
         let id = loop {
             match in_time(news.next()).await.expect("heard") {
-                FeedItem::FeedEvent(event) if event.kind == "approval.asked" => {
+                FeedItem::Event(event) if event.kind == "approval.asked" => {
                     break event.subject.expect("an id");
                 }
                 _ => {}
@@ -639,7 +639,7 @@ async fn a_call_of_a_gate_waits_for_another_process_and_runs_once() {
         };
         let person = approvals(&store);
         person.settle(&id, ApprovalState::Approved, yes()).await.expect("first");
-        assert_eq!(in_time(person.handed_over(&id)).await.expect("taken"), CallClaim::Taken);
+        assert_eq!(in_time(person.wait_for_claim(&id)).await.expect("taken"), CallClaim::Taken);
         let outcome = in_time(calls).await.expect("no panic");
         assert!(outcome.is_ok(), "{outcome:?}");
         // Somebody else who wants to run it is too late.
@@ -691,14 +691,14 @@ async fn a_call_taken_up_and_not_begun_is_free_again_and_begins_once() {
         let (asker, first) = recording(&store);
         asker.create(request("ask_1")).await.expect("kept");
         asker.settle("ask_1", ApprovalState::Approved, yes()).await.expect("the first");
-        let lost = asker.take_up("ask_1").await.expect("once").claim.expect("a claim");
+        let lost = asker.claim("ask_1").await.expect("once").claim.expect("a claim");
         let (person, second) = recording(&store);
-        let early = person.take_up("ask_1").await.expect_err("it is about to begin");
+        let early = person.claim("ask_1").await.expect_err("it is about to begin");
         assert_eq!(early.kind(), ErrorKind::Conflict);
         assert_eq!(fate(&person).await, CallResult::NotRun, "it has not begun");
         let person = person.by_clock(|| now_ms() + 10_000);
-        assert_eq!(in_time(person.handed_over("ask_1")).await.expect("free"), CallClaim::Free);
-        let held = person.take_up("ask_1").await.expect("free again").claim.expect("a claim");
+        assert_eq!(in_time(person.wait_for_claim("ask_1")).await.expect("free"), CallClaim::Free);
+        let held = person.claim("ask_1").await.expect("free again").claim.expect("a claim");
         let mut entry = crate::stores::change(1);
         entry.call_id = "call_ask_1".to_owned();
         let begin = |ledger: haft_store::StoreLedger, claim: String| {
@@ -708,21 +708,16 @@ async fn a_call_taken_up_and_not_begun_is_free_again_and_begins_once() {
         let late = begin(first, lost).await.expect_err("another process has it");
         assert_eq!(late.kind(), ErrorKind::Conflict, "{late}");
         let seq = begin(second, held).await.expect("committed").expect("a number");
-        person.begun("ask_1").await.expect("noted");
+        person.mark_started("ask_1").await.expect("noted");
         assert_eq!(fate(&person).await, CallResult::Unknown, "it began, and no end is recorded");
         for clock in [now_ms, || now_ms() + 60_000] {
             let other = recording(&store).0.by_clock(clock);
-            let error = other.take_up("ask_1").await.expect_err("it has begun");
+            let error = other.claim("ask_1").await.expect_err("it has begun");
             assert_eq!(error.kind(), ErrorKind::Conflict);
         }
         // A row that is put back as it was does not run again.
         store.tamper("UPDATE approvals SET taken_by = NULL, begun_seq = NULL").await;
-        recording(&store)
-            .0
-            .by_clock(|| now_ms() + 60_000)
-            .take_up("ask_1")
-            .await
-            .expect_err("noted");
+        recording(&store).0.by_clock(|| now_ms() + 60_000).claim("ask_1").await.expect_err("noted");
         let ledger = store.ledger();
         let verified = ledger.verify(None).await.expect("read");
         assert_eq!((verified.faults.len(), verified.unended.len()), (0, 1));

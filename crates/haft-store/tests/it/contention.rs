@@ -41,7 +41,7 @@ async fn writes_as_it_was_told() {
                 if number % 10 == 0 {
                     let id = format!("ask_{subject}_{number}");
                     approvals.create(request(&id)).await.expect("kept");
-                    assert_eq!(approvals.trouble(&id), None);
+                    assert_eq!(approvals.local_only_reason(&id), None);
                     approvals.settle(&id, ApprovalState::Denied, None).await.expect("decided");
                 }
             }

@@ -35,7 +35,7 @@ async fn who_only_looks_makes_no_store() {
         let ledger = store.ledger();
         assert!(ledger.newest(1).await.expect("nothing").is_empty());
         assert_eq!(ledger.verify(None).await.expect("nothing").entries, 0);
-        assert!(store.rules("here").in_force("s").await.expect("nothing").is_empty());
+        assert!(store.rules("here").active("s").await.expect("nothing").is_empty());
         assert!(Store::existing(&store.address).await.expect("nothing").is_none());
     }
 }
@@ -113,7 +113,7 @@ async fn save(rules: &StoreRules, rule: &str, scope: Scope) -> Result<SavedRule,
 }
 
 async fn texts(rules: &StoreRules, session: &str) -> Vec<String> {
-    let rules = rules.in_force(session).await.expect("they can be read");
+    let rules = rules.active(session).await.expect("they can be read");
     rules.into_iter().map(|rule| rule.text.to_string()).collect()
 }
 
@@ -141,7 +141,7 @@ async fn a_rule_that_was_widened_by_hand_does_not_count() {
         let rules = store.rules("here");
         save(&rules, "bash(a *)", Scope::Project).await.expect("kept");
         store.tamper("UPDATE rules SET rule = 'bash(*)'").await;
-        rules.in_force("s").await.expect_err("it is told");
+        rules.active("s").await.expect_err("it is told");
         assert!(texts(&rules, "s").await.is_empty());
     }
 }

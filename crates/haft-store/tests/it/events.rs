@@ -32,8 +32,8 @@ pub(crate) async fn next(subscription: &mut Box<dyn FeedSubscription>) -> FeedIt
 
 pub(crate) async fn event(subscription: &mut Box<dyn FeedSubscription>) -> FeedEvent {
     match next(subscription).await {
-        FeedItem::FeedEvent(event) => event,
-        FeedItem::MissedEvents(gap) => panic!("{gap:?}"),
+        FeedItem::Event(event) => event,
+        FeedItem::Missed(gap) => panic!("{gap:?}"),
     }
 }
 
@@ -161,7 +161,7 @@ async fn who_comes_too_late_is_told_what_is_gone() {
         // Looked at every 256th time: at 512 those up to 412 went.
         assert_eq!(
             next(&mut slow).await,
-            FeedItem::MissedEvents(MissedEvents { after: 1, resumes_after: 412 })
+            FeedItem::Missed(MissedEvents { after: 1, resumes_after: 412 })
         );
         for seq in 413..=600 {
             assert_eq!(event(&mut slow).await.seq, seq);
@@ -201,7 +201,7 @@ async fn everything_gone_is_told_too() {
         let mut subscription = events.subscribe(2);
         assert_eq!(
             next(&mut subscription).await,
-            FeedItem::MissedEvents(MissedEvents { after: 2, resumes_after: 5 })
+            FeedItem::Missed(MissedEvents { after: 2, resumes_after: 5 })
         );
         tell(&events, "a", 6).await;
         assert_eq!(event(&mut subscription).await.seq, 6);
@@ -224,7 +224,7 @@ async fn another_store_in_the_place_is_a_gap_and_its_events_follow() {
     let there = events(&store);
     tell(&there, "b", 1).await;
     let told = next(&mut subscription).await;
-    assert_eq!(told, FeedItem::MissedEvents(MissedEvents { after: 5, resumes_after: 1 }));
+    assert_eq!(told, FeedItem::Missed(MissedEvents { after: 5, resumes_after: 1 }));
     tell(&there, "b", 2).await;
     let second = event(&mut subscription).await;
     assert_eq!((second.seq, second.subject.as_deref()), (2, Some("b")));
@@ -289,8 +289,8 @@ async fn a_wait_that_is_dropped_loses_nothing() {
             assert!(began.elapsed() < PATIENCE);
             tokio::select! {
                 news = subscription.next() => match news.expect("read") {
-                    FeedItem::FeedEvent(event) => seen.push(event.seq),
-                    FeedItem::MissedEvents(gap) => panic!("{gap:?}"),
+                    FeedItem::Event(event) => seen.push(event.seq),
+                    FeedItem::Missed(gap) => panic!("{gap:?}"),
                 },
                 () = tokio::time::sleep(patience) => {}
             }

@@ -60,7 +60,7 @@ impl Desk {
 
     fn made(&self, tool: &str, entries: &[NewJournalEntry], undoes: &[Vec<u64>]) -> u64 {
         let number = self.begin(tool, entries, undoes);
-        self.journal.made(number);
+        self.journal.commit(number);
         number
     }
 
@@ -69,7 +69,7 @@ impl Desk {
     }
 
     async fn all(&self) -> Vec<JournalChange> {
-        self.find(ChangeQuery { most: usize::MAX, ..ChangeQuery::default() }).await
+        self.find(ChangeQuery { limit: usize::MAX, ..ChangeQuery::default() }).await
     }
 
     async fn numbers(&self) -> Vec<u64> {
@@ -78,7 +78,7 @@ impl Desk {
 
     async fn entry(&self, number: u64) -> u64 {
         let found =
-            self.find(ChangeQuery { numbers: vec![number], most: 9, ..ChangeQuery::default() });
+            self.find(ChangeQuery { numbers: vec![number], limit: 9, ..ChangeQuery::default() });
         found.await[0].entries[0].id
     }
 
@@ -112,7 +112,7 @@ async fn what_is_kept_comes_back_as_it_was() {
         let long = "line of a long text\n".repeat(5_000);
         let entries = [
             edit("a.txt", &long, "new"),
-            NewJournalEntry::appears("dir".into(), PathState::Directory { mode: 0o777 }),
+            NewJournalEntry::created("dir".into(), PathState::Directory { mode: 0o777 }),
             going(odd.clone(), PathState::Link { to: odd.clone() }),
             going("gone".into(), PathState::Directory { mode: 0o2750 }),
             moved,
@@ -142,9 +142,9 @@ async fn one_content_is_kept_once_and_goes_with_the_last_who_needs_it() {
         let second = desk.begin("edit", &[edit("c", "same", "3")], &[]);
         assert_eq!(fresh.number("SELECT count(*) FROM blobs").await, 1);
         assert_eq!(fresh.number("SELECT bytes FROM journal").await, 4);
-        desk.journal.withdraw(first);
+        desk.journal.abort(first);
         assert_eq!(desk.content("same").await, Some(b"same".to_vec()));
-        desk.journal.withdraw(second);
+        desk.journal.abort(second);
         assert_eq!(desk.content("same").await, None);
         assert_eq!(fresh.number("SELECT bytes FROM journal").await, 0);
         assert!(desk.all().await.is_empty());
@@ -164,15 +164,15 @@ async fn what_was_taken_back_stands_again_when_that_is_taken_back() {
             [undone, edited],
             "an undo that was not made counts for nothing"
         );
-        desk.journal.made(undone);
+        desk.journal.commit(undone);
         assert_eq!(desk.standing().await, [undone]);
         let undo_entry = desk.entry(undone).await;
         let redone = desk.made("redo", &[edit("a", "1", "2")], &[vec![undo_entry]]);
         assert_eq!(desk.standing().await, [redone, edited]);
         let again = desk.begin("undo", &[edit("a", "2", "1")], &[vec![entry]]);
-        desk.journal.withdraw(again);
+        desk.journal.abort(again);
         assert_eq!(desk.standing().await, [redone, edited]);
-        desk.journal.set_aside(&[entry]).await.expect("written");
+        desk.journal.mark_undone(&[entry]).await.expect("written");
         assert_eq!(desk.standing().await, [redone]);
     }
 }
@@ -185,7 +185,7 @@ async fn changes_are_found_by_call_session_tool_time_and_number() {
             let tool = if number % 3 == 0 { "write" } else { "edit" };
             desk.begin(tool, &[edit(&format!("f{number}"), "a", "b")], &[]);
         }
-        let most = |most| ChangeQuery { most, ..ChangeQuery::default() };
+        let most = |most| ChangeQuery { limit: most, ..ChangeQuery::default() };
         let count = async |which: ChangeQuery| desk.find(which).await.len();
         assert_eq!(count(most(7)).await, 7);
         assert_eq!(count(most(1_000)).await, 450);
@@ -266,8 +266,8 @@ async fn whoever_only_looks_makes_no_store() {
     assert!(desk.all().await.is_empty());
     assert_eq!(desk.content("x").await, None);
     assert_eq!(desk.journal.collect().await.expect("nothing to do"), 0);
-    desk.journal.withdraw(1);
-    desk.journal.set_aside(&[1]).await.expect("nothing to do");
+    desk.journal.abort(1);
+    desk.journal.mark_undone(&[1]).await.expect("nothing to do");
     assert!(!fresh.folder.path().join("project").exists());
 }
 
@@ -364,11 +364,11 @@ async fn a_base_stays_for_who_is_told_by_it_and_goes_with_the_last() {
         let desk = fresh.desk(Keep::USUAL);
         let numbers: Vec<u64> =
             (0..3).map(|n| desk.begin("edit", &[edit("a", &long(n), "x")], &[])).collect();
-        desk.journal.withdraw(numbers[0]);
-        desk.journal.withdraw(numbers[2]);
+        desk.journal.abort(numbers[0]);
+        desk.journal.abort(numbers[2]);
         assert_eq!(desk.content(&long(1)).await, Some(long(1).into_bytes()));
         assert_eq!(fresh.number("SELECT count(*) FROM blobs").await, 2);
-        desk.journal.withdraw(numbers[1]);
+        desk.journal.abort(numbers[1]);
         assert_eq!(fresh.number("SELECT count(*) FROM blobs").await, 0);
         assert_eq!(fresh.number(BYTES).await, 0);
         let number = desk.begin("edit", &[edit("a", &long(4), "x")], &[]);
@@ -386,7 +386,7 @@ async fn no_content_is_told_by_one_that_is_told_by_another() {
         let (one, two) = (fresh.desk(Keep::USUAL), fresh.desk(Keep::USUAL));
         let first = one.begin("edit", &[edit("a", &long(1), "x")], &[]);
         two.begin("edit", &[edit("a", &long(2), "x")], &[]);
-        one.journal.withdraw(first);
+        one.journal.abort(first);
         two.begin("edit", &[edit("a", &long(1), "x")], &[]);
         one.begin("edit", &[edit("a", &long(3), "x")], &[]);
         let chained =
@@ -465,9 +465,9 @@ async fn no_order_of_events_loses_a_content_or_keeps_one_too_many() {
             let (desk, tool) = (&desks[next(2)], ["edit", "write", "undo", "redo"][next(4)]);
             let number = desk.begin(tool, &[edit(&path, content, "x")], &[]);
             match next(4) {
-                0 => desk.journal.withdraw(number),
+                0 => desk.journal.abort(number),
                 1 => drop(desk.journal.collect().await.expect("collected")),
-                _ => desk.journal.made(number),
+                _ => desk.journal.commit(number),
             }
             for check in NOTHING_OF {
                 assert_eq!(fresh.number(check).await, 0, "{check}");

@@ -39,7 +39,7 @@ async fn a_claim_holds_until_it_is_given_back_or_over() {
         one.check(&first).await.expect("held");
         one.release(&first).await.expect("held");
         let second = two.claim("job", "a\0", "bob", LONG).await.expect("given back");
-        assert_eq!((first.turn, second.turn), (1, 2));
+        assert_eq!((first.generation, second.generation), (1, 2));
         for lost in [one.check(&first).await, one.release(&first).await, one.finish(&first).await] {
             assert_eq!(lost.expect_err("bob has it").kind(), ErrorKind::Conflict);
         }
@@ -89,7 +89,7 @@ async fn who_only_asks_for_the_next_one_gets_it_too_after_the_clock_was_set_back
         assert_eq!(leases.claim_next("job", "bob", LONG).await.expect("asked"), None);
         pass(&store, LONG).await;
         let next = leases.claim_next("job", "bob", LONG).await.expect("asked");
-        assert_eq!(next.expect("an hour is all it was given").turn, 2);
+        assert_eq!(next.expect("an hour is all it was given").generation, 2);
     }
 }
 
@@ -108,7 +108,7 @@ async fn of_many_things_each_is_claimed_in_order_and_done_once() {
         let third = next().await.expect("one more");
         assert_eq!(next().await, None);
         leases.release(&third).await.expect("held");
-        assert_eq!(next().await.expect("given back").turn, 2);
+        assert_eq!(next().await.expect("given back").generation, 2);
         pass(&store, LONG).await;
         assert_eq!(next().await.expect("over").name, "a");
     }
@@ -266,7 +266,7 @@ impl<'a> Play<'a> {
     fn has_claimed(&mut self, lease: Lease, time: i64) {
         let thing = self.things.entry(lease.name.clone()).or_default();
         thing.turn += 1;
-        assert_eq!(lease.turn, thing.turn);
+        assert_eq!(lease.generation, thing.turn);
         (thing.given, thing.left, thing.lease) = (time, time, Some(self.given.len()));
         self.given.push(lease);
     }

@@ -133,7 +133,7 @@ fn keep_changes(journal: StoreJournal) {
     let begun =
         journal.begin(&NewChange { call: &call, tool: "edit", entries: &entries, undoes: &[] });
     let number = begun.expect("kept");
-    journal.made(number);
+    journal.commit(number);
     let entries = [edit("b", &long)];
     let undoes = [vec![1]];
     let begun =
@@ -230,14 +230,14 @@ async fn a_copy_goes_on_where_the_store_was() {
         copy(&from, &to).await.expect("copied");
         // With the key of the person, which lies in a folder and in no store.
         let moved = Fresh { folder: from.folder, address: to.address.clone() };
-        let rules = moved.rules("here").in_force("s").await.expect("they are read");
+        let rules = moved.rules("here").active("s").await.expect("they are read");
         assert_eq!(rules.len(), 1, "the seal holds");
-        let standings = approvals(&moved).standings().await.expect("read").standings;
+        let entries = approvals(&moved).entries().await.expect("read").entries;
         let states: BTreeMap<_, _> =
-            standings.iter().map(|it| (it.record.request.id.clone(), it.record.state)).collect();
+            entries.iter().map(|it| (it.record.request.id.clone(), it.record.state)).collect();
         let expected = [("ask_1", ApprovalState::Approved), ("ask_2", ApprovalState::Pending)];
         assert_eq!(states, expected.map(|(id, state)| (id.to_owned(), state)).into());
-        let input = standings.iter().map(|it| it.record.request.input.to_string());
+        let input = entries.iter().map(|it| it.record.request.input.to_string());
         assert!(input.into_iter().all(|it| it.contains("hunter2-token")), "envelopes open");
         let ledger = moved.ledger();
         ledger.record(change(41)).await.expect("recorded");

@@ -251,7 +251,7 @@ async fn an_agent_cannot_tell_a_recording_from_the_tools() {
         assert_eq!(then[1].repairs.len(), 2, "name and number are mended: {:?}", then[1]);
         assert!(then[0].content.starts_with("run 1") && !then[3].is_ok(), "{then:?}");
         let recording = recording(&store).await.expect("there");
-        let replayed = gate_with(&runs).answered_by(Arc::new(recording)).build();
+        let replayed = gate_with(&runs).replay_from(Arc::new(recording)).build();
         assert_eq!(work(&replayed).await, then);
         assert_eq!(runs.load(Ordering::SeqCst), 3, "nothing ran again");
         assert_eq!(store.number("SELECT count(*) FROM ledger").await, 4, "nor was recorded");

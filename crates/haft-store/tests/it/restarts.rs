@@ -40,16 +40,16 @@ async fn work(
         }
         let id = format!("ask_{worker}_{round}");
         let created = approvals.create(request(&id)).await;
-        if created.is_err() || approvals.trouble(&id).is_some() {
+        if created.is_err() || approvals.local_only_reason(&id).is_some() {
             // Perhaps, or only here: then nobody was told that it is kept.
             continue;
         }
         kept.push(id.clone());
         let yes = Some(ApprovalDecision::approve("Ann", "test"));
         approvals.settle(&id, ApprovalState::Approved, yes).await.expect("decided once");
-        approvals.take_up(&id).await.expect("taken once");
+        approvals.claim(&id).await.expect("taken once");
         taken.push(id.clone());
-        let again = approvals.take_up(&id).await.expect_err("only once");
+        let again = approvals.claim(&id).await.expect_err("only once");
         assert_eq!(again.kind(), ErrorKind::Conflict, "{again}");
     }
     (kept, taken)
@@ -85,10 +85,10 @@ async fn a_server_that_is_started_anew_loses_nothing_and_repeats_nothing() {
                 biased;
                 Ok(newest) = &mut is_done, if last.is_none() => last = Some(newest),
                 news = subscription.next() => match news.expect("it comes back") {
-                    FeedItem::FeedEvent(event) => {
+                    FeedItem::Event(event) => {
                         *seen.entry((event.kind, event.subject.unwrap_or_default())).or_default() += 1;
                     }
-                    FeedItem::MissedEvents(gap) => panic!("{gap:?}"),
+                    FeedItem::Missed(gap) => panic!("{gap:?}"),
                 },
             }
         }
@@ -187,7 +187,7 @@ impl Rooms {
         let kept = self.outputs.keep(words.clone(), OutputSource::default()).await;
         told.outputs.extend(kept.map(|receipt| (receipt.id, words)));
         if let Ok(lease) = self.leases.claim("job", "the one", "w", SHORT).await {
-            told.turns.push(lease.turn);
+            told.turns.push(lease.generation);
             // Given back, or it stays ours: then nobody has it any more.
             let _ = self.leases.release(&lease).await;
         }
@@ -199,16 +199,16 @@ impl Rooms {
         let all = self.ledger.find(&Filter { most: 99_999, ..Filter::default() }).await;
         let all = all.expect("read").into_iter().map(|it| it.entry.call_id);
         once("calls", &told.calls, all.collect());
-        let all = ChangeQuery { most: usize::MAX, ..ChangeQuery::default() };
+        let all = ChangeQuery { limit: usize::MAX, ..ChangeQuery::default() };
         let all = self.journal.find(Path::new("/w"), &all).await.expect("read");
         let all = all.into_iter().map(|it| (it.number, it.call_id));
         once("changes", &told.changes, all.collect());
         let history = self.sessions.history("mcp-1", 0, 99_999).await.expect("read");
         let all: Vec<(u64, String)> = history
-            .happened
+            .events
             .into_iter()
             .filter_map(|it| match it {
-                SessionEvent::SessionMessage(message) => Some((message.seq, message.content)),
+                SessionEvent::Message(message) => Some((message.seq, message.content)),
                 SessionEvent::Call(_) => None,
             })
             .collect();

@@ -127,14 +127,14 @@ async fn messages_of_many_senders_have_numbers_without_gaps() {
         }
         let history = sessions(&store, "/w").history("mcp-1", 0, 100).await.expect("read");
         assert_eq!(
-            (history.happened.len(), history.session.messages, history.has_more),
+            (history.events.len(), history.session.messages, history.has_more),
             (40, 40, false)
         );
         let mut seqs: Vec<u64> = history
-            .happened
+            .events
             .iter()
             .map(|it| match it {
-                SessionEvent::SessionMessage(message) => message.seq,
+                SessionEvent::Message(message) => message.seq,
                 SessionEvent::Call(call) => panic!("{call:?}"),
             })
             .collect();
@@ -156,21 +156,21 @@ async fn a_history_is_messages_and_calls_in_order_by_pages() {
         own.send("mcp-1", &message("mcp-2", "hello\0")).await.expect("sent");
         let words = |happened: &[SessionEvent]| -> Vec<String> {
             let word = |it: &SessionEvent| match it {
-                SessionEvent::SessionMessage(message) => message.content.clone(),
+                SessionEvent::Message(message) => message.content.clone(),
                 SessionEvent::Call(call) => call.call_id.clone(),
             };
             happened.iter().map(word).collect()
         };
         let latest = own.history("mcp-1", 0, 2).await.expect("read");
-        assert_eq!(words(&latest.happened), ["call_3", "hello\u{fffd}"]);
+        assert_eq!(words(&latest.events), ["call_3", "hello\u{fffd}"]);
         assert!(latest.has_more);
         let before = own.history("mcp-1", 2, 9).await.expect("read");
-        assert_eq!(words(&before.happened), ["call_0", "call_1", "call_2"]);
+        assert_eq!(words(&before.events), ["call_0", "call_1", "call_2"]);
         assert!(!before.has_more);
         // A session of every workspace shows calls only where the store is of one workspace alone.
         ledger.record(entry("cli", 9, 5)).await.expect("recorded");
         own.saw("cli", &[]).await.expect("noted");
-        assert!(own.history("cli", 0, 9).await.expect("read").happened.is_empty());
+        assert!(own.history("cli", 0, 9).await.expect("read").events.is_empty());
     }
 }
 
@@ -190,9 +190,9 @@ async fn the_pages_of_a_history_have_every_call_once_in_whatever_order_they_bega
         for offset in (0..12).step_by(3) {
             let page = own.history("mcp-1", offset, 3).await.expect("read");
             assert_eq!(page.has_more, offset < 9);
-            seen.extend(page.happened.iter().rev().map(|it| match it {
+            seen.extend(page.events.iter().rev().map(|it| match it {
                 SessionEvent::Call(call) => call.call_id.clone(),
-                SessionEvent::SessionMessage(message) => panic!("{message:?}"),
+                SessionEvent::Message(message) => panic!("{message:?}"),
             }));
         }
         let expected: Vec<String> = (0..12).rev().map(|number| format!("call_{number}")).collect();

@@ -49,7 +49,7 @@ async fn a_store_of_every_earlier_version_becomes_a_new_one_and_keeps_what_it_ho
             ledger.record(change(calls)).await.expect("recorded");
             let verified = ledger.verify(None).await.expect("read");
             assert_eq!((verified.entries, &*verified.faults), (calls, &[][..]), "{version}");
-            let kept = store.rules("w").in_force("s").await.expect("read");
+            let kept = store.rules("w").active("s").await.expect("read");
             assert_eq!(kept.len(), 1, "from version {version}");
         }
     }

@@ -45,6 +45,7 @@ pub struct ChangeQuery {
     /// Only changes of this file, or below this directory.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
+    #[schemars(with = "Option<haft_core::PathInput>")]
     pub path: Option<PathBuf>,
     /// So many changes at most.
     #[serde(default = "usual_limit")]
@@ -178,7 +179,7 @@ pub async fn changes(
         since_ms: input.since.as_deref().map(since).transpose()?.unwrap_or_default(),
         below: input.below,
         numbers: input.change.into_iter().collect(),
-        most: if input.path.is_some() { usize::MAX } else { input.limit },
+        limit: if input.path.is_some() { usize::MAX } else { input.limit },
         ..RestoredState::default()
     };
     let found = visible(journal.find(&wanted).await?, input.path.as_deref(), &read);

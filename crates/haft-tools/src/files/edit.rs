@@ -21,6 +21,7 @@ use crate::text::{
 pub struct Edit {
     /// The file, relative to the workspace.
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
     /// The text to replace, exactly as it stands in the file, with enough of its surroundings to be the only such place.
     #[schemars(length(min = 1), extend("x-aliases" = ["oldString", "old_text", "oldText", "old_str", "search"]))]

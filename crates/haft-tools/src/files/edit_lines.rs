@@ -25,6 +25,7 @@ use crate::text::{
 pub struct EditLines {
     /// The file, relative to the workspace.
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
     /// The changes. All line numbers are those of the file as it is now; ranges may not overlap.
     #[schemars(length(min = 1, max = 1000), extend("x-aliases" = ["edits"]))]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use haft_core::{
     Access, Cancel, Output, ReadFiles, ToolError,
     files::{FileKind, FindFiles, FoundFiles},
-    lengthy,
+    spawn_blocking,
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
@@ -29,6 +29,7 @@ pub struct Glob {
     /// The directory to look in, relative to the workspace; the workspace itself when left out.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["directory", "dir", "file_path", "filePath"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
     /// The most files to show.
     #[serde(default = "limit")]
@@ -128,7 +129,7 @@ impl Glob {
         if let Some((_, rest)) = self.named_root() {
             pattern = rest;
         } else if let Some((above, rest)) = split_absolute(pattern)
-            && files.facts(above.as_ref()).is_ok_and(|facts| facts.kind == FileKind::Directory)
+            && files.metadata(above.as_ref()).is_ok_and(|facts| facts.kind == FileKind::Directory)
         {
             (path, pattern) = (PathBuf::from(above), rest);
         }
@@ -154,7 +155,7 @@ fn split_absolute(pattern: &str) -> Option<(&str, &str)> {
     profiles(mcp, researcher, reviewer)
 )]
 pub async fn glob(input: Glob, files: ReadFiles, cancel: Cancel) -> Result<Found, ToolError> {
-    lengthy(move || {
+    spawn_blocking(move || {
         let query = input.query(&files);
         let found = files.find(&query, &|| cancel.is_cancelled())?;
         Ok(Found::of(&found, &query))

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use haft_core::{
     Access, Cancel, Output, ReadFiles, ToolError,
     files::{FileMatches, MatchLine, SearchFiles, SearchResult},
-    lengthy,
+    spawn_blocking,
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
@@ -31,6 +31,7 @@ pub struct Grep {
     /// The file or directory to search, relative to the workspace; the workspace itself when left out.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "directory", "dir", "file"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
     /// Only files that fit this glob; several are separated by commas.
     #[serde(default)]
@@ -132,7 +133,7 @@ impl FileLines {
             line: line.number,
             text: line.text,
             is_context: !line.is_match,
-            is_cut: line.is_cut,
+            is_cut: line.is_truncated,
         };
         Self { path: shown(&file.path), lines: file.lines.into_iter().map(line).collect() }
     }
@@ -214,7 +215,7 @@ pub async fn grep(input: Grep, files: ReadFiles, cancel: Cancel) -> Result<Match
         ignored: input.ignored,
         line_chars: LINE_CHARS,
     };
-    lengthy(move || {
+    spawn_blocking(move || {
         let searched = files.search(&query, &|| cancel.is_cancelled())?;
         Ok(Matches::of(searched, &query))
     })
@@ -241,7 +242,7 @@ mod tests {
     }
 
     fn line(number: u64, is_match: bool) -> MatchLine {
-        MatchLine { number, text: format!("text {number}"), is_match, is_cut: false }
+        MatchLine { number, text: format!("text {number}"), is_match, is_truncated: false }
     }
 
     fn searched(files: &[(&str, &[(u64, bool)])]) -> SearchResult {
@@ -275,7 +276,7 @@ mod tests {
     #[test]
     fn a_cut_line_and_a_strange_path_are_marked() {
         let mut found = searched(&[("a\n:1: b", &[(1, true)])]);
-        found.files[0].lines[0].is_cut = true;
+        found.files[0].lines[0].is_truncated = true;
         check(found, "a\\n:1: b:1: text 1 […]\n\n[1 match in 1 file]");
     }
 

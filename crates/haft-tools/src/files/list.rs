@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use haft_core::{
-    Access, Cancel, Output, ReadFiles, ToolError, brief,
+    Access, Cancel, Output, ReadFiles, ToolError, block_in_place,
     files::{FileKind, TreeEntry, TreeListing, WalkTree},
 };
 use haft_macros::tool;
@@ -26,6 +26,7 @@ pub struct List {
     /// The directory, relative to the workspace; the workspace itself when left out.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["directory", "dir", "file_path", "filePath"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
     /// How many levels down.
     #[serde(default = "depth")]
@@ -206,7 +207,7 @@ pub async fn list(input: List, files: ReadFiles, cancel: Cancel) -> Result<Liste
     let List { path, depth, limit, ignored } = input;
     let query = WalkTree { path, depth, limit, ignored };
     // Not on a thread of its own: its limit keeps it short, and the way there and back would double its time.
-    brief(|| Ok(Listed::of(files.tree(&query, &|| cancel.is_cancelled())?)))
+    block_in_place(|| Ok(Listed::of(files.tree(&query, &|| cancel.is_cancelled())?)))
 }
 
 #[cfg(test)]

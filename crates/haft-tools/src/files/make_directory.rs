@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use haft_core::{Access, Output, ToolError, WriteFiles, brief};
+use haft_core::{Access, Output, ToolError, WriteFiles, block_in_place};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,7 @@ use serde_json::json;
 pub struct MakeDirectory {
     /// The directory, relative to the workspace; those above it are made as well.
     #[schemars(extend("x-aliases" = ["directory", "dir", "folder"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
 }
 
@@ -46,6 +47,6 @@ pub async fn make_directory(
     input: MakeDirectory,
     files: WriteFiles,
 ) -> Result<MadeDirectory, ToolError> {
-    let (path, created) = brief(|| files.make_directory(&input.path))?;
+    let (path, created) = block_in_place(|| files.make_directory(&input.path))?;
     Ok(MadeDirectory { path: path.display().to_string(), created })
 }

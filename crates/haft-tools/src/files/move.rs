@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use haft_core::{Access, Output, ToolError, WriteFiles, brief};
+use haft_core::{Access, Output, ToolError, WriteFiles, block_in_place};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,9 +15,11 @@ use serde_json::json;
 pub struct Move {
     /// What to move: a file, link or directory, relative to the workspace.
     #[schemars(extend("x-aliases" = ["source", "path", "old_path", "src"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub from: PathBuf,
     /// Its whole new path. Missing directories are made.
     #[schemars(extend("x-aliases" = ["destination", "new_path", "dst", "target"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub to: PathBuf,
     /// What to do when there is a file at the new path.
     #[serde(default)]
@@ -63,6 +65,7 @@ impl Output for Moved {
 )]
 pub async fn move_path(input: Move, files: WriteFiles) -> Result<Moved, ToolError> {
     let Move { from, to, on_conflict } = input;
-    let (from, to) = brief(|| files.rename(&from, &to, on_conflict == OnConflict::Overwrite))?;
+    let (from, to) =
+        block_in_place(|| files.rename(&from, &to, on_conflict == OnConflict::Overwrite))?;
     Ok(Moved { from: from.display().to_string(), to: to.display().to_string() })
 }

@@ -21,6 +21,7 @@ use crate::text::{count, encoding::Form};
 pub struct Write {
     /// The file, relative to the workspace. Missing directories are made.
     #[schemars(extend("x-aliases" = ["file_path", "filePath", "filename"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
     /// The whole new content.
     #[schemars(extend("x-aliases" = ["contents", "text", "file_text"]))]
@@ -149,7 +150,7 @@ fn over(file: &dyn OpenFile, input: &Write, written: &mut Written) -> Result<Vec
             match file.read_whole() {
                 Ok(bytes) => {
                     let expected = input.expected_version.as_deref();
-                    let version = checked_version(file.facts(), &bytes, expected)?;
+                    let version = checked_version(file.metadata(), &bytes, expected)?;
                     written.previous_version = Some(version.to_string());
                 }
                 Err(_) if input.expected_version.is_some() => return Err(error),

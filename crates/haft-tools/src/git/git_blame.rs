@@ -32,6 +32,7 @@ const SHORT: usize = 8;
 pub struct GitBlame {
     /// The file, relative to the workspace.
     #[schemars(extend("x-aliases" = ["file", "file_path", "filePath"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub path: PathBuf,
     /// The first line.
     #[serde(default = "first")]
@@ -48,6 +49,7 @@ pub struct GitBlame {
     /// A directory inside the repository or worktree, relative to the workspace; the workspace itself when left out.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
 }
 

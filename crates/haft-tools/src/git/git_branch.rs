@@ -54,6 +54,7 @@ pub struct GitBranch {
     /// A directory inside the repository or worktree, relative to the workspace; the workspace itself when left out.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
 }
 
@@ -272,7 +273,7 @@ pub async fn git_branch(
     }
     let finished = git.run(&plan.look).await?;
     let mut branches = parse(&finished.out);
-    let has_more = branches.len() > MOST || finished.is_cut;
+    let has_more = branches.len() > MOST || finished.is_truncated;
     branches.truncate(MOST);
     Ok(Branches { action: input.action, name: plan.name, branches, has_more })
 }

@@ -29,6 +29,7 @@ pub struct GitCommit {
     /// Exactly these files and directories, relative to the workspace.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["files"]))]
+    #[schemars(with = "Vec<haft_core::PathInput>")]
     pub paths: Vec<PathBuf>,
     /// Every change below the directory, new files too.
     #[serde(default)]
@@ -40,6 +41,7 @@ pub struct GitCommit {
     /// A directory inside the repository or worktree, relative to the workspace; the workspace itself when left out.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
 }
 

@@ -36,6 +36,7 @@ pub struct GitDiff {
     /// Only these files and directories, relative to the workspace.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["files", "path"]))]
+    #[schemars(with = "Vec<haft_core::PathInput>")]
     pub paths: Vec<PathBuf>,
     /// The most lines of the patch to show.
     #[serde(default = "limit")]
@@ -45,6 +46,7 @@ pub struct GitDiff {
     /// Only what lies below it is compared.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
 }
 
@@ -91,7 +93,7 @@ impl Difference {
         let counts = git.run(&question.counts).await?;
         let patch = git.run(&question.patch).await?;
         let Excerpt { text, left_out } = patches::excerpt(&patch.out, limit);
-        let is_cut = counts.is_cut || patch.is_cut;
+        let is_cut = counts.is_truncated || patch.is_truncated;
         let counts = patches::parse_counts(&counts.out, git.directory);
         Ok(Self { counts, patch: text, left_out, is_cut })
     }

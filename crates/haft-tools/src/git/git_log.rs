@@ -31,6 +31,7 @@ pub struct GitLog {
     /// Only commits that changed these files and directories, relative to the workspace.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["files", "path"]))]
+    #[schemars(with = "Vec<haft_core::PathInput>")]
     pub paths: Vec<PathBuf>,
     /// The most commits to show.
     #[serde(default = "limit")]
@@ -61,6 +62,7 @@ pub struct GitLog {
     /// A directory inside the repository or worktree, relative to the workspace; the workspace itself when left out.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
 }
 
@@ -148,7 +150,7 @@ pub async fn git_log(input: GitLog, shell: Shell) -> Result<History, ToolError> 
         };
     }
     let mut commits = commits::parse(&finished.out);
-    let has_more = commits.len() > input.limit || finished.is_cut;
+    let has_more = commits.len() > input.limit || finished.is_truncated;
     commits.truncate(input.limit);
     Ok(History { commits, has_more, is_full: input.full })
 }

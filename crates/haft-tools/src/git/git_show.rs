@@ -36,10 +36,12 @@ pub struct GitShow {
     /// Of the patch only these files and directories, relative to the workspace.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["files"]))]
+    #[schemars(with = "Vec<haft_core::PathInput>")]
     pub paths: Vec<PathBuf>,
     /// Show this file as it was at the revision, instead of the commit. Relative to the workspace.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["path", "file_path"]))]
+    #[schemars(with = "Option<haft_core::PathInput>")]
     pub file: Option<PathBuf>,
     /// The first line of the file to show.
     #[serde(default = "first")]
@@ -52,6 +54,7 @@ pub struct GitShow {
     /// A directory inside the repository or worktree, relative to the workspace; the workspace itself when left out.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
 }
 
@@ -209,7 +212,7 @@ pub async fn git_show(input: GitShow, shell: Shell) -> Result<Shown, ToolError> 
         (Plan::File { content }, path) => {
             let finished = git.run(&content).await?;
             let path = path.as_deref().unwrap_or(Path::new(""));
-            let file = FileThen::of(&input, path, &finished.out, finished.is_cut)?;
+            let file = FileThen::of(&input, path, &finished.out, finished.is_truncated)?;
             Ok(Shown { file: Some(file), ..Shown::default() })
         }
     }

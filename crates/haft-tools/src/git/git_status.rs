@@ -25,10 +25,12 @@ pub struct GitStatus {
     /// Only what lies below it is told.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
     /// Tell only of these files and directories, relative to the workspace.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["files", "path"]))]
+    #[schemars(with = "Vec<haft_core::PathInput>")]
     pub paths: Vec<PathBuf>,
 }
 

@@ -25,6 +25,7 @@ pub struct GitWorktree {
     pub action: WorktreeAction,
     /// The directory of the worktree, relative to the workspace and below directory; needed for add and remove.
     #[serde(default)]
+    #[schemars(with = "Option<haft_core::PathInput>")]
     pub path: Option<PathBuf>,
     /// add: the branch to check out there; a new one when start is given.
     #[serde(default)]
@@ -36,6 +37,7 @@ pub struct GitWorktree {
     /// A directory inside the repository, relative to the workspace; the workspace itself when left out.
     #[serde(default = "workspace")]
     #[schemars(extend("x-aliases" = ["repository", "repo", "workdir", "cwd"]))]
+    #[schemars(with = "haft_core::PathInput")]
     pub directory: PathBuf,
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use grep_matcher::Matcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use haft_core::{Cancel, Output, OutputPosition, ReadOutputs, ToolError, brief};
+use haft_core::{Cancel, Output, OutputPosition, ReadOutputs, ToolError, block_in_place};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -161,7 +161,7 @@ pub async fn output_search(
             break;
         }
         at = piece.end();
-        brief(|| search.take(&piece.text));
+        block_in_place(|| search.take(&piece.text));
     }
     search.finish();
     Ok(FoundLines {
@@ -398,7 +398,7 @@ mod tests {
     use std::sync::Arc;
 
     use haft_core::{
-        BoxFuture, ErrorKind, KeptOutput, MemoryOutputs, OutputPiece, OutputSource, Outputs,
+        BoxFuture, ErrorKind, MemoryOutputs, OutputInfo, OutputPiece, OutputSource, Outputs,
         StoredOutput,
     };
     use proptest::prelude::*;
@@ -417,7 +417,7 @@ mod tests {
             self.0.keep(text, made_by)
         }
 
-        fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<KeptOutput, ToolError>> {
+        fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<OutputInfo, ToolError>> {
             self.0.find(id)
         }
 

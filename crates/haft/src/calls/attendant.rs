@@ -175,7 +175,7 @@ impl MonitoredCall {
     /// Returns the deadline when the call starts to run. The wait for an approval does not count,
     /// and neither do the calls that its tool makes: they start later and have their own deadlines.
     pub(super) async fn started(&mut self, event: &CallEvent) -> Option<Duration> {
-        let CallEventKind::Started { tool } = &event.what else { return None };
+        let CallEventKind::Started { tool } = &event.kind else { return None };
         if std::mem::replace(&mut self.is_started, true) {
             return None;
         }

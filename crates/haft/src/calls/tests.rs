@@ -81,7 +81,7 @@ fn call(behaviour: Behaviour, deadline: Option<Duration>, grace: Duration) -> Ru
     let mut context = Context::new("test");
     context.deadline = deadline;
     let request = CallRequest::new("test_tool", json!({}), context);
-    let terminal = Arc::new(Terminal::new(Colours::Unwanted));
+    let terminal = Arc::new(Terminal::new(Colours::Unwanted, None));
     let attendant = Attendant::without_signals(terminal, Watching::Yes, grace);
     let (attendant, interrupt) = attendant.expect("a runtime");
     thread::spawn(move || {
@@ -177,7 +177,7 @@ fn the_calls_that_a_tool_makes_do_not_shorten_its_time() {
     let started = |tool: &str| CallEvent {
         call: tool.to_owned(),
         session: "test".to_owned(),
-        what: CallEventKind::Started { tool: tool.to_owned() },
+        kind: CallEventKind::Started { tool: tool.to_owned() },
     };
     let runtime = runtime().expect("a runtime");
     let deadlines = runtime.block_on(async {

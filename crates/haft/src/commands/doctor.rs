@@ -20,7 +20,7 @@ use crate::{
 
 pub(super) fn command() -> Command {
     Command::new("doctor")
-        .about("Test the sandbox backends on this machine, and suggest what to install")
+        .about("Test which sandbox backends work on this machine, and say what to install")
         .long_about(
             "Test the sandbox backends on this machine, and suggest what to install.\n\n\
              Each backend runs a test program that must fail at forbidden accesses and succeed at \

@@ -46,7 +46,7 @@ pub(super) fn command() -> Command {
     };
     let clients = ClientApp::ALL.map(ClientApp::name).join(", ");
     Command::new("init")
-        .about("Add haft to a client's configuration, with a backup")
+        .about("Set up an MCP client to use haft: write its configuration, with a backup")
         .arg(
             Arg::new("client")
                 .value_name("CLIENT")

@@ -35,7 +35,7 @@ const INSTRUCTIONS: &str = "Tools for the files of one workspace: `read`, `list`
 
 pub(super) fn command() -> Command {
     Command::new("mcp")
-        .about("Serve the tools to an MCP client over stdin and stdout, or over HTTP")
+        .about("Serve the tools to MCP clients over stdio or HTTP")
         .long_about(
             "Serve the tools to an MCP client over standard input and output, or over HTTP.\n\n\
              Without --workspace and --root, haft works in the client's roots, or else in the directory it \
@@ -125,6 +125,7 @@ pub(super) fn run(
         .profile(Some(profile))
         .agent(gates.globals.choices.agent.clone())
         .structured(structured(matches))
+        .stop_processes(Programs::end_everything)
         .workspace_files()
         .orientation();
     if !has_workspace {

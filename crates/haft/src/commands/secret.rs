@@ -27,7 +27,7 @@ pub(super) fn command() -> Command {
     let name =
         || Arg::new("name").value_name("NAME").required(true).help("Letters, digits and `_`");
     Command::new("secret")
-        .about("Manage secrets that requests and commands refer to as secret:NAME")
+        .about("Save, list and remove secrets that calls use as secret:NAME")
         .long_about(
             "Manage secrets that requests and commands refer to as secret:NAME.\n\n\
              An agent refers to a secret by name and never sees its value: haft puts the value into the request \

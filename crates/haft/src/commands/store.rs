@@ -25,7 +25,7 @@ pub(super) fn command() -> Command {
         arg.value_parser(value_parser!(PathBuf))
     };
     Command::new("store")
-        .about("Manage the store of calls and saved rules")
+        .about("Inspect, back up, restore and migrate the store of calls and saved rules")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)

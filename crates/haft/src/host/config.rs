@@ -18,7 +18,7 @@ use std::{
 };
 
 use haft_core::{
-    Limits, Policy, Surroundings, ToolError,
+    Limits, Policy, ToolError, WorkspaceInfo,
     policy::{Layer, LayerKind, SandboxCheck},
 };
 use haft_exec::{Allowance, ContainerSettings, NetworkSettings, ProcessSettings, ShownFolders};
@@ -30,7 +30,7 @@ pub use self::{
     outputs::OutputSettings,
     store::{StoreSettings, default_store},
 };
-use super::{Choices, environment::Environment};
+use super::{Choices, environment::Environment, storage};
 
 /// The config file of the machine's admin. `$HAFT_ADMIN_CONFIG` names an additional one.
 const ADMIN_FILE: &str = "/etc/haft/admin.toml";
@@ -99,12 +99,16 @@ impl Settings {
         if let Some(profile) = &settings.profile {
             settings.policy.profiles.get(profile)?;
         }
+        // Set this before the policy or the executor checks whether a sandbox works.
+        if let Some(folder) = storage::state(environment) {
+            haft_exec::remember_probes_in(&folder);
+        }
         Ok(settings)
     }
 
     /// Returns the values that tool descriptions mention.
-    pub fn surroundings(&self) -> Surroundings {
-        Surroundings {
+    pub fn workspace_info(&self) -> WorkspaceInfo {
+        WorkspaceInfo {
             workspace: self.workspace.clone(),
             directory: self.directory.clone(),
             today: || jiff::Zoned::now().date().to_string(),
@@ -233,11 +237,11 @@ impl ConfigFiles {
     /// admin hides.
     fn add_secrets(&self, policy: &mut Policy) {
         let by_admin = self.admin.iter().flat_map(|file| file.secrets.iter().cloned());
-        policy.secrets.hide_for_good(by_admin);
+        policy.secret_paths.hide_always(by_admin);
         let others = [&self.user].into_iter().chain(&self.project);
-        policy.secrets.hide(others.flat_map(|file| file.secrets.iter().cloned()));
+        policy.secret_paths.hide(others.flat_map(|file| file.secrets.iter().cloned()));
         let owners = self.admin.iter().chain([&self.user]);
-        policy.secrets.reveal(owners.flat_map(|file| file.except.iter().cloned()));
+        policy.secret_paths.reveal(owners.flat_map(|file| file.except.iter().cloned()));
     }
 
     /// Merges the limits. The user sets them; an admin and a project may only lower them.

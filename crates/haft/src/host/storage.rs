@@ -132,10 +132,10 @@ fn publish_approvals(
     is_attended: fn() -> bool,
 ) -> GateBuilder {
     match (is_wanted, shutdown) {
-        (true, _) => gate.approvals(Arc::new(approvals)).decided_elsewhere(),
+        (true, _) => gate.approvals(Arc::new(approvals)).decided_externally(),
         // Without a terminal the call is refused at once, so its request is not published.
         (false, Ending::WithTheCall) => gate.approvals(Arc::new(approvals.only_when(is_attended))),
-        (false, _) => gate.approvals(Arc::new(approvals)).asking_advice(ADVICE),
+        (false, _) => gate.approvals(Arc::new(approvals)).no_approver_hint(ADVICE),
     }
 }
 

@@ -290,7 +290,7 @@ impl<'a> Conversation<'a> {
     }
 
     fn toned(&self, tone: Tone, text: &str) -> String {
-        if self.colours == Colours::Welcome { in_tone(tone, text) } else { text.to_owned() }
+        if self.colours.are_shown(true) { in_tone(tone, text) } else { text.to_owned() }
     }
 }
 

@@ -17,6 +17,13 @@ pub(super) fn lines(spec: &ToolSpec, form: &ToolCommand) -> Vec<String> {
         .collect()
 }
 
+/// Returns the first example that options can express, else the first one as JSON.
+pub(crate) fn example(spec: &ToolSpec, form: &ToolCommand) -> Option<String> {
+    let examples = spec.input.as_value().get("examples").and_then(Value::as_array)?;
+    let typed = examples.iter().find_map(|input| with_options(spec, form, input));
+    typed.or_else(|| Some(with_json(spec, examples.first()?)))
+}
+
 fn with_json(spec: &ToolSpec, input: &Value) -> String {
     format!("haft call {} {}", spec.name, quoted(&input.to_string()))
 }

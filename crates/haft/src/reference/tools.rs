@@ -21,7 +21,7 @@ pub(crate) fn page(specs: &[ToolSpec], taken: &[&str]) -> String {
 }
 
 /// Returns the groups in the order of their first tools.
-fn groups(specs: &[ToolSpec]) -> Vec<&str> {
+pub(crate) fn groups(specs: &[ToolSpec]) -> Vec<&str> {
     let mut groups: Vec<&str> = Vec::new();
     for spec in specs {
         if !groups.contains(&&*spec.group) {

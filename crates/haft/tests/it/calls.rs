@@ -143,3 +143,71 @@ fn secrets_of_the_environment_are_not_shown() {
     assert!(shown.contains("Hello, [secret:DEPLOY_TOKEN]!"), "{shown}");
     assert!(!shown.contains("s3cret"), "{shown}");
 }
+
+#[test]
+fn a_tool_that_changes_something_gets_no_value_of_another_type() {
+    let house = House::new().user_config("approve = \"all\"\n");
+    for (tool, input, told) in [
+        ("write", r#"{"path": 5, "content": "x"}"#, "path: expected a string, got 5"),
+        ("write", r#"{"path": "a.txt", "content": 7}"#, "content: expected a string, got 7"),
+        ("bash", r#"{"command": 7}"#, "command: expected a string, got 7"),
+        (
+            "bash",
+            r#"{"command": "true", "timeout_ms": "5000"}"#,
+            "timeout_ms: expected an integer, got \"5000\"",
+        ),
+        (
+            "delete",
+            r#"{"path": "a.txt", "recursive": "true"}"#,
+            "recursive: expected a boolean, got \"true\"",
+        ),
+    ] {
+        let ran = house.run(&["call", tool, input]);
+        assert_eq!(ran.code, 2, "{tool} {input}: {ran:?}");
+        assert!(ran.err.contains(told), "{tool} {input}: {ran:?}");
+    }
+    let project = std::fs::read_dir(house.path("project")).expect("there");
+    let names: Vec<_> = project.map(|entry| entry.expect("readable").file_name()).collect();
+    assert_eq!(names, [".haft"], "nothing was written");
+    // Slips of syntax and other spellings of a name cannot mean anything else.
+    let ran = house.run(&["call", "write", r#"{"filePath": "a.txt", "content": "x",}"#]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+#[test]
+fn an_empty_path_is_refused_with_what_to_give() {
+    let house = House::new();
+    for (tool, input) in [
+        ("read", r#"{"path": ""}"#),
+        ("list", r#"{"path": ""}"#),
+        ("bash", r#"{"command": "true", "workdir": ""}"#),
+        ("git_status", r#"{"directory": ""}"#),
+    ] {
+        let ran = house.run(&["call", tool, input]);
+        assert_eq!(ran.code, 2, "{tool}: {ran:?}");
+        assert!(ran.err.contains("give \".\" for the workspace itself"), "{tool}: {ran:?}");
+    }
+    assert_eq!(house.run(&["list", ""]).code, 2);
+}
+
+#[test]
+fn no_name_in_an_error_reorders_or_controls_what_is_shown() {
+    let house = House::new();
+    std::fs::write(house.path("project/c\u{202e}d"), "as \u{202e} it is").expect("written");
+    let hidden = |text: &str| text.contains(['\u{202e}', '\u{2028}', '\u{1b}', '\u{9b}']);
+    for (tool, input) in [
+        ("read", r#"{"path": "a\u202eb\u001b[2J\u009b\u2028"}"#),
+        ("read", r#"{"path": "c\u202ee"}"#),
+        ("read", r#"{"path": ".", "a\u202eb": 1}"#),
+        ("a\u{202e}b", "{}"),
+    ] {
+        let ran = house.run(&["call", tool, input]);
+        let outcome = house.run(&["--json", "call", tool, input]).json();
+        assert!(!hidden(&ran.err) && ran.err.contains("\\u{202e}"), "{ran:?}");
+        for text in [&outcome["error"]["message"], &outcome["error"]["hint"], &outcome["content"]] {
+            assert!(!hidden(text.as_str().expect("a text")), "{outcome}");
+        }
+    }
+    let read = house.run(&["call", "read", r#"{"path": "c\u202ed"}"#]);
+    assert!(read.out.contains("as \u{202e} it is"), "contents stay as they are: {read:?}");
+}

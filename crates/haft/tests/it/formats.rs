@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft::{
-    Attachment, ErrorKind, Input, Outcome, Registry, Surroundings, Tool, ToolError, catalogue,
+    Attachment, ErrorKind, Input, Outcome, Registry, Tool, ToolError, WorkspaceInfo, catalogue,
     formats::{CallResult, Definition, Definitions, Format, Options, calls, definitions, results},
 };
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn ways() -> impl Iterator<Item = (Format, Options)> {
 fn told(format: Format, options: &Options) -> Definitions {
     let registry = Registry::default();
     registry.register_all(catalogue::all()).expect("the catalogue registers");
-    let anywhere = Surroundings {
+    let anywhere = WorkspaceInfo {
         workspace: "<workspace>".into(),
         directory: "<directory>".into(),
         today: || "<date>".to_owned(),

@@ -15,6 +15,7 @@ mod files;
 mod formats;
 mod git;
 mod git_guard;
+mod guides;
 mod home;
 mod house;
 mod init;

@@ -628,7 +628,7 @@ async fn live_output_has_no_secret_in_it_also_when_it_comes_in_pieces() {
     let mut shown = String::new();
     let watching = async {
         while let Some(event) = events.next().await {
-            match event.what {
+            match event.kind {
                 CallEventKind::Output { text } => shown += &text,
                 CallEventKind::Finished(_) => break,
                 _ => {}

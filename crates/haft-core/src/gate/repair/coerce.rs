@@ -66,25 +66,24 @@ fn mend_scalar(
         return;
     }
     let Some(better) = other_form(value, schema, care) else { return };
-    mended.push(format!("{path}: read {} as {}", brief(value), brief(&better)));
+    mended.push(format!("{path}: read {} as {}", block_in_place(value), block_in_place(&better)));
     *value = better;
 }
 
 /// The same thing in a form the schema takes, when there is no doubt what it is.
 fn other_form(value: &Value, schema: &Value, care: Care) -> Option<Value> {
-    let is_usual = care == Care::Usual;
     match value {
-        Value::String(text) => from_text(text, schema, care),
+        // JSON has one type for both: `10.0` and `10` are the same value.
         Value::Number(number) if takes(schema, "integer") => whole(number),
-        Value::Number(number) if is_usual && takes(schema, "string") => {
-            Some(Value::String(number.to_string()))
-        }
-        item if is_usual && takes(schema, "array") => wrapped(item, schema),
+        _ if care != Care::Usual => None,
+        Value::String(text) => from_text(text, schema),
+        Value::Number(number) if takes(schema, "string") => Some(Value::String(number.to_string())),
+        item if takes(schema, "array") => wrapped(item, schema),
         _ => None,
     }
 }
 
-fn from_text(text: &str, schema: &Value, care: Care) -> Option<Value> {
+fn from_text(text: &str, schema: &Value) -> Option<Value> {
     let trimmed = text.trim();
     if (takes(schema, "integer") || takes(schema, "number"))
         && let Ok(number) = serde_json::from_str::<Number>(trimmed)
@@ -105,7 +104,7 @@ fn from_text(text: &str, schema: &Value, care: Care) -> Option<Value> {
         // A list in quotes is read only if it is faultless: a mended one could be a guess.
         return serde_json::from_str(trimmed).ok();
     }
-    if care == Care::Usual && takes(schema, "array") {
+    if takes(schema, "array") {
         return wrapped(&Value::String(text.to_owned()), schema);
     }
     None
@@ -158,7 +157,7 @@ fn meant<'a>(key: &str, properties: &'a Map<String, Value>, care: Care) -> Optio
         aliases.into_iter().flatten().filter_map(Value::as_str).any(|alias| fold(alias) == folded)
     };
     let is_same = |name: &str, schema: &Value| {
-        is_alias(schema) || (care == Care::Usual && fold(name) == folded)
+        is_alias(schema) || (care != Care::Exact && fold(name) == folded)
     };
     let mut candidates = properties.iter().filter(|(name, schema)| is_same(name, schema));
     let (name, _) = candidates.next()?;
@@ -216,7 +215,7 @@ fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-fn brief(value: &Value) -> String {
+fn block_in_place(value: &Value) -> String {
     const LONGEST: usize = 40;
     let text = value.to_string();
     if text.chars().count() <= LONGEST {
@@ -289,16 +288,35 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_cannot_be_undone_is_not_guessed_at() {
-        for (given, expected) in [
-            (json!({"filePath": "x"}), json!({"filePath": "x"})),
-            (json!({"tags": "a"}), json!({"tags": "a"})),
-            (json!({"file": "x"}), json!({"file_path": "x"})),
-            (json!({"limit": "5"}), json!({"limit": 5})),
+    fn a_tool_that_changes_something_gets_values_as_they_were_written() {
+        for given in [
+            json!({"file_path": 5}),
+            json!({"tags": "a"}),
+            json!({"tags": "[\"a\"]"}),
+            json!({"limit": "5"}),
+            json!({"ratio": "0.5"}),
+            json!({"all": "true"}),
+            json!({"patches": "[{\"start_line\": 3}]"}),
+            json!({"patches": [{"start_line": "3"}]}),
         ] {
-            let mut value = given;
-            coerce(&mut value, &schema(), Care::Exact);
-            assert_eq!(value, expected);
+            for care in [Care::Typed, Care::Exact] {
+                let mut value = given.clone();
+                assert_eq!(coerce(&mut value, &schema(), care), [] as [String; 0]);
+                assert_eq!(value, given);
+            }
+        }
+        // What cannot mean anything else is still repaired.
+        for (given, typed, exact) in [
+            (json!({"file": "x"}), json!({"file_path": "x"}), json!({"file_path": "x"})),
+            (json!({"filePath": "x"}), json!({"file_path": "x"}), json!({"filePath": "x"})),
+            (json!({"limit": 10.0}), json!({"limit": 10}), json!({"limit": 10})),
+            (json!({"all": null}), json!({}), json!({})),
+        ] {
+            for (care, expected) in [(Care::Typed, typed), (Care::Exact, exact)] {
+                let mut value = given.clone();
+                assert_eq!(coerce(&mut value, &schema(), care).is_empty(), value == given);
+                assert_eq!(value, expected);
+            }
         }
     }
 

@@ -9,9 +9,12 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use haft_core::{ToolError, files::FileGrant};
+use haft_core::{
+    ToolError,
+    files::{ClosedPath, FileGrant},
+};
 use rustix::{
-    fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags},
+    fs::{self, Access, AtFlags, FileType, FlockOperation, Mode, OFlags},
     io::Errno,
 };
 
@@ -37,6 +40,7 @@ impl Area {
             Err(Errno::NOENT) => Self::make(root)?,
             opened => opened?,
         };
+        check_writable(&handle, Path::new("."))?;
         // A file system without locks is swept by nobody either: `sweep` needs the lock.
         match flock_within(&handle, FlockOperation::NonBlockingLockShared, patience) {
             Err(Errno::WOULDBLOCK) => Err(Errno::WOULDBLOCK),
@@ -71,15 +75,51 @@ fn make(directory: &OwnedFd, name: &str, mode: u32) -> Result<(), Errno> {
     }
 }
 
+/// Found before anything is changed: a later failure would be told of the file that was to be written.
+fn check_writable(directory: &OwnedFd, path: &Path) -> Result<(), Errno> {
+    let wanted = Access::WRITE_OK | Access::EXEC_OK;
+    match fs::accessat(directory, path, wanted, AtFlags::EACCESS) {
+        Err(error @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => Err(error),
+        // Anything else is found when it is used.
+        _ => Ok(()),
+    }
+}
+
+/// Names what of haft's own folder is closed to this process, and whose it is. None when that is something else.
+fn closed(root: &Root) -> Option<ToolError> {
+    let is_closed = |path: &&Path| {
+        matches!(check_writable(&root.handle, path), Err(Errno::ACCESS | Errno::PERM))
+    };
+    let path = [Path::new(AREA), Path::new(HOME), Path::new(".")].into_iter().find(is_closed)?;
+    let stat = fs::statat(&root.handle, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let shown = match path.to_str() {
+        Some(".") | None => root.path.clone(),
+        Some(below) => root.path.join(below),
+    };
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let closed = ClosedPath {
+        path: &shown.display().to_string(),
+        owner: stat.st_uid,
+        own: rustix::process::geteuid().as_raw(),
+        mode: stat.st_mode,
+        users: &users,
+    };
+    let message = format!("{}; unfinished writes are kept there", closed.reason());
+    Some(ToolError::denied(message).hint(closed.next_step()))
+}
+
 /// Why the area of a root could not be had.
 pub(super) fn failure(
     workspace: &Workspace,
     root: &Root,
     error: Errno,
-    warrant: &FileGrant,
+    grant: &FileGrant,
 ) -> ToolError {
     let shown = root.shown(Path::new(AREA));
     let path = shown.display();
+    if let (Errno::ACCESS | Errno::PERM, Some(told)) = (error, closed(root)) {
+        return told;
+    }
     match error {
         Errno::LOOP | Errno::NOTDIR | Errno::EXIST => {
             let message = format!("`{path}`, where unfinished writes are kept, is not a directory");
@@ -90,7 +130,7 @@ pub(super) fn failure(
             ToolError::unavailable(format!("another process is sweeping `{path}`"))
                 .hint("call again when it is done")
         }
-        error => workspace.failure(&shown, error, warrant),
+        error => workspace.failure(&shown, error, grant),
     }
 }
 

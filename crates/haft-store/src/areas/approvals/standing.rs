@@ -1,4 +1,4 @@
-//! Where requests stand, as somebody sees them who did not make them.
+//! The status of requests, for processes that did not make them.
 
 use std::path::Path;
 
@@ -13,11 +13,11 @@ use super::{
     rows::{self, Kept},
 };
 
-/// So many are looked at: the newest.
+/// Maximum number of requests listed: the newest.
 const MOST: u64 = 1_000;
 
 impl StoreApprovals {
-    /// The same for the workspace of a request.
+    /// Returns the approvals of the workspace of a request.
     async fn of(&self, id: &str) -> Result<Self, ToolError> {
         let (_, kept) = self.persistently(|| self.opened(id)).await?;
         let state = self.key.parent().unwrap_or(Path::new(""));
@@ -28,20 +28,20 @@ impl StoreApprovals {
     fn standing(&self, kept: Kept, ended: Option<String>) -> InboxEntry {
         let now = self.now();
         let mut record = kept.record;
-        // Nobody was left to say so.
+        // The process that would have recorded the expiry may be gone.
         if record.state == ApprovalState::Pending && now >= record.request.expires_ms {
             record.state = ApprovalState::Expired;
         }
-        let fate = match (record.taken_up, ended) {
+        let result = match (record.is_claimed, ended) {
             (false, _) => CallResult::NotRun,
             (true, Some(error)) => CallResult::Ran(Some(error).filter(|error| !error.is_empty())),
-            // It was taken up just now and is about to begin.
+            // It was just taken up and is about to begin.
             (true, None) if kept.begun_seq == Some(0) => CallResult::NotRun,
             (true, None) => CallResult::Unknown,
         };
-        let asker = asker(kept.lease_ms, now);
+        let requester = asker(kept.lease_ms, now);
         let (workspace, taken_ms) = (kept.workspace.into(), kept.taken_ms);
-        InboxEntry { record, workspace, asker, taken_ms, fate }
+        InboxEntry { record, workspace, requester, taken_ms, result }
     }
 
     async fn until_handed_over(&self, id: &str) -> Result<CallClaim, ToolError> {
@@ -50,7 +50,7 @@ impl StoreApprovals {
         let mut news = feed.subscribe(newest);
         loop {
             let (_, kept) = self.persistently(|| self.opened(id)).await?;
-            if kept.record.taken_up {
+            if kept.record.is_claimed {
                 return Ok(CallClaim::Taken);
             }
             if kept.record.state != ApprovalState::Approved {
@@ -67,7 +67,7 @@ impl StoreApprovals {
 }
 
 impl Inbox for StoreApprovals {
-    fn standings(&self) -> BoxFuture<'_, Result<InboxListing, ToolError>> {
+    fn entries(&self) -> BoxFuture<'_, Result<InboxListing, ToolError>> {
         Box::pin(async move {
             let Some(store) = self.place.existing().await? else {
                 return Ok(InboxListing::default());
@@ -83,7 +83,7 @@ impl Inbox for StoreApprovals {
                     row.open(envelope).ok().map(|kept| self.standing(self.seen_now(kept), ended))
                 });
                 match opened {
-                    Some(standing) => found.standings.push(standing),
+                    Some(standing) => found.entries.push(standing),
                     None => found.foreign += 1,
                 }
             }
@@ -100,12 +100,12 @@ impl Inbox for StoreApprovals {
         Box::pin(async move { self.of(id).await?.settle(id, state, Some(verdict)).await })
     }
 
-    fn handed_over<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<CallClaim, ToolError>> {
+    fn wait_for_claim<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<CallClaim, ToolError>> {
         Box::pin(self.until_handed_over(id))
     }
 }
 
-/// A lease that holds longer than leases are given was given by a clock that has been set back since.
+/// A lease longer than haft gives was given before the clock was set back, and does not count.
 pub(super) fn asker(lease_ms: u64, now: u64) -> RequesterStatus {
     let is_there = lease_ms > now && lease_ms <= now.saturating_add(LEASE_MS);
     if is_there { RequesterStatus::There } else { RequesterStatus::Gone }

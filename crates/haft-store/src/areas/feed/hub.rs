@@ -1,5 +1,5 @@
-//! Who waits for events in this process, and what wakes them: a commit of our own at once, those of other processes by
-//! whatever the engine has for that. It runs only while somebody waits.
+//! Wakes the subscribers of this process: at once for its own commits, and through the engine for
+//! commits of other processes. The engine is watched only while there are subscribers.
 
 use std::sync::{
     Arc,
@@ -13,20 +13,20 @@ use tokio::sync::{Notify, watch};
 use super::Retention;
 use crate::{Store, engine::store::Engine};
 
-/// The bell of an open store.
+/// Notifies the subscribers of an open store.
 #[derive(Default)]
 pub(crate) struct Hub {
     rings: watch::Sender<u64>,
     listeners: AtomicUsize,
-    /// Whether somebody looks out for other processes.
+    /// True if a watcher for other processes runs.
     lookout: Mutex<bool>,
-    /// Said when nobody listens any more.
+    /// Notified when there are no subscribers left.
     pub(crate) all_gone: Notify,
     retention: RwLock<Retention>,
 }
 
 impl Hub {
-    /// Something was committed.
+    /// Wakes all subscribers after a commit.
     pub(crate) fn ring(&self) {
         self.rings.send_modify(|count| *count = count.wrapping_add(1));
     }
@@ -36,7 +36,7 @@ impl Hub {
         *self.lookout()
     }
 
-    /// As a lookout does that ends by a panic.
+    /// Behaves like a watcher that ends by a panic.
     #[cfg(test)]
     pub(crate) fn abandon(self: &Arc<Self>) {
         drop(Post::new(self));
@@ -59,8 +59,8 @@ impl Hub {
     }
 }
 
-/// The place of whoever looks out. However it is left, with its runtime or by a panic, those who listen are told, and look
-/// for another.
+/// Registration of the running watcher. However the watcher ends, with its runtime or by a panic,
+/// subscribers wake and start another.
 pub(crate) struct Post {
     pub(crate) hub: Arc<Hub>,
     is_left: bool,
@@ -71,7 +71,8 @@ impl Post {
         Self { hub: hub.clone(), is_left: false }
     }
 
-    /// Leaves when nobody listens. Under the lock that a new listener takes, so that none is left alone.
+    /// Ends the registration if there are no subscribers. Holds the lock that a new subscriber
+    /// takes, so that none is left without a watcher.
     pub(crate) fn may_go(&mut self) -> bool {
         let mut is_manned = self.hub.lookout();
         if self.hub.has_listeners() {
@@ -92,7 +93,7 @@ impl Drop for Post {
     }
 }
 
-/// One who listens.
+/// A subscriber.
 pub(super) struct Listening {
     hub: Arc<Hub>,
     rings: watch::Receiver<u64>,
@@ -105,14 +106,14 @@ impl Listening {
         Self { rings: hub.rings.subscribe(), hub }
     }
 
-    /// From here on every ring is heard; and somebody looks out.
+    /// Forgets earlier notifications and starts a watcher if none runs.
     pub(super) fn begin(&mut self, store: &Store) {
         self.rings.borrow_and_update();
         let is_manned = std::mem::replace(&mut *self.hub.lookout(), true);
         if is_manned {
             return;
         }
-        // Without it those who listen look for themselves now and then.
+        // Without a watcher, subscribers still query from time to time.
         let post = Post::new(&self.hub);
         match &store.engine {
             Engine::Sqlite(sqlite) => sqlite.watch(post),
@@ -121,7 +122,7 @@ impl Listening {
     }
 
     pub(super) async fn heard(&mut self) {
-        // The sender lives in the hub that we hold.
+        // The sender lives in `hub`, so it is not closed.
         let _ = self.rings.changed().await;
     }
 }

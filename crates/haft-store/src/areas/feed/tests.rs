@@ -1,4 +1,4 @@
-//! What can be seen without a second process: who looks out, and for how long.
+//! Tests within one process: when the watcher for other processes runs.
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -20,7 +20,7 @@ async fn until(what: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn somebody_looks_out_only_while_somebody_listens() {
+async fn the_watcher_runs_only_while_there_are_subscribers() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = place(&folder);
     let events = StoreFeed::new(place.clone());
@@ -37,14 +37,14 @@ async fn somebody_looks_out_only_while_somebody_listens() {
     assert!(hub.is_manned());
     drop(second);
     until(|| !hub.is_manned()).await;
-    // And again, by whoever comes next.
+    // The next subscriber starts it again.
     let mut third = events.subscribe(0);
     third.next().await.expect("the first event");
     assert!(hub.is_manned());
 }
 
 #[tokio::test]
-async fn a_post_that_is_left_is_taken_again() {
+async fn a_watcher_that_ended_is_started_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = place(&folder);
     let events = StoreFeed::new(place.clone());
@@ -80,6 +80,6 @@ async fn a_new_subscription_of_no_store_makes_none_and_waits_for_one() {
         .announce(&Announcement::of("x", "a", &body))
         .await
         .expect("told");
-    let FeedItem::FeedEvent(event) = early.next().await.expect("heard") else { panic!("a gap") };
+    let FeedItem::Event(event) = early.next().await.expect("heard") else { panic!("a gap") };
     assert_eq!((event.seq, event.body), (1, body));
 }

@@ -1,5 +1,6 @@
-//! The contents that the next ones of the same files may be told by: for some files the last that was kept whole, in memory.
-//! Whether the store still has them is asked when they are referred to, since another process may have dropped them.
+//! Contents that the next contents of the same files may be stored as a difference from: for some
+//! files, the last content stored whole, in memory. The store is asked if it still has them when
+//! they are used, because another process may have deleted them.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,12 +11,12 @@ use haft_core::ContentHash;
 
 use super::difference::SHORTEST;
 
-/// All together. A file that is longer is kept whole each time, and such files are rarely edited.
+/// Maximum size of all bases. Longer files are stored whole each time; they are rarely edited.
 const MOST_BYTES: usize = 2 << 20;
-/// An agent works on a few files at a time.
+/// Maximum number of bases. An agent edits a few files at a time.
 const MOST_FILES: usize = 32;
 
-/// A content that is kept whole.
+/// A content that is stored whole.
 pub(super) struct Base {
     workspace: PathBuf,
     path: PathBuf,
@@ -23,7 +24,7 @@ pub(super) struct Base {
     pub(super) content: Vec<u8>,
 }
 
-/// Those that were needed last, the latest at the end.
+/// Bases by last use, the latest at the end.
 #[derive(Default)]
 pub(super) struct Bases(Vec<Arc<Base>>);
 
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_each_file_is_there_and_no_other_workspace_has_it() {
+    fn the_last_base_of_each_file_is_kept_per_workspace() {
         let [one, two, three] = [b'1', b'2', b'3'].map(|byte| of_length(SHORTEST, byte));
         let mut bases = Bases::default();
         for (path, content) in [("a", &one), ("b", &two), ("a", &three)] {
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_needed_longest_ago_goes_when_there_are_too_many_or_they_are_too_long() {
+    fn the_least_recently_used_bases_are_dropped() {
         let (short, long) = (of_length(SHORTEST, b'x'), of_length(MOST_BYTES - SHORTEST, b'x'));
         let mut bases = Bases::default();
         for number in 0..MOST_FILES {

@@ -1,35 +1,37 @@
-//! What a content has that another one has not. An agent changes a file again and again, a few lines each time: the file is kept
-//! once, and then only what differs from that, as zstd packs it with the other content for its prefix. Which contents belong
-//! together is decided in `bases.rs`.
+//! Stores a content as a difference from another. An agent changes a file again and again, a few
+//! lines each time: the file is stored whole once, then as zstd frames that use the first content
+//! as prefix. `bases.rs` decides which contents belong together.
 
 use zstd::zstd_safe::{CCtx, CParameter, DCtx, get_frame_content_size};
 
-/// What is shorter is packed as quickly as it is compared.
+/// Compressing shorter contents takes as long as comparing them.
 pub(super) const SHORTEST: usize = 4 << 10;
-/// A difference takes at most this part of its content. With more the content is better kept whole, for the next ones to
-/// differ from.
+/// A difference may take at most one part in this many of its content. A content that differs more
+/// is stored whole, as the base of the next ones.
 const LARGEST_SHARE: usize = 12;
 const LEVEL: i32 = 1;
 
-/// How `content` differs from `base`, packed, if that is little.
+/// Returns the compressed difference of `content` from `base` if it is small.
 pub(super) fn between(base: &[u8], content: &[u8]) -> Option<Vec<u8>> {
     if content.len() < SHORTEST || content.len() / 2 > base.len() {
         return None;
     }
-    // The window holds both. The level's own hash table has 2^14 places, too few to find a base of 200 KB in.
+    // The window holds both. The level's default hash table has 2^14 entries, too few for a base of
+    // 200 KB.
     let window = (base.len() + content.len()).checked_ilog2()? + 1;
     let mut context = CCtx::try_create()?;
     context.set_parameter(CParameter::CompressionLevel(LEVEL)).ok()?;
     context.set_parameter(CParameter::WindowLog(window)).ok()?;
     context.set_parameter(CParameter::HashLog(window - 2)).ok()?;
     context.ref_prefix(base).ok()?;
-    // zstd ends with an error when this is full.
+    // zstd fails when this capacity is exceeded.
     let mut packed = Vec::with_capacity(content.len() / LARGEST_SHARE);
     context.compress2(&mut packed, content).ok()?;
     Some(packed)
 }
 
-/// The content that a difference tells, if there is one of this size. Somebody else may have put anything there.
+/// Returns the content of a difference if it has this size. Another program may have written
+/// anything.
 pub(super) fn joined(base: &[u8], packed: &[u8], size: usize) -> Option<Vec<u8>> {
     let named = get_frame_content_size(packed).ok()??;
     if usize::try_from(named) != Ok(size) {
@@ -42,18 +44,18 @@ pub(super) fn joined(base: &[u8], packed: &[u8], size: usize) -> Option<Vec<u8>>
     (content.len() == size).then_some(content)
 }
 
-// How differences were kept before that, only read now: a head that lists the stretches that both have, then what is between
-// them, packed. The head has the number of stretches, then for each how much of the content's own comes before it, where it
-// begins in the base, and how long it is.
+// The format of differences before zstd prefixes, which is only read: a head that lists the ranges
+// common to both contents, then the compressed bytes between them. The head has the number of
+// ranges, then for each: the number of new bytes before it, its start in the base, and its length.
 
-/// The head of a difference, and what is behind it.
+/// Splits a difference into its head and the rest.
 pub(super) fn split(kept: &[u8]) -> Option<(&[u8], &[u8])> {
     let (count, _) = kept.split_first_chunk::<4>()?;
     let words = usize::try_from(u32::from_le_bytes(*count)).ok()?.checked_mul(3)?.checked_add(1)?;
     kept.split_at_checked(words.checked_mul(4)?)
 }
 
-/// The content that a head and what is the content's own tell, if there is one of this size.
+/// Returns the content of a head and its new bytes if it has this size.
 pub(super) fn join(base: &[u8], head: &[u8], own: &[u8], size: usize) -> Option<Vec<u8>> {
     let (_, stretches) = head.split_first_chunk::<4>()?;
     let mut content = Vec::with_capacity(size.min(base.len().saturating_add(own.len())));
@@ -82,7 +84,7 @@ mod tests {
 
     use super::*;
 
-    /// Lines that are all different.
+    /// Lines that all differ.
     fn lines(count: u64) -> Vec<u8> {
         let line = |number: u64| {
             format!("let value_{number} = {};\n", number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
@@ -90,7 +92,7 @@ mod tests {
         (0..count).map(line).collect::<String>().into_bytes()
     }
 
-    /// How many bytes the difference takes.
+    /// Returns the size of the difference.
     #[track_caller]
     fn check(base: &[u8], content: &[u8]) -> Option<usize> {
         let packed = between(base, content)?;
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_little_in_common_or_is_short_is_no_difference() {
+    fn short_or_unlike_contents_have_no_difference() {
         let base = lines(1_000);
         assert_eq!(check(&base, &base[..SHORTEST - 1]), None);
         assert_eq!(check(b"", &base), None);
@@ -148,9 +150,9 @@ mod tests {
         assert_eq!(check(&base, &every_third), None);
     }
 
-    /// A text that is nearly the same everywhere.
+    /// A text that repeats one line.
     #[test]
-    fn the_same_line_again_and_again_is_joined_as_it_was() {
+    fn repeated_lines_round_trip() {
         let base = b"    let number = compute(&input);\n".repeat(500);
         let mut content = base.clone();
         for at in [40, 7_000, 7_100, 16_000] {
@@ -159,9 +161,10 @@ mod tests {
         assert!(check(&base, &content).is_some_and(|taken| taken < 500));
     }
 
-    /// As haft kept them until November 2026: the base and the content, and the row of the content.
+    /// The format that haft wrote until November 2026: the base, the content, and the stored bytes
+    /// of the content.
     #[test]
-    fn a_difference_of_the_old_kind_is_still_read() {
+    fn a_difference_in_the_old_format_is_still_read() {
         let base = lines(1_000);
         let content = [&base[..20_000], b"####", &base[20_010..]].concat();
         let kept = [
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_names_the_base_again_and_again_fills_no_memory() {
+    fn a_head_that_repeats_the_base_is_bounded() {
         let (base, times) = (vec![b'x'; 1 << 20], 100_000_u32);
         let whole = [0_u32, 0, 1 << 20].map(u32::to_le_bytes).concat();
         let head = [&times.to_le_bytes()[..], &whole.repeat(times as usize)].concat();
@@ -204,7 +207,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_was_changed_comes_back((base, content) in changed()) {
+        fn every_change_round_trips((base, content) in changed()) {
             check(&base, &content);
         }
 

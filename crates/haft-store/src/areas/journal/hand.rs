@@ -1,5 +1,5 @@
-//! A thread with a runtime of its own, for a store that is a server. Whoever changes files waits for it on their own thread,
-//! whatever runtime that thread belongs to.
+//! A thread with its own runtime, for a store on a server. Threads that change files wait for it
+//! without using their own runtime.
 
 use std::{
     sync::mpsc::{self, Sender},
@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::{Address, StoreLocation};
 
-/// Longer than the server may take for all the words of a change.
+/// Longer than the server may take for all statements of a change.
 const LONGEST: Duration = Duration::from_secs(30);
 
 type Job = Box<dyn FnOnce(&Runtime, &StoreLocation) + Send>;
@@ -26,7 +26,7 @@ impl Hand {
         let (sender, jobs) = mpsc::channel::<Job>();
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
-        // A place of its own: connections belong to the runtime that opened them.
+        // A separate location: connections belong to the runtime that opened them.
         let place = StoreLocation::new(address);
         let work = move || jobs.into_iter().for_each(|job| job(&runtime, &place));
         let thread = thread::Builder::new().name("haft-journal".to_owned());
@@ -41,15 +41,15 @@ impl Hand {
     {
         let (answer, answered) = mpsc::sync_channel(1);
         let job: Job = Box::new(move |runtime, place| {
-            // Who waits no longer has told so.
+            // The caller may have timed out.
             let _ = answer.send(runtime.block_on(work(place)));
         });
         let sent = self.0.lock().send(job);
-        let gone = || ToolError::unavailable("the thread that writes the journal is gone");
+        let gone = || ToolError::unavailable("the journal writer thread has ended");
         sent.map_err(|_| gone())?;
         answered.recv_timeout(LONGEST).unwrap_or_else(|_| {
-            Err(ToolError::unavailable("the store of the journal does not answer")
-                .hint("see whether the server runs, with `haft store info`"))
+            Err(ToolError::unavailable("the journal's store does not respond")
+                .hint("check the server with `haft store info`"))
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What had a path, in columns.
+//! The state of a path as four columns.
 
 use std::{
     ffi::OsStr,
@@ -16,12 +16,12 @@ const LINK: u64 = 2;
 const DIRECTORY: u64 = 3;
 const OTHER: u64 = 4;
 
-/// An image as it is kept.
+/// A path state as stored.
 pub(super) struct Columns {
     kind: u64,
     mode: u64,
     size: u64,
-    /// The hash of a file's content, or where a link points.
+    /// Hash of a file's content, or target of a link.
     what: Option<Vec<u8>>,
 }
 
@@ -46,7 +46,7 @@ impl Columns {
     }
 }
 
-/// The image in four columns, from `first` on.
+/// Reads the path state from four columns, starting at `first`.
 pub(super) fn image(row: &Row, first: usize) -> Result<PathState, ToolError> {
     let mode = || Ok::<u32, ToolError>(u32::try_from(row.number(first + 1)?).unwrap_or(0o600));
     Ok(match row.number(first)? {
@@ -63,8 +63,8 @@ pub(super) fn image(row: &Row, first: usize) -> Result<PathState, ToolError> {
 
 fn hash(bytes: &[u8]) -> Result<ContentHash, ToolError> {
     let hash = bytes.try_into().map_err(|_| {
-        ToolError::unavailable("the journal holds something that is no hash")
-            .hint("see what is wrong with `haft store check`")
+        ToolError::unavailable("the journal holds an invalid hash")
+            .hint("check the store with `haft store check`")
     });
     hash.map(ContentHash)
 }

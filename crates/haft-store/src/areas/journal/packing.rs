@@ -1,15 +1,17 @@
-//! Contents as they are kept: packed, or told by another one that is kept whole, and known again by their hash.
+//! Stored contents: compressed, or stored as a difference from a content that is stored whole;
+//! verified by their hash.
 
-use haft_core::{ContentHash, ToolError, files::LARGEST_WHOLE};
+use haft_core::{ContentHash, ToolError, files::MAX_WHOLE_FILE_BYTES};
 
 use super::{bases::Base, difference};
 use crate::engine::packing::{self, DIFFERENCE, Packed, Packer};
 
-/// A content as it is kept.
+/// A content to be stored.
 pub(super) struct Kept {
     pub(super) hash: ContentHash,
     pub(super) size: u64,
-    /// What it is told by, when it is not kept whole. That one is.
+    /// Hash of the base that it differs from, which is stored whole. `None` if this content is
+    /// stored whole.
     pub(super) base: Option<ContentHash>,
     pub(super) packed: Packed,
 }
@@ -29,7 +31,7 @@ pub(super) fn pack(
     Kept { hash, size: content.len() as u64, base, packed }
 }
 
-/// A content as it was found. Somebody else may have put anything there.
+/// A content as stored, not trusted: another program may have written anything.
 #[derive(Clone, Copy)]
 pub(super) struct Found<'a> {
     pub(super) size: u64,
@@ -37,8 +39,8 @@ pub(super) struct Found<'a> {
     pub(super) bytes: &'a [u8],
 }
 
-/// The content as it was; `base` is what it is told by, unless it is kept whole. What does not have its hash was changed or
-/// damaged, and is not handed out.
+/// Restores a content; `base` is what it differs from, unless it is stored whole. Fails if the
+/// content does not match its hash, because it was modified or damaged.
 pub(super) fn unpack(
     hash: ContentHash,
     found: Found<'_>,
@@ -55,16 +57,16 @@ pub(super) fn unpack(
     }
 }
 
-const CHANGED: &str = "is not what it was";
+const CHANGED: &str = "was changed";
 
 pub(super) fn damaged(hash: ContentHash, why: &str) -> ToolError {
-    ToolError::unavailable(format!("the kept content {hash} {why}"))
-        .hint("see what is wrong with `haft store check`")
+    ToolError::unavailable(format!("the stored content {hash} {why}"))
+        .hint("check the store with `haft store check`")
 }
 
 impl Found<'_> {
     fn most(&self) -> usize {
-        usize::try_from(self.size.min(LARGEST_WHOLE)).unwrap_or_default()
+        usize::try_from(self.size.min(MAX_WHOLE_FILE_BYTES)).unwrap_or_default()
     }
 
     fn plain(&self, bytes: &[u8]) -> Result<Vec<u8>, &'static str> {
@@ -106,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_is_not_handed_out() {
+    fn a_changed_content_is_refused() {
         let content = "fn main() {}\n".repeat(100);
         let kept = kept(content.as_bytes(), None);
         let (hash, found) = (kept.hash, kept.found());
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_content_that_is_told_by_another_comes_back_only_with_that_one() {
+    fn a_difference_needs_its_own_base() {
         let base = "fn main() {}\n".repeat(1_000);
         let content = base.replacen("main", "other", 1);
         let (whole, told) =
@@ -141,9 +143,9 @@ mod tests {
         assert!(unpack(told.hash, huge, Some(whole.found())).is_err());
     }
 
-    /// Rows of a base and of a content that differs in more than 128 bytes, which were packed.
+    /// Rows of a base and of a content with more than 128 new bytes, which were compressed.
     #[test]
-    fn a_difference_that_was_kept_before_is_still_read() {
+    fn a_difference_stored_before_is_still_read() {
         let line = |number: u64| {
             format!("let value_{number} = {};\n", number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
         };

@@ -1,4 +1,4 @@
-//! What was kept, read back.
+//! Reads changes and contents.
 
 use std::{collections::HashMap, path::Path};
 
@@ -34,7 +34,7 @@ const ENTRIES: &str = "SELECT change, id, path, moved_from, before_kind, before_
 const CONTENT: &str = "SELECT b.size, b.packing, b.content, b.base, w.size, w.packing, w.content, w.base FROM blobs b \
     LEFT JOIN blobs w ON w.hash = b.base WHERE b.hash = $1";
 
-/// So many changes are read at once when some of them are passed over.
+/// Number of changes read at once while filtering.
 const PIECE: usize = 200;
 
 pub(super) async fn find(
@@ -70,7 +70,7 @@ async fn numbered(
     Ok(found)
 }
 
-/// Conditions beside the one that is searched by.
+/// Checks the conditions that the statement does not.
 fn is_wanted(which: &ChangeQuery, change: &JournalChange) -> bool {
     let fits = |wanted: &Option<String>, found: &str| {
         wanted.as_ref().is_none_or(|wanted| storable(wanted) == found)
@@ -94,7 +94,7 @@ async fn newest(
     let mut below = which.below.unwrap_or(i64::MAX as u64);
     let mut found = Vec::new();
     loop {
-        let piece = PIECE.min(which.most.max(1));
+        let piece = PIECE.min(which.limit.max(1));
         let mut values =
             vec![Value::Bytes(workspace), Value::number(below), Value::number(which.since_ms)];
         values.extend(key.as_deref().map(Value::Text));
@@ -103,11 +103,11 @@ async fn newest(
         for row in &rows {
             let change = change(row)?;
             below = change.number;
-            if is_wanted(which, &change) && found.len() < which.most {
+            if is_wanted(which, &change) && found.len() < which.limit {
                 found.push(change);
             }
         }
-        if rows.len() < piece || found.len() >= which.most {
+        if rows.len() < piece || found.len() >= which.limit {
             return Ok(found);
         }
     }
@@ -120,7 +120,7 @@ fn change(row: &Row) -> Result<JournalChange, ToolError> {
     Ok(change)
 }
 
-/// In as few questions as the numbers allow: those of a session are mostly close together.
+/// Loads entries with few queries: the numbers of one session are mostly close together.
 async fn add_entries(
     transaction: &mut Transaction,
     changes: &mut [JournalChange],
@@ -138,7 +138,7 @@ async fn add_entries(
     Ok(())
 }
 
-/// Numbers from smallest to greatest, with gaps of at most a few between them.
+/// Returns ranges of change numbers, with small gaps between the numbers.
 fn ranges(changes: &[JournalChange]) -> Vec<(u64, u64)> {
     const GAP: u64 = 4;
     let mut ranges: Vec<(u64, u64)> = Vec::new();
@@ -167,14 +167,14 @@ pub(super) async fn content(
     let Some(row) = rows.first() else { return Ok(None) };
     let base = match (row.maybe_bytes(3)?, row.maybe_number(4)?) {
         (None, _) => None,
-        // What a difference refers to is kept whole, or somebody else has made it.
+        // haft stores bases whole; another program may have changed that.
         (Some(_), Some(_)) if row.maybe_bytes(7)?.is_none() => Some(found(row, 4)?),
-        (Some(_), _) => return Err(damaged(hash, "has lost what it is told by")),
+        (Some(_), _) => return Err(damaged(hash, "has lost its base")),
     };
     unpack(hash, found(row, 0)?, base).map(Some)
 }
 
-/// A content in three columns, from `first` on.
+/// Reads a content from three columns, starting at `first`.
 fn found(row: &Row, first: usize) -> Result<Found<'_>, ToolError> {
     let (size, packing) = (row.number(first)?, row.number(first + 1)?);
     Ok(Found { size, packing, bytes: row.bytes(first + 2)? })

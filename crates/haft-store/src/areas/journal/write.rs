@@ -1,4 +1,4 @@
-//! Keeping a change, and taking it out again when it was not made.
+//! Stores a change before it is made, and removes it if it was not made.
 
 use std::{collections::HashSet, path::Path, sync::Arc};
 
@@ -20,8 +20,8 @@ use crate::{
     },
 };
 
-/// The row is held until the commit, so that changes of several processes come one after the other and nobody takes away a
-/// content that somebody else is about to refer to.
+/// Locks the row until the commit, so that changes of several processes are serialized, and no
+/// process deletes a content that another is about to refer to.
 pub(super) const TAKE_NUMBERS: &str = "UPDATE journal SET changes = changes + $1, entries = entries + $2 \
     WHERE id = 1 RETURNING changes, entries, bytes, looked_ms";
 pub(super) const ADD_BYTES: &str = "UPDATE journal SET bytes = bytes + $1 WHERE id = 1";
@@ -34,7 +34,8 @@ const ADD_ENTRY: &str = "INSERT INTO entries (id, change, workspace, path, moved
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
 const ADD_BLOB: &str = "INSERT INTO blobs (hash, size, packing, content) VALUES ($1, $2, $3, $4) \
     ON CONFLICT (hash) DO NOTHING";
-/// Only while its base is there, and whole. A content that is its own base is there already, if its base is.
+/// Only if the base exists and is stored whole. A content that is its own base exists already if
+/// its base does.
 const ADD_DIFFERENCE: &str = "INSERT INTO blobs (hash, size, packing, content, base) SELECT $1, $2, $3, $4, $5 \
     WHERE EXISTS (SELECT 1 FROM blobs WHERE hash = $6 AND base IS NULL) ON CONFLICT (hash) DO NOTHING";
 const HAS_BLOB: &str = "SELECT size FROM blobs WHERE hash = $1";
@@ -50,7 +51,7 @@ const DROP_BLOB: &str = "DELETE FROM blobs WHERE hash = $1 \
     AND NOT EXISTS (SELECT 1 FROM entries WHERE before_what = $2) \
     AND NOT EXISTS (SELECT 1 FROM blobs d WHERE d.base = $3) RETURNING CAST(length(content) AS BIGINT), base";
 
-/// A change as it will be kept: worked out before the store is held.
+/// A change to be stored, computed before the store is locked.
 pub(super) struct Prepared {
     call_id: String,
     session: String,
@@ -69,7 +70,8 @@ struct Entry {
 }
 
 impl Prepared {
-    /// `base_of` knows by what the content of a file may be told.
+    /// Prepares a change. `base_of` returns the content that a file may be stored as a difference
+    /// from.
     pub(super) fn of(
         change: &NewChange<'_>,
         packer: &mut Packer,
@@ -102,33 +104,34 @@ impl Prepared {
     }
 }
 
-/// What has to be kept of an entry.
+/// Returns the content that an entry needs to store.
 pub(super) fn kept(entry: &NewJournalEntry) -> Result<Option<(ContentHash, &[u8])>, ToolError> {
     match (&entry.before, &entry.content) {
         (haft_core::PathState::File { hash: Some(hash), .. }, Some(content)) => {
             Ok(Some((*hash, content)))
         }
         (haft_core::PathState::File { hash: Some(_), .. }, None) => Err(ToolError::internal(
-            format!("the content of `{}` was not handed to the journal", entry.path.display()),
+            format!("the content of `{}` is missing from the journal entry", entry.path.display()),
         )),
         _ => Ok(None),
     }
 }
 
-/// PostgreSQL has no texts with the character zero.
+/// Replaces NUL characters, which PostgreSQL cannot store.
 pub(super) fn storable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-/// What became of a change that was to be kept.
+/// Result of storing a change.
 pub(super) enum Recorded {
-    /// It is, under this number. These contents are kept whole since then, and this is what the journal says of itself.
+    /// Stored under this number. `whole` are the contents now stored whole; `state` is the new
+    /// state of the journal.
     As { number: u64, whole: HashSet<ContentHash>, state: State },
-    /// What one of its contents was to be told by is not there any more, so nothing was written.
+    /// The base of one of its contents no longer exists, so nothing was written.
     WithoutBase,
 }
 
-/// Keeps a change.
+/// Stores a change.
 pub(super) async fn record(store: &Store, prepared: &Prepared) -> Result<Recorded, ToolError> {
     let mut transaction = store.begin().await?;
     let count = prepared.entries.len() as u64;
@@ -158,8 +161,8 @@ pub(super) async fn record(store: &Store, prepared: &Prepared) -> Result<Recorde
 }
 
 fn headless() -> ToolError {
-    ToolError::unavailable("the journal has no head")
-        .hint("somebody took it out of the store; restore a backup with `haft store restore`")
+    ToolError::unavailable("the head of the journal is missing")
+        .hint("it was deleted from the store; restore a backup with `haft store restore`")
 }
 
 async fn workspace(transaction: &mut Transaction, path: &[u8]) -> Result<u64, ToolError> {
@@ -171,8 +174,8 @@ async fn workspace(transaction: &mut Transaction, path: &[u8]) -> Result<u64, To
     rows.first().ok_or_else(headless)?.number(0)
 }
 
-/// Returns which of them are whole and new, and what all new ones take; nothing when something is missing that one of them is
-/// told by.
+/// Returns the new blobs that are stored whole, and the size of all new ones; `None` if the base of
+/// one is missing.
 async fn add_blobs(
     transaction: &mut Transaction,
     blobs: &[Kept],
@@ -200,7 +203,7 @@ enum Added {
 
 async fn add_blob(transaction: &mut Transaction, blob: &Kept) -> Result<Added, ToolError> {
     let (hash, content) = (Value::Bytes(&blob.hash.0), &blob.packed.bytes);
-    // A large one is not handed over only to be found there.
+    // Avoids sending a large content that the store already has.
     if content.len() > 64 << 10 && !transaction.query(HAS_BLOB, &[hash]).await?.is_empty() {
         return Ok(Added::Known);
     }
@@ -243,14 +246,15 @@ async fn add_entry(
     Ok(())
 }
 
-/// An undo was made: what it takes back is taken back. Not before, because it may be killed in between.
+/// Marks the changes that an undo reverted. Only after the undo was made, because it may be killed
+/// before.
 pub(super) async fn mark_undone(store: &Store, number: u64) -> Result<(), ToolError> {
     let mut transaction = store.begin().await?;
     for row in transaction.query(ENTRIES, &[Value::number(number)]).await? {
         let id = Value::number(row.number(0)?);
         for row in transaction.query(UNDOINGS, &[id]).await? {
             let undone = Value::number(row.number(0)?);
-            // What an undo took back stands again when the undo itself is taken back.
+            // A change that an undo reverted is in effect again when that undo is reverted.
             transaction.execute(REDO, &[undone]).await?;
             transaction.execute(UNDO, &[id, undone]).await?;
         }
@@ -259,8 +263,8 @@ pub(super) async fn mark_undone(store: &Store, number: u64) -> Result<(), ToolEr
     transaction.commit().await
 }
 
-/// Takes a change out that was not made.
-pub(super) async fn withdraw(store: &Store, number: u64) -> Result<(), ToolError> {
+/// Removes a change that was not made.
+pub(super) async fn abort(store: &Store, number: u64) -> Result<(), ToolError> {
     let mut transaction = store.begin().await?;
     transaction.query(TAKE_NUMBERS, &[Value::Integer(0), Value::Integer(0)]).await?;
     let rows = transaction.query(ENTRIES, &[Value::number(number)]).await?;
@@ -272,7 +276,7 @@ pub(super) async fn withdraw(store: &Store, number: u64) -> Result<(), ToolError
     transaction.commit().await
 }
 
-/// Drops entries with the contents that nobody else needs. The rows are (id, kind, what).
+/// Deletes entries, and contents that no other entry needs. The rows are (id, kind, what).
 pub(super) async fn drop_entries(
     transaction: &mut Transaction,
     rows: &[Row],
@@ -283,7 +287,7 @@ pub(super) async fn drop_entries(
     let mut freed = 0_i64;
     for row in rows {
         let mut next = row.maybe_bytes(2)?.map(<[u8]>::to_owned);
-        // Whatever it was told by may have been there for it alone.
+        // Its base may have been kept for it alone.
         while let Some(hash) = next.take() {
             let gone = transaction.query(DROP_BLOB, &[Value::Bytes(&hash); 3]).await?;
             if let Some(row) = gone.first() {
@@ -298,7 +302,7 @@ pub(super) async fn drop_entries(
     Ok(())
 }
 
-pub(super) async fn set_aside(store: &Store, entries: &[u64]) -> Result<(), ToolError> {
+pub(super) async fn mark_entries_undone(store: &Store, entries: &[u64]) -> Result<(), ToolError> {
     let mut transaction = store.begin().await?;
     for entry in entries {
         transaction.execute(UNDO, &[Value::number(*entry), Value::number(*entry)]).await?;

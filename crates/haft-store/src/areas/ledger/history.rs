@@ -1,4 +1,4 @@
-//! What was recorded, read back.
+//! Reads recorded entries.
 
 use std::collections::HashSet;
 
@@ -13,18 +13,18 @@ use crate::engine::{
     value::{Row, Value},
 };
 
-/// Which entries are wanted. Newest first.
+/// Selects entries, newest first.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    /// Of this session.
+    /// Only entries of this session.
     pub session: Option<String>,
-    /// Of this tool.
+    /// Only entries of this tool.
     pub tool: Option<String>,
-    /// That began at this time or later, in milliseconds since 1970.
+    /// Only calls that began at this time or later, in milliseconds since 1970.
     pub since_ms: u64,
-    /// So many at most.
+    /// Maximum number of entries.
     pub most: usize,
-    /// Whether anchor entries, which are no calls, come along.
+    /// Includes anchor entries, which are not calls.
     pub anchors: bool,
 }
 
@@ -34,22 +34,22 @@ impl Default for Filter {
     }
 }
 
-/// An entry and its place in the chain.
+/// An entry and its position in the chain.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// Its number.
+    /// Sequence number.
     pub seq: u64,
-    /// Its hash.
+    /// Hash of the chain up to this entry.
     pub hash: String,
-    /// The exact text, which the hash is made from.
+    /// The exact text that the hash covers.
     pub text: String,
-    /// The same, read.
+    /// The parsed text.
     pub entry: LedgerEntry,
-    /// Whether it is the end of its call, and if not, what is known of that.
+    /// How the call ended, as far as the ledger knows.
     pub ending: Ending,
 }
 
-/// Read in pieces, so that a ledger of years is not in memory at once.
+/// Rows read at once, so that a long ledger is not in memory at once.
 const PIECE: usize = 1_000;
 
 const ALL: &str = "SELECT seq, hash, entry FROM ledger WHERE began_ms >= $1 AND seq < $2 ORDER BY seq DESC LIMIT $3";
@@ -63,17 +63,18 @@ const OF_BOTH: &str = "SELECT seq, hash, entry FROM ledger \
 const ONWARDS: &str = "SELECT seq, hash, entry FROM ledger WHERE seq > $1 ORDER BY seq LIMIT $2";
 
 impl StoreLedger {
-    /// The entries that are wanted, newest first. None when there is no store.
+    /// Returns the selected entries, newest first. Empty when there is no store.
     ///
     /// # Errors
-    /// `unavailable` when the store cannot be read or holds something that is no entry.
+    /// `unavailable` when the store cannot be read or holds an invalid entry.
     pub async fn find(&self, filter: &Filter) -> Result<Vec<Recorded>, ToolError> {
         let mut found = Vec::new();
         self.each(filter, |recorded| found.push(recorded)).await?;
         Ok(found)
     }
 
-    /// Hands every wanted call to `take`, newest first: the entry of its end, or the one of its beginning where there is no end.
+    /// Passes every selected call to `take`, newest first: the entry of its end, or of its
+    /// beginning if it has no end.
     ///
     /// # Errors
     /// As [`StoreLedger::find`].
@@ -84,7 +85,7 @@ impl StoreLedger {
     ) -> Result<(), ToolError> {
         let Some(mut transaction) = self.look().await? else { return Ok(()) };
         let (mut before, mut left) = (i64::MAX as u64, filter.most);
-        // Beginnings whose ends were handed out; each is met once.
+        // Beginnings whose ends were passed on; each is met once.
         let mut ended = HashSet::new();
         while left > 0 {
             let piece = left.saturating_mul(2).min(PIECE);
@@ -107,7 +108,7 @@ impl StoreLedger {
         Ok(())
     }
 
-    /// Hands every entry to `take`, oldest first, until it fails.
+    /// Passes every entry to `take`, oldest first, until `take` fails.
     ///
     /// # Errors
     /// The error of `take`, or as [`StoreLedger::find`].
@@ -132,9 +133,9 @@ impl StoreLedger {
         }
     }
 
-    /// What is there at this moment, with what is still on its way. None when there is no store.
+    /// Flushes the queue and begins reading. `None` when there is no store.
     pub(super) async fn look(&self) -> Result<Option<Transaction>, ToolError> {
-        // What cannot be written is told by the calls it belongs to.
+        // The calls of entries that cannot be written report the error.
         let _ = self.flush().await;
         match self.0.place.existing().await? {
             Some(store) => store.begin_reading().await.map(Some),
@@ -167,7 +168,7 @@ fn recorded(row: &Row) -> Result<Recorded, ToolError> {
     let text = row.text(2)?.to_owned();
     let entry: LedgerEntry = serde_json::from_str(&text).map_err(|error| {
         ToolError::unavailable(format!("entry {seq} of the ledger cannot be read: {error}"))
-            .hint("see whether somebody changed it with `haft ledger verify`")
+            .hint("check the ledger with `haft ledger verify`")
     })?;
     let ending = entry.process.as_deref().map_or(Ending::Recorded, ending);
     Ok(Recorded { seq, hash: row.text(1)?.to_owned(), text, entry, ending })

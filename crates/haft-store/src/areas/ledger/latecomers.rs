@@ -1,4 +1,5 @@
-//! The thread that writes the entries that no caller waits for, and their last chance when the process ends.
+//! The thread that writes deferred entries, which no caller waits for, and the flush at the end of
+//! the process.
 
 use std::{
     sync::{Arc, Weak},
@@ -13,24 +14,24 @@ use haft_core::ToolError;
 use super::Inner;
 use crate::engine::waiting::wait_for;
 
-/// Half of what is promised: a busy machine wakes a thread late.
+/// Half of the promised 50 ms: a busy machine wakes threads late.
 const DELAY: Duration = Duration::from_millis(25);
 
-/// Every ledger that has such a thread.
+/// Every ledger with such a thread.
 static LEDGERS: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
 
-/// Writes what every ledger of this process still has to write. To be called before the process ends; what it costs when
-/// there is nothing to write is a look at an empty list.
+/// Writes the deferred entries of all ledgers of this process. Call it before the process ends;
+/// without entries it only reads an empty list.
 ///
 /// # Errors
-/// The first failure; the other ledgers are written all the same.
+/// The first error; the other ledgers are written all the same.
 pub fn flush_everything() -> Result<(), ToolError> {
     let ledgers = LEDGERS.lock().clone();
     let flushed = ledgers.iter().filter_map(Weak::upgrade).map(|it| wait_for(it.flush()));
     flushed.fold(Ok(()), Result::and)
 }
 
-/// Starts the thread of a ledger. False when there can be none.
+/// Starts the thread of a ledger. Returns false if that fails.
 pub(super) fn start(ledger: &Arc<Inner>) -> bool {
     let own = ledger.clone();
     let thread = thread::Builder::new().name("haft-ledger".to_owned());
@@ -46,7 +47,7 @@ pub(super) fn start(ledger: &Arc<Inner>) -> bool {
 fn work(ledger: &Inner) {
     loop {
         let is_closed = wait(ledger);
-        // A failure is told to the next call, which tries again.
+        // The next call gets the error and tries again.
         let _ = wait_for(ledger.flush());
         if is_closed {
             return;
@@ -54,7 +55,7 @@ fn work(ledger: &Inner) {
     }
 }
 
-/// Waits until entries are due, or no more will come; returns whether none will.
+/// Waits until entries are due or the ledger is closed; returns true if it is closed.
 fn wait(ledger: &Inner) -> bool {
     let mut queue = ledger.queue();
     loop {

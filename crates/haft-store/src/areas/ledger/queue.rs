@@ -1,4 +1,4 @@
-//! Entries on their way to the store, in the order in which their calls ended.
+//! Entries that wait for their commit, in the order in which their calls ended.
 
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
@@ -8,24 +8,24 @@ use tokio::sync::oneshot;
 use super::chain::{Beginning, Line};
 use crate::areas::results::KeptResult;
 
-/// So many entries may wait at most; then read-only calls wait for their commit like the others.
+/// Limits of the queue. Beyond them, read-only calls wait for their commit like the others.
 const MAX_ENTRIES: usize = 4_096;
 const MAX_BYTES: usize = 2 << 20;
-/// So much is written at once instead of in its time, so that no call comes to a full queue.
+/// Size at which deferred entries are written at once, so that no call meets a full queue.
 const WRITE_AT_BYTES: usize = 512 << 10;
-/// What an entry takes in memory besides its input, roughly.
+/// Approximate size of an entry in memory besides its input.
 const ENTRY_BYTES: usize = 1_024;
 
 /// An entry that waits for its commit.
 pub(super) struct Queued {
     pub(super) entry: LedgerEntry,
-    /// The output whose hash is still to be made.
+    /// The output that is still to be hashed.
     pub(super) output: Option<String>,
-    /// The outcome, where it is kept.
+    /// The outcome, if it is kept.
     pub(super) result: Option<KeptResult>,
-    /// For an entry that is committed before its call runs.
+    /// Set for an entry that is committed before its call runs.
     pub(super) beginning: Option<Arc<Beginning>>,
-    /// Where the caller waits; none for a read-only call that was answered already.
+    /// Receives the result; `None` for a read-only call that was answered already.
     pub(super) caller: Option<oneshot::Sender<Result<(), ToolError>>>,
 }
 
@@ -34,7 +34,7 @@ impl Queued {
         Self { entry, output: None, result: None, beginning: None, caller: None }
     }
 
-    /// What it takes in memory.
+    /// Returns its size in memory.
     pub(super) fn bytes(&self) -> usize {
         ENTRY_BYTES
             + self.entry.input_bytes()
@@ -43,8 +43,9 @@ impl Queued {
     }
 }
 
-/// Makes the lines of a batch. Equal read-only calls become one line, as long as no other call came between them: a client
-/// that reads in a loop then costs an entry for each batch instead of one for each call.
+/// Makes the lines of a batch. Equal read-only calls become one line unless another call came
+/// between them: a client that reads in a loop then costs one entry per batch instead of one per
+/// call.
 pub(super) fn lines(batch: &mut [Queued]) -> Result<Vec<Line<'_>>, ToolError> {
     let mut lines: Vec<Line<'_>> = Vec::with_capacity(batch.len());
     let mut firsts: HashMap<String, usize> = HashMap::new();
@@ -72,13 +73,13 @@ pub(super) fn lines(batch: &mut [Queued]) -> Result<Vec<Line<'_>>, ToolError> {
 pub(super) struct Queue {
     entries: Vec<Queued>,
     bytes: usize,
-    /// When the oldest entry came that no caller waits for.
+    /// Time when the oldest deferred entry came.
     pub(super) since: Option<Instant>,
-    /// The last commit failed: read-only calls are told so instead of being answered early.
+    /// The last commit failed: read-only calls get the error instead of an early answer.
     is_failing: bool,
-    /// Entries of answered calls that could not be kept.
+    /// Number of entries of answered calls that were lost.
     lost: u64,
-    /// How many callers waited for the last commit, and for the one before.
+    /// Number of callers of the last two commits, the last one first.
     together: [usize; 2],
     /// No more entries will come.
     pub(super) is_closed: bool,
@@ -94,13 +95,13 @@ impl Queue {
         self.entries.push(queued);
     }
 
-    /// Whether a call may be answered before its entry is committed.
+    /// Returns true if a call may be answered before its entry is committed.
     pub(super) fn may_defer(&self, queued: &Queued) -> bool {
         let is_full = self.entries.len() >= MAX_ENTRIES || self.bytes + queued.bytes() > MAX_BYTES;
         !is_full && !self.is_failing
     }
 
-    /// Whether it is better not to wait for more.
+    /// Returns true if the queue should be written now.
     pub(super) fn is_long(&self) -> bool {
         self.bytes >= WRITE_AT_BYTES || self.entries.len() >= MAX_ENTRIES / 2
     }
@@ -109,8 +110,9 @@ impl Queue {
         self.entries.iter().filter(|queued| queued.caller.is_some()).count()
     }
 
-    /// Callers answered by one commit tend to return together, so expect as many as in the last two batches. Two, because
-    /// one that comes too late is written alone, and then the others come after it.
+    /// Predicts if more callers will come. Callers answered by one commit tend to return together,
+    /// so expect as many as in the last two batches. Two, because a late caller is committed alone,
+    /// and then the others come after it.
     pub(super) fn expects_more(&self) -> bool {
         let together = self.together[0].max(self.together[1]);
         together > 1 && self.callers() < together
@@ -123,7 +125,7 @@ impl Queue {
         std::mem::take(&mut self.entries)
     }
 
-    /// Notes how a commit ended. A failure says how many calls are lost.
+    /// Notes the result of a commit. An error includes the number of lost calls.
     pub(super) fn ended(&mut self, written: Result<(), ToolError>) -> Result<(), ToolError> {
         self.is_failing = written.is_err();
         let lost = std::mem::take(&mut self.lost);
@@ -131,19 +133,20 @@ impl Queue {
         self.lost = lost;
         let earlier = match lost {
             0 => String::new(),
-            lost => format!("; {lost} earlier calls that only looked are lost too"),
+            lost => format!("; {lost} earlier read-only calls are lost too"),
         };
         Err(ToolError::unavailable(format!("{error}{earlier}")).hint(error.next_step()))
     }
 
-    /// Entries that no caller waits for and that were not written go back to the front, as far as there is room.
+    /// Puts deferred entries that were not written back to the front, up to the limit.
     pub(super) fn put_back(&mut self, mut kept: Vec<Queued>) {
         let surplus = (kept.len() + self.entries.len()).saturating_sub(MAX_ENTRIES).min(kept.len());
         self.lost += surplus as u64;
         kept.drain(..surplus);
         kept.append(&mut self.entries);
         self.bytes = kept.iter().map(Queued::bytes).sum();
-        // No `since`: the next call tries again, not a thread every few milliseconds.
+        // Leaves `since` unset: the next call tries again, instead of the thread every few
+        // milliseconds.
         self.entries = kept;
     }
 }

@@ -1,4 +1,4 @@
-//! The ledger on a real file.
+//! Tests of the ledger on a real file.
 
 use std::{path::PathBuf, task::Poll, time::Duration};
 
@@ -26,7 +26,7 @@ impl Field {
         StoreLedger::new(StoreLocation::new(Address::Sqlite(self.path.clone())), answering)
     }
 
-    /// With entries `1` to `count` in it.
+    /// A ledger with entries `1` to `count`.
     async fn filled(&self, count: u64) -> StoreLedger {
         let ledger = self.ledger(ReplyTiming::AfterCommit);
         for number in 1..=count {
@@ -74,7 +74,7 @@ async fn what_is_recorded_is_read_back_by_another_process() {
 }
 
 #[tokio::test]
-async fn who_only_reads_the_ledger_makes_none() {
+async fn reading_the_ledger_creates_no_store() {
     let field = Field::new();
     let ledger = field.ledger(ReplyTiming::Early);
     assert!(ledger.newest(5).await.expect("nothing").is_empty());
@@ -102,7 +102,7 @@ async fn a_filter_takes_what_it_names_newest_first() {
 }
 
 #[tokio::test]
-async fn more_entries_than_a_piece_are_read_whole() {
+async fn all_pages_of_entries_are_read() {
     let field = Field::new();
     let ledger = field.ledger(ReplyTiming::Early);
     for number in 1..=2_001 {
@@ -122,15 +122,15 @@ async fn more_entries_than_a_piece_are_read_whole() {
 }
 
 #[tokio::test]
-async fn a_look_is_answered_before_and_written_soon_after() {
+async fn a_read_only_call_is_answered_early_and_written_soon_after() {
     let field = Field::new();
     let ledger = field.ledger(ReplyTiming::Early);
     ledger.record(look(1)).await.expect("taken");
     let began = std::time::Instant::now();
-    // Another process sees it without anybody's doing anything.
+    // Another process sees it without a further call.
     let other = field.ledger(ReplyTiming::AfterCommit);
     while other.newest(1).await.expect("read").is_empty() {
-        assert!(began.elapsed() < Duration::from_secs(30), "nobody writes it");
+        assert!(began.elapsed() < Duration::from_secs(30), "it is not written");
         tokio::task::yield_now().await;
     }
 }
@@ -154,7 +154,7 @@ async fn an_output_is_hashed_now_or_later_but_before_it_is_written() {
 }
 
 #[test]
-fn a_long_queue_is_not_waited_for() {
+fn a_long_queue_is_written_at_once() {
     let mut queue = Queue::default();
     let mut taken = 0;
     while !queue.is_long() {
@@ -163,13 +163,13 @@ fn a_long_queue_is_not_waited_for() {
         queue.push(queued);
         taken += 1;
     }
-    assert_eq!(taken, 6, "what is not hashed yet counts");
+    assert_eq!(taken, 6, "outputs that are not hashed yet count");
     drop(queue.take());
     assert!(!queue.is_long());
 }
 
 #[tokio::test]
-async fn a_change_is_answered_after_its_commit_and_after_the_looks_before_it() {
+async fn a_change_is_answered_after_its_commit_and_the_earlier_reads() {
     let field = Field::new();
     let ledger = field.ledger(ReplyTiming::Early);
     ledger.record(look(1)).await.expect("taken");
@@ -191,7 +191,7 @@ async fn the_end_of_the_process_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_store_that_was_taken_away_is_made_anew() {
+async fn a_store_that_was_removed_is_created_again() {
     let field = Field::new();
     let ledger = field.filled(2).await;
     std::fs::remove_dir_all(field.path.parent().expect("a folder")).expect("removed");
@@ -201,14 +201,14 @@ async fn a_store_that_was_taken_away_is_made_anew() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_is_told_and_looks_are_kept_for_later() {
+async fn a_failed_write_is_reported_and_reads_are_kept_for_later() {
     let field = Field::new();
     std::fs::create_dir_all(&field.path).expect("something in the way");
     let ledger = field.ledger(ReplyTiming::Early);
     ledger.record(look(1)).await.expect("taken");
     let error = ledger.record(change(2)).await.expect_err("not written");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    ledger.record(look(3)).await.expect_err("told at once while it does not work");
+    ledger.record(look(3)).await.expect_err("it fails at once while writing fails");
     std::fs::remove_dir(&field.path).expect("out of the way");
     ledger.record(change(4)).await.expect("recorded");
     assert_eq!(ids(&ledger.newest(9).await.expect("read")), ["call_4", "call_1"]);
@@ -247,7 +247,7 @@ async fn in_time<T>(work: impl Future<Output = T>) -> T {
 }
 
 #[tokio::test]
-async fn callers_that_are_stopped_leave_the_writing_to_the_next() {
+async fn a_cancelled_writer_leaves_the_commit_to_the_next_caller() {
     let field = Field::new();
     let ledger = field.ledger(ReplyTiming::AfterCommit);
     let writer = ledger.0.writer.lock().await;
@@ -278,7 +278,7 @@ fn equal_reads_in_a_row_become_one_line() {
         };
         numbers.iter().map(|number| Queued::of(equal(number))).collect()
     };
-    // No verdict and no decision count as a question; these calls were allowed.
+    // An entry without decision and verdict counts as asked; these calls were allowed.
     for (numbers, calls) in [(&[1, 2, 3][..], &[3][..]), (&[1, 2, 0, 3], &[2, 1, 1])] {
         let mut batch = batch(numbers);
         for queued in &mut batch {
@@ -298,7 +298,7 @@ fn equal_reads_in_a_row_become_one_line() {
 }
 
 #[test]
-fn more_are_expected_when_lately_more_came_together() {
+fn more_callers_are_expected_after_larger_batches() {
     let mut queue = Queue::default();
     let mut come = |count: u64| {
         for number in 0..count {
@@ -309,14 +309,14 @@ fn more_are_expected_when_lately_more_came_together() {
         drop(queue.take());
         expects_more
     };
-    assert!(!come(7), "nobody knows them yet");
+    assert!(!come(7), "there is no earlier batch");
     assert!(come(1));
     assert!(come(1), "one came late; the others come after it");
     assert!(!come(1), "they are gone");
 }
 
 #[tokio::test]
-async fn a_caller_alone_is_answered_without_a_wait() {
+async fn a_single_caller_is_answered_without_a_wait() {
     let field = Field::new();
     let ledger = field.filled(1).await;
     for number in 2..=300 {
@@ -341,19 +341,19 @@ async fn tampering_is_found_where_it_was_done() {
         ("UPDATE ledger SET error = NULL WHERE seq = 3", 3, "column `error`"),
         ("UPDATE ledger SET action = 'allow' WHERE seq = 2", 2, "column `action`"),
         ("UPDATE ledger SET began_ms = 1 WHERE seq = 2", 2, "column `began_ms`"),
-        ("UPDATE ledger SET entry = 'x' WHERE seq = 2", 2, "no entry"),
+        ("UPDATE ledger SET entry = 'x' WHERE seq = 2", 2, "not an entry"),
         ("DELETE FROM ledger WHERE seq = 1", 1, "entry 1 is missing"),
         ("DELETE FROM ledger WHERE seq IN (2, 3)", 2, "entries 2 to 3 are missing"),
-        ("DELETE FROM ledger WHERE seq = 5", 5, "the last, is missing: the store remembers"),
+        ("DELETE FROM ledger WHERE seq = 5", 5, "the last, is missing: the store knows"),
         ("DELETE FROM ledger", 1, "entries 1 to 5, the last, are missing"),
         (
             "UPDATE ledger SET seq = 99 WHERE seq = 2; UPDATE ledger SET seq = 2 WHERE seq = 4; UPDATE ledger SET seq = 4 WHERE seq = 99",
             2,
             "moved here",
         ),
-        ("UPDATE chain SET seq = 4", 5, "added behind the end"),
+        ("UPDATE chain SET seq = 4", 5, "appended after the end"),
         ("UPDATE chain SET hash = 'x'", 5, "another hash for its end"),
-        ("DELETE FROM chain", 5, "lost where the chain ends"),
+        ("DELETE FROM chain", 5, "the end of the chain is missing"),
         ("UPDATE ledger SET seq = -1 WHERE seq = 5", 0, "the number -1"),
     ] {
         let field = Field::new();
@@ -370,7 +370,7 @@ async fn tampering_is_found_where_it_was_done() {
 }
 
 #[tokio::test]
-async fn an_end_that_was_cut_off_with_the_memory_of_it_is_known_to_the_anchor() {
+async fn an_end_cut_off_together_with_its_head_is_detected_by_an_anchor() {
     let field = Field::new();
     let ledger = field.filled(5).await;
     let anchor = ledger.verify(None).await.expect("read").head;
@@ -389,7 +389,7 @@ async fn an_end_that_was_cut_off_with_the_memory_of_it_is_known_to_the_anchor() 
 }
 
 #[tokio::test]
-async fn a_chain_whose_end_was_moved_back_is_not_written_over() {
+async fn a_chain_whose_end_was_moved_back_is_not_overwritten() {
     let field = Field::new();
     let ledger = field.filled(3).await;
     field.tamper("UPDATE chain SET seq = 1");
@@ -400,7 +400,7 @@ async fn a_chain_whose_end_was_moved_back_is_not_written_over() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever byte of whatever text is changed, the entry is named.
+    /// Whichever byte of an entry is changed, the entry is reported.
     #[test]
     fn any_changed_byte_is_found(place in 1_u64..=4, at in 0_usize..200, letter in "[a-z0-9]") {
         let field = Field::new();

@@ -1,4 +1,4 @@
-//! Saved rules in real files, seen by several processes' worth of readers.
+//! Tests of saved rules in real files, read by several processes.
 
 use haft_core::ErrorKind;
 use rusqlite::Connection;
@@ -20,7 +20,7 @@ impl Field {
         self.folder.path().join(workspace).join(".haft/haft.db")
     }
 
-    /// As another process would see them.
+    /// The rules as another process sees them.
     fn rules(&self, workspace: &str) -> StoreRules {
         let place = StoreLocation::new(Address::Sqlite(self.store(workspace)));
         let root = self.folder.path();
@@ -38,7 +38,7 @@ async fn save(rules: &StoreRules, rule: &str, scope: Scope) -> SavedRule {
 }
 
 async fn texts(rules: &StoreRules, session: &str) -> Vec<String> {
-    let rules = rules.in_force(session).await.expect("they can be read");
+    let rules = rules.active(session).await.expect("they can be read");
     rules.into_iter().map(|rule| rule.text.to_string()).collect()
 }
 
@@ -56,7 +56,7 @@ async fn a_rule_reaches_as_far_as_its_scope() {
 }
 
 #[tokio::test]
-async fn who_asks_for_rules_makes_no_store() {
+async fn reading_rules_creates_no_store() {
     let field = Field::new();
     let rules = field.rules("here");
     assert!(texts(&rules, "s").await.is_empty());
@@ -66,7 +66,7 @@ async fn who_asks_for_rules_makes_no_store() {
 }
 
 #[tokio::test]
-async fn what_another_process_saves_or_revokes_counts_from_the_next_call_on() {
+async fn changes_of_another_process_count_from_the_next_call_on() {
     let field = Field::new();
     let (one, two) = (field.rules("here"), field.rules("here"));
     assert!(texts(&one, "s").await.is_empty());
@@ -79,7 +79,7 @@ async fn what_another_process_saves_or_revokes_counts_from_the_next_call_on() {
 }
 
 #[tokio::test]
-async fn what_is_read_is_kept_until_somebody_writes() {
+async fn rules_are_cached_until_the_store_changes() {
     let field = Field::new();
     let rules = field.rules("here");
     save(&rules, "bash(a *)", Scope::Project).await;
@@ -91,7 +91,7 @@ async fn what_is_read_is_kept_until_somebody_writes() {
 }
 
 #[tokio::test]
-async fn a_lapsed_rule_is_gone() {
+async fn an_expired_rule_is_removed() {
     let field = Field::new();
     let rules = field.rules("here");
     let lapsed = remember("bash(a *)", Scope::Project, Some(1));
@@ -104,20 +104,20 @@ async fn a_lapsed_rule_is_gone() {
 }
 
 #[tokio::test]
-async fn of_rules_with_a_bad_one_none_is_kept() {
+async fn one_invalid_rule_saves_none() {
     let field = Field::new();
     let rules = field.rules("here");
     let mut both = remember("bash(a *)", Scope::Project, None);
     both.rules.push("bash(a".to_owned());
-    rules.save("s", "Ann", &both).await.expect_err("the second is no rule");
+    rules.save("s", "Ann", &both).await.expect_err("the second is not a rule");
     assert!(!field.store("here").exists());
 }
 
 #[tokio::test]
-async fn a_rule_that_came_with_the_folder_grants_nothing_and_is_told_once() {
+async fn a_rule_that_came_with_the_folder_grants_nothing_and_is_reported_once() {
     let field = Field::new();
     save(&field.rules("mine"), "bash(a *)", Scope::Project).await;
-    // Somebody else's store, or one's own from another folder.
+    // Another user's store, or one's own from another directory.
     std::fs::create_dir_all(field.folder.path().join("cloned/.haft")).expect("made");
     std::fs::copy(field.store("mine"), field.store("cloned")).expect("copied");
     for end in ["-wal", "-shm"] {
@@ -131,14 +131,14 @@ async fn a_rule_that_came_with_the_folder_grants_nothing_and_is_told_once() {
         .execute_batch(&move_over)
         .expect("done");
     let rules = field.rules("cloned");
-    let told = rules.in_force("s").await.expect_err("it is told");
+    let told = rules.active("s").await.expect_err("it is reported");
     assert!(told.message().contains("1 saved rule was not saved by you"), "{told}");
     assert!(texts(&rules, "s").await.is_empty());
     assert_eq!(texts(&field.rules("mine"), "s").await, ["bash(a *)"]);
 }
 
 #[tokio::test]
-async fn a_rule_that_was_widened_by_hand_does_not_count() {
+async fn a_modified_rule_does_not_count() {
     for sql in [
         "UPDATE rules SET rule = 'bash(*)'",
         "UPDATE rules SET expires_ms = NULL",
@@ -152,19 +152,19 @@ async fn a_rule_that_was_widened_by_hand_does_not_count() {
         rules.save("s", "Ann", &kept).await.expect("kept");
         assert_eq!(texts(&rules, "s").await.len(), 1);
         Connection::open(field.store("here")).expect("opens").execute_batch(sql).expect(sql);
-        rules.in_force("s").await.expect_err(sql);
+        rules.active("s").await.expect_err(sql);
         assert!(texts(&rules, "s").await.is_empty(), "{sql}");
         assert!(texts(&rules, "other").await.is_empty(), "{sql}");
     }
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_be_read_is_told_once_and_the_other_still_counts() {
+async fn a_store_that_cannot_be_read_is_reported_once_and_the_other_still_counts() {
     let field = Field::new();
     save(&field.rules("here"), "bash(c *)", Scope::User).await;
     std::fs::create_dir_all(field.store("here")).expect("something in the way");
     let rules = field.rules("here");
-    let told = rules.in_force("s").await.expect_err("it is told");
+    let told = rules.active("s").await.expect_err("it is reported");
     assert_eq!(told.kind(), ErrorKind::Unavailable);
     assert_eq!(texts(&rules, "s").await, ["bash(c *)"]);
 }
@@ -179,6 +179,6 @@ async fn the_key_is_for_its_owner_alone() {
     assert_eq!(mode & 0o777, 0o600);
     std::fs::write(&rules.key, "short").expect("written");
     let again = field.rules("here");
-    let told = again.in_force("s").await.expect_err("it is told");
+    let told = again.active("s").await.expect_err("it is reported");
     assert!(told.message().contains("not 32 bytes"), "{told}");
 }

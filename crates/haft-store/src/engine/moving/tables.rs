@@ -1,4 +1,5 @@
-//! What a store consists of, found by making one in memory: a later migration needs no line here.
+//! The tables of a store, found by creating a store in memory, so that later migrations need no
+//! change here.
 
 use haft_core::ToolError;
 use rusqlite::Connection;
@@ -14,7 +15,7 @@ use crate::engine::{
 pub(crate) struct Table {
     pub(crate) name: String,
     pub(crate) columns: Vec<Column>,
-    /// What is in it before anybody has kept something.
+    /// Rows that the migrations insert.
     pub(crate) first_rows: Vec<Row>,
 }
 
@@ -24,7 +25,7 @@ pub(crate) struct Column {
     pub(crate) sort: Sort,
 }
 
-/// What a column holds.
+/// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
     Integer,
@@ -32,21 +33,21 @@ pub(crate) enum Sort {
     Bytes,
 }
 
-// In the order in which they are made, so that what refers to something comes after it. The list of migrations is not
-// copied: it tells how this one store was made.
+// In creation order, so that a table comes after those it refers to. The table `migrations` is not
+// copied: it describes how this store was made.
 const TABLES: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!' \
     AND name <> 'migrations' ORDER BY rowid";
 const COLUMNS: &str = "SELECT name, type FROM pragma_table_info($1) ORDER BY cid";
 
-/// The tables that these migrations make.
+/// Returns the tables that these migrations make.
 pub(crate) fn made_by(list: &[Migration]) -> Result<Vec<Table>, ToolError> {
     let found = found(list).map_err(|error| {
-        ToolError::internal(format!("a store cannot be made in memory: {error}"))
+        ToolError::internal(format!("cannot create a store in memory: {error}"))
     })?;
     found.into_iter().map(Draft::table).collect()
 }
 
-/// A table as SQLite tells of it.
+/// A table as SQLite describes it.
 struct Draft {
     name: String,
     columns: Vec<(String, String)>,
@@ -63,8 +64,10 @@ impl Draft {
                 "BLOB" => Sort::Bytes,
                 _ => {
                     let message =
-                        format!("column `{column}` of table `{name}` is of type {declared}");
-                    return Err(ToolError::internal(message).hint("copying knows no such type yet"));
+                        format!("column `{column}` of table `{name}` has type {declared}");
+                    return Err(
+                        ToolError::internal(message).hint("copying does not support this type yet")
+                    );
                 }
             };
             Ok(Column { name: column, sort })
@@ -123,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn a_column_of_another_type_is_told_before_anything_is_copied() {
+    fn a_column_of_another_type_is_reported_before_anything_is_copied() {
         let list = [Migration { version: 1, text: "CREATE TABLE a (b REAL)" }];
         let error = made_by(&list).expect_err("no such type");
-        assert!(error.message().contains("column `b` of table `a` is of type REAL"), "{error}");
+        assert!(error.message().contains("column `b` of table `a` has type REAL"), "{error}");
     }
 
     #[test]
-    fn what_a_later_step_adds_to_a_table_is_found_too() {
+    fn columns_that_a_later_step_adds_are_found_too() {
         let list = [
             Migration { version: 1, text: "CREATE TABLE a (b {key}); INSERT INTO a VALUES (7)" },
             Migration { version: 2, text: "ALTER TABLE a ADD COLUMN c {bytes}" },

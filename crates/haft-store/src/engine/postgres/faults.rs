@@ -1,10 +1,11 @@
-//! What goes wrong with a database, in words that say what to do. Decided by the server's codes, never by its words.
+//! Maps errors of a database to messages with a next step. Decided by the server's codes, never by
+//! its texts.
 
 use deadpool_postgres::PoolError;
 use haft_core::ToolError;
 use tokio_postgres::error::SqlState;
 
-/// Failures of one store.
+/// Maps the errors of one store.
 pub(super) struct Faults<'a>(pub(super) &'a str);
 
 impl Faults<'_> {
@@ -16,18 +17,20 @@ impl Faults<'_> {
                 SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED => self.busy(),
                 SqlState::UNIQUE_VIOLATION => self
                     .unavailable(&format!(
-                        "holds something where a new row belongs: {}",
+                        "already holds a row where a new one belongs: {}",
                         told.message()
                     ))
-                    .hint("see what was changed with `haft ledger verify`"),
+                    .hint("check the ledger with `haft ledger verify`"),
                 SqlState::DISK_FULL => self
                     .unavailable("cannot be written: the disk is full")
                     .hint("make room on the server, or use another store with --store"),
                 _ => self
-                    .unavailable(&format!("refuses: {} ({})", told.message(), told.code().code()))
-                    .hint(
-                        "see whether the user may write there, or use another store with --store",
-                    ),
+                    .unavailable(&format!(
+                        "reported an error: {} ({})",
+                        told.message(),
+                        told.code().code()
+                    ))
+                    .hint("check that the user may write there, or use another store with --store"),
             },
         };
         told.caused_by(error)
@@ -42,16 +45,16 @@ impl Faults<'_> {
     }
 
     pub(super) fn silent(&self) -> ToolError {
-        self.out_of_reach("the server does not answer")
+        self.out_of_reach("the server does not respond")
     }
 
     fn busy(&self) -> ToolError {
-        self.unavailable("is busy: another process keeps what is needed").hint("call again")
+        self.unavailable("is busy: another process holds a lock").hint("retry")
     }
 
     fn out_of_reach(&self, why: &str) -> ToolError {
-        self.unavailable(&format!("is out of reach: {why}"))
-            .hint("see whether the server runs and the address is right, or use another store with --store")
+        self.unavailable(&format!("cannot be reached: {why}"))
+            .hint("check that the server runs and the address is right, or use another store with --store")
     }
 
     fn unavailable(&self, what: &str) -> ToolError {
@@ -59,13 +62,13 @@ impl Faults<'_> {
     }
 }
 
-/// Whether the server has ended the connection, or is not ready for any.
+/// Returns true if the server has closed the connection or accepts none yet.
 pub(super) fn is_cut(error: &tokio_postgres::Error) -> bool {
     let codes = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW];
     error.is_closed() || error.code().is_some_and(|code| codes.contains(code))
 }
 
-/// The library says only that something failed; what it was is below.
+/// Joins the messages of the causes: the library's own message says only that something failed.
 fn words(error: &tokio_postgres::Error) -> String {
     let mut words = error.to_string();
     let mut below = std::error::Error::source(error);

@@ -1,5 +1,5 @@
-//! Hears what other processes commit to the database, on a connection of its own. One that is cut is made again, and whoever
-//! waits looks for what came meanwhile.
+//! Receives notifications of commits by other processes, on a separate connection. A lost
+//! connection is made again; subscribers then query for events that they missed.
 
 use std::{future::poll_fn, pin::pin, time::Duration};
 
@@ -14,7 +14,7 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(20);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 impl Postgres {
-    /// Listens until nobody waits.
+    /// Listens until there are no subscribers.
     pub(crate) fn listen(&self, post: Post) {
         if let (Ok(runtime), Ok(tls)) = (Handle::try_current(), opening::tls(&self.shown)) {
             runtime.spawn(keep_listening(self.config.clone(), tls, post));
@@ -35,14 +35,14 @@ async fn keep_listening(config: Config, tls: MakeRustlsConnect, mut post: Post) 
             () = all_gone => continue,
             heard = listen_once(&config, tls.clone(), &hub) => heard,
         };
-        // Whatever came since the connection was cut is found by looking.
+        // Subscribers query for events that came since the connection was lost.
         hub.ring();
         wait = if heard { SHORTEST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
         sleep(wait).await;
     }
 }
 
-/// Until the connection is cut. Whether there was one.
+/// Listens until the connection is lost. Returns true if it was listening.
 async fn listen_once(config: &Config, tls: MakeRustlsConnect, hub: &Hub) -> bool {
     let Ok(Ok((client, mut connection))) = tokio::time::timeout(LAST, config.connect(tls)).await
     else {
@@ -56,7 +56,7 @@ async fn listen_once(config: &Config, tls: MakeRustlsConnect, hub: &Hub) -> bool
             listening = &mut listen, if !is_listening => match listening {
                 Ok(()) => {
                     is_listening = true;
-                    // Something may have come before this.
+                    // An event may have come before LISTEN took effect.
                     hub.ring();
                 }
                 Err(_) => return false,

@@ -1,4 +1,4 @@
-//! Reaches a database and brings its tables up to date, one process at a time.
+//! Connects to a database and migrates its tables, one process at a time.
 
 use std::sync::Arc;
 
@@ -23,18 +23,19 @@ use crate::{
     },
 };
 
-/// Connections of one process at once.
+/// Maximum number of connections of one process.
 pub(super) const CONNECTIONS: usize = 4;
-/// Said on every new connection. Whatever the server waits for, it gives up after five seconds.
+/// Runs on every new connection. The server aborts any wait after five seconds.
 const GREETING: &str = "SET search_path TO haft; SET statement_timeout = '5s'; SET lock_timeout = '5s'; \
                         SET idle_in_transaction_session_timeout = '60s'";
-/// "haft", for the lock under which tables are changed.
+/// Takes the lock under which tables are changed. The number is "haft".
 const LOCK: &str = "SELECT pg_advisory_xact_lock(1751213684)";
 const SCHEMA: &str = "CREATE SCHEMA IF NOT EXISTS haft";
 const HAS_TABLES: &str = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'haft' AND table_name = 'migrations'";
 
 impl Postgres {
-    /// Opens a database. None when it has no tables of ours and none are wanted.
+    /// Opens a database. Returns `None` if it has no tables of haft and `absence` says not to
+    /// create them.
     pub(crate) async fn open(url: &str, absence: Absence) -> Result<Option<Arc<Self>>, ToolError> {
         Self::open_with(url, absence, migrations::ALL).await
     }
@@ -52,7 +53,8 @@ impl Postgres {
         Ok(Some(store))
     }
 
-    /// How many steps a database is behind what this haft makes, without changing it. None when it has no tables of ours.
+    /// Counts the migrations that a database needs, without changing it. `None` if it has no tables
+    /// of haft.
     pub(crate) async fn steps_behind(url: &str) -> Result<Option<usize>, ToolError> {
         let store = Self::reach(url)?;
         let client = store.client().await?;
@@ -87,7 +89,7 @@ impl Postgres {
         let mut begun = self.begin("BEGIN").await?;
         let client = begun.client();
         self.patiently(client.batch_execute(LOCK)).await?;
-        // Asked again: another process may have been faster.
+        // Checked again: another process may have been faster.
         if !self.has_tables(client).await? {
             self.patiently(client.batch_execute(SCHEMA)).await?;
             self.patiently(client.batch_execute(&dialect(migrations::TABLE))).await?;
@@ -121,7 +123,7 @@ fn config(url: &str, shown: &str) -> Result<Config, ToolError> {
     let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
         let why = std::error::Error::source(&error)
             .map_or_else(|| error.to_string(), ToString::to_string);
-        ToolError::input(format!("`{shown}` is no address of PostgreSQL: {why}"))
+        ToolError::input(format!("`{shown}` is not a PostgreSQL address: {why}"))
             .hint("write postgres://USER@HOST:PORT/DATABASE")
     })?;
     if config.get_connect_timeout().is_none() {
@@ -130,7 +132,7 @@ fn config(url: &str, shown: &str) -> Result<Config, ToolError> {
     if config.get_application_name().is_none() {
         config.application_name("haft");
     }
-    // On this machine nobody listens in; and the certificate that a server makes for itself there says nothing.
+    // Local connections cannot be intercepted, and a server's self-made certificate proves nothing.
     if config.get_ssl_mode() == SslMode::Prefer && config.get_hosts().iter().all(is_here) {
         config.ssl_mode(SslMode::Disable);
     }

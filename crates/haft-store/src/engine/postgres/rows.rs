@@ -1,4 +1,5 @@
-//! Whole tables, for a copy of the store. They are streamed both ways, so that neither side has more than a batch in memory.
+//! Reads and writes whole tables, for a copy of the store. Both directions are streamed, so that
+//! each side has at most one batch in memory.
 
 use std::{future::poll_fn, pin::Pin, time::Duration};
 
@@ -12,15 +13,16 @@ use crate::engine::{
     value::{Cell, Row, Value},
 };
 
-/// A batch over a slow line to a busy server takes longer than anything else that haft says to one.
+/// Limit for one batch over a slow connection to a busy server.
 const UNHURRIED: Duration = Duration::from_secs(120);
-/// A stream lasts as long as its table, and waits while the other side writes; the waits for its rows have an end of their own.
+/// Lifts the server's limits: a stream lasts as long as its table and waits while the other side
+/// writes. Each wait for its rows is limited by `COPY_TIMEOUT`.
 const TAKE_TIME: &str =
     "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = '15min'";
 const NAMES: &str = "SELECT table_name::TEXT FROM information_schema.tables \
     WHERE table_schema = 'haft' AND table_type = 'BASE TABLE'";
 
-/// Rows on their way from the server; none once it has said that there are no more.
+/// Rows streamed from the server. `None` at the end.
 pub(crate) struct Rows(Option<Pin<Box<RowStream>>>);
 
 impl Begun {
@@ -51,7 +53,7 @@ impl Begun {
             .map(|rows| Rows(Some(Box::pin(rows))))
     }
 
-    /// The next of them, until there are enough. Empty at the end.
+    /// Returns the next batch. Empty at the end.
     pub(crate) async fn next_rows(&mut self, rows: &mut Rows) -> Result<Batch, ToolError> {
         let mut batch = Batch::default();
         while !batch.is_enough()
@@ -89,7 +91,8 @@ impl Begun {
         self.unhurried(copied).await.map(|_| ())
     }
 
-    /// As [`Begun::commit`]; there may be much to bring to the disk.
+    /// Commits like [`PostgresTransaction::commit`], with a longer timeout, because there may be
+    /// much to write to the disk.
     pub(crate) async fn commit_much(mut self) -> Result<(), ToolError> {
         self.unhurried(self.client().batch_execute("COMMIT")).await?;
         self.client = None;

@@ -1,5 +1,5 @@
-//! Makes a new store. It is made whole under another name and then put in its place, so that a file of the right name is
-//! never half a store, and of two processes that begin at once one finds the other's.
+//! Creates a store. It is completed under another name and then linked to its path. So a file at
+//! that path is never half a store, and of two processes that start at once, one uses the other's.
 
 use std::{
     fs::{self, DirBuilder, OpenOptions},
@@ -43,16 +43,17 @@ pub(super) fn make(path: &Path, list: &[Migration]) -> Result<(), ToolError> {
     }
 }
 
-/// So that `git status` stays clean. What is there already is somebody's.
+/// Writes a `.gitignore` so that `git status` stays clean. An existing one belongs to the user and
+/// is kept.
 fn keep_from_git(folder: &Path) {
     if folder.file_name().is_some_and(|name| name == ".haft") {
         let file = OpenOptions::new().write(true).create_new(true).open(folder.join(".gitignore"));
-        // A repository that shows one file too many is no reason to keep no records.
+        // A visible file in `git status` does not justify failing here.
         let _ = file.and_then(|mut file| io::Write::write_all(&mut file, IGNORED.as_bytes()));
     }
 }
 
-/// A store in the making; gone with this.
+/// A store that is being made. Removed when dropped.
 struct Draft {
     path: PathBuf,
 }
@@ -81,7 +82,7 @@ impl Drop for Draft {
 
 fn fill(path: &Path, list: &[Migration]) -> Result<(), rusqlite::Error> {
     let connection = connect(path)?;
-    // Nobody else sees it, and it is brought to the disk as a whole.
+    // No other process sees this file, and it is synced once it is complete.
     connection.execute_batch(&format!(
         "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA application_id = {OURS}; BEGIN"
     ))?;
@@ -95,7 +96,7 @@ fn fill(path: &Path, list: &[Migration]) -> Result<(), rusqlite::Error> {
     into_wal(connection)
 }
 
-/// From now on readers and a writer do not wait for each other.
+/// Switches to the write-ahead log, in which readers and a writer do not wait for each other.
 fn into_wal(connection: Connection) -> Result<(), rusqlite::Error> {
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
     let truncate = "PRAGMA wal_checkpoint(TRUNCATE)";

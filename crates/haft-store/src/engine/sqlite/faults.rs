@@ -1,13 +1,19 @@
-//! What goes wrong with a file, in words that say what to do. Nothing here reads SQLite's messages: only its codes.
+//! Maps errors of a file to messages with a next step. Decided by SQLite's codes, never by its
+//! texts.
 
-use std::{io, path::Path};
+use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 
-use haft_core::ToolError;
+use haft_core::{ToolError, files::ClosedPath};
 use rusqlite::ErrorCode;
+use rustix::{
+    fs::{Access, AtFlags, CWD, accessat},
+    io::Errno,
+    process::geteuid,
+};
 
 use super::PATIENCE;
 
-/// Failures of one store.
+/// Maps the errors of one store.
 pub(crate) struct Faults<'a>(pub(crate) &'a Path);
 
 impl Faults<'_> {
@@ -19,18 +25,19 @@ impl Faults<'_> {
             }
             Some(ErrorCode::DiskFull) => self
                 .unavailable("cannot be written: the disk is full")
-                .hint("make room where it lies, or use another store with --store"),
+                .hint("free space on its disk, or use another store with --store"),
             Some(
                 ErrorCode::ReadOnly
                 | ErrorCode::CannotOpen
                 | ErrorCode::PermissionDenied
                 | ErrorCode::SystemIoFailure,
             ) => self.unwritable(&error.to_string()),
-            // Numbers are given by us alone: one that is taken means that somebody moved the end of the chain.
+            // Only haft assigns row numbers: one that is taken means that another program moved the
+            // end of the chain.
             Some(ErrorCode::ConstraintViolation) => self
-                .unavailable(&format!("holds something where a new entry belongs: {error}"))
-                .hint("see what was changed with `haft ledger verify`"),
-            _ => self.unavailable(&format!("does not do as it is told: {error}")),
+                .unavailable(&format!("already holds a row where a new one belongs: {error}"))
+                .hint("check the ledger with `haft ledger verify`"),
+            _ => self.unavailable(&format!("reported an error: {error}")),
         };
         told.caused_by(error)
     }
@@ -38,32 +45,63 @@ impl Faults<'_> {
     pub(crate) fn of_file(&self, error: &io::Error) -> ToolError {
         match error.kind() {
             io::ErrorKind::StorageFull => self
-                .unavailable("cannot be made: the disk is full")
-                .hint("make room where it lies, or use another store with --store"),
+                .unavailable("cannot be created: the disk is full")
+                .hint("free space on its disk, or use another store with --store"),
             _ => self.unwritable(&error.to_string()),
         }
     }
 
     pub(super) fn busy(&self) -> ToolError {
-        let words = format!("is busy: another process has kept it for {} s", PATIENCE.as_secs());
-        self.unavailable(&words).hint("see who has it open (`fuser FILE`) and call again")
+        let words = format!("is busy: another process has held it for {} s", PATIENCE.as_secs());
+        self.unavailable(&words)
+            .hint("find the process that has it open (`fuser FILE`), then retry")
     }
 
     pub(crate) fn damaged(&self, how: &str) -> ToolError {
         self.unavailable(&format!("is damaged: {how}")).hint(
-            "nothing was overwritten: look at it with `haft store check`, then put a backup in its place with \
-             `haft store restore FILE`, or move it away and haft begins a new one",
+            "nothing was overwritten: inspect it with `haft store check`, then replace it by a backup with \
+             `haft store restore FILE`, or move it away and haft creates a new one",
         )
     }
 
     pub(super) fn foreign(&self, what: &str) -> ToolError {
-        self.unavailable(&format!("is no store of haft: {what}"))
-            .hint("name another file with --store; this one was not touched")
+        self.unavailable(&format!("is not a haft store: {what}"))
+            .hint("choose another file with --store; this one was not changed")
     }
 
     fn unwritable(&self, why: &str) -> ToolError {
+        if let Some((reason, next_step)) = self.closed() {
+            return self
+                .unavailable(&format!("cannot be used: {reason}"))
+                .hint(format!("{next_step}, or use another store with --store"));
+        }
         self.unavailable(&format!("cannot be used: {why}"))
-            .hint("mend its permissions, or use another store with --store")
+            .hint("fix its permissions, or use another store with --store")
+    }
+
+    /// Names what is closed to this process, its folder or the file itself, and whose it is, with the next step. None when
+    /// nothing is.
+    fn closed(&self) -> Option<(String, String)> {
+        let folder = self.0.parent().filter(|folder| !folder.as_os_str().is_empty())?;
+        let is_closed = |path: &&Path| {
+            let access = Access::READ_OK | Access::WRITE_OK;
+            matches!(
+                accessat(CWD, *path, access, AtFlags::EACCESS),
+                Err(Errno::ACCESS | Errno::PERM)
+            )
+        };
+        // A folder that is not there cannot be made where its parent is closed.
+        let folders = folder.ancestors().find(|folder| folder.exists());
+        let path = folders.into_iter().chain([self.0]).find(is_closed)?;
+        let facts = fs::metadata(path).ok()?;
+        let closed = ClosedPath {
+            path: &path.display().to_string(),
+            owner: facts.uid(),
+            own: geteuid().as_raw(),
+            mode: facts.mode(),
+            users: &fs::read_to_string("/etc/passwd").unwrap_or_default(),
+        };
+        Some((closed.reason(), closed.next_step()))
     }
 
     fn unavailable(&self, what: &str) -> ToolError {

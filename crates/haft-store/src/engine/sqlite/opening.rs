@@ -1,5 +1,5 @@
-//! Opens a store that is there: ours, whole, not newer than we are. A store may have come with a cloned repository, so
-//! nothing in it is trusted to act.
+//! Opens an existing store: one that haft made, that is not damaged and not newer than this haft. A
+//! store may have come with a cloned repository, so nothing in it may run code.
 
 use std::{
     fs, io,
@@ -22,17 +22,17 @@ use crate::engine::{
 /// "haft" as the application id of SQLite's file header.
 pub(super) const OURS: i64 = 0x6861_6674;
 
-/// What it means that there is no file.
+/// What to do when there is no file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Absence {
-    /// One is made.
+    /// Create a store.
     Make,
-    /// There is no store, then.
+    /// Return `None`.
     Leave,
 }
 
 impl Sqlite {
-    /// Opens a file. None when there is none and none is wanted.
+    /// Opens a file. Returns `None` if there is no file and `absence` says not to create one.
     pub(crate) fn open(path: &Path, absence: Absence) -> Result<Option<Arc<Self>>, ToolError> {
         Self::open_with(path, absence, migrations::ALL)
     }
@@ -64,7 +64,7 @@ impl Sqlite {
         let connection = Arc::new(Mutex::new(connection));
         let store = Arc::new(Self { path, identity, connection });
         let mut held = store.hold()?;
-        // All in one go: each question by itself takes and gives back its own locks.
+        // In one transaction, because each separate query would take and release its own locks.
         held.begin_reading()?;
         check_owner(&mut held)?;
         check_contents(&mut held)?;
@@ -78,8 +78,9 @@ impl Sqlite {
     }
 }
 
-/// A link could lead to somebody's other database, a pipe would be waited for, and an empty file was longer once: haft puts
-/// a store in its place only when it is whole.
+/// Refuses anything but a regular file with contents. A link could lead to another program's
+/// database, a pipe would block, and an empty file has lost its contents: haft links a store to its
+/// path only when it is complete.
 fn check_kind(faults: &Faults<'_>, metadata: &fs::Metadata) -> Result<(), ToolError> {
     if metadata.is_symlink() {
         return Err(faults.foreign("it is a symbolic link"));
@@ -93,22 +94,22 @@ fn check_kind(faults: &Faults<'_>, metadata: &fs::Metadata) -> Result<(), ToolEr
     Ok(())
 }
 
-/// A `.haft` that is a link may have come with a clone: it would make haft write its records wherever the author of the
-/// repository likes.
+/// Refuses a `.haft` that is a symbolic link. It may have come with a clone, and would make haft
+/// write its records wherever the author of the repository likes.
 fn check_folder(faults: &Faults<'_>, path: &Path) -> Result<(), ToolError> {
     let own = path.ancestors().skip(1).find(|folder| folder.ends_with(".haft"));
     match own {
         Some(folder) if folder.is_symlink() => {
-            let what = format!("its folder {} is a symbolic link", folder.display());
+            let what = format!("its directory {} is a symbolic link", folder.display());
             Err(faults
                 .foreign(&what)
-                .hint("replace the link by a folder, or name a file with --store"))
+                .hint("replace the link by a directory, or choose a file with --store"))
         }
         _ => Ok(()),
     }
 }
 
-/// The path without links in its folders; SQLite follows none.
+/// Resolves links in the directories of a path. SQLite follows none.
 pub(super) fn real(path: &Path) -> io::Result<PathBuf> {
     let (folder, name) = (path.parent(), path.file_name());
     match (folder, name) {
@@ -127,11 +128,11 @@ pub(super) fn connect(path: &Path) -> Result<Connection, rusqlite::Error> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(QUICK)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // Bringing the file up to date costs two waits for the disk: not when `haft read` ends.
+    // A checkpoint costs two disk syncs, too slow for the end of every `haft read`.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    // A crash of this process loses nothing that was committed; a power cut may lose the newest.
+    // A crash of this process loses no commit; a power failure may lose the newest ones.
     connection.execute_batch("PRAGMA synchronous = NORMAL")?;
     Ok(connection)
 }
@@ -144,7 +145,7 @@ fn check_owner(held: &mut Held) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// A trigger or a view of a stranger's would do as it likes when we write.
+/// Refuses triggers and views: another program's would run when haft writes.
 fn check_contents(held: &mut Held) -> Result<(), ToolError> {
     let active = "SELECT name FROM sqlite_schema WHERE type IN ('trigger', 'view') LIMIT 1";
     if held.query(active, &[])?.is_empty() {
@@ -155,7 +156,7 @@ fn check_contents(held: &mut Held) -> Result<(), ToolError> {
 
 fn migrate(held: &mut Held, list: &[Migration]) -> Result<(), ToolError> {
     held.begin()?;
-    // Asked again: another process may have been faster.
+    // Checked again: another process may have been faster.
     for step in outstanding(held, list)? {
         apply(held, step)?;
     }

@@ -1,4 +1,4 @@
-//! Whole tables, for a copy of the store.
+//! Reads and writes whole tables, for a copy of the store.
 
 use std::path::Path;
 
@@ -16,8 +16,8 @@ const NAMES: &str =
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'";
 
 impl Sqlite {
-    /// How many steps a file is behind what this haft makes, without changing it. None when that cannot be told; whoever opens
-    /// it is told why.
+    /// Counts the migrations that a file needs, without changing it. `None` if it cannot be read;
+    /// opening it reports the cause.
     pub(crate) fn steps_behind(path: &Path) -> Result<Option<usize>, ToolError> {
         let applied = || {
             let connection = opening::connect(path)?;
@@ -48,7 +48,8 @@ impl Held {
         self.connection().execute_batch(sql).map_err(|error| self.failed(error))
     }
 
-    /// The rows behind one, in the order of the file, until there are enough. Empty at the end.
+    /// Returns the rows after one, in the order of the file, until the batch is full. Empty at the
+    /// end.
     pub(crate) fn rows_behind(
         &mut self,
         table: &Table,
@@ -75,7 +76,7 @@ impl Held {
         Ok(batch)
     }
 
-    /// SQLite keeps whatever somebody puts into a column; another engine would not.
+    /// Checks the type of a value. SQLite stores any value in any column; another engine does not.
     fn cell_of(
         &self,
         table: &Table,
@@ -94,9 +95,9 @@ impl Held {
         cell.ok_or_else(|| {
             let (path, column, table) = (self.home.path().display(), &column.name, &table.name);
             let message = format!(
-                "the store {path} holds something in column `{column}` of row {row} of `{table}` that haft never puts there"
+                "the store {path} holds a value in column `{column}` of row {row} of `{table}` that haft never writes"
             );
-            ToolError::conflict(message).hint("take that row out, or copy a backup; nothing was kept")
+            ToolError::conflict(message).hint("delete that row, or copy a backup; nothing was copied")
         })
     }
 

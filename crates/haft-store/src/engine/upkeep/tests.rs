@@ -1,4 +1,4 @@
-//! Backups and what is put back, on real files.
+//! Tests of backup and restore on real files.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -58,7 +58,7 @@ async fn a_backup_is_whole_for_its_owner_alone_and_never_written_over() {
 }
 
 #[tokio::test]
-async fn what_is_put_back_takes_the_place_and_the_old_one_is_kept() {
+async fn a_restored_backup_replaces_the_store_and_the_old_one_is_kept() {
     let (_folder, path, backup) = folder();
     let ledger = filled(&path, 3).await;
     open(&path).await.back_up(&backup).await.expect("copied");
@@ -68,7 +68,7 @@ async fn what_is_put_back_takes_the_place_and_the_old_one_is_kept() {
     }
     let aside = restore(&address, &backup).await.expect("put back").expect("there was one");
     assert_eq!((count(&path).await, count(&aside).await), (3, 9));
-    // A process that had the old one open goes on in the new one.
+    // A process that had the old file open continues in the new one.
     ledger.record(entry(10)).await.expect("recorded");
     let verified = ledger.verify(None).await.expect("read");
     assert_eq!((verified.entries, verified.faults), (4, Vec::new()));
@@ -77,7 +77,7 @@ async fn what_is_put_back_takes_the_place_and_the_old_one_is_kept() {
 }
 
 #[tokio::test]
-async fn what_is_no_whole_backup_changes_nothing() {
+async fn a_file_that_is_not_a_complete_backup_changes_nothing() {
     let (folder, path, backup) = folder();
     filled(&path, 40).await;
     let address = Address::Sqlite(path.clone());
@@ -100,7 +100,7 @@ async fn what_is_no_whole_backup_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_damaged_store_is_told_and_not_written_over() {
+async fn a_damaged_store_is_reported_and_not_overwritten() {
     for cut in [false, true] {
         let (_folder, path, backup) = folder();
         drop(filled(&path, 200).await);

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use haft_core::visible_in_json;
 use serde_json::json;
 
 use super::{Closest, Leniency, Mismatch, Place, Retry};
@@ -102,8 +103,8 @@ fn at_closest(path: &str, closest: &[Closest], retry: Option<&Retry>) -> String 
 /// The arguments of a call, as one line of JSON.
 fn call(path: &str, retry: &Retry) -> Option<String> {
     let Retry { old_string, new_string } = retry;
-    let call =
-        json!({ "path": path, "old_string": old_string, "new_string": new_string }).to_string();
+    let call = json!({ "path": path, "old_string": old_string, "new_string": new_string });
+    let call = visible_in_json(&call.to_string());
     (call.len() <= LONGEST_CALL).then_some(call)
 }
 

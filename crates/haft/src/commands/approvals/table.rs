@@ -8,7 +8,7 @@ use crate::{prompt::summary, safe_text::shown_in_line};
 /// Longer lines are truncated; `show` prints the whole.
 const MAX_LINE_CHARS: usize = 100;
 
-pub(super) fn of(standings: &[&InboxEntry], now: Timestamp) -> String {
+pub(super) fn of(entries: &[&InboxEntry], now: Timestamp) -> String {
     let line = |standing: &&InboxEntry| {
         let id = shown_in_line(&standing.record.request.id).into_owned();
         format!(
@@ -17,7 +17,7 @@ pub(super) fn of(standings: &[&InboxEntry], now: Timestamp) -> String {
             truncate(&summary(&standing.record.request))
         )
     };
-    standings.iter().map(line).collect()
+    entries.iter().map(line).collect()
 }
 
 /// Returns state, tool, age and agents of a request.
@@ -53,12 +53,12 @@ pub(super) fn about(standing: &InboxEntry, now: Timestamp) -> String {
 
 /// Returns the state as text.
 pub(super) fn state(standing: &InboxEntry, now: Timestamp) -> String {
-    let InboxEntry { record, asker, fate, .. } = standing;
-    match (record.state, fate, asker) {
-        (ApprovalState::Pending, _, asker) => {
+    let InboxEntry { record, requester, result, .. } = standing;
+    match (record.state, result, requester) {
+        (ApprovalState::Pending, _, requester) => {
             let left = as_signed(record.request.expires_ms).saturating_sub(now.as_millisecond());
             let gone =
-                if *asker == RequesterStatus::Gone { ", no process waits for it" } else { "" };
+                if *requester == RequesterStatus::Gone { ", no process waits for it" } else { "" };
             format!("pending ({} left{gone})", span(left))
         }
         (ApprovalState::Approved, CallResult::NotRun, RequesterStatus::There) => {

@@ -7,7 +7,7 @@ use clap::{Arg, Command};
 use haft::host::config::Settings;
 use haft_core::{
     Explanation, Gate, Input, Schema, Tool,
-    policy::{AccessDecision, Action, ModeInForce, Reason},
+    policy::{AccessDecision, Action, EffectiveMode, Reason},
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -53,14 +53,14 @@ fn bare() -> Command {
 struct WhyReport<'a> {
     #[serde(flatten)]
     explanation: &'a Explanation,
-    mode: ModeInForce,
+    mode: EffectiveMode,
 }
 
 impl Cli<'_> {
     /// `haft policy why TOOL …`. `place` is the index of the tool's name.
     pub(super) fn why(
         &self,
-        options: [Arg; 10],
+        options: Vec<Arg>,
         (arguments, place): (&[OsString], usize),
         word: &str,
     ) -> Result<ExitCode, Stop> {
@@ -85,7 +85,7 @@ impl Cli<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn why_options(&self, options: [Arg; 10], arguments: &[OsString], tool: &dyn Tool) -> WhyCall {
+    fn why_options(&self, options: Vec<Arg>, arguments: &[OsString], tool: &dyn Tool) -> WhyCall {
         let spec = tool.spec();
         let form = ToolCommand::of(&spec.input, &taken(&options));
         let why = bare().subcommand(tool_command(spec, &form));
@@ -100,7 +100,7 @@ impl Cli<'_> {
 
     fn why_json(
         &self,
-        options: [Arg; 10],
+        options: Vec<Arg>,
         (arguments, place): (&[OsString], usize),
         tool: &dyn Tool,
         input: Map<String, Value>,
@@ -121,7 +121,7 @@ impl Cli<'_> {
         Ok((globals, settings, tool.name().to_owned(), Input::Value(Value::Object(input))))
     }
 
-    fn why_named(&self, options: [Arg; 10], arguments: &[OsString]) -> WhyCall {
+    fn why_named(&self, options: Vec<Arg>, arguments: &[OsString]) -> WhyCall {
         let matches = innermost(options, bare().subcommand(call_command()), arguments)?;
         let globals = Globals::of(&matches);
         let settings = self.settings(&globals)?;
@@ -131,7 +131,7 @@ impl Cli<'_> {
 
     fn answer(&self, gate: &Gate, globals: &Globals, explained: &Explanation) -> Result<(), Stop> {
         let agent = explained.decision.agent.as_deref().or(globals.choices.agent.as_deref());
-        let mode = gate.policy().mode_in_force(agent);
+        let mode = gate.policy().effective_mode(agent);
         match globals.format {
             Format::Json => {
                 report::json(self.terminal, &WhyReport { explanation: explained, mode })?;
@@ -146,7 +146,7 @@ type WhyCall = Result<(Globals, Settings, String, Input), Stop>;
 
 /// Returns the matches of `haft policy why TOOL`.
 fn innermost(
-    options: [Arg; 10],
+    options: Vec<Arg>,
     why: Command,
     arguments: &[OsString],
 ) -> Result<clap::ArgMatches, clap::Error> {
@@ -180,7 +180,7 @@ fn object(text: &str, schema: &Schema) -> Option<Map<String, Value>> {
     (!object.is_empty() && object.keys().all(|name| is_field(name))).then_some(object)
 }
 
-fn text(terminal: &Terminal, explained: &Explanation, mode: &ModeInForce) -> String {
+fn text(terminal: &Terminal, explained: &Explanation, mode: &EffectiveMode) -> String {
     let Explanation { tool, input, decision, .. } = explained;
     let strong = |text: &str| terminal.result_toned(Tone::Strong, text);
     let call = safe(terminal, &format!("{tool} {input}"));
@@ -209,7 +209,7 @@ fn text(terminal: &Terminal, explained: &Explanation, mode: &ModeInForce) -> Str
 }
 
 /// Describes the user or agent that makes the call, with mode and profile.
-fn describe_caller(explained: &Explanation, mode: &ModeInForce) -> String {
+fn describe_caller(explained: &Explanation, mode: &EffectiveMode) -> String {
     let caller = match explained.agents.as_slice() {
         [] => "you".to_owned(),
         agents => format!("agent {}", agents.join(" > ")),

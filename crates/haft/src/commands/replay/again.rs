@@ -52,7 +52,7 @@ impl Cli<'_> {
 
 async fn compare(gate: &Gate, recording: &Recording, call: &RecordingCall) -> Comparison {
     let entry = &call.entry;
-    if !entry.only_looked() {
+    if !entry.is_read_only() {
         return Comparison::NotRun("it may change something".to_owned());
     }
     let then = match recording.outcome(call).await {

@@ -372,8 +372,8 @@ pub(super) const LIMITS: ConfigTable = ConfigTable {
             "memory_mb",
             ValueType::Limit,
             ALL_LAYERS,
-            "Maximum memory of all running commands together, in megabytes. Default: three quarters of \
-             the machine's memory.",
+            "Maximum memory of all running commands together, in megabytes. Default: half of the \
+             machine's memory, at most 8192.",
             "8192",
         ),
     ],

@@ -81,10 +81,10 @@ fn what_a_killed_server_was_writing_is_there_whole_or_not_at_all() {
         assert!(list.todos.iter().all(|todo| is_whole(&todo.content)), "{list:?}");
         let history = kept.runtime.block_on(kept.sessions.history(&own, 0, 200)).expect("read");
         let messages: Vec<u64> = history
-            .happened
+            .events
             .iter()
             .filter_map(|it| match it {
-                SessionEvent::SessionMessage(message) => Some(message.seq),
+                SessionEvent::Message(message) => Some(message.seq),
                 SessionEvent::Call(_) => None,
             })
             .collect();

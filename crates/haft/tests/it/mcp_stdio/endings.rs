@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::client::{Client, call};
+use super::client::{Client, PATIENCE, call};
 use crate::house::House;
 
 /// Called-off work is gone in milliseconds; a search of that tree that nobody stops takes much longer than this.
@@ -120,6 +120,29 @@ fn a_long_search_does_not_outlive_a_client_that_is_gone() {
     client.die();
     assert!(client.exit().success());
     assert!(begin.elapsed() < STOPS, "{:?}", begin.elapsed());
+}
+
+/// The commands would write their files while haft waits, if it let them run for as long as it used to.
+#[test]
+fn commands_end_soon_after_the_input_of_the_server() {
+    let house = House::new().user_config("approve = \"all\"\nsandbox = \"off\"\n");
+    let mut client = Client::introduced(&house, json!({}));
+    let outlives = |file: &str| format!("echo begun > {file}-begun; sleep 8; echo late > {file}");
+    client.call(1, "bash", json!({"command": outlives("behind"), "background": true}));
+    assert_eq!(client.next()["id"], 1);
+    client.call(2, "bash", json!({"command": outlives("before")}));
+    let begun = ["behind-begun", "before-begun"].map(|file| house.path("project").join(file));
+    let begin = Instant::now();
+    while !begun.iter().all(|file| file.exists()) {
+        assert!(begin.elapsed() < PATIENCE, "a command does not begin");
+        client.check_alive();
+    }
+    client.close();
+    client.rest();
+    assert!(client.exit().success());
+    for file in ["behind", "before"] {
+        assert!(!house.path("project").join(file).exists(), "`{file}` was still written");
+    }
 }
 
 #[test]

@@ -129,6 +129,11 @@ fn a_store_that_cannot_be_written_is_told_and_nothing_is_changed() {
     if is_closed {
         let told = told(&house, &store).expect("it is told");
         assert!(told.contains("cannot be"), "{told}");
+        // A script sees one line.
+        let plain = house.run(&["hello", "Ada"]);
+        assert_eq!((plain.code, &*plain.out), (0, "Hello, Ada!"), "{plain:?}");
+        let warning = "warning: this call is not in the ledger: ";
+        assert!(plain.err.starts_with(warning) && plain.err.lines().count() == 1, "{plain:?}");
         // A person at a terminal, too.
         let screen = Screen::haft(&house, &["hello", "Ada"]);
         let (code, shown) = (screen.exit_code(), screen.wait_for("Hello, Ada!"));
@@ -287,6 +292,9 @@ fn a_damaged_store_is_reported_with_the_way_out_of_it() {
         house.run(&["ledger", "verify"]);
         let called = house.run(&["hello", "Ada"]);
         assert_eq!((called.code, &*called.out), (0, "Hello, Ada!"), "{damage}");
+        // SQLite may still be able to append to a store that is torn in the middle.
+        let is_told = called.err.starts_with("warning: this call is not in the ledger: ");
+        assert!(is_told || damage == "torn", "{damage}: {called:?}");
         assert_eq!(fs::read(&store).expect("there"), broken, "{damage}: nothing is overwritten");
         let restored = house.run(&["store", "restore", backup]);
         assert_eq!(restored.code, 0, "{restored:?}");
@@ -321,4 +329,52 @@ fn a_folder_of_haft_that_is_a_link_is_not_followed_for_the_store() {
     fs::remove_dir(&elsewhere).expect("empty");
     let ran = house.run(&["call", "write", r#"{"path": "a.txt", "content": "x"}"#]);
     assert!(ran.code != 0 && !elsewhere.exists(), "{ran:?}");
+}
+
+/// haft as a user who owns the project but not its `.haft`. None where the tests may not become another user, or that user
+/// cannot reach the program.
+fn as_a_stranger(house: &House, arguments: &[&str]) -> Option<std::process::Output> {
+    const NOBODY: u32 = 65_534;
+    let own = |path: &str| std::os::unix::fs::chown(house.path(path), Some(NOBODY), Some(NOBODY));
+    for path in ["home", "home/.config", "home/.config/haft", "project"] {
+        own(path).ok()?;
+    }
+    fs::set_permissions(house.path(""), fs::Permissions::from_mode(0o755)).ok()?;
+    let run = |arguments: &[&str]| {
+        let haft = house.haft(&[]);
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(haft.get_program());
+        command.args(arguments).current_dir(house.path("project"));
+        for (name, value) in haft.get_envs() {
+            value.map(|value| command.env(name, value));
+        }
+        command.output().ok()
+    };
+    run(&["--version"]).filter(|output| output.status.success())?;
+    run(arguments)
+}
+
+#[test]
+fn a_haft_folder_of_another_user_is_named_with_its_owner_and_the_next_step() {
+    for has_area in [false, true] {
+        let house = House::new().user_config("approve = \"all\"\nsandbox = \"off\"\n");
+        fs::write(house.path("project/a.txt"), "as it was\n").expect("written");
+        if has_area {
+            fs::create_dir(house.path("project/.haft/tmp")).expect("made");
+        }
+        let folder = house.path("project/.haft").display().to_string();
+        let elsewhere = house.path("home/elsewhere.db").display().to_string();
+        let write = ["write", "a.txt", "changed"];
+        let recorded_there = [&write[..], &["--store", &elsewhere]].concat();
+        for arguments in [&write[..], &recorded_there] {
+            let Some(ran) = as_a_stranger(&house, arguments) else { return };
+            let told = String::from_utf8_lossy(&ran.stderr);
+            assert!(!ran.status.success(), "{arguments:?}: {told}");
+            let reason = format!("haft cannot write to `{folder}");
+            assert!(told.contains(&reason), "{arguments:?}: {told}");
+            assert!(told.contains("belongs to root (uid 0), and haft runs as"), "{told}");
+            assert!(told.contains("next: run `sudo chown -R 65534 "), "{told}");
+        }
+        assert_eq!(fs::read_to_string(house.path("project/a.txt")).expect("there"), "as it was\n");
+    }
 }

@@ -28,7 +28,7 @@ fn changes(house: &House) -> Vec<JournalChange> {
     let journal = StoreJournal::new(place, Keep::USUAL);
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let project = house.path("project").canonicalize().expect("it is there");
-    let all = ChangeQuery { most: usize::MAX, ..ChangeQuery::default() };
+    let all = ChangeQuery { limit: usize::MAX, ..ChangeQuery::default() };
     runtime.block_on(journal.find(&project, &all)).expect("it is read")
 }
 
@@ -143,10 +143,10 @@ fn check_session(house: &House, answered: &[Value], round: u64) {
     let sessions = StoreSessions::new(place, &house.path("project"));
     let history = wait(sessions.history("cli", 0, 9_999)).expect("it is read");
     let messages: Vec<&SessionMessage> = history
-        .happened
+        .events
         .iter()
         .filter_map(|it| match it {
-            SessionEvent::SessionMessage(message) => Some(message),
+            SessionEvent::Message(message) => Some(message),
             SessionEvent::Call(_) => None,
         })
         .collect();
@@ -169,14 +169,14 @@ fn check_approvals(house: &House, round: u64) -> Vec<String> {
     let place = StoreLocation::new(Address::Sqlite(usual(house)));
     let (project, state) = (house.path("project"), house.path("home/.local/state/haft"));
     let approvals = StoreApprovals::new(place.clone(), &project, &state);
-    let standings = wait(approvals.standings()).expect("they are read");
-    assert_eq!(standings.foreign, 0, "round {round}");
+    let entries = wait(approvals.entries()).expect("they are read");
+    assert_eq!(entries.foreign, 0, "round {round}");
     let told = wait(StoreFeed::new(place).since(0, usize::MAX)).expect("they are read");
     let asked = told.iter().filter(|event| event.kind == "approval.asked");
     let asked: Vec<&str> = asked.filter_map(|event| event.subject.as_deref()).collect();
-    let ids = standings.standings.iter().map(|standing| {
-        let ApprovalRecord { request, state, taken_up, .. } = &standing.record;
-        assert_eq!((*state, *taken_up), (ApprovalState::Pending, false), "round {round}");
+    let ids = entries.entries.iter().map(|standing| {
+        let ApprovalRecord { request, state, is_claimed, .. } = &standing.record;
+        assert_eq!((*state, *is_claimed), (ApprovalState::Pending, false), "round {round}");
         assert_eq!(request.input["path"], "asked.txt", "round {round}");
         request.id.clone()
     });

@@ -1,4 +1,5 @@
-//! Retention on a real file: whatever is dropped, the chain is whole, and nothing else can be missing from it.
+//! Tests of retention on a real file: whatever is dropped, the chain stays valid and no other entry
+//! is missing.
 
 use std::path::PathBuf;
 
@@ -31,12 +32,12 @@ impl Field {
         StoreLedger::new(place, ReplyTiming::AfterCommit).retaining(retention)
     }
 
-    /// For filling: nothing goes by itself.
+    /// For filling: drops nothing.
     fn unlimited(&self) -> StoreLedger {
         self.ledger(u64::MAX / 2)
     }
 
-    /// The same in another file.
+    /// Copies the store to another file.
     fn copy(&self) -> Self {
         let copy = field();
         self.tamper(&format!("VACUUM INTO '{}'", copy.path.display()));
@@ -62,7 +63,7 @@ async fn verified(ledger: &StoreLedger) -> Verification {
     ledger.verify(None).await.expect("it is read")
 }
 
-/// Calls that may have changed something, as the ledger has them.
+/// Counts the calls that may have changed something.
 async fn changes(ledger: &StoreLedger) -> usize {
     let all = ledger.find(&crate::Filter::default()).await.expect("it is read");
     all.iter().filter(|it| it.entry.effect != haft_core::Effect::Read).count()
@@ -137,7 +138,7 @@ async fn old_entries_go_by_their_age_alone() {
 }
 
 #[tokio::test]
-async fn what_an_undo_an_open_approval_or_a_kept_result_needs_stays() {
+async fn entries_needed_by_undo_approvals_or_results_stay() {
     let field = field();
     fill(&field.unlimited(), 0..300, "write").await;
     fill(&field.unlimited(), 300..600, "read").await;
@@ -180,7 +181,7 @@ async fn a_call_that_was_refused_goes_like_one_that_only_read() {
 }
 
 #[tokio::test]
-async fn entries_of_earlier_versions_go_by_what_their_text_says() {
+async fn entries_of_earlier_versions_are_classified_by_their_text() {
     let field = field();
     fill(&field.unlimited(), 0..50, "write").await;
     fill(&field.unlimited(), 50..400, "read").await;
@@ -194,7 +195,7 @@ async fn entries_of_earlier_versions_go_by_what_their_text_says() {
 }
 
 #[tokio::test]
-async fn what_was_dropped_is_known_to_those_who_kept_an_anchor() {
+async fn an_anchor_accepts_dropped_entries() {
     let field = field();
     let unlimited = field.unlimited();
     fill(&unlimited, 0..300, "read").await;
@@ -215,7 +216,7 @@ async fn what_was_dropped_is_known_to_those_who_kept_an_anchor() {
     assert!(found.faults.iter().any(|it| it.what.contains("anchor has another hash")));
 }
 
-/// A ledger with gaps: entries 1 to 300, of which some were dropped, and an anchor.
+/// A ledger with gaps: entries 1 to 300, some of which were dropped, and an anchor.
 async fn with_gaps() -> (Field, StoreLedger) {
     let field = field();
     let unlimited = field.unlimited();
@@ -253,9 +254,9 @@ async fn tampering_is_found_beside_gaps_too() {
         ),
         (
             "INSERT INTO ledger SELECT 5, call_id, session, tool, began_ms, action, error, entry, hash, kind, calls, previous FROM ledger WHERE seq = 10",
-            "which is not so",
+            "but not all of them are missing",
         ),
-        ("UPDATE ledger SET seq = 5 WHERE seq = 10", "which is not so"),
+        ("UPDATE ledger SET seq = 5 WHERE seq = 10", "but not all of them are missing"),
     ] {
         let field = whole.copy();
         field.tamper(sql);
@@ -265,13 +266,13 @@ async fn tampering_is_found_beside_gaps_too() {
 }
 
 #[tokio::test]
-async fn nothing_more_is_dropped_beside_a_gap_that_somebody_else_has_made() {
+async fn nothing_is_dropped_beside_a_foreign_gap() {
     let field = field();
     fill(&field.unlimited(), 0..300, "read").await;
     field.tamper("DELETE FROM ledger WHERE seq = 1");
     let ledger = field.ledger(0);
     let before = verified(&ledger).await;
-    ledger.prune().await.expect("what is before the first entry cannot be told apart");
+    ledger.prune().await.expect("a gap before the first entry cannot be detected");
     let after = verified(&ledger).await;
     assert!(!before.faults.is_empty() && !after.faults.is_empty(), "{:?}", after.faults);
 }
@@ -337,7 +338,7 @@ proptest! {
         });
         prop_assert_eq!(&found.faults, &[]);
         prop_assert_eq!(left + found.dropped.read_only + found.dropped.changing, calls);
-        // Whatever is taken away besides is found.
+        // A deleted entry is found.
         if found.entries > 0 {
             field.tamper("DELETE FROM ledger WHERE seq = (SELECT seq FROM ledger ORDER BY hash LIMIT 1)");
             let faults = runtime.block_on(verified(&field.unlimited())).faults;
@@ -347,8 +348,9 @@ proptest! {
 }
 
 #[tokio::test]
-async fn an_anchor_that_was_forged_at_the_end_is_told_with_what_it_hides() {
-    // Whoever can write the store can append an entry: then at least the number of calls that are gone is told.
+async fn a_forged_anchor_is_reported() {
+    // A program that can write the store can append an entry; then at least the number of
+    // dropped calls is reported.
     let (field, ledger) = with_gaps().await;
     let head = verified(&ledger).await.head;
     let victim: (String, String) = Connection::open(&field.path)
@@ -367,6 +369,9 @@ async fn an_anchor_that_was_forged_at_the_end_is_told_with_what_it_hides() {
     transaction.commit().await.expect("committed");
     // The entry is still there, so the anchor lies.
     let faults = verified(&ledger).await.faults;
-    assert!(faults.iter().any(|it| it.what.contains("which is not so")), "{faults:?}");
+    assert!(
+        faults.iter().any(|it| it.what.contains("but not all of them are missing")),
+        "{faults:?}"
+    );
     assert!(ledger.verify(Some(&head)).await.expect("read").head.seq > head.seq);
 }

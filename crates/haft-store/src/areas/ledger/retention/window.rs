@@ -1,4 +1,4 @@
-//! A stretch of the ledger that one step looks at, and what of it is dropped.
+//! The window of the ledger that one step examines, and the choice of entries to drop.
 
 use haft_core::{LedgerEntry, PrunedEntries, PrunedRange, ToolError};
 
@@ -11,16 +11,19 @@ use crate::{
     },
 };
 
-/// Entries that one step looks at.
+/// Number of entries that one step examines.
 const WINDOW: u64 = 500;
-/// Runs of entries that one step drops: each costs some statements, and the head of the chain is held meanwhile.
+/// Maximum number of runs of entries that one step drops: each costs several statements while the
+/// head of the chain is locked.
 const MAX_RUNS: usize = 64;
-/// The number of the oldest among the newest hundred entries of calls that may have changed something: these stay, whatever
-/// the size, because such a call may still run. What only read is dropped already when this is asked for.
+/// Returns the oldest of the newest hundred entries of calls that may have changed something. These
+/// stay, whatever the size, because such a call may still run. Read-only calls are already dropped
+/// when this is queried.
 const NEWEST: &str =
     "SELECT seq FROM ledger WHERE kind IN (1, 2) ORDER BY seq DESC LIMIT 1 OFFSET 99";
 
-/// The text comes along only where the columns do not say enough: anchors, and entries of earlier versions.
+/// Loads the text only if the columns are not sufficient: for anchors, and for entries of earlier
+/// versions.
 const SCAN: &str = "SELECT l.seq, l.session, l.kind, l.calls, l.began_ms, CAST(octet_length(l.entry) AS BIGINT), l.hash, \
     CASE WHEN l.kind IS NULL OR l.kind = 3 THEN l.entry END, \
     CAST(CASE WHEN EXISTS (SELECT 1 FROM call_results r WHERE r.seq = l.seq) \
@@ -30,20 +33,20 @@ const SCAN: &str = "SELECT l.seq, l.session, l.kind, l.calls, l.began_ms, CAST(o
         THEN 1 ELSE 0 END AS BIGINT) \
     FROM ledger l WHERE l.seq > $1 ORDER BY l.seq LIMIT $2";
 
-/// An entry, as far as it matters here.
+/// The properties of an entry that matter here.
 pub(super) struct Scanned {
     pub(super) seq: u64,
     pub(super) session: String,
     pub(super) kind: Kind,
-    /// Whether the store counts it as one that changed nothing.
+    /// True if the store counts it as a call that changed nothing.
     is_counted_read_only: bool,
     pub(super) calls: u64,
     pub(super) began_ms: u64,
     pub(super) bytes: u64,
     pub(super) hash: String,
-    /// What an anchor says.
+    /// Contents of an anchor.
     pub(super) anchor: Option<PrunedEntries>,
-    /// Whether an undo, an open approval or a kept result refers to its call.
+    /// True if an undo, a pending approval request or a stored result refers to its call.
     is_needed: bool,
 }
 
@@ -55,7 +58,7 @@ impl Scanned {
         Ok(Self {
             seq: row.number(0)?,
             session: row.text(1)?.to_owned(),
-            // What cannot be understood is dropped as late as possible.
+            // An entry that cannot be parsed is dropped as late as possible.
             kind: match (kind, &entry) {
                 (None, Some(entry)) => Kind::of(entry),
                 (kind, _) => kind.and_then(Kind::numbered).unwrap_or(Kind::Changing),
@@ -73,22 +76,22 @@ impl Scanned {
 
 pub(super) struct Window {
     pub(super) rows: Vec<Scanned>,
-    /// Whether the ledger ends with it.
+    /// True if the ledger ends with this window.
     is_last: bool,
 }
 
-/// What of a window is dropped.
+/// The entries of a window to drop.
 pub(super) struct Choice {
-    /// Places in the window.
+    /// Indexes into the window.
     pub(super) dropped: Vec<usize>,
     pub(super) bytes: u64,
-    /// Of these, what the store counts as bytes of calls that changed nothing.
+    /// Part of `bytes`: entries that the store counts as calls that changed nothing.
     pub(super) read_bytes: u64,
-    /// The number of the last entry that was looked at.
+    /// Sequence number of the last entry examined.
     pub(super) cursor: u64,
-    /// Whether the pass has what it wants.
+    /// True if the pass has reached its goal.
     pub(super) is_enough: bool,
-    /// Whether every entry was looked at.
+    /// True if every entry was examined.
     pub(super) is_last: bool,
 }
 
@@ -100,12 +103,12 @@ pub(super) async fn scan(transaction: &mut Transaction, after: u64) -> Result<Wi
     Ok(Window { rows, is_last })
 }
 
-/// Up to where a step may drop entries.
+/// Limits on the entries that a step may drop.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
     /// The end of the chain, which stays.
     head: u64,
-    /// From here on calls that may have changed something stay, unless they are too old.
+    /// From this entry on, calls that may have changed something stay unless they are too old.
     newest: u64,
     oldest_ms: u64,
 }
@@ -164,7 +167,7 @@ impl Window {
             }
             choice.cursor = row.seq;
         }
-        // The ages grow with the numbers: where none of so many is too old, none behind them is.
+        // Ages grow with the sequence numbers: if none in this window is too old, none after it is.
         let is_young = self.rows.iter().all(|row| row.began_ms >= oldest_ms);
         choice.is_enough |= state.fill.pass == Pass::Age && is_young;
         choice
@@ -192,7 +195,7 @@ impl Choice {
         }
     }
 
-    /// The dropped entries, neighbours together.
+    /// Returns the dropped entries as runs of adjacent ones.
     pub(super) fn runs(&self, window: &Window) -> Vec<PrunedRange> {
         let mut runs: Vec<PrunedRange> = Vec::new();
         let mut before = None;

@@ -1,17 +1,18 @@
-//! Where files lie: paths as they are written, in the directories that the shell may be in by then.
+//! Resolves the paths of files against the directories that the shell may be in.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::{
-    super::{Certainty, FileUse, Reach, Word, files::Named},
+    super::{Certainty, FileUse, Reach, Word, files::NamedFile},
     Walker,
 };
 
-/// So many directories may the shell be in by then; with more nobody could say where it is.
-const MOST_PLACES: usize = 8;
+/// Maximum number of directories that the shell may be in; with more its directory counts as
+/// unknown.
+const MAX_DIRECTORIES: usize = 8;
 
 impl Walker<'_> {
-    pub(super) fn file(&mut self, file: &Named) {
+    pub(super) fn file(&mut self, file: &NamedFile) {
         const FREE: &[&str] = &[
             "/dev/null",
             "/dev/stdin",
@@ -24,7 +25,7 @@ impl Walker<'_> {
             "/dev/urandom",
         ];
         if let Some(root) = &file.word.below {
-            let root = Named { word: (**root).clone(), how: file.how, reach: Reach::Tree };
+            let root = NamedFile { word: (**root).clone(), how: file.how, reach: Reach::Tree };
             return self.file(&root);
         }
         let word = &file.word;
@@ -39,10 +40,10 @@ impl Walker<'_> {
         }
         let is_user = word.has_tilde && word.text != "~" && !word.text.starts_with("~/");
         if word.certainty == Certainty::Unknown || is_user {
-            return self.file_doubt(&word.text, "which file it is is not known");
+            return self.file_doubt(&word.text, "the file is unknown");
         }
-        if self.places.is_empty() && !is_rooted(&path_of(word)) {
-            self.file_doubt(&word.text, "the directory is not known");
+        if self.directories.is_empty() && !is_rooted(&path_of(word)) {
+            self.file_doubt(&word.text, "the directory is unknown");
         }
         let reach = match file.reach {
             Reach::Names => Reach::Names,
@@ -50,10 +51,11 @@ impl Walker<'_> {
             reach => reach,
         };
         let nowhere = [PathBuf::new()];
-        let places = if self.places.is_empty() { &nowhere[..] } else { &self.places };
+        let directories =
+            if self.directories.is_empty() { &nowhere[..] } else { &self.directories };
         let folders: Vec<&Path> = match word.is_from_top {
-            true => places.iter().flat_map(|place| tops(place)).collect(),
-            false => places.iter().map(PathBuf::as_path).collect(),
+            true => directories.iter().flat_map(|place| tops(place)).collect(),
+            false => directories.iter().map(PathBuf::as_path).collect(),
         };
         let paths: Vec<PathBuf> = folders
             .iter()
@@ -68,7 +70,7 @@ impl Walker<'_> {
     }
 }
 
-/// The folders that may be the top of the repository which this one lies in.
+/// The directories that may be the top of the repository that contains this one.
 fn tops(place: &Path) -> Vec<&Path> {
     match is_rooted(place) {
         true => vec![place, Path::new("")],
@@ -95,24 +97,25 @@ pub(super) fn union(one: &[PathBuf], other: &[PathBuf]) -> Vec<PathBuf> {
     }
     let mut all = one.to_vec();
     all.extend(other.iter().filter(|place| !one.contains(place)).cloned());
-    if all.len() > MOST_PLACES { Vec::new() } else { all }
+    if all.len() > MAX_DIRECTORIES { Vec::new() } else { all }
 }
 
-/// The directory after `cd`, which the shell makes out of the text: `cd link/..` stays.
+/// Returns the directory after `cd`, which the shell computes from the text: `cd link/..` stays.
 pub(super) fn folded(path: &Path) -> PathBuf {
     without_dots(path, Parents::Folded)
 }
 
-/// What becomes of `..`.
+/// FileAction `..` is treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Parents {
-    /// It takes the name before it away.
+    /// It removes the name before it.
     Folded,
-    /// It stays: after a link it leads elsewhere, and whoever resolves the path knows links.
+    /// It stays: after a link it leads elsewhere, and the code that resolves the path follows
+    /// links.
     Kept,
 }
 
-/// Without `.`, and with the last `~` in front.
+/// Removes `.`, and puts the last `~` first.
 fn without_dots(path: &Path, parents: Parents) -> PathBuf {
     let mut parts: Vec<Component<'_>> = Vec::new();
     for part in path.components() {

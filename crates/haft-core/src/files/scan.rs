@@ -76,7 +76,7 @@ impl WorkspaceScan {
 mod tests {
     use super::*;
 
-    fn survey(files: &[(&str, u64)]) -> WorkspaceScan {
+    fn scan(files: &[(&str, u64)]) -> WorkspaceScan {
         let stamp = |size| FileStamp { inode: 1, size, modified_ns: 0, mode: 0 };
         let files = files.iter().map(|(path, size)| (PathBuf::from(path), stamp(*size))).collect();
         WorkspaceScan { files, is_complete: true }
@@ -84,8 +84,8 @@ mod tests {
 
     #[test]
     fn what_came_went_or_changed_is_told_by_path() {
-        let before = survey(&[("same", 1), ("b", 1), ("gone", 1)]);
-        let after = survey(&[("same", 1), ("b", 2), ("a", 1)]);
+        let before = scan(&[("same", 1), ("b", 1), ("gone", 1)]);
+        let after = scan(&[("same", 1), ("b", 2), ("a", 1)]);
         let changes = after.changes_since(&before).expect("both are complete");
         let told: Vec<(&str, FileChange)> =
             changes.iter().map(|changed| (changed.path.as_str(), changed.change)).collect();
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn what_was_not_looked_at_whole_tells_nothing() {
-        let (whole, mut part) = (survey(&[]), survey(&[]));
+        let (whole, mut part) = (scan(&[]), scan(&[]));
         part.is_complete = false;
         assert_eq!(whole.changes_since(&part), None);
         assert_eq!(part.changes_since(&whole), None);

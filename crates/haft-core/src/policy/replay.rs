@@ -52,14 +52,14 @@ impl Policy {
     }
 
     /// Whether a rule speaks of a call, or of something that it touches.
-    pub fn speaks_of(&self, rule: &Rule, tool: &str, accesses: &[Access]) -> bool {
+    pub fn rule_applies(&self, rule: &Rule, tool: &str, accesses: &[Access]) -> bool {
         let mut accesses = accesses.iter();
-        rule.names_tool(tool) || accesses.any(|access| rule.touches(tool, access, &self.places))
+        rule.names_tool(tool) || accesses.any(|access| rule.touches(tool, access, &self.roots))
     }
 
     fn would_spare(&self, rules: &[Rule], entry: &LedgerEntry) -> bool {
         // Most rules say nothing to most calls, and this is much quicker than a decision.
-        let speaks = |rule: &Rule| self.speaks_of(rule, &entry.tool, &entry.accesses);
+        let speaks = |rule: &Rule| self.rule_applies(rule, &entry.tool, &entry.accesses);
         rules.iter().any(speaks) && self.replay(entry, rules) == Some(Action::Allow)
     }
 }

@@ -23,7 +23,7 @@ const MOST_RULES: usize = 4;
 
 impl Policy {
     /// What is said to each access of a call. The strictest of them is what becomes of the call.
-    pub fn verdicts(&self, question: &PolicyQuery<'_>) -> Vec<AccessDecision> {
+    pub fn access_decisions(&self, question: &PolicyQuery<'_>) -> Vec<AccessDecision> {
         let by = by(question);
         let verdict = |access: &Access| {
             let one = PolicyQuery { accesses: slice::from_ref(access), ..*question };
@@ -50,7 +50,7 @@ impl Policy {
     }
 
     fn widths_of_the_asked(&self, question: &PolicyQuery<'_>) -> Vec<Vec<String>> {
-        let verdicts = self.verdicts(question).into_iter();
+        let verdicts = self.access_decisions(question).into_iter();
         let asked = verdicts.filter(|verdict| verdict.decision.action == Action::Ask);
         asked.map(|verdict| suggestions(question.tool, &verdict.access)).collect()
     }
