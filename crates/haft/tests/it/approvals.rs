@@ -1,4 +1,4 @@
-//! Asking a person: on a real terminal, and where there is none.
+//! Asking for approval: on a real terminal, and without one.
 
 use crate::house::{House, Screen};
 

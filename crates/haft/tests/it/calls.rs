@@ -1,8 +1,8 @@
-//! Calls of tools: by their command, by JSON, with what goes wrong on the way.
+//! Calls of tools as commands and as JSON, and their errors.
 
 use crate::house::House;
 
-/// An outcome without the time it took.
+/// Returns an outcome without its duration.
 fn timeless(text: &str) -> String {
     let (before, after) = text.rsplit_once("\"ms\":").expect("an outcome");
     let end = after.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -93,7 +93,7 @@ fn wrong_input_names_the_field_and_the_next_step() {
         (vec!["hello", "Ada", "--language", "latin"], "possible values: english"),
         (vec!["hello", "Ada", "--timeout", "soon"], "expected a time such as"),
         (vec!["hello", "Ada", "--approve", "everything"], "possible values: none"),
-        (vec!["hello", "Ada", "--workspace", "gone"], "project/gone cannot be used"),
+        (vec!["hello", "Ada", "--workspace", "gone"], "project/gone cannot be opened"),
     ] {
         let ran = house.run(&arguments);
         assert_eq!(ran.code, 2, "{arguments:?}: {ran:?}");
@@ -123,7 +123,7 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
     let house = House::new();
     insta::assert_snapshot!(house.run(&["hello", "Ada", "--dry-run", "--approve", "none"]).whole(), @r#"
     hello {"name":"Ada"}
-      touches nothing
+      no accesses
       decision: ask (mode `none` asks before everything)
       to change that: add `allow = ["hello"]` to <house>/home/.config/haft/config.toml, or use `--approve safe`
     --- stderr
@@ -169,7 +169,7 @@ fn a_tool_that_changes_something_gets_no_value_of_another_type() {
     let project = std::fs::read_dir(house.path("project")).expect("there");
     let names: Vec<_> = project.map(|entry| entry.expect("readable").file_name()).collect();
     assert_eq!(names, [".haft"], "nothing was written");
-    // Slips of syntax and other spellings of a name cannot mean anything else.
+    // Repairs of syntax and of spelling cannot change the meaning.
     let ran = house.run(&["call", "write", r#"{"filePath": "a.txt", "content": "x",}"#]);
     assert_eq!(ran.code, 0, "{ran:?}");
 }

@@ -1,5 +1,5 @@
-//! Commands in containers, as a client over stdio and a person at the command line have them. Once with podman
-//! (`containers`), and once with Docker's command line (`docker`).
+//! Commands in containers, over stdio and from the command line. Once with podman (`containers`)
+//! and once with Docker's command line (`docker`).
 
 use std::{fs, path::Path, process::Command};
 
@@ -10,7 +10,7 @@ use crate::{
     shell::{answer, ask, runs_program, text, trusted, wait_for_count, wait_until, word},
 };
 
-/// The engine that `cargo xtask setup` makes, where it did; in CI it must.
+/// Returns the engine that `cargo xtask setup` installs, if it did. In CI it must.
 pub(crate) fn engine() -> Option<String> {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/containers");
     let engine = tools.join(kind()).canonicalize().ok().map(|path| path.display().to_string());
@@ -26,14 +26,14 @@ fn kind() -> &'static str {
     if module_path!().ends_with("docker") { "docker" } else { "podman" }
 }
 
-/// A house whose commands run in containers.
+/// Returns a fixture whose commands run in containers.
 fn house(engine: &str, image: &str) -> House {
     House::new().user_config(&format!(
         "sandbox = \"container\"\n[container]\nengine = \"{engine}\"\nimage = \"{image}\"\n"
     ))
 }
 
-/// The containers of its project.
+/// Lists the containers of the project.
 fn containers(engine: &str, house: &House) -> Vec<String> {
     let filter = format!("label=haft.workspace={}", house.path("project").display());
     let words = ["ps", "--all", "--filter", &filter, "--format", "{{.Names}}"];
@@ -133,7 +133,7 @@ fn secrets_of_the_workspace_are_closed_in_containers_too() {
     let mut client = trusted(&house);
     let found = ask(&mut client, 1, "bash", json!({"command": "grep -rh . ."}));
     assert!(text(&found).contains("2open") && !text(&found).contains("secret"), "{found:#}");
-    // One that comes later is closed to the next command.
+    // A secret file that is created later is hidden from the next command.
     fs::write(house.path("project/id_rsa"), "3secret").expect("written");
     let later = ask(&mut client, 2, "bash", json!({"command": "grep -h . *"}));
     assert!(text(&later).contains("2open") && !text(&later).contains("secret"), "{later:#}");

@@ -1,4 +1,4 @@
-//! Descriptors that haft inherits reach no command, with or without a sandbox.
+//! Inherited file descriptors are not passed to commands, with or without a sandbox.
 
 use std::{fs, process::Command};
 
@@ -6,7 +6,7 @@ use crate::house::House;
 
 const OUTSIDE: &str = "text-of-an-inherited-file";
 
-/// haft as a shell starts it that has left a file (9) and its folder (8) open.
+/// Starts haft from a shell that left a file (9) and its folder (8) open.
 fn haft_with_open_files(house: &House, arguments: &[&str]) -> Command {
     let inner = house.haft(arguments);
     let mut command = Command::new("bash");

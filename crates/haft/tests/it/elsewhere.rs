@@ -1,5 +1,5 @@
-//! Questions of one process, answered by another: `haft mcp` asks, `haft approvals` decides, and whoever is killed in
-//! between, the call runs once or not at all.
+//! Approval requests of one process, decided by another: `haft mcp` asks and `haft approvals`
+//! decides. Whichever process is killed, the call runs at most once.
 
 use std::{
     path::PathBuf,
@@ -14,16 +14,16 @@ use crate::{
     mcp_stdio::Client,
 };
 
-/// Far longer than anything here takes; only a test that fails waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Much longer than any step takes. Only a failing test waits this long.
+const TIMEOUT: Duration = Duration::from_secs(60);
 const ELSEWHERE: &str = "approve = \"none\"\n[approvals]\nelsewhere = true\n";
 
-/// Everything is asked about, and waits for an answer from elsewhere.
+/// Returns a fixture in which every call needs approval and waits for another process.
 fn house() -> House {
     House::new().user_config(ELSEWHERE)
 }
 
-/// A server that was asked to write a file, and waits.
+/// Starts a server with a pending request to write a file.
 fn asking(house: &House, name: &str) -> (Client, String) {
     let mut client = Client::introduced(house, json!({}));
     client.call(1, "write", json!({"path": name, "content": "written\n"}));
@@ -37,7 +37,7 @@ fn listed(house: &House) -> Vec<Value> {
     serde_json::from_str(&ran.out).expect("a list")
 }
 
-/// The id of the one request that waits, once there is one.
+/// Waits for the pending request and returns its id.
 #[track_caller]
 fn pending(house: &House) -> String {
     let began = Instant::now();
@@ -46,7 +46,7 @@ fn pending(house: &House) -> String {
         if let Some(row) = pending {
             return row["request"]["id"].as_str().expect("an id").to_owned();
         }
-        assert!(began.elapsed() < PATIENCE, "nothing waits");
+        assert!(began.elapsed() < TIMEOUT, "nothing waits");
     }
 }
 
@@ -59,7 +59,7 @@ fn written(house: &House, name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_client_that_cannot_ask_is_refused_at_once_and_told_of_the_other_way() {
+fn without_elicitation_a_call_is_denied_at_once_with_a_hint() {
     let house = House::new().user_config("approve = \"none\"\n");
     let mut client = Client::introduced(&house, json!({}));
     client.call(1, "write", json!({"path": "a.txt", "content": "x"}));
@@ -70,14 +70,14 @@ fn a_client_that_cannot_ask_is_refused_at_once_and_told_of_the_other_way() {
 }
 
 #[test]
-fn a_yes_in_another_terminal_lets_the_call_run_where_it_was_asked_for() {
+fn an_approval_in_another_terminal_runs_the_call_in_its_process() {
     let house = house();
     let (mut client, id) = asking(&house, "a.txt");
     let shown = house.run(&["approvals", "show", &id]).out;
     assert!(shown.contains("+written") && shown.contains("write a.txt"), "{shown}");
     assert!(shown.contains("why: mode `none` asks before: read a.txt"), "{shown}");
     assert!(!written(&house, "a.txt").exists());
-    // The beginning of an id is enough.
+    // A prefix of the id is enough.
     let ran = house.run(&["approvals", "approve", &id.chars().take(20).collect::<String>()]);
     assert_eq!(
         (ran.code, &*ran.out),
@@ -91,22 +91,22 @@ fn a_yes_in_another_terminal_lets_the_call_run_where_it_was_asked_for() {
     assert_eq!(again.code, 4, "{again:?}");
     let row = listed(&house).remove(0);
     assert_eq!((&row["state"], &row["fate"]), (&json!("approved"), &json!({"ran": null})), "{row}");
-    assert_eq!(house.run(&["approvals"]).out, "nothing waits for a decision");
+    assert_eq!(house.run(&["approvals"]).out, "no pending requests");
 }
 
 #[test]
-fn a_no_with_words_reaches_the_model() {
+fn a_denial_with_a_note_reaches_the_model() {
     let house = house();
     let (mut client, id) = asking(&house, "a.txt");
     let ran = house.run(&["approvals", "deny", &id, "--note", "use b.txt"]);
-    assert_eq!((ran.code, &*ran.out), (0, "denied: the call does not run"), "{ran:?}");
+    assert_eq!((ran.code, &*ran.out), (0, "denied: the call will not run"), "{ran:?}");
     let told = text(&client.next());
     assert!(told.contains("ada said no to this call of `write`: use b.txt"), "{told}");
     assert!(!written(&house, "a.txt").exists());
 }
 
 #[test]
-fn what_a_yes_remembers_is_not_asked_again() {
+fn a_saved_rule_needs_no_second_approval() {
     let house = house();
     let (mut client, id) = asking(&house, "a.txt");
     let wrong = house.run(&["approvals", "approve", &id, "--remember", "9"]);
@@ -125,15 +125,15 @@ fn what_a_yes_remembers_is_not_asked_again() {
     assert_eq!(ran.code, 0, "{ran:?}");
     client.next();
     let rules = house.run(&["policy", "list"]).out;
-    assert!(rules.contains("(project, kept by ada") && rules.contains("lapses"), "{rules}");
+    assert!(rules.contains("(project, saved by ada") && rules.contains("expires"), "{rules}");
     client.call(2, "write", json!({"path": "a.txt", "content": "again\n"}));
     let answer = client.next();
     assert_eq!(answer["result"]["isError"], false, "{answer}");
 }
 
-/// Every command is of the session `cli`, which never ends: a rule of it would be one for good by another name.
+/// All commands belong to the session `cli`, which never ends, so a rule for it would last forever.
 #[test]
-fn no_yes_of_the_command_line_lasts_for_a_session() {
+fn no_rule_of_the_command_line_has_session_scope() {
     let house = House::new();
     let screen = Screen::haft(&house, &["--approve", "none", "hello", "Ada"]);
     let shown = screen.wait_for("[y] yes, once");
@@ -146,8 +146,8 @@ fn no_yes_of_the_command_line_lasts_for_a_session() {
     assert_eq!(pending(&house), id, "it was not decided");
     screen.press(&["y", "Enter"]);
     assert_eq!(screen.exit_code(), 0);
-    assert!(!house.run(&["policy", "list"]).out.contains("kept by"), "nothing is remembered");
-    // For a client of `haft mcp` a session ends with its process, and its rules with it.
+    assert!(!house.run(&["policy", "list"]).out.contains("saved by"), "nothing is remembered");
+    // For a client of `haft mcp` the session and its rules end with the process.
     let house = House::new().user_config(ELSEWHERE);
     let (mut client, id) = asking(&house, "a.txt");
     let ran = house.run(&["approvals", "approve", &id, "--remember", "1", "--scope", "session"]);
@@ -168,7 +168,7 @@ fn the_call_of_a_killed_server_waits_and_runs_here_exactly_once() {
     assert_eq!(pending(&house), id, "it waits all the same");
     let ran = house.run(&["approvals", "approve", &id]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.err.contains("the process that asked is gone; its call runs here"), "{ran:?}");
+    assert!(ran.err.contains("the process that asked is gone; running the call here"), "{ran:?}");
     assert_eq!(std::fs::read_to_string(written(&house, "a.txt")).expect("written"), "written\n");
     std::fs::remove_file(written(&house, "a.txt")).expect("gone");
     for _ in 0..2 {
@@ -196,13 +196,13 @@ fn a_call_whose_server_was_killed_while_it_ran_is_not_run_again() {
     let ran = house.run(&["approvals", "approve", &id]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let began = Instant::now();
-    // Not that the file is there: the shell makes it before it writes.
+    // Wait for the content: the shell creates the file before it writes.
     while !std::fs::read_to_string(written(&house, "ran.txt")).is_ok_and(|it| it == "x\n") {
-        assert!(began.elapsed() < PATIENCE, "it does not run");
+        assert!(began.elapsed() < TIMEOUT, "it does not run");
     }
     client.kill();
     let told = house.run(&["approvals", "list"]).out;
-    assert!(told.contains("whether it ran is not known"), "{told}");
+    assert!(told.contains("result unknown"), "{told}");
     let again = house.run(&["approvals", "approve", &id]);
     assert_eq!(again.code, 4, "{again:?}");
     assert_eq!(std::fs::read_to_string(written(&house, "ran.txt")).expect("there"), "x\n");
@@ -218,13 +218,13 @@ fn a_client_that_can_ask_and_another_terminal_are_asked_at_once_and_the_first_wi
     let id = pending(&house);
     let ran = house.run(&["approvals", "approve", &id]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    // The question is withdrawn, and the call is answered; in whatever order.
+    // The elicitation is cancelled and the call is answered, in any order.
     let both = [client.next(), client.next()];
     let withdrawn = both.iter().find(|it| it["method"] == "notifications/cancelled");
     assert_eq!(withdrawn.map(|it| &it["params"]["requestId"]), Some(&question["id"]), "{both:?}");
     let answer = both.iter().find(|it| it["id"] == 1).expect("an answer");
     assert_eq!(answer["result"]["isError"], false, "{answer}");
-    // And the other way round.
+    // The reverse: the client answers first.
     client.call(2, "write", json!({"path": "b.txt", "content": "x\n"}));
     let question = client.next();
     let id = pending(&house);
@@ -242,7 +242,7 @@ fn a_client_that_can_ask_and_another_terminal_are_asked_at_once_and_the_first_wi
 }
 
 #[test]
-fn what_a_client_calls_off_waits_no_longer() {
+fn a_cancelled_call_is_no_longer_pending() {
     let house = house();
     let (mut client, id) = asking(&house, "a.txt");
     client.send(
@@ -250,7 +250,7 @@ fn what_a_client_calls_off_waits_no_longer() {
     );
     let began = Instant::now();
     while listed(&house)[0]["state"] != "cancelled" {
-        assert!(began.elapsed() < PATIENCE, "{:?}", listed(&house));
+        assert!(began.elapsed() < TIMEOUT, "{:?}", listed(&house));
     }
     let late = house.run(&["approvals", "approve", &id]);
     assert_eq!(late.code, 4, "{late:?}");
@@ -267,17 +267,17 @@ fn a_request_that_came_with_the_folder_runs_nothing() {
         let name = format!("project/.haft/haft.db{end}");
         std::fs::copy(theirs.path(&name), mine.path(&name)).expect("copied");
     }
-    // I have a key of my own.
+    // The other user has a different key.
     let (_client, own) = asking(&mine, "b.txt");
     let ran = mine.run(&["approvals", "list"]);
-    assert!(ran.err.contains("1 request was not made by your haft"), "{ran:?}");
+    assert!(ran.err.contains("1 request was not created by your haft"), "{ran:?}");
     assert!(ran.out.contains(&own) && !ran.out.contains(&id), "{ran:?}");
     let refused = mine.run(&["approvals", "approve", &id]);
     assert_eq!(refused.code, 3, "{refused:?}");
     assert!(!written(&mine, "a.txt").exists() && !written(&theirs, "a.txt").exists());
 }
 
-/// A call of the command line where there is no terminal, and its words as they come.
+/// Spawns a command without a terminal and captures its output.
 fn waiting(house: &House, arguments: &[&str]) -> Child {
     let mut command = house.haft_without_terminal(arguments);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("haft runs")
@@ -297,7 +297,7 @@ fn a_command_waits_where_it_is_told_to() {
 }
 
 #[test]
-fn a_question_lapses_for_everybody() {
+fn a_request_expires_in_all_processes() {
     let house = House::new().user_config("[limits]\napproval_wait_secs = 1\n");
     let child = waiting(&house, &["hello", "Ada", "--approve", "none", "--wait"]);
     let output = child.wait_with_output().expect("it ends");
@@ -321,9 +321,9 @@ fn a_question_at_a_terminal_can_be_answered_in_another() {
 }
 
 #[test]
-fn who_only_looks_makes_no_store_and_no_key() {
+fn read_only_commands_create_no_store_and_no_key() {
     let house = House::new();
-    assert_eq!(house.run(&["approvals"]).out, "nothing waits for a decision");
+    assert_eq!(house.run(&["approvals"]).out, "no pending requests");
     assert_eq!(house.run(&["approvals", "show", "ask_1"]).code, 3);
     assert!(!house.path("project/.haft/haft.db").exists());
     assert!(!house.path("home/.local").exists());
@@ -346,7 +346,7 @@ fn the_live_list_shows_what_comes_and_decides_what_is_marked() {
     let answer = client.next();
     assert_eq!(answer["result"]["isError"], false, "{answer}");
     screen.wait_for("nothing waits for a decision");
-    // A second one is denied with words, typed as they come.
+    // The second request is denied with a note.
     client.call(2, "write", json!({"path": "b.txt", "content": "no\n"}));
     screen.wait_for("+no");
     screen.press(&["d"]);
@@ -356,7 +356,7 @@ fn the_live_list_shows_what_comes_and_decides_what_is_marked() {
     screen.press(&["Enter"]);
     let told = text(&client.next());
     assert!(told.contains("ada said no to this call of `write`: quite another way"), "{told}");
-    // A third one is remembered.
+    // The third one is approved and saved.
     client.call(3, "write", json!({"path": "c.txt", "content": "third\n"}));
     screen.wait_for("+third");
     screen.press(&["1"]);
@@ -364,11 +364,11 @@ fn the_live_list_shows_what_comes_and_decides_what_is_marked() {
     screen.press(&["-l", "p 1d"]);
     screen.press(&["Enter"]);
     assert_eq!(client.next()["result"]["isError"], false);
-    assert!(house.run(&["policy", "list"]).out.contains("(project, kept by ada"));
+    assert!(house.run(&["policy", "list"]).out.contains("(project, saved by ada"));
     screen.wait_for("nothing waits for a decision");
     screen.press(&["q"]);
     assert_eq!(screen.exit_code(), 0);
-    // The shell's own screen is back.
+    // The original screen is restored.
     let after = screen.wait_for("[exit 0]");
     assert!(!after.contains("haft approvals:"), "{after}");
 }
@@ -379,7 +379,7 @@ fn the_live_list_runs_the_call_of_a_process_that_is_gone() {
     let (mut client, _) = asking(&house, "a.txt");
     client.kill();
     let screen = Screen::haft(&house, &["approvals"]);
-    screen.wait_for("nobody waits for it");
+    screen.wait_for("no process waits for it");
     screen.press(&["a"]);
     screen.wait_for("runs here");
     screen.wait_for("[Enter] back to the list");
@@ -391,7 +391,7 @@ fn the_live_list_runs_the_call_of_a_process_that_is_gone() {
 }
 
 #[test]
-fn a_live_list_that_is_told_to_end_gives_the_terminal_back() {
+fn a_terminated_live_list_restores_the_terminal() {
     let house = house();
     let screen = Screen::haft(&house, &["approvals"]);
     screen.wait_for("nothing waits for a decision");
@@ -423,7 +423,7 @@ fn what_comes_from_a_call_cannot_redraw_the_list() {
 }
 
 #[test]
-fn a_store_that_cannot_be_written_keeps_nobody_from_answering_at_the_terminal() {
+fn an_unwritable_store_does_not_prevent_approval_at_the_terminal() {
     let house = House::new();
     std::fs::create_dir_all(house.path("project/.haft/haft.db")).expect("in the way");
     let screen = Screen::haft(&house, &["--approve", "none", "hello", "Ada"]);

@@ -1,4 +1,4 @@
-//! The file tools as commands: what a person sees, what a script gets, and several processes at once.
+//! The file tools as commands: output for people and for scripts, and concurrent processes.
 
 use std::{fs, process::Stdio};
 
@@ -17,7 +17,7 @@ impl House {
 }
 
 #[test]
-fn a_day_with_files() {
+fn a_session_with_files() {
     let house = House::new();
     let written =
         house.run_with_stdin(&["write", "src/main.rs", "-"], b"fn main() {\n    run();\n}\n");
@@ -92,7 +92,7 @@ fn a_day_with_files() {
 }
 
 #[test]
-fn wrong_words_are_answered_with_the_next_step() {
+fn errors_name_the_next_step() {
     let house = House::new();
     house.put("src/main.rs", "fn main() {}\n");
     house.put(".env", "KEY=x\n");
@@ -160,7 +160,7 @@ fn a_path_meant_from_where_one_stands_is_recognised() {
 }
 
 #[test]
-fn what_a_file_holds_cannot_command_the_terminal() {
+fn a_files_content_cannot_control_the_terminal() {
     let house = House::new();
     house.put("evil.txt", "red \x1b[31mtext\x1b]0;title\x07 and \x1b[2Jgone\n");
     for arguments in [["read", "evil.txt"], ["grep", "red"]] {

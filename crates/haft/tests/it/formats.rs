@@ -1,5 +1,5 @@
-//! The catalogue in the words of every model API: golden files, the official libraries' own types, and `haft tools
-//! --format`.
+//! The catalogue in the format of every model API: golden files, the official libraries' types, and
+//! `haft tools --format`.
 
 use std::{
     fmt::Write as _,
@@ -20,7 +20,7 @@ use crate::house::House;
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/tools/python/bin/python");
 const SDK_CHECK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/formats/sdk_check.py");
 
-/// Every format, and those that know strict also so.
+/// Returns every format, and additionally in strict mode if it has one.
 fn ways() -> impl Iterator<Item = (Format, Options)> {
     Format::ALL.iter().flat_map(|format| {
         let strict = format.knows_strict().then(Options::strict);
@@ -28,7 +28,7 @@ fn ways() -> impl Iterator<Item = (Format, Options)> {
     })
 }
 
-/// The catalogue as it is told where no place is meant.
+/// Returns the catalogue's definitions with placeholders for paths.
 fn told(format: Format, options: &Options) -> Definitions {
     let registry = Registry::default();
     registry.register_all(catalogue::all()).expect("the catalogue registers");
@@ -100,7 +100,7 @@ fn our_own_schemas_lose_nothing_where_strict_is_not_asked() {
     }
 }
 
-/// Results of every sort: with files, without text, failed.
+/// Returns results of every kind: with files, without text, failed.
 fn outcomes() -> Vec<Outcome> {
     let attachment = |mime: &str, name: &str| Attachment {
         mime: mime.to_owned(),
@@ -140,8 +140,8 @@ fn told_results(format: Format) -> Vec<Value> {
     results(format, &together, &told(format, &Options::default()).names)
 }
 
-/// Hands everything to a Python program that holds it against the types of the official libraries, and returns the
-/// responses that it makes with them.
+/// Passes everything to a Python program that checks it against the types of the official
+/// libraries, and returns the responses that it builds with them.
 fn ask_the_libraries() -> Value {
     assert!(Path::new(PYTHON).exists(), "{PYTHON} is missing: run cargo xtask setup");
     let definitions: Vec<Value> = ways()
@@ -156,7 +156,7 @@ fn ask_the_libraries() -> Value {
     command.arg(SDK_CHECK).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("python runs");
     let mut stdin = child.stdin.take().expect("piped");
-    // A program that fails early reads no further; its own words say more than a broken pipe.
+    // Ignore a broken pipe: a program that fails early reports its own error.
     let _ = stdin.write_all(input.to_string().as_bytes());
     drop(stdin);
     let done = child.wait_with_output().expect("python ends");

@@ -1,11 +1,11 @@
-//! A person's git after a sandboxed command: it runs nothing and obeys nothing that the command has left behind, and
-//! everyday git works inside the sandbox.
+//! The user's git after a sandboxed command: it runs and obeys nothing that the command left
+//! behind, and everyday git works inside the sandbox.
 
 use std::{path::Path, process::Command};
 
 use crate::house::House;
 
-/// A house whose project is a repository with one commit.
+/// Returns a fixture whose project is a repository with one commit.
 fn with_repository() -> House {
     let house = House::new();
     std::fs::write(house.path("project/a.txt"), "a\n").expect("written");
@@ -15,7 +15,7 @@ fn with_repository() -> House {
     house
 }
 
-/// A person's own git in the project.
+/// Runs the user's git in the project.
 #[track_caller]
 fn git(house: &House, words: &[&str]) -> String {
     let identity = ["-c", "user.name=A", "-c", "user.email=a@x.example"];
@@ -29,13 +29,13 @@ fn git(house: &House, words: &[&str]) -> String {
     String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr)
 }
 
-/// Runs a command in the sandbox that plants something, and then git as a person would.
+/// Runs a sandboxed command that plants something, and then git as the user.
 #[track_caller]
 fn check_plant(house: &House, command: &str, told: &str) {
     check_plant_in(house, ".", command, told);
 }
 
-/// The same where the person goes into a folder first.
+/// Does the same from a subfolder.
 #[track_caller]
 fn check_plant_in(house: &House, folder: &str, command: &str, told: &str) {
     let marker = house.path("marker");
@@ -173,7 +173,7 @@ fn other_ways_to_lead_git_elsewhere_are_put_aside() {
     ] {
         check_plant(&house, plant, told);
     }
-    // The settings of the person are as they were.
+    // The user's settings are unchanged.
     assert!(house.path("project/.git/config").exists());
 }
 
@@ -215,7 +215,7 @@ fn everyday_git_works_in_the_sandbox() {
     }
 }
 
-/// With the tools of the smallest image.
+/// Uses only tools of the smallest image.
 const PLANT: &str = "d=.git; mkdir -p sub/$d/objects sub/$d/refs/heads && echo ref: refs/heads/main > sub/$d/HEAD && \
     printf '[core]\\n\\tfsmonitor = \"touch MARKER; false\"\\n' > sub/$d/config";
 

@@ -1,4 +1,5 @@
-//! What sandboxed commands see of the home: what tools need, and what the person shows.
+//! What sandboxed commands can access in the home directory: what tools need, and the folders that
+//! the user adds.
 
 use std::fs;
 
@@ -50,15 +51,15 @@ fn a_person_shows_a_folder_to_read_to_write_or_the_whole_home() {
 fn a_wrong_word_is_told_with_its_line_and_a_project_shows_nothing() {
     let ran = bash(&house("landlock", "home = \"most\""), "true");
     assert!(ran.whole().contains("config.toml:3"), "{ran:?}");
-    assert!(ran.whole().contains("`most` is none of tools, all"), "{ran:?}");
+    assert!(ran.whole().contains("expected one of tools, all, found `most`"), "{ran:?}");
     let ran = bash(&house("landlock", "read = [\"other\"]"), "true");
-    assert!(ran.whole().contains("`sandbox.read`: expected a whole path"), "{ran:?}");
+    assert!(ran.whole().contains("`sandbox.read`: expected an absolute path"), "{ran:?}");
     let house = house("landlock", "").project_config("[sandbox]\nhome = \"all\"\n");
     let ran = bash(&house, "cat ~/other/f");
     assert!(!ran.out.contains(TEXT), "{ran:?}");
 }
 
-/// A home with a folder of documents, parts of which are closed.
+/// Returns a fixture with a folder of documents, parts of which are denied.
 fn closed_house(backend: &str, more: &str, rules: &str) -> House {
     let house =
         House::new().user_config(&format!("{rules}\n[sandbox]\nbackend = \"{backend}\"\n{more}\n"));
@@ -178,7 +179,7 @@ fn a_command_that_fails_at_a_hidden_folder_is_told_how_to_show_it() {
     }
 }
 
-/// The tools that are installed for the person who runs the tests, at their real home.
+/// Tests the installed tools in the real home of the user who runs the tests.
 #[test]
 fn toolchains_of_the_home_work() {
     let home = std::env::home_dir().expect("a home");

@@ -1,4 +1,4 @@
-//! `haft init`: what it does to the files of clients, to the byte, and how it is taken back.
+//! `haft init`: its changes to the files of clients, byte for byte, and their undo.
 
 use std::{
     fs,
@@ -12,12 +12,12 @@ use crate::house::{House, Screen};
 
 const HAFT: &str = env!("CARGO_BIN_EXE_haft");
 
-/// A house with `haft` on the PATH, so that what is written is the same on every machine.
+/// A fixture with `haft` on the PATH, so that the entries are the same on every machine.
 struct Home {
     house: House,
 }
 
-struct Told {
+struct InitResult {
     code: i32,
     out: String,
     err: String,
@@ -31,7 +31,7 @@ impl Home {
         home
     }
 
-    /// A file of the house with this in it.
+    /// Writes a file.
     fn with(self, path: &str, text: &str) -> Self {
         let place = self.house.path(path);
         fs::create_dir_all(place.parent().expect("in the house")).expect("a folder");
@@ -39,7 +39,7 @@ impl Home {
         self
     }
 
-    fn furnished(&self, mut command: Command) -> Command {
+    fn with_environment(&self, mut command: Command) -> Command {
         let own = self.house.path("bin").display().to_string();
         command.env("PATH", format!("{own}:/usr/local/bin:/usr/bin:/bin"));
         for unwanted in ["XDG_STATE_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR"] {
@@ -48,20 +48,20 @@ impl Home {
         command
     }
 
-    fn told(&self, output: &Output) -> Told {
+    fn told(&self, output: &Output) -> InitResult {
         let house = self.house.path("").display().to_string();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&house, "<house>/");
         let code = output.status.code().expect("it was not killed");
-        Told { code, out: text(&output.stdout), err: text(&output.stderr) }
+        InitResult { code, out: text(&output.stdout), err: text(&output.stderr) }
     }
 
-    fn init(&self, words: &str) -> Told {
+    fn init(&self, words: &str) -> InitResult {
         let words: Vec<&str> = ["init"].into_iter().chain(words.split_whitespace()).collect();
-        let mut command = self.furnished(self.house.haft_without_terminal(&words));
+        let mut command = self.with_environment(self.house.haft_without_terminal(&words));
         self.told(&command.output().expect("haft runs"))
     }
 
-    /// The same, which has to work.
+    /// Runs `haft init` and requires success.
     #[track_caller]
     fn done(&self, words: &str) -> String {
         let told = self.init(words);
@@ -78,7 +78,7 @@ impl Home {
         self.house.path(path).exists()
     }
 
-    /// The backups beside a file, by name.
+    /// Returns the backups in a folder, sorted by name.
     fn backups(&self, folder: &str) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.house.path(folder)).expect("the folder");
         let paths = entries.map(|entry| entry.expect("an entry").path());
@@ -96,7 +96,7 @@ fn check_fresh(words: &str, file: &str, expected: &str) {
     assert!(out.contains(&format!("haft was added to <house>/{file}\nnext: ")), "{out}");
     assert_eq!(home.text(file), expected, "{words}");
     let again = home.init(&format!("{words} --yes"));
-    assert_eq!(again.out, format!("haft is already there: <house>/{file}\n"), "{}", again.err);
+    assert_eq!(again.out, format!("haft is already in <house>/{file}\n"), "{}", again.err);
     assert_eq!(home.done(words), again.out, "and nobody needs to be asked about that");
 }
 
@@ -160,7 +160,7 @@ fn homes_that_variables_name_are_used() {
         ("claude", "CLAUDE_CONFIG_DIR", "elsewhere/.claude.json"),
     ] {
         let words = ["init", client, "--scope", "user", "--yes"];
-        let mut command = home.furnished(home.house.haft(&words));
+        let mut command = home.with_environment(home.house.haft(&words));
         let output = command.env(variable, home.house.path("elsewhere")).output();
         assert_eq!(home.told(&output.expect("haft runs")).code, 0);
         assert!(home.is_there(file), "{client}");
@@ -172,14 +172,14 @@ fn check_edit(client: &str, file: &str, before: &str, after: &str) {
     let home = Home::new().with(file, before);
     let out = home.done(&format!("{client} --yes"));
     assert_eq!(home.text(file), after);
-    assert!(out.contains("the file as it was before: <house>/"), "{out}");
+    assert!(out.contains("backup of the old file: <house>/"), "{out}");
     let folder = file.rsplit_once('/').expect("in a folder").0;
     let backups = home.backups(folder);
     assert_eq!(fs::read_to_string(&backups[0]).expect("the backup"), before);
     home.done(&format!("{client} --yes"));
     assert_eq!((home.text(file).as_str(), home.backups(folder).len()), (after, 1));
     let out = home.done(&format!("{client} --undo --yes"));
-    assert!(out.contains("was put back as it was before"), "{out}");
+    assert!(out.contains("was restored to its previous content"), "{out}");
     assert_eq!(home.text(file), before);
     assert_eq!(home.backups(folder), Vec::<PathBuf>::new(), "what is back needs no copy");
 }
@@ -278,7 +278,7 @@ fn options_are_handed_on_and_paths_written_out() {
     let told = home.init("zed --scope user --yes --workspace .");
     assert_eq!(told.code, 0);
     assert!(
-        told.err.contains("whatever project zed is in, haft will work in <house>/project"),
+        told.err.contains("haft will work in <house>/project whatever project zed has open"),
         "{}",
         told.err
     );
@@ -316,7 +316,7 @@ fn what_is_written_starts_a_server() {
     let entry = &written["mcpServers"]["haft"];
     let words = entry["args"].as_array().expect("a list").iter().filter_map(|word| word.as_str());
     let words: Vec<&str> = words.collect();
-    let mut command = home.furnished(Command::new("sh"));
+    let mut command = home.with_environment(Command::new("sh"));
     let line = format!("{} {}", entry["command"].as_str().expect("a text"), words.join(" "));
     command.args(["-c", &line]).current_dir(home.house.path("project"));
     command.env("HOME", home.house.path("home")).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -337,8 +337,8 @@ fn nobody_is_asked_where_there_is_no_terminal() {
     assert_eq!((told.code, told.out.as_str()), (5, ""));
     assert_eq!(
         told.err,
-        "error: <house>/project/.mcp.json was not changed: there is no terminal to ask at\n  \
-         next: add `--yes` to write it unasked, or `--print` to see what to add by hand\n"
+        "error: <house>/project/.mcp.json was not changed: no terminal is available to ask\n  \
+         next: add `--yes` to write it without asking, or `--print` to see what to add by hand\n"
     );
     assert!(!home.is_there("project/.mcp.json"));
     let dry = home.done("claude --dry-run");
@@ -361,7 +361,7 @@ fn a_yes_on_the_screen_writes_and_a_no_does_not() {
     screen.press(&["perhaps", "Enter"]);
     screen.press(&["n", "Enter"]);
     assert_eq!(screen.exit_code(), 5);
-    let shown = screen.wait_for("was not changed: you said no");
+    let shown = screen.wait_for("was not changed: you answered no");
     assert_eq!(shown.matches("[y] yes").count(), 2, "an unclear answer is asked again: {shown}");
     assert_eq!(home.text("project/.mcp.json"), before);
 
@@ -381,7 +381,7 @@ fn a_file_that_changes_while_somebody_is_asked_is_left_alone() {
     fs::write(home.house.path("project/.mcp.json"), "{\"a\": 1}").expect("written");
     screen.press(&["y", "Enter"]);
     assert_eq!(screen.exit_code(), 4);
-    screen.wait_for("was changed by somebody else");
+    screen.wait_for("was changed by another process");
     assert_eq!(home.text("project/.mcp.json"), "{\"a\": 1}");
 }
 
@@ -390,11 +390,15 @@ fn what_haft_made_is_removed_again() {
     let home = Home::new();
     home.done("vscode --yes");
     let out = home.done("vscode --undo --yes");
-    assert!(out.contains("mcp.json was removed; haft had made it"), "{out}");
+    assert!(out.contains("mcp.json was removed; haft had created it"), "{out}");
     assert!(!home.is_there("project/.vscode"), "the folder that was made goes with it");
     let told = home.init("vscode --undo --yes");
     assert_eq!(told.code, 3);
-    assert!(told.err.contains("haft has changed nothing of vscode here"), "{}", told.err);
+    assert!(
+        told.err.contains("haft has not changed the configuration of vscode here"),
+        "{}",
+        told.err
+    );
 
     home.done("vscode --yes");
     let home = home.with("project/.vscode/tasks.json", "{}");
@@ -411,9 +415,9 @@ fn of_a_file_that_was_changed_since_only_the_entry_goes() {
     let edited = home.text("project/.mcp.json").replace("\"a\": 1", "\"a\": 2");
     let home = home.with("project/.mcp.json", &edited);
     let out = home.done("claude --undo --yes");
-    assert!(out.contains("was changed since, so only haft's entry was taken out of it"), "{out}");
+    assert!(out.contains("has changed since, so only haft's entry was removed"), "{out}");
     assert!(
-        out.contains("the file as it was before: <house>/project/.mcp.json.haft-backup-"),
+        out.contains("backup of the old file: <house>/project/.mcp.json.haft-backup-"),
         "{out}"
     );
     assert_eq!(home.text("project/.mcp.json"), "{\n  \"a\": 2,\n  \"mcpServers\": {\n  }\n}\n");
@@ -437,7 +441,7 @@ fn a_copy_that_somebody_else_wrote_to_is_not_put_back() {
     home.done("claude --yes");
     fs::write(&home.backups("project")[0], "{ \"planted\": true }").expect("written");
     let out = home.done("claude --undo --yes");
-    assert!(out.contains("only haft's entry was taken out of it"), "{out}");
+    assert!(out.contains("only haft's entry was removed"), "{out}");
     assert!(!home.text("project/.mcp.json").contains("planted"));
 }
 
@@ -447,7 +451,7 @@ fn what_is_no_longer_there_needs_no_taking_back() {
     home.done("claude --yes");
     fs::remove_file(home.house.path("project/.mcp.json")).expect("removed");
     let out = home.done("claude --undo");
-    assert!(out.contains("there is nothing of haft's last change left"), "{out}");
+    assert!(out.contains("is already undone"), "{out}");
     assert_eq!(home.init("claude --undo").code, 3, "it is forgotten");
 }
 
@@ -535,7 +539,7 @@ fn what_is_no_text_file_is_left_alone() {
 #[test]
 fn a_folder_that_takes_nothing_is_told_and_nothing_is_left_behind() {
     let home = Home::new();
-    // Nobody makes files there, not even root.
+    // Not even root can create files there.
     symlink("/sys/kernel", home.house.path("project/.cursor")).expect("a link");
     let told = home.init("cursor --yes");
     assert_eq!(told.code, 5, "{}", told.err);
@@ -553,7 +557,11 @@ fn a_memory_that_cannot_be_kept_stops_the_change() {
     let home = Home::new().with("home/.local/state/haft/init.json", "not JSON");
     let told = home.init("claude --yes");
     assert_eq!(told.code, 2);
-    assert!(told.err.contains("home/.local/state/haft/init.json cannot be read"), "{}", told.err);
+    assert!(
+        told.err.contains("cannot read <house>/home/.local/state/haft/init.json"),
+        "{}",
+        told.err
+    );
     assert!(!home.is_there("project/.mcp.json"));
 }
 
@@ -563,7 +571,7 @@ fn a_link_is_followed_and_stays_a_link() {
     let (real, link) =
         (home.house.path("dotfiles/claude.json"), home.house.path("home/.claude.json"));
     symlink("../dotfiles/claude.json", &link).expect("a link");
-    // The first is narrower than a usual mask, the second wider.
+    // The first mode is narrower than a usual umask, the second wider.
     for mode in [0o600, 0o664] {
         fs::set_permissions(&real, fs::Permissions::from_mode(mode)).expect("set");
         check_followed(&home, &link, mode);
@@ -572,7 +580,7 @@ fn a_link_is_followed_and_stays_a_link() {
     fs::remove_file(&real).expect("removed");
     let told = home.init("claude --scope user --yes");
     assert_eq!(told.code, 3);
-    assert!(told.err.contains("is a link that leads nowhere"), "{}", told.err);
+    assert!(told.err.contains("is a broken symbolic link"), "{}", told.err);
 }
 
 #[track_caller]
@@ -642,12 +650,12 @@ fn clients_are_known_by_their_usual_names_and_misspelt_ones_are_mended() {
     assert_eq!(home.done("VS-Code --print"), home.done("vscode --print"));
     let told = home.init("cluade --print");
     assert_eq!(told.code, 3);
-    assert!(told.err.contains("haft knows no client `cluade`"), "{}", told.err);
+    assert!(told.err.contains("unknown client `cluade`"), "{}", told.err);
     assert!(told.err.contains("did you mean `claude`?"), "{}", told.err);
     assert!(home.init("emacs").err.contains("the clients are claude, codex,"));
     let help = home.done("--help");
     for answer in
-        ["--undo", "--scope", "A copy of the old file", "haft init codex --profile reviewer"]
+        ["--undo", "--scope", "a backup of the old file", "haft init codex --profile reviewer"]
     {
         assert!(help.contains(answer), "{help}");
     }

@@ -1,4 +1,4 @@
-//! Commands as policy judges them: by what is read in them, not by their text.
+//! Commands are judged by their parsed content, not by their text.
 
 use std::os::unix::fs::symlink;
 
@@ -12,7 +12,7 @@ ask = ["bash(git push *)"]
 deny = ["read(private/**)", "write(protected/**)", "bash(curl *)"]
 "#;
 
-/// What becomes of a command, and why.
+/// Returns the decision on a command and the reason.
 fn judged(house: &House, mode: &str, words: &[&str]) -> (String, Value) {
     let mut arguments = vec!["bash"];
     arguments.extend(words);
@@ -71,7 +71,7 @@ fn what_is_dangerous_or_unclear_is_asked_for_even_in_a_sandbox() {
         check(&house, "contained", &[command], "ask");
         check(&house, "all", &[command], "allow");
     }
-    // What cannot be read may be what a rule for commands means.
+    // An unclear part may be what a rule for commands matches.
     let without_rules = House::new();
     for command in ["$(cat x) y", "echo 'open"] {
         check(&house, "all", &[command], "ask");
@@ -103,7 +103,7 @@ fn rules_bind_each_command_and_each_file_of_a_text() {
     ] {
         check(&house, "all", &[command], "deny");
     }
-    // Paths mean what they mean where the command runs.
+    // Paths are relative to the directory where the command runs.
     check(&house, "all", &["echo x > y", "--workdir", "protected"], "deny");
     check(&house, "all", &["cat x", "--workdir", "private"], "deny");
     check(&house, "all", &["cat ../private/x", "--workdir", "src"], "deny");
@@ -122,7 +122,7 @@ fn a_rule_for_commands_does_not_allow_what_could_not_be_read() {
     check(&house, "contained", &["$(cat x) y; $(cat x) z"], "ask");
 }
 
-/// A project without a sandbox, with files that are closed and links that lead away from them.
+/// Returns a project without a sandbox, with denied files and links to them.
 fn unsandboxed(rules: &str) -> House {
     let house = House::new().user_config(&format!("sandbox = \"off\"\n{rules}\n"));
     let project = house.path("project");

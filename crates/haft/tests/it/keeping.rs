@@ -1,4 +1,5 @@
-//! What is kept between calls, with the real binary: outputs that were cut, todos, sessions; and when things go wrong.
+//! Data that is kept between calls, with the real binary: truncated outputs, todos and sessions,
+//! also under failures.
 
 mod faults;
 
@@ -22,7 +23,7 @@ fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"))
 }
 
-/// A file whose search gives more than is shown.
+/// Creates a file with more search hits than are shown.
 fn with_long_file() -> House {
     let house = House::new();
     let line = |number: usize| match number {

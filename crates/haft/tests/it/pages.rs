@@ -1,4 +1,4 @@
-//! What haft says about itself: help, lists, completions, the manual. All of it is made from the tools.
+//! Generated texts: help, lists, completions and the manual. All are made from the tools.
 
 use std::process::{Command, Stdio};
 
@@ -68,7 +68,7 @@ fn the_reference_page_is_the_same_everywhere() {
 
     - effect: read, idempotent
     - needs: nothing
-    - ends in: what [any call](#errors) can end in; after 10 s in `timeout`
+    - errors: those of [any call](#errors); `timeout` after 10 s
     - command: `haft hello <NAME> [--language <LANGUAGE>] [--times <TIMES>] [--shout]`
 
     | parameter | type | default | description |
@@ -111,7 +111,7 @@ fn the_manual_knows_every_tool_and_no_date() {
     assert_eq!(title, format!(".TH haft 1  \"haft {}\" ", env!("CARGO_PKG_VERSION")));
 }
 
-/// The part of a page below this heading.
+/// Returns the part of a page below this heading.
 #[track_caller]
 fn section<'a>(page: &'a str, heading: &str) -> &'a str {
     let (_, rest) = page.split_once(heading).unwrap_or_else(|| panic!("no {heading} in {page}"));
@@ -184,7 +184,7 @@ fn what_a_tool_really_ends_in_is_on_its_page() {
         let own = section.lines().filter(|line| line.starts_with(&format!("| `{kind}` |")));
         let n_told = own.filter(|line| line.contains(&format!("`{field}`"))).count();
         assert_eq!(n_told, usize::from(!field.is_empty()), "{tool}, {kind}, {field}: {section}");
-        let ends = section.lines().find(|line| line.starts_with("- ends in:")).expect("a line");
+        let ends = section.lines().find(|line| line.starts_with("- errors:")).expect("a line");
         assert!(ends.contains(&format!("`{kind}`")), "{tool} ends in {kind}: {ends}");
     }
 }

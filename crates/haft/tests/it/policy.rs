@@ -1,9 +1,9 @@
-//! What config files say, as a caller sees it.
+//! Effects of config files on calls.
 
 use crate::house::House;
 
 #[test]
-fn a_fault_in_a_file_is_told_with_its_place_and_nothing_runs() {
+fn an_error_in_a_file_names_its_position_and_nothing_runs() {
     let house = House::new().user_config("approve = \"safe\"\nalow = [\"read\"]\n");
     insta::assert_snapshot!(house.run(&["hello", "Ada"]).whole(), @"
 
@@ -29,7 +29,7 @@ fn a_denied_call_names_the_rule_its_line_and_the_way_out() {
 }
 
 #[test]
-fn an_admin_beats_everybody() {
+fn an_admin_file_takes_precedence() {
     let house = House::new().user_config("allow = [\"*\"]").admin_config("deny = [\"hello\"]");
     let ran = house.run(&["hello", "Ada", "--approve", "all"]);
     assert_eq!(ran.code, 5);
@@ -77,7 +77,7 @@ fn profiles_and_agents_narrow() {
 }
 
 #[test]
-fn another_file_can_stand_in_for_the_persons_own() {
+fn another_file_can_replace_the_users_own() {
     let house = House::new().user_config("deny = [\"hello\"]").admin_config("");
     let other = house.path("admin.toml").display().to_string();
     assert_eq!(house.run(&["hello", "Ada", "--config", &other]).code, 0);

@@ -1,4 +1,4 @@
-//! `haft policy list`, `check` and `revoke`: the rules as they are, and what is wrong with them.
+//! `haft policy list`, `check` and `revoke`: the active rules and their problems.
 
 use crate::house::House;
 
@@ -43,21 +43,21 @@ fn every_rule_is_listed_with_its_layer_and_line() {
         ask   hello  <house>/home/.config/haft/config.toml:9
 
     project rules (<house>/project/.haft/config.toml)
-      allow bash(make)  <house>/project/.haft/config.toml:1, not in force: a project may only narrow until you trust it
+      allow bash(make)  <house>/project/.haft/config.toml:1, inactive: a project may only narrow until you trust it
       deny  web_*  <house>/project/.haft/config.toml:2
 
     saved rules
       none
     ");
     assert!(listed.contains("  *.dump (<house>/home/.config/haft/config.toml:11)\n"), "{listed}");
-    assert!(listed.contains("public.pem (open after all"), "{listed}");
+    assert!(listed.contains("public.pem (excepted"), "{listed}");
     assert!(listed.contains("\n  reviewer: read list "), "{listed}");
     let for_bot = house.run(&["policy", "list", "--agent", "bot"]).out;
     assert!(for_bot.starts_with("mode none "), "{for_bot}");
 }
 
 #[test]
-fn programs_are_told_the_same() {
+fn json_lists_the_same() {
     let house = House::new().user_config(RULES).project_config("allow = [\"bash(make)\"]\n");
     let told = house.run(&["policy", "list", "--json"]).json();
     assert_eq!(told["mode"]["mode"], "safe");
@@ -83,13 +83,17 @@ fn what_is_not_saved_cannot_be_revoked() {
 #[test]
 fn good_rules_are_clean() {
     let told = House::new().user_config(RULES).run(&["policy", "check"]);
-    assert_eq!((told.out.as_str(), told.code), ("1 rule file read, nothing found", 0), "{told:?}");
+    assert_eq!(
+        (told.out.as_str(), told.code),
+        ("1 config file checked, no findings", 0),
+        "{told:?}"
+    );
     let told = House::new().run(&["policy", "check"]);
-    assert_eq!((told.out.as_str(), told.code), ("no rule file is there, nothing found", 0));
+    assert_eq!((told.out.as_str(), told.code), ("no config file found, no findings", 0));
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_with_its_place_and_a_next_step() {
+fn every_problem_is_reported_with_position_and_next_step() {
     let user = r#"allow = [
   "bash(git *)",
   "bash(rm -rf build)",
@@ -107,7 +111,7 @@ deny = ["bash(rm *)"]
       next: did you mean `hello`?
     <house>/project/.haft/config.toml:1: allow `hello` is not in force: a project may only narrow until you trust it
       next: add its folder to `trust` in your own config, or take the rule out
-    2 rule files read, 4 things to look at
+    2 config files checked, 4 findings
     --- stderr
 
     --- exit 2
@@ -132,7 +136,7 @@ fn a_file_that_does_not_parse_does_not_hide_the_others() {
         assert!(told.out.contains(place), "{place}: {told:?}");
     }
     assert!(told.out.contains("project/.haft/config.toml:1: deny `helo` fits no tool"), "{told:?}");
-    assert!(told.out.contains("3 rule files read, 3 things to look at"), "{told:?}");
+    assert!(told.out.contains("3 config files checked, 3 findings"), "{told:?}");
 }
 
 #[test]
@@ -140,10 +144,14 @@ fn a_named_file_is_read_by_itself() {
     let house = House::new().user_config("allow = [\"helo\"]").project_config("trust = [\"/\"]");
     std::fs::write(house.path("project/mine.toml"), "deny = [\"hello\"]").expect("written");
     let told = house.run(&["policy", "check", "mine.toml"]);
-    assert_eq!((told.out.as_str(), told.code), ("1 rule file read, nothing found", 0), "{told:?}");
+    assert_eq!(
+        (told.out.as_str(), told.code),
+        ("1 config file checked, no findings", 0),
+        "{told:?}"
+    );
     let told = house.run(&["policy", "check", "mine.toml", ".haft/config.toml"]);
-    assert!(told.out.contains("`trust` counts only in your own config"), "{told:?}");
+    assert!(told.out.contains("`trust` is allowed only in your own config"), "{told:?}");
     assert_eq!(told.code, 2);
     let told = house.run(&["policy", "check", "gone.toml"]);
-    assert!(told.code == 2 && told.out.starts_with("gone.toml: cannot be read"), "{told:?}");
+    assert!(told.code == 2 && told.out.starts_with("gone.toml: cannot read the file"), "{told:?}");
 }

@@ -1,12 +1,12 @@
-//! Rules that people keep when they answer: through the real prompt, from one process to the next, in this project and
-//! elsewhere, until they lapse or are revoked.
+//! Rules that approvers save: through the real prompt, from one process to the next, in this
+//! project and others, until they expire or are revoked.
 
 use crate::house::{House, Screen};
 
 const FETCH: [&str; 2] = ["web-fetch", "https://nowhere.invalid/page"];
 const QUESTION: &str = "[y] yes, once";
 
-/// Answers the question of a call that is asked for, and waits for its end.
+/// Answers the approval prompt of a call and waits for its end.
 fn answer(house: &House, arguments: &[&str], answers: &[&str]) {
     let screen = Screen::haft(house, arguments);
     screen.wait_for(QUESTION);
@@ -16,13 +16,13 @@ fn answer(house: &House, arguments: &[&str], answers: &[&str]) {
     screen.exit_code();
 }
 
-/// What becomes of the call now.
+/// Returns the policy's current decision on the call.
 fn action(house: &House, arguments: &[&str]) -> String {
     let told = house.run(&[&["policy", "why"], arguments, &["--json"]].concat()).json();
     told["decision"]["action"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The ids of what is saved.
+/// Returns the ids of saved rules.
 fn saved(house: &House) -> Vec<String> {
     let told = house.run(&["policy", "list", "--json"]).json();
     let rules = told["saved"].as_array().cloned().unwrap_or_default();
@@ -41,7 +41,7 @@ fn a_rule_for_the_project_holds_in_the_next_process_and_nowhere_else() {
     answer(&house, &FETCH, &["1", "p"]);
     assert_eq!(action(&house, &FETCH), "allow");
     let ran = house.run_without_terminal(&FETCH);
-    assert!(!ran.err.contains("needs a yes"), "nobody is asked: {ran:?}");
+    assert!(!ran.err.contains("needs a yes"), "no approval is needed: {ran:?}");
     let elsewhere = other_project(&house);
     let there = [FETCH[0], FETCH[1], "--workspace", &elsewhere];
     assert_eq!(action(&house, &there), "ask");
@@ -50,7 +50,7 @@ fn a_rule_for_the_project_holds_in_the_next_process_and_nowhere_else() {
 }
 
 #[test]
-fn a_rule_for_the_person_holds_everywhere_until_it_is_revoked() {
+fn a_rule_for_the_user_applies_everywhere_until_it_is_revoked() {
     let house = House::new();
     answer(&house, &FETCH, &["1 u"]);
     let elsewhere = other_project(&house);
@@ -65,14 +65,14 @@ fn a_rule_for_the_person_holds_everywhere_until_it_is_revoked() {
         "{why:?}"
     );
     let listed = house.run(&["policy", "list"]).out;
-    assert!(listed.contains("allow `web_fetch(nowhere.invalid)` (user, kept by ada "), "{listed}");
+    assert!(listed.contains("allow `web_fetch(nowhere.invalid)` (user, saved by ada "), "{listed}");
     let [id] = &saved(&house)[..] else { panic!("one rule is saved") };
-    // The beginning of an id is enough, also from another project.
+    // A prefix of the id is enough, also from another project.
     let short: String = id.chars().take(16).collect();
     let gone = house.run(&["policy", "revoke", &short, "--workspace", &elsewhere]);
     assert_eq!(gone.code, 0, "{gone:?}");
     assert!(
-        gone.out.starts_with(&format!("gone: {id} allow `web_fetch(nowhere.invalid)`")),
+        gone.out.starts_with(&format!("revoked: {id} allow `web_fetch(nowhere.invalid)`")),
         "{gone:?}"
     );
     assert_eq!(action(&house, &FETCH), "ask");
@@ -80,13 +80,13 @@ fn a_rule_for_the_person_holds_everywhere_until_it_is_revoked() {
 }
 
 #[test]
-fn a_rule_with_a_time_lapses() {
+fn a_rule_with_a_time_expires() {
     let house = House::new();
     answer(&house, &FETCH, &["1", "p 1s"]);
     let begin = std::time::Instant::now();
-    // Waits for what must come; a test that fails gives up after a while.
+    // Wait for the expiry; a failing test stops after a while.
     while action(&house, &FETCH) == "allow" {
-        assert!(begin.elapsed().as_secs() < 30, "it never lapses");
+        assert!(begin.elapsed().as_secs() < 30, "it never expires");
     }
     assert_eq!(saved(&house), [""; 0]);
     answer(&house, &FETCH, &["1 p 30d"]);
@@ -137,10 +137,10 @@ fn the_question_says_what_a_rule_would_have_spared() {
 }
 
 #[test]
-fn a_rule_is_tried_on_what_is_recorded() {
+fn a_rule_is_tested_on_recorded_calls() {
     let house = House::new();
     let nothing = house.run(&["policy", "test", "hello"]);
-    assert!(nothing.code == 0 && nothing.out.contains("nothing is recorded"), "{nothing:?}");
+    assert!(nothing.code == 0 && nothing.out.contains("no recorded calls"), "{nothing:?}");
     for (tool, argument) in [("hello", "Ada"), ("hello", "Bo"), (FETCH[0], FETCH[1])] {
         house.run_without_terminal(&[tool, argument]);
     }
@@ -160,7 +160,7 @@ fn a_rule_is_tried_on_what_is_recorded() {
     assert_eq!(told(&["hello", "--ask", "--since", "2100-01-01"])["calls"], 0);
     assert_eq!(told(&["hello", "--allow"])["changes"], serde_json::json!([]));
     let text = house.run(&["policy", "test", "hello", "--deny"]).out;
-    assert!(text.contains("speaks of 2 of 3 recorded calls since "), "{text}");
+    assert!(text.contains("matches 2 of 3 recorded calls since "), "{text}");
     assert!(text.contains("\n  allow to deny: 2 calls\n    "), "{text}");
     assert_eq!(house.run(&["policy", "test", "hello("]).code, 2);
     assert_eq!(house.run(&["policy", "test", "hello", "--ask", "--deny"]).code, 2);

@@ -1,4 +1,5 @@
-//! `haft policy why`: the answer names who, what and why, for people and for programs, and nothing runs.
+//! `haft policy why`: the output names caller, accesses and reasons, as text and as JSON, and
+//! nothing runs.
 
 use crate::house::House;
 
@@ -22,7 +23,7 @@ fn a_call_is_taken_apart_and_nothing_runs() {
       because  rule deny `read(private/**)` (<house>/home/.config/haft/config.toml:4)
       change   remove or narrow `read(private/**)` in `deny` (<house>/home/.config/haft/config.toml:4)
 
-    what it would touch
+    accesses
       allow run make all  rule allow `bash(make *)` (<house>/home/.config/haft/config.toml:2)
       ask   run git push origin main  rule ask `bash(git push *)` (<house>/home/.config/haft/config.toml:3)
       allow run cat private/key  mode `contained`
@@ -38,7 +39,7 @@ fn a_call_is_taken_apart_and_nothing_runs() {
 }
 
 #[test]
-fn a_question_comes_with_what_a_yes_may_remember() {
+fn a_question_lists_the_rules_that_can_be_saved() {
     let house = House::new();
     let told = house.run(&["policy", "why", "web-fetch", "https://docs.rs/serde"]);
     insta::assert_snapshot!(told.whole(), @r#"
@@ -47,10 +48,10 @@ fn a_question_comes_with_what_a_yes_may_remember() {
       because  mode `contained` asks before: fetch https://docs.rs/serde
       change   add `allow = ["web_fetch(docs.rs)"]` to <house>/home/.config/haft/config.toml, or use `--approve all`
 
-    what it would touch
+    accesses
       ask   fetch https://docs.rs/serde  mode `contained`
 
-    what a yes may remember, each line enough on its own
+    rules that an approver could save, each line is sufficient
       web_fetch(docs.rs)
     --- stderr
 
@@ -59,7 +60,7 @@ fn a_question_comes_with_what_a_yes_may_remember() {
     let told = house.run(&["policy", "why", "bash", "x=make; $x"]);
     assert!(told.out.contains("\n  bash(x=make; $x)"), "the whole text or nothing: {told:?}");
     let told = house.run(&["policy", "why", "bash", "rm -rf $X"]);
-    assert!(told.out.contains("nothing to remember: a part of this call"), "{told:?}");
+    assert!(told.out.contains("no rule can be saved: a part of this call"), "{told:?}");
 }
 
 #[test]
@@ -72,11 +73,11 @@ fn where_a_written_rule_asks_nothing_is_offered() {
         ),
         "{told:?}"
     );
-    assert!(told.out.contains("nothing to remember: a written rule asks"), "{told:?}");
+    assert!(told.out.contains("no rule can be saved: a rule in a config file asks"), "{told:?}");
 }
 
 #[test]
-fn the_answer_is_given_in_the_name_of_who_would_call() {
+fn the_decision_is_that_for_the_calling_agent() {
     let config = "approve = \"all\"\n[agents.bot]\napprove = \"safe\"\nprofile = \"reviewer\"\n";
     let house = House::new().user_config(config);
     let line = ["policy", "why", "write", "a", "x"];
@@ -121,7 +122,7 @@ fn every_way_to_write_a_call_is_understood_alike() {
     };
     assert_eq!(piped(&["policy", "why", "bash", "-", "--json"]), expected);
     assert_eq!(piped(&["policy", "why", "call", "bash", "--json"]), expected);
-    // What only looks like JSON is the text that it would be.
+    // Text that only looks like the input's JSON stays text.
     let (input, _) = told(&["policy", "why", "hello", r#"{"nam": 1}"#, "--json"]);
     assert_eq!(input["name"], r#"{"nam": 1}"#);
     let (input, _) = told(&["policy", "why", "web-fetch", r#"{"url": "https://a.b"}"#, "--json"]);
@@ -141,7 +142,7 @@ fn programs_get_each_access_with_its_verdict() {
 }
 
 #[test]
-fn what_is_no_call_is_told_as_such() {
+fn invalid_calls_are_reported() {
     let house = house();
     let told = house.run(&["policy", "why", "bsh", "ls"]);
     assert_eq!(told.code, 3, "{told:?}");

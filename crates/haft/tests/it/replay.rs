@@ -1,4 +1,5 @@
-//! A session that was recorded over MCP, given again: the same bytes, and nothing is read, run or changed for it.
+//! Replay of a session that was recorded over MCP: the same bytes, and nothing is read, run or
+//! changed.
 
 use std::{fs, process::Command};
 
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{house::House, mcp_stdio::Client, server::Database};
 
-/// Every call with its answer as it came over the pipe.
+/// The answers of all calls as they came over the pipe.
 type Played = Vec<String>;
 
 fn calls() -> Vec<(&'static str, Value)> {
@@ -14,7 +15,7 @@ fn calls() -> Vec<(&'static str, Value)> {
         ("read", json!({"path": "a.txt"})),
         ("write", json!({"path": "a.txt", "content": "later\n"})),
         ("read", json!({"path": "a.txt"})),
-        // Mended, refused, failed, unknown.
+        // Repaired, refused, failed, unknown.
         ("read", json!({"file_path": "a.txt", "limit": "1"})),
         ("read", json!({"path": 7})),
         ("read", json!({"path": "gone.txt"})),
@@ -91,7 +92,7 @@ fn the_same_calls_get_the_same_bytes_and_nothing_is_run() {
     let count = || house.run(&["store", "info", "--json"]).json()["entries"].clone();
     let before = count();
     fs::write(house.path("project/a.txt"), "changed since\n").expect("written");
-    // Two at once, each from the beginning.
+    // Two at once, each from the start.
     let (mut one, mut two) = (replay(&house, &session), replay(&house, &session));
     assert_eq!(play(&mut one), recorded);
     assert_eq!(play(&mut two), recorded);
@@ -120,7 +121,7 @@ fn a_recording_in_a_database_is_given_again() {
     let mut client = replay(&house, &session(&house));
     assert_eq!(play(&mut client), recorded);
     end(client);
-    // And after a move to a file.
+    // The same after a migration to a file.
     let moved = house.run(&["store", "migrate", "--to", ".haft/haft.db"]);
     assert_eq!(moved.code, 0, "{moved:?}");
     let session = session(&house);
@@ -201,7 +202,7 @@ fn a_check_makes_the_looks_again_and_shows_what_differs() {
     }
     let same = house.run(&["replay", &session, "--check"]);
     assert_eq!(same.code, 0, "{same:?}");
-    assert!(same.out.ends_with("2 as they were, 0 differ, 2 not run"), "{same:?}");
+    assert!(same.out.ends_with("2 unchanged, 0 differ, 2 not run"), "{same:?}");
     assert!(!house.path("project/made").exists() && !house.path("project/c.txt").exists());
     fs::write(house.path("project/b.txt"), "as it is\n").expect("written");
     let entries = || house.run(&["store", "info", "--json"]).json()["entries"].clone();
@@ -209,7 +210,7 @@ fn a_check_makes_the_looks_again_and_shows_what_differs() {
     let differs = house.run(&["replay", &session, "--check"]);
     assert_eq!(differs.code, 1, "{differs:?}");
     assert!(differs.out.contains("as it was") && differs.out.contains("as it is"), "{differs:?}");
-    assert!(differs.out.ends_with("1 as they were, 1 differ, 2 not run"), "{differs:?}");
+    assert!(differs.out.ends_with("1 unchanged, 1 differ, 2 not run"), "{differs:?}");
     assert_eq!(entries(), before, "it does not become part of the recording");
     let json = house.run(&["replay", &session, "--check", "--json"]);
     assert_eq!((json.code, &json.json()["differs"]), (1, &json!(true)));

@@ -1,4 +1,4 @@
-//! Secrets through the binary: kept, named, given, and never seen again.
+//! Secrets with the real binary: stored, referred to, used, and never printed.
 
 use std::{
     fs,
@@ -22,15 +22,15 @@ use serde_json::json;
 
 use crate::{
     house::{House, Ran, Screen},
-    mcp_stdio::{Client, PATIENCE},
+    mcp_stdio::{Client, TIMEOUT},
     shell::{ask, text, wait_until},
-    site::Site,
+    web_server::WebServer,
 };
 
 const VALUE: &str = "tok-hunter22-abcdef";
 const BASE64: &str = "dG9rLWh1bnRlcjIyLWFiY2RlZg";
 
-/// With the secret KEY, which `rules` speak of.
+/// Returns a fixture with the secret KEY and these rules.
 fn house(rules: &str) -> House {
     let house = House::new().user_config(rules);
     set(&house, &["KEY"], VALUE);
@@ -45,7 +45,7 @@ fn set(house: &House, arguments: &[&str], value: &str) {
     check_silent(&ran);
 }
 
-/// Nothing that was said has the value in it, in any form.
+/// Checks that no output has the value in any form.
 #[track_caller]
 fn check_silent(ran: &Ran) {
     check_without_value(&ran.whole());
@@ -56,7 +56,8 @@ fn check_without_value(said: &str) {
     assert!(!said.contains("hunter22") && !said.contains(BASE64), "{said}");
 }
 
-/// No file below a folder has the value in it; the store is packed in places, but not its texts.
+/// Checks that no file below a folder has the value. The store compresses some parts, but not its
+/// texts.
 #[track_caller]
 fn check_files(folder: &Path) {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
@@ -99,7 +100,7 @@ fn secrets_are_set_listed_and_removed_and_never_shown() {
     assert_eq!(house.run(&["secret", "remove", "API"]).code, 0);
     assert_eq!(house.run(&["secret", "remove", "KEY"]).code, 0);
     let listed = house.run(&["secret", "list"]);
-    assert_eq!(listed.out, "no secrets; `haft secret set NAME` keeps one");
+    assert_eq!(listed.out, "no secrets; `haft secret set NAME` stores one");
     check_files(&house.path("home"));
 }
 
@@ -171,7 +172,7 @@ fn a_value_is_typed_without_being_shown() {
     screen.wait_for("Value of OTHER (not shown):");
     screen.press(&["C-c"]);
     assert_eq!(screen.exit_code(), 130);
-    // The terminal shows again what is typed, and obeys its keys.
+    // The terminal echoes input and handles its keys again.
     screen.wait_for("isig icanon iexten echo ");
     let names = house.run(&["secret", "list", "--json"]).json();
     assert_eq!(names["secrets"].as_array().map(Vec::len), Some(1), "{names}");
@@ -186,7 +187,8 @@ fn a_command_gets_a_secret_and_whatever_it_prints_of_it_is_taken_out() {
     let ran =
         run_with_key(&house, "test ${#K} = 19 && echo \"it is $K\"; printf %s \"$K\" | base64");
     assert_eq!(ran.out, "it is [secret:KEY]\n[secret:KEY]", "{ran:?}");
-    // Behind a name, as `Basic` authorization has it, only what comes of the value alone can be known.
+    // After a user name, as in `Basic` authorization, only the encoding of the value alone can be
+    // recognised.
     let ran = run_with_key(
         &house,
         "printf me:%s \"$K\" | base64; printf %s \"$K\" | od -An -tx1 | tr -d ' \\n'",
@@ -265,8 +267,9 @@ fn what_is_for_hosts_or_unknown_or_no_reference_reaches_no_command() {
 
 #[test]
 fn a_server_that_echoes_a_secret_shows_none() {
-    let site =
-        Site::start(|request| ("200 OK\r\nContent-Type: text/plain", request.as_bytes().to_vec()));
+    let site = WebServer::start(|request| {
+        ("200 OK\r\nContent-Type: text/plain", request.as_bytes().to_vec())
+    });
     let rules = format!(
         "allow = [\"web_fetch(127.0.0.1)\", \"secret(KEY: 127.0.0.1)\"]\n[network]\nallow = [\"{}\"]\n",
         site.address
@@ -276,19 +279,19 @@ fn a_server_that_echoes_a_secret_shows_none() {
     let ran = house.run(&["http_request", "--headers", headers, &site.url("/?k=secret:KEY")]);
     check_silent(&ran);
     assert!(ran.out.contains("Bearer [secret:KEY]"), "{ran:?}");
-    let heard = site.heard().join("\n");
+    let request = site.requests().join("\n");
     assert!(
-        heard.contains(&format!("Bearer {VALUE}")) && heard.contains(&format!("k={VALUE}")),
-        "{heard}"
+        request.contains(&format!("Bearer {VALUE}")) && request.contains(&format!("k={VALUE}")),
+        "{request}"
     );
     set(&house, &["HOSTED", "--host", "api.example.org"], VALUE);
     let ran = house.run(&["http_request", &site.url("/?k=secret:HOSTED")]);
-    assert_eq!((ran.code, site.heard().len()), (5, 1), "{ran:?}");
+    assert_eq!((ran.code, site.requests().len()), (5, 1), "{ran:?}");
     check_files(&house.path("project"));
 }
 
-/// Requests that carry the secret KEY, one for each place where it may stand.
-fn requests_with_key(site: &Site) -> [serde_json::Value; 5] {
+/// Requests with the secret KEY, one for each position where it is allowed.
+fn requests_with_key(site: &WebServer) -> [serde_json::Value; 5] {
     let url = site.url("/");
     [
         json!({"url": url, "headers": {"Authorization": "Bearer secret:KEY"}}),
@@ -299,14 +302,14 @@ fn requests_with_key(site: &Site) -> [serde_json::Value; 5] {
     ]
 }
 
-fn house_for(site: &Site, rules: &str) -> House {
+fn house_for(site: &WebServer, rules: &str) -> House {
     let network = format!("[network]\nallow = [\"{}\"]\n", site.address);
     house(&format!("{rules}\n{network}"))
 }
 
 #[test]
 fn a_secret_that_is_for_no_host_goes_to_none_unasked() {
-    let site = Site::start(|_| ("200 OK\r\nContent-Type: text/plain", b"ok".to_vec()));
+    let site = WebServer::start(|_| ("200 OK\r\nContent-Type: text/plain", b"ok".to_vec()));
     for rules in [
         "allow = [\"web_fetch(127.0.0.1)\"]",
         "allow = [\"web_fetch(*)\", \"http_request\", \"http_request(*)\", \"*\"]",
@@ -323,18 +326,18 @@ fn a_secret_that_is_for_no_host_goes_to_none_unasked() {
             assert!(ran.err.contains("secret(KEY: 127.0.0.1)"), "what would allow it: {ran:?}");
         }
     }
-    assert_eq!(site.heard(), [""; 0], "nothing was sent");
-    // Other letters are no reference, and nothing secret is sent for them.
+    assert_eq!(site.requests(), [""; 0], "nothing was sent");
+    // Other spellings are not references, and no secret is sent for them.
     let house = house_for(&site, "allow = [\"web_fetch(127.0.0.1)\"]");
     let input = json!({"url": site.url("/"), "headers": {"X": "Secret:KEY", "Y": "my_secret:KEY"}});
     let ran = house.run_without_terminal(&["call", "http_request", &input.to_string()]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    check_without_value(&site.heard().concat());
+    check_without_value(&site.requests().concat());
 }
 
 #[test]
 fn what_is_denied_by_name_is_sent_nowhere() {
-    let site = Site::start(|_| ("200 OK\r\nContent-Type: text/plain", b"ok".to_vec()));
+    let site = WebServer::start(|_| ("200 OK\r\nContent-Type: text/plain", b"ok".to_vec()));
     for deny in ["secret(KEY)", "secret(K*)", "secret(*)", "secret(*: 127.0.0.1)"] {
         let rules =
             format!("allow = [\"web_fetch(127.0.0.1)\", \"secret(KEY)\"]\ndeny = [\"{deny}\"]");
@@ -346,37 +349,37 @@ fn what_is_denied_by_name_is_sent_nowhere() {
             assert!(ran.code == 5 && ran.err.contains("denied"), "{deny}: {request}: {ran:?}");
             assert!(ran.err.contains(deny), "{ran:?}");
         }
-        // One that is for this host is no exception.
+        // A secret that is bound to this host is not an exception.
         set(&house, &["KEY", "--force", "--host", "127.0.0.1"], VALUE);
         let request = requests_with_key(&site)[0].to_string();
         let ran =
             house.run_without_terminal(&["call", "http_request", &request, "--approve", "all"]);
         assert_eq!(ran.code, 5, "{ran:?}");
     }
-    assert_eq!(site.heard(), [""; 0], "nothing was sent");
+    assert_eq!(site.requests(), [""; 0], "nothing was sent");
 }
 
 #[test]
 fn a_secret_that_is_for_a_host_goes_there_as_far_as_the_address_is_allowed() {
-    let site = Site::start(|_| ("200 OK\r\nContent-Type: text/plain", b"ok".to_vec()));
+    let site = WebServer::start(|_| ("200 OK\r\nContent-Type: text/plain", b"ok".to_vec()));
     let house = house_for(&site, "allow = [\"web_fetch(127.0.0.1)\"]");
     set(&house, &["KEY", "--force", "--host", "127.0.0.1"], VALUE);
     for request in requests_with_key(&site) {
         let ran = house.run_without_terminal(&["call", "http_request", &request.to_string()]);
         assert_eq!(ran.code, 0, "{request}: {ran:?}");
     }
-    assert_eq!(site.heard().iter().filter(|heard| heard.contains(VALUE)).count(), 5);
-    // A variable of that name goes before the vault, which is not asked for hosts then.
+    assert_eq!(site.requests().iter().filter(|request| request.contains(VALUE)).count(), 5);
+    // A variable of that name takes precedence over the vault, whose hosts do not apply then.
     let request = requests_with_key(&site)[0].to_string();
     let mut command = house.haft_without_terminal(&["call", "http_request", &request]);
     let output = command.env("HAFT_SECRET_KEY", VALUE).output().expect("haft runs");
     assert_eq!(output.status.code(), Some(5), "{output:?}");
-    assert_eq!(site.heard().len(), 5);
+    assert_eq!(site.requests().len(), 5);
 }
 
 #[test]
 fn a_person_is_shown_which_secret_goes_where() {
-    let site = Site::start(|_| ("200 OK\r\nContent-Type: text/plain", b"ok".to_vec()));
+    let site = WebServer::start(|_| ("200 OK\r\nContent-Type: text/plain", b"ok".to_vec()));
     let house =
         house_for(&site, "allow = [\"web_fetch(127.0.0.1)\"]\n[approvals]\nelsewhere = true");
     let mut client = Client::introduced(&house, json!({}));
@@ -387,24 +390,24 @@ fn a_person_is_shown_which_secret_goes_where() {
         if let Some(id) = list[0]["request"]["id"].as_str() {
             break id.to_owned();
         }
-        assert!(began.elapsed() < PATIENCE, "nobody asks");
+        assert!(began.elapsed() < TIMEOUT, "nobody asks");
     };
     let shown = house.run(&["approvals", "show", &id]);
     assert!(shown.out.contains("send the secret KEY to 127.0.0.1"), "{shown:?}");
-    assert_eq!(site.heard(), [""; 0]);
+    assert_eq!(site.requests(), [""; 0]);
     assert_eq!(house.run(&["approvals", "approve", &id]).code, 0);
     let answer = client.next();
     assert_eq!(answer["result"]["isError"], json!(false), "{answer}");
-    assert!(site.heard().concat().contains(VALUE));
+    assert!(site.requests().concat().contains(VALUE));
     check_without_value(&answer.to_string());
 }
 
 #[test]
 fn a_redirect_carries_no_secret_to_another_host() {
-    let other = Site::start(|_| ("200 OK\r\nContent-Type: text/plain", b"ok".to_vec()));
+    let other = WebServer::start(|_| ("200 OK\r\nContent-Type: text/plain", b"ok".to_vec()));
     let place = format!("http://localhost:{}/", other.address.port());
     let head: &'static str = format!("302 Found\r\nLocation: {place}").leak();
-    let first = Site::start(move |_| (head, Vec::new()));
+    let first = WebServer::start(move |_| (head, Vec::new()));
     let rules = format!(
         "allow = [\"web_fetch(127.0.0.1)\", \"web_fetch(localhost)\", \"secret(KEY)\"]\n\
          [network]\nallow = [\"{}\", \"localhost:{}\"]\n",
@@ -416,9 +419,9 @@ fn a_redirect_carries_no_secret_to_another_host() {
         let ran = house.run_without_terminal(&["call", "http_request", &request.to_string()]);
         check_silent(&ran);
     }
-    assert!(first.heard().iter().all(|heard| heard.contains(VALUE)));
-    check_without_value(&other.heard().concat());
-    assert!(!other.heard().is_empty(), "it was followed");
+    assert!(first.requests().iter().all(|request| request.contains(VALUE)));
+    check_without_value(&other.requests().concat());
+    assert!(!other.requests().is_empty(), "it was followed");
 }
 
 #[test]
@@ -436,7 +439,7 @@ fn a_server_takes_new_secrets_without_a_restart_and_shows_none_of_them() {
     set(&house, &["KEY", "--force"], "another-hunter33");
     let result = ask(&mut client, 12, "bash", call);
     assert!(text(&result).contains("is [secret:KEY]"), "{result}");
-    // What the value was before is no less secret.
+    // The previous value is still secret.
     let command = "printf tok-hunter; printf '22-abcdef another-hunter%s' 33";
     let result = ask(&mut client, 13, "bash", json!({"command": command}));
     assert!(text(&result).contains("[secret:KEY] [secret:KEY]"), "{result}");
@@ -463,7 +466,7 @@ fn a_secret_stands_in_no_command_line() {
     assert!(text(&result).starts_with("19"), "{result}");
 }
 
-/// In a session of D-Bus with a keyring that is open: set, list, use, and what is told when the session is gone.
+/// In a D-Bus session with an open keyring: set, list, use, and the error when the session is gone.
 const WITH_A_KEYRING: &str = r#"
 printf 'a password' | gnome-keyring-daemon --unlock --components=secrets >/dev/null
 bus="--session --print-reply=literal --dest=org.freedesktop.DBus /org/freedesktop/DBus org.freedesktop.DBus"
@@ -589,7 +592,7 @@ fn variables() -> haft::Variables {
     vec![("PATH".into(), "/usr/bin:/bin".into())]
 }
 
-/// A gate with a vault, where a rule gives KEY to every command.
+/// Builds a gate with a vault, where a rule gives KEY to every command.
 fn gate(house: &House) -> Gate {
     let vault = StoreVault::new(&house.path("state"), Vec::new);
     vault.set("KEY", VALUE, &[], Existing::Keep).expect("set");
@@ -617,7 +620,7 @@ async fn live_output_has_no_secret_in_it_also_when_it_comes_in_pieces() {
     let house = House::new();
     let gate = gate(&house);
     let mut events = gate.events().subscribe();
-    // The first half stays back, and what comes before it does not.
+    // The first half is held back, and the text before it is not.
     let command =
         "printf 'begin tok-hun'; until [ -e go ]; do sleep 0.01; done; printf 'ter22-abcdef end t'";
     let input = json!({"command": command, "env": ["K=secret:KEY"]});
@@ -638,7 +641,7 @@ async fn live_output_has_no_secret_in_it_also_when_it_comes_in_pieces() {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, watching).await.expect("it ends");
+    tokio::time::timeout(TIMEOUT, watching).await.expect("it ends");
     assert_eq!(shown, "begin [secret:KEY] end t");
     let outcome = call.await.expect("no panic");
     assert!(outcome.content.starts_with("begin [secret:KEY] end t"), "{}", outcome.content);

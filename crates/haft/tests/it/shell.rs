@@ -1,4 +1,5 @@
-//! `bash` and `process` as a client over stdio uses them: nothing holds it up, and nothing is left when it goes.
+//! `bash` and `process` over stdio: commands do not block the server, and none is left when it
+//! exits.
 
 use std::{fs, process::Command};
 
@@ -6,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::{
     house::House,
-    mcp_stdio::{Client, PATIENCE},
+    mcp_stdio::{Client, TIMEOUT},
 };
 
-/// A client that nobody asks about anything.
+/// Starts a client whose calls need no approval.
 pub(crate) fn trusted(house: &House) -> Client {
     let mut client = Client::start(house, &["--approve", "all", "--structured", "always"]);
     client.listen();
@@ -17,7 +18,7 @@ pub(crate) fn trusted(house: &House) -> Client {
     client
 }
 
-/// What a call comes to; answers of others are passed over.
+/// Returns the answer to a call and skips other answers.
 pub(crate) fn answer(client: &mut Client, id: u64) -> Value {
     loop {
         let said = client.next();
@@ -37,7 +38,7 @@ pub(crate) fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().expect("a text")
 }
 
-/// A word that only this test's commands have in their command line.
+/// Returns a word that only this test's commands have in their command line.
 pub(crate) fn word(number: u32) -> String {
     format!("{number}.{}", std::process::id())
 }
@@ -48,27 +49,27 @@ fn count(word: &str) -> usize {
     lines.filter(|line| String::from_utf8_lossy(line).contains(word)).count()
 }
 
-/// Until there are so many, which the system shows but does not tell.
+/// Waits until this many processes have the word. The system does not notify about that.
 #[track_caller]
 pub(crate) fn wait_for_count(word: &str, wanted: usize) {
     let begun = std::time::Instant::now();
     while count(word) != wanted {
-        assert!(begun.elapsed() < PATIENCE, "{} of {word}, not {wanted}", count(word));
+        assert!(begun.elapsed() < TIMEOUT, "{} of {word}, not {wanted}", count(word));
         std::thread::yield_now();
     }
 }
 
-/// Until something is so that the system shows but does not tell.
+/// Waits until a condition holds. The system does not notify about it.
 #[track_caller]
 pub(crate) fn wait_until(is_so: impl Fn() -> bool) {
     let begun = std::time::Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "it does not come about");
+        assert!(begun.elapsed() < TIMEOUT, "it does not come about");
         std::thread::yield_now();
     }
 }
 
-/// Whether a program runs with a word among its arguments.
+/// Returns true if a process with this argument runs.
 pub(crate) fn runs_program(program: &str, word: &str) -> bool {
     let processes = fs::read_dir("/proc").expect("a table").flatten();
     let mut lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
@@ -149,7 +150,7 @@ fn nothing_is_left_when_the_client_goes_or_the_server_is_killed() {
         let word = word(5003 + u32::from(is_killed));
         let house = House::new().user_config("sandbox = \"off\"\n");
         let mut client = trusted(&house);
-        // A daemon outlives a server that is killed, but not one that is left.
+        // A daemon survives a killed server, but not one that exits.
         let daemon = if is_killed { String::new() } else { format!("setsid sleep {word} & ") };
         let command = format!("{daemon}exec sleep {word}");
         let started = ask(&mut client, 1, "bash", json!({"command": command, "background": true}));
@@ -165,14 +166,15 @@ fn nothing_is_left_when_the_client_goes_or_the_server_is_killed() {
     }
 }
 
-/// A daemon with nothing of its origin: two forks, a session of its own, no variables, no open files.
+/// Starts a daemon without a trace of its origin: two forks, a new session, no variables, no open
+/// files.
 fn daemon(word: &str) -> String {
     format!(
         "(setsid env -i /bin/sh -c '(exec /bin/sleep {word} <&- >&- 2>&-) & exit' <&- >&- 2>&- &); sleep 0.1"
     )
 }
 
-/// It is another process each time somebody looks.
+/// Its process id changes all the time.
 #[test]
 fn a_process_that_forks_and_ends_again_and_again_ends_with_its_command() {
     for backend in ["off", "landlock", "bubblewrap"] {
@@ -186,7 +188,7 @@ fn a_process_that_forks_and_ends_again_and_again_ends_with_its_command() {
         let command = format!("perl -MPOSIX -e '{text}'");
         let result = ask(&mut client, 1, "bash", json!({"command": command}));
         assert_eq!(result["structuredContent"]["exit_code"], 0, "{backend}: {result}");
-        // Its command line holds the word all the time.
+        // Its command line always has the word.
         let alive = || -> usize { (0..50).map(|_| count(&word)).sum() };
         assert_eq!(alive(), 0, "{backend}");
         let input = json!({"command": command}).to_string();
@@ -224,7 +226,7 @@ fn a_daemon_ends_with_its_command_its_deadline_and_its_session() {
     }
 }
 
-/// Only a program without a sandbox can change the limit that haft knows its processes by.
+/// Only an unsandboxed program can change the resource limit that identifies haft's processes.
 #[test]
 fn a_daemon_that_changes_its_limits_ends_with_its_command() {
     let word = word(5008);
@@ -324,7 +326,7 @@ fn what_the_sandbox_refuses_is_told_with_its_path_and_a_way() {
     let told = "[refused: write /etc/haft-test: the sandbox shows it to be read only; write below the workspace or $TMPDIR]";
     assert!(text(&refused).ends_with(told), "{refused:#}");
     assert_eq!(refused["structuredContent"]["refused"][0]["what"], "write /etc/haft-test");
-    // What a command gets over is no concern of who reads its output.
+    // Reading the output never fails because of an error that the command survived.
     let fine =
         ask(&mut client, 2, "bash", json!({"command": "echo x > /etc/haft-test; echo fine"}));
     assert!(!text(&fine).contains("refused:"), "{fine:#}");
@@ -358,7 +360,7 @@ fn secrets_of_the_workspace_are_closed_to_commands_too() {
     }
     fs::write(house.path("project/.gitignore"), ".env\n").expect("written");
     let mut client = trusted(&house);
-    // What it names policy denies; what it finds by itself is covered.
+    // The policy denies the named path; paths that the command finds by itself are hidden.
     let named = ask(&mut client, 7, "bash", json!({"command": "cat plain deep/.env"}));
     assert!(text(&named).contains("`.env` is a secret path"), "{named:#}");
     let ruled = ask(&mut client, 8, "bash", json!({"command": "cat plain deep/private/x"}));
@@ -375,7 +377,7 @@ fn secrets_of_the_workspace_are_closed_to_commands_too() {
 fn a_secret_stays_hidden_in_a_folder_that_was_renamed_or_made_unreadable() {
     let house = House::new();
     let project = house.path("project");
-    // So many folders that the search for secrets takes a while.
+    // Enough folders that the search for secrets takes a while.
     for number in 0..300 {
         fs::create_dir_all(project.join(format!("many/{number}/below"))).expect("a folder");
     }

@@ -1,10 +1,10 @@
-//! A disk that is soon full.
+//! A small file system.
 
 use std::{fs, path::PathBuf, process::Command};
 
 use crate::house::House;
 
-/// A small file system; only root can have one. With `CI=true` there has to be one.
+/// A small tmpfs, which only root can mount. `CI=true` requires it.
 pub(crate) struct SmallDisk(pub(crate) PathBuf);
 
 impl SmallDisk {

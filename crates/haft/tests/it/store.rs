@@ -1,4 +1,4 @@
-//! What is recorded by whom, where, and what happens when it cannot be.
+//! Recording of calls: where they are recorded, and what happens when they cannot be.
 
 mod commands;
 mod faults;
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::{house::House, mcp_stdio::Client};
 
-/// The calls in a store, oldest first, after the chain was found whole.
+/// Verifies the chain and returns the tools of the recorded calls, oldest first.
 fn recorded(store: &Path) -> Vec<LedgerEntry> {
     let place: Arc<StoreLocation> = StoreLocation::new(Address::Sqlite(store.to_owned()));
     let ledger = StoreLedger::new(place, ReplyTiming::AfterCommit);
@@ -156,7 +156,7 @@ fn an_admins_store_holds() {
     assert_eq!(tools(&store), ["hello"]);
     let ran = house.run(&["hello", "Ada", "--store", "other.db"]);
     assert_eq!(ran.code, 5, "{ran:?}");
-    assert!(ran.err.contains("cannot be chosen"), "{ran:?}");
+    assert!(ran.err.contains("cannot be used"), "{ran:?}");
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_project_may_not_say_where_calls_are_recorded() {
     let house = House::new().project_config("[store]\nrecord = false\n");
     let ran = house.run(&["hello", "Ada"]);
     assert_eq!(ran.code, 2, "{ran:?}");
-    assert!(ran.err.contains("counts only in your own or an admin's config"), "{ran:?}");
+    assert!(ran.err.contains("is allowed only in your own or an admin's config"), "{ran:?}");
 }
 
 #[test]

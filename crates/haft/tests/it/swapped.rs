@@ -1,5 +1,5 @@
-//! What was approved is what runs: a path of an approved call that leads elsewhere by the time the call is taken up is
-//! asked about again, whoever takes it up.
+//! Only the approved accesses run: if a path of an approved call leads elsewhere when the call
+//! starts, approval is requested again, whichever process runs it.
 
 use std::{fs, os::unix::fs::symlink, path::PathBuf, time::Instant};
 
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use crate::{
     house::{House, Ran},
-    mcp_stdio::{Client, PATIENCE},
-    site::Site,
+    mcp_stdio::{Client, TIMEOUT},
+    web_server::WebServer,
 };
 
-/// Everything is asked about, and waits for an answer from elsewhere.
+/// Returns a fixture in which every call needs approval and waits for another process.
 fn house() -> House {
     let house = House::new()
         .user_config("approve = \"none\"\nsandbox = \"off\"\n[approvals]\nelsewhere = true\n");
@@ -28,7 +28,7 @@ fn hook(house: &House) -> PathBuf {
     house.path("project/.git/hooks/pre-commit")
 }
 
-/// The ids of requests that wait.
+/// Returns the ids of pending requests.
 fn pending(house: &House) -> Vec<String> {
     let ran = house.run(&["approvals", "list", "--all", "--json"]);
     let rows: Vec<Value> = serde_json::from_str(&ran.out).expect("a list");
@@ -36,7 +36,7 @@ fn pending(house: &House) -> Vec<String> {
     pending.map(|row| row["request"]["id"].as_str().expect("an id").to_owned()).collect()
 }
 
-/// A call that its server was asked for, and then was killed; the id of the request.
+/// Requests a call from a server, kills the server, and returns the id of the request.
 fn asked_by_the_dead(house: &House, tool: &str, input: Value) -> String {
     let mut client = Client::introduced(house, json!({}));
     client.call(1, tool, input);
@@ -45,7 +45,7 @@ fn asked_by_the_dead(house: &House, tool: &str, input: Value) -> String {
         if let Some(id) = pending(house).pop() {
             break id;
         }
-        assert!(began.elapsed() < PATIENCE, "nothing waits");
+        assert!(began.elapsed() < TIMEOUT, "nothing waits");
     };
     client.kill();
     id
@@ -55,7 +55,7 @@ fn approve(house: &House, id: &str) -> Ran {
     house.run_without_terminal(&["approvals", "approve", id])
 }
 
-/// Puts a link in the place of a path of the project.
+/// Replaces a path in the project by a link.
 fn replace(house: &House, path: &str, target: &str) {
     let path = house.path("project").join(path);
     match path.is_dir() {
@@ -65,7 +65,8 @@ fn replace(house: &House, path: &str, target: &str) {
     symlink(target, path).expect("linked");
 }
 
-/// A call that touches something else than was approved does not run, is asked about again, and runs after a second yes.
+/// Checks that a call with other accesses than approved does not run, is asked about again, and
+/// runs after a second approval.
 #[track_caller]
 fn check_asked_again(house: &House, id: &str, shown: &str) -> String {
     let ran = approve(house, id);
@@ -89,7 +90,7 @@ fn a_file_that_became_a_link_is_not_written_through() {
     assert!(told.out.contains("write docs/a.md"), "{told:?}");
     replace(&house, "docs/a.md", "../.git/hooks/pre-commit");
     let again = check_asked_again(&house, &id, "write .git/hooks/pre-commit");
-    // The first yes is used up, and the second one is for what it shows.
+    // The first approval is used up, and the second one is for the shown accesses.
     assert_eq!(approve(&house, &id).code, 4);
     assert!(!hook(&house).exists());
     let ran = approve(&house, &again);
@@ -153,7 +154,7 @@ fn what_still_leads_where_it_did_runs_once() {
     let house = house();
     let write = json!({"path": "docs/a.md", "content": "new\n"});
     let id = asked_by_the_dead(&house, "write", write);
-    // Another file of that name in the same place is not another place.
+    // Another file at the same path is not another path.
     fs::remove_file(house.path("project/docs/a.md")).expect("removed");
     fs::write(house.path("project/docs/a.md"), "by somebody\n").expect("written");
     let ran = approve(&house, &id);
@@ -172,7 +173,7 @@ fn a_living_asker_does_not_write_through_a_new_link_either() {
         if let Some(id) = pending(&house).pop() {
             break id;
         }
-        assert!(began.elapsed() < PATIENCE, "nothing waits");
+        assert!(began.elapsed() < TIMEOUT, "nothing waits");
     };
     replace(&house, "docs", ".git/hooks");
     assert_eq!(approve(&house, &id).code, 0, "the asker runs it");
@@ -183,10 +184,10 @@ fn a_living_asker_does_not_write_through_a_new_link_either() {
 
 #[test]
 fn a_request_that_is_led_to_another_host_than_was_shown_is_not_followed() {
-    let other = Site::start(|_| ("200 OK\r\nContent-Type: text/plain", b"other".to_vec()));
+    let other = WebServer::start(|_| ("200 OK\r\nContent-Type: text/plain", b"other".to_vec()));
     let head: &'static str =
         format!("302 Found\r\nLocation: http://localhost:{}/", other.address.port()).leak();
-    let first = Site::start(move |_| (head, Vec::new()));
+    let first = WebServer::start(move |_| (head, Vec::new()));
     let house = House::new().user_config(&format!(
         "approve = \"none\"\n[approvals]\nelsewhere = true\n[network]\nallow = [\"{}\", \"localhost:{}\"]\n",
         first.address,
@@ -195,10 +196,10 @@ fn a_request_that_is_led_to_another_host_than_was_shown_is_not_followed() {
     let id = asked_by_the_dead(&house, "http_request", json!({"url": first.url("/")}));
     let ran = approve(&house, &id);
     assert_eq!(ran.code, 5, "{ran:?}");
-    assert_eq!((first.heard().len(), other.heard().len()), (1, 0), "{ran:?}");
+    assert_eq!((first.requests().len(), other.requests().len()), (1, 0), "{ran:?}");
 }
 
-/// A call of a client of the later era, which names itself with every request.
+/// A call of a client of the later protocol version, which identifies itself in every request.
 fn stateless(id: u64, tool: &str, arguments: Value, more: Value) -> Value {
     let mut params = json!({
         "name": tool, "arguments": arguments,
@@ -233,7 +234,7 @@ fn in_the_era_without_sessions_a_yes_is_for_what_was_shown_too() {
     client.send(&stateless(2, "write", input, more));
     let again = client.next();
     assert!(!hook(&house).exists(), "{again}");
-    // It is asked about again, with where it leads now.
+    // It is asked about again, with the new target.
     let questions = &again["result"]["inputRequests"];
     assert!(questions.to_string().contains(".git/hooks/pre-commit"), "{again}");
 }

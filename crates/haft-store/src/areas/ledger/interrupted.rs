@@ -34,9 +34,7 @@ pub(super) fn ending(process: &str) -> Ending {
     let (start, id, around) = (words.next(), words.next(), words.next());
     let id = id.and_then(|id| id.parse::<u32>().ok());
     match (start, id, around) {
-        (Some(start), Some(id), Some(around))
-            if around == surroundings() && !start.is_empty() =>
-        {
+        (Some(start), Some(id), Some(around)) if around == surroundings() && !start.is_empty() => {
             match started(id) {
                 Some(now) if now == start => Ending::NotRecorded,
                 _ => Ending::Interrupted,

@@ -1,4 +1,4 @@
-//! The tools as MCP lists them are the tools as `haft tools --format mcp` prints them.
+//! MCP and `haft tools --format mcp` list the same tools.
 
 use serde_json::{Value, json};
 

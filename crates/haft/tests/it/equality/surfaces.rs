@@ -1,4 +1,5 @@
-//! The ways to make a call, each in a workspace of its own and under the same rules: agent `mcp`, profile `developer`.
+//! The surfaces to make a call with, each in its own workspace and under the same rules: agent
+//! `mcp`, profile `developer`.
 
 pub(crate) mod http;
 
@@ -18,14 +19,14 @@ use tokio::runtime::Builder;
 
 use self::http::Http;
 use super::{
-    corpus::{self, Call},
-    heard::Heard,
+    corpus::{self, CorpusCall},
+    surface_result::SurfaceResult,
     typing,
 };
 use crate::{house::House, mcp_stdio::Client};
 
-/// The workspace of a call. Only those who look back need something to look back at.
-fn house(call: &Call) -> (House, Value) {
+/// Returns the workspace of a call. Only calls that read the history get one.
+fn house(call: &CorpusCall) -> (House, Value) {
     let (house, input) = corpus::house_of(call);
     if ["undo", "redo", "changes"].contains(&call.tool) {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -44,8 +45,8 @@ fn house(call: &Call) -> (House, Value) {
     (house, input)
 }
 
-/// A program that embeds haft, with the gate that the binary would build.
-pub(super) fn library(call: &Call) -> Heard {
+/// An embedding program, with the gate that the binary would build.
+pub(super) fn library(call: &CorpusCall) -> SurfaceResult {
     let (house, input) = house(call);
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let mut context = Context::new("library");
@@ -53,14 +54,14 @@ pub(super) fn library(call: &Call) -> Heard {
     context.profile = Some("developer".to_owned());
     let request = CallRequest::new(call.tool, input, context);
     let outcome = runtime.block_on(gate(&house, call).call(request));
-    Heard::of_outcome(&serde_json::to_value(outcome).expect("JSON"), &house)
+    SurfaceResult::of_outcome(&serde_json::to_value(outcome).expect("JSON"), &house)
 }
 
 fn variables() -> Variables {
     vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())]
 }
 
-fn gate(house: &House, call: &Call) -> Gate {
+fn gate(house: &House, call: &CorpusCall) -> Gate {
     let registry = Registry::default();
     registry.register_all(haft::catalogue::all()).expect("every name once");
     let folder = house.path("project");
@@ -81,7 +82,7 @@ fn gate(house: &House, call: &Call) -> Gate {
         .service::<dyn Disk>(workspace.clone())
         .service::<dyn Executor>(Arc::new(Programs::local(workspace, variables, &house.path(""))))
         .service::<dyn network::NetworkClient>(Arc::new(client()))
-        // As the server has it.
+        // As in the server.
         .no_approver_hint("or set `elsewhere = true` under `[approvals]` in your config.toml, and it waits for `haft approvals`")
         .service::<dyn Journal>(Arc::new(journal(house)))
         .outputs(Arc::new(corpus::outputs(house)))
@@ -90,13 +91,13 @@ fn gate(house: &House, call: &Call) -> Gate {
         .build()
 }
 
-/// Where the other surfaces have theirs.
+/// At the same path as on the other surfaces.
 fn journal(house: &House) -> StoreJournal {
     let place = StoreLocation::new(Address::Sqlite(house.path("project/.haft/haft.db")));
     StoreJournal::new(place, Keep::USUAL)
 }
 
-/// As the house's config has it.
+/// As in the fixture's config.
 fn client() -> Network {
     let mut settings = NetworkSettings::default();
     settings.allow = vec![corpus::site().address.to_string().parse().expect("an entry")];
@@ -106,32 +107,32 @@ fn client() -> Network {
 }
 
 /// `haft call NAME JSON`
-pub(super) fn haft_call(call: &Call) -> Heard {
+pub(super) fn haft_call(call: &CorpusCall) -> SurfaceResult {
     printed(call, |input| vec!["call".to_owned(), call.tool.to_owned(), input.to_string()])
 }
 
 /// `haft NAME …`
-pub(super) fn flags(call: &Call) -> Heard {
+pub(super) fn flags(call: &CorpusCall) -> SurfaceResult {
     printed(call, |input| typing::words(call.tool, input))
 }
 
-/// Where nobody can be asked: a terminal that the tests were started from would be.
-fn printed(call: &Call, words: impl Fn(&Value) -> Vec<String>) -> Heard {
+/// Run without a terminal, or haft would ask at the terminal that the tests were started from.
+fn printed(call: &CorpusCall, words: impl Fn(&Value) -> Vec<String>) -> SurfaceResult {
     let (house, input) = house(call);
     let mut command = house.haft_without_terminal(&["--json"]);
     command.args(["--agent", "mcp", "--profile", "developer"]).args(mode(call)).args(words(&input));
     let output = command.output().expect("haft runs");
     let outcome: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {command:?}: {output:?}"));
-    Heard::of_outcome(&outcome, &house)
+    SurfaceResult::of_outcome(&outcome, &house)
 }
 
-fn mode(call: &Call) -> [String; 2] {
+fn mode(call: &CorpusCall) -> [String; 2] {
     ["--approve".to_owned(), call.mode.to_string()]
 }
 
 /// `haft mcp`
-pub(super) fn mcp_stdio(call: &Call) -> Heard {
+pub(super) fn mcp_stdio(call: &CorpusCall) -> SurfaceResult {
     let (house, input) = house(call);
     let [approve, mode] = mode(call);
     let mut client = Client::start(&house, &["--structured", "always", &approve, &mode]);
@@ -140,27 +141,27 @@ pub(super) fn mcp_stdio(call: &Call) -> Heard {
     client.call(1, call.tool, input);
     let answer = client.next();
     assert_eq!(answer["id"], 1, "{answer}");
-    Heard::of_answer(&answer, &house)
+    SurfaceResult::of_answer(&answer, &house)
 }
 
 /// `haft mcp --http`
-pub(super) fn mcp_http(call: &Call) -> Heard {
+pub(super) fn mcp_http(call: &CorpusCall) -> SurfaceResult {
     let (house, input) = house(call);
     let mut command = mcp(&house);
     command.args(mode(call)).args(["--http", "127.0.0.1:0"]);
     let mut http = Http::start(command);
     let params = json!({"name": call.tool, "arguments": input});
-    Heard::of_answer(&http.request("tools/call", &params), &house)
+    SurfaceResult::of_answer(&http.request("tools/call", &params), &house)
 }
 
-/// What `tools/list` answers over HTTP.
+/// Returns the answer to `tools/list` over HTTP.
 pub(super) fn listed_over_http(house: &House) -> Value {
     let mut command = mcp(house);
     command.args(["--http", "127.0.0.1:0"]);
     Http::start(command).request("tools/list", &json!({}))
 }
 
-/// `haft mcp` as every client here has it.
+/// Returns `haft mcp` with the options of all clients here.
 fn mcp(house: &House) -> Command {
     let project = house.path("project").display().to_string();
     house.haft(&[

@@ -1,4 +1,5 @@
-//! Bad days: a process is killed while it writes, the disk is full, the store is closed, several processes at once.
+//! Failures: a process is killed while it writes, the disk is full, the store is denied, several
+//! processes at once.
 
 use std::{fs, process::Command};
 
@@ -13,15 +14,15 @@ use serde_json::{Value, json};
 use super::{called, store, text, with_long_file};
 use crate::{house::House, mcp_stdio::Client, small_disk::SmallDisk};
 
-/// What is kept in the store of a house, seen from outside.
-struct Kept {
+/// Statistics of the fixture's store.
+struct StoreContent {
     sessions: StoreSessions,
     todos: StoreTodos,
     outputs: StoreOutputs,
     runtime: tokio::runtime::Runtime,
 }
 
-impl Kept {
+impl StoreContent {
     fn of(house: &House) -> Self {
         let address = Address::Sqlite(store(house));
         let (place, project) = (StoreLocation::new(address.clone()), house.path("project"));
@@ -37,7 +38,7 @@ impl Kept {
         }
     }
 
-    /// The one session that there is.
+    /// Returns the only session.
     fn session(&self) -> Option<String> {
         let query = SessionQuery { limit: 9, ..SessionQuery::default() };
         let found = self.runtime.block_on(self.sessions.list(&query)).expect("listed");
@@ -71,10 +72,10 @@ fn what_a_killed_server_was_writing_is_there_whole_or_not_at_all() {
                 json!({"pattern": format!("long [0-9]*{}", id % 10), "max_results": 2000}),
             );
         }
-        // In the middle of it, each round a little later.
+        // Kill it in the middle, each round a little later.
         let answers: Vec<Value> = (0..round * 3 + 1).map(|_| client.next()).collect();
         client.kill();
-        let kept = Kept::of(&house);
+        let kept = StoreContent::of(&house);
         assert_eq!(kept.session().as_deref(), Some(&*own));
         let list: TodoList = kept.runtime.block_on(kept.todos.read(&own)).expect("a whole list");
         let is_whole = |content: &str| content.ends_with(&format!("of {}", list.todos.len()));
@@ -92,13 +93,13 @@ fn what_a_killed_server_was_writing_is_there_whole_or_not_at_all() {
         for answer in &answers {
             check_answered(answer, &kept, messages.len(), &list);
         }
-        // And whoever comes next goes on.
+        // The next process continues.
         assert_eq!(house.run(&["todo_write", "--todos", r#"{"content": "a"}"#]).code, 0);
     }
 }
 
-/// What was answered is there.
-fn check_answered(answer: &Value, kept: &Kept, messages: usize, list: &TodoList) {
+/// Every answered output is kept.
+fn check_answered(answer: &Value, kept: &StoreContent, messages: usize, list: &TodoList) {
     let result = &answer["result"];
     assert_eq!(result["isError"], json!(false), "{answer}");
     if let Some(seq) = result["structuredContent"]["seq"].as_u64() {
@@ -114,7 +115,7 @@ fn check_answered(answer: &Value, kept: &Kept, messages: usize, list: &TodoList)
     }
 }
 
-/// Long, different each time, and hardly to be packed.
+/// Long, different each time, and hardly compressible.
 fn noise(seed: u64) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut line = || {
@@ -133,7 +134,7 @@ fn noise(seed: u64) -> String {
 fn on_a_full_disk_outputs_stay_in_memory_and_a_list_that_is_not_written_is_told() {
     let house = House::new();
     let Some(disk) = SmallDisk::new(&house, "640k") else {
-        // Without root there is no such disk; then a file where the store's folder should be has to do.
+        // Without root there is no such disk; use a file at the path of the store's folder instead.
         fs::write(house.path("small/file"), "").expect("written");
         let ran = house.run(&[
             "todo_write",
@@ -182,7 +183,7 @@ fn a_store_that_is_no_store_fails_no_call_but_those_that_are_about_it() {
     assert_eq!(refused["isError"], json!(true), "{refused}");
     let words = text(&refused);
     assert!(words.contains("error (unavailable)") && words.contains("the store"), "{refused}");
-    // A command ends with its call: what is in memory then is nowhere.
+    // A command exits after its call, so data in memory is lost.
     let cut = house.run(&["grep", "long", "--max-results", "2000", "--json"]).json();
     assert!(cut["output_id"].is_null(), "{cut}");
     let content = cut["content"].as_str().expect("a text");
@@ -217,7 +218,7 @@ fn servers_that_write_at_once_lose_nothing() {
         }
         assert!(client.exit().success());
     }
-    let kept = Kept::of(&house);
+    let kept = StoreContent::of(&house);
     let history = kept.runtime.block_on(kept.sessions.history(&target, 0, 500)).expect("read");
     assert_eq!(history.session.messages, 60);
 }

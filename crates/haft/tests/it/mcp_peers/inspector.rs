@@ -1,28 +1,28 @@
-//! The official Inspector, as it is used from a command line.
+//! The official Inspector in its command line mode.
 
 use serde_json::Value;
 
 use super::{Served, node, run, text};
 use crate::house::House;
 
-/// How the Inspector reaches haft.
-enum Way<'a> {
+/// The transport between the Inspector and haft.
+enum Transport<'a> {
     Stdio(&'a House),
     Http(&'a House, &'a Served),
 }
 
-/// Its exit code and what it printed.
+/// Returns its exit code and output.
 #[track_caller]
-fn inspect(way: &Way<'_>, arguments: &[&str]) -> (i32, Value) {
-    // Below its launcher, which looks for the whole application with its web server.
+fn inspect(way: &Transport<'_>, arguments: &[&str]) -> (i32, Value) {
+    // Bypass its launcher, which requires the whole application with its web server.
     let mut inspector = node("inspector/clients/cli/build/index.js");
     match way {
-        Way::Stdio(house) => {
+        Transport::Stdio(house) => {
             let project = house.path("project").display().to_string();
             inspector.args([env!("CARGO_BIN_EXE_haft"), "mcp", "--workspace", &project]);
             inspector.env("HOME", house.path("home"));
         }
-        Way::Http(house, served) => {
+        Transport::Http(house, served) => {
             inspector.arg(&served.url).env("HOME", house.path("home"));
         }
     }
@@ -34,7 +34,7 @@ fn inspect(way: &Way<'_>, arguments: &[&str]) -> (i32, Value) {
 }
 
 #[track_caller]
-fn check(way: &Way<'_>) {
+fn check(way: &Transport<'_>) {
     let inspect = |arguments: &[&str]| inspect(way, &[&["--method"], arguments].concat());
     let (code, listed) = inspect(&["tools/list"]);
     let tools = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}"));
@@ -49,7 +49,7 @@ fn check(way: &Way<'_>) {
         assert!(read["result"]["content"][0]["text"].to_string().contains("second line"), "{read}");
     }
 
-    // 5 is how the Inspector says that a tool reports failure.
+    // The Inspector exits with 5 when a tool reports an error.
     let (code, failed) =
         inspect(&["tools/call", "--tool-name", "read", "--tool-arg", "path=nothing.txt"]);
     assert_eq!((code, &failed["result"]["isError"]), (5, &Value::Bool(true)), "{failed}");
@@ -69,7 +69,7 @@ fn house() -> House {
 #[test]
 fn the_inspector_reaches_haft_over_stdio() {
     let house = house();
-    check(&Way::Stdio(&house));
+    check(&Transport::Stdio(&house));
 }
 
 #[test]
@@ -77,5 +77,5 @@ fn the_inspector_reaches_haft_over_http() {
     let house = house();
     let project = house.path("project").display().to_string();
     let served = Served::haft(&house, &["--workspace", &project]);
-    check(&Way::Http(&house, &served));
+    check(&Transport::Http(&house, &served));
 }

@@ -1,4 +1,5 @@
-//! The official Python client. What it does and asserts is in `client.py`; here are the servers it is sent to.
+//! The official Python client. Its calls and assertions are in `client.py`; this file starts the
+//! servers.
 
 use std::process::Command;
 
@@ -9,7 +10,8 @@ use crate::house::House;
 
 const BOTH: &[&str] = &["legacy", "auto"];
 
-/// `eras` as the client calls them; `auto` is 2026-07-28 with a server that speaks it.
+/// `eras` are the client's names for protocol versions; `auto` is 2026-07-28 if the server supports
+/// it.
 #[track_caller]
 fn check(play: &str, eras: &[&str], server: &Value, house: &House) {
     let folder = house.path("project");
@@ -23,7 +25,7 @@ fn check(play: &str, eras: &[&str], server: &Value, house: &House) {
     assert!(output.status.success() && went_well, "{said}\n{}", text(&output.stderr));
 }
 
-/// For the client to start: `haft mcp` as the house has it.
+/// Returns the `haft mcp` command for the client to start.
 fn command(house: &House, arguments: &[&str]) -> Value {
     started_by(&haft(house, arguments))
 }
@@ -46,7 +48,7 @@ fn url(served: &Served) -> Value {
     json!({"url": served.url})
 }
 
-/// The project of the house, with every tool and nothing to ask about.
+/// In the fixture's project, with all tools and without approvals.
 fn everything(house: &House) -> Vec<String> {
     let project = house.path("project").display().to_string();
     ["--workspace", &project, "--profile", "developer", "--approve", "all"]
@@ -82,7 +84,7 @@ fn a_person_at_the_python_client_is_asked_over_http() {
     check("approvals", BOTH, &url(&Served::haft(&house, &[])), &house);
 }
 
-/// Started where nothing of the project is; from 2026-07-28 on a server cannot ask for roots by itself.
+/// Started outside the project. From 2026-07-28 on a server cannot request roots by itself.
 #[test]
 fn the_roots_of_the_python_client_are_worked_in() {
     let house = House::new();

@@ -1,4 +1,4 @@
-//! How it ends: calls that are called off, clients that have said all they had to say, and clients that are gone.
+//! Ends: cancelled calls, clients that close their input, and clients that disappear.
 
 use std::{
     fs,
@@ -8,14 +8,15 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::client::{Client, PATIENCE, call};
+use super::client::{Client, TIMEOUT, call};
 use crate::house::House;
 
-/// Called-off work is gone in milliseconds; a search of that tree that nobody stops takes much longer than this.
+/// Cancelled work ends in milliseconds; an uncancelled search of that tree takes much longer than
+/// this.
 const STOPS: Duration = Duration::from_secs(20);
 
-/// A tree that takes a search a good while, even on a fast machine: four thousand names of one file, and a pattern that
-/// goes back and forth in every line of it.
+/// Creates a tree that takes a long time to search even on a fast machine: four thousand names of
+/// one file, and a pattern that backtracks in every line.
 fn slow_house() -> House {
     let house = House::new();
     let text = format!("{}\n", "ab".repeat(200)).repeat(2_000);
@@ -47,7 +48,7 @@ fn a_call_that_waits_for_a_person_can_be_called_off() {
     client.call(1, "delete", json!({"path": "doomed.txt"}));
     let question = client.next();
     client.send(&cancelled(1));
-    // Whoever answers now is too late.
+    // An answer is too late now.
     let yes = json!({"action": "accept", "content": {"decision": "once"}});
     client.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": yes}));
     client.call(2, "hello", json!({"name": "Ada"}));
@@ -65,7 +66,7 @@ fn a_search_that_is_called_off_is_not_answered_and_stops() {
     let house = slow_house();
     let mut client = Client::introduced(&house, json!({}));
     client.call(1, "grep", slow_search());
-    // A call after it is answered while it runs, and it runs when this is answered.
+    // A later call is answered while it runs, and it still runs after that.
     client.check_alive();
     client.send(&cancelled(1));
     client.check_alive();
@@ -84,7 +85,7 @@ fn who_has_said_everything_still_gets_its_answers() {
         let tool = if id % 2 == 0 { "read" } else { "stat" };
         client.call(id, tool, json!({"path": "small.txt"}));
     }
-    // Ten files take long enough to be still searched when everything is said.
+    // Ten files take long enough that the search still runs when all requests are sent.
     let mut search = slow_search();
     search["path"] = "0".into();
     search["include"] = "1?.txt".into();
@@ -122,7 +123,7 @@ fn a_long_search_does_not_outlive_a_client_that_is_gone() {
     assert!(begin.elapsed() < STOPS, "{:?}", begin.elapsed());
 }
 
-/// The commands would write their files while haft waits, if it let them run for as long as it used to.
+/// The commands would write their files if haft let them run during its shutdown.
 #[test]
 fn commands_end_soon_after_the_input_of_the_server() {
     let house = House::new().user_config("approve = \"all\"\nsandbox = \"off\"\n");
@@ -134,7 +135,7 @@ fn commands_end_soon_after_the_input_of_the_server() {
     let begun = ["behind-begun", "before-begun"].map(|file| house.path("project").join(file));
     let begin = Instant::now();
     while !begun.iter().all(|file| file.exists()) {
-        assert!(begin.elapsed() < PATIENCE, "a command does not begin");
+        assert!(begin.elapsed() < TIMEOUT, "a command does not begin");
         client.check_alive();
     }
     client.close();
@@ -154,7 +155,7 @@ fn a_client_that_dies_while_it_writes_leaves_nothing_half_written() {
         let path = format!("{number}.txt");
         client.call(number, "write", json!({"path": path, "content": content}));
     }
-    // And the beginning of one more.
+    // And the start of another message.
     let last = call(8, "write", json!({"path": "8.txt", "content": content})).to_string();
     let mut input = client.take_input();
     input.write_all(&last.as_bytes()[..last.len() / 2]).expect("haft reads");

@@ -1,14 +1,15 @@
-//! Too much at once: long messages, thousands of calls, and a client that does not read what it asked for.
+//! Load: long messages, thousands of calls, and a client that does not read the answers.
 
 use std::{collections::HashSet, io::Write, os::fd::AsFd, thread, time::Instant};
 
 use serde_json::{Value, json};
 
-use super::client::{Client, PATIENCE, call};
+use super::client::{Client, TIMEOUT, call};
 use crate::house::House;
 
-/// More than twice what the process needs for anything here, less than what holding on to one giant would add.
-const MOST_MB: u64 = 120;
+/// More than twice the memory that these tests need, and less than keeping one huge message would
+/// add.
+const MAX_MB: u64 = 120;
 
 #[test]
 fn a_giant_message_is_passed_over_and_not_kept() {
@@ -24,7 +25,7 @@ fn a_giant_message_is_passed_over_and_not_kept() {
     assert_eq!(client.refusal(), (-32_600, Value::Null));
     client.check_alive();
     let peak = client.peak_mb();
-    assert!(peak < MOST_MB, "{peak} MB");
+    assert!(peak < MAX_MB, "{peak} MB");
 }
 
 #[test]
@@ -42,7 +43,7 @@ fn a_large_file_can_be_written() {
 #[test]
 fn a_client_that_does_not_read_holds_up_only_itself() {
     const CALLS: usize = 2_000;
-    // Otherwise every second answer would be that nothing has changed.
+    // Otherwise every second answer would be a pointer to an equal result.
     let house = House::new().user_config("[outputs]\nrepeats = \"whole\"\n");
     let line = "0123456789 ".repeat(9);
     let text: String = (0..490).map(|number| format!("{number:03} {line}\n")).collect();
@@ -53,16 +54,17 @@ fn a_client_that_does_not_read_holds_up_only_itself() {
     let mut input = client.take_input();
     let writing = thread::spawn(move || {
         for id in 1..=CALLS {
-            // Long, so that the pipe and the server's own buffer hold but a few of them.
+            // Long answers, so that the pipe and the server's buffer hold only a few.
             let call =
                 format!("{:1000}\n", call(id, "read", json!({"path": "page.txt"})).to_string());
             input.write_all(call.as_bytes()).expect("haft lives");
         }
         input
     });
-    // Nobody can go on until somebody reads; a server that went on would hold a hundred megabytes of answers by now.
+    // The server must block until the answers are read; if it continued, it would hold a hundred
+    // megabytes of answers by now.
     wait_for_full_output(&client);
-    client.wait_until_idle(PATIENCE);
+    client.wait_until_idle(TIMEOUT);
     assert!(!writing.is_finished(), "the server takes requests whose answers nobody reads");
     client.listen();
     let mut open: HashSet<u64> = (0..=CALLS as u64).collect();
@@ -77,16 +79,16 @@ fn a_client_that_does_not_read_holds_up_only_itself() {
     client.give_input(writing.join().expect("all was written"));
     client.check_alive();
     let peak = client.peak_mb();
-    assert!(peak < MOST_MB, "{peak} MB");
+    assert!(peak < MAX_MB, "{peak} MB");
 }
 
 #[track_caller]
 fn wait_for_full_output(client: &Client) {
     let begin = Instant::now();
-    // As much as a pipe holds, less one page that may be begun.
+    // The capacity of a pipe, less one page that may be partly used.
     let full = (64 << 10) - 4096;
     while rustix::io::ioctl_fionread(client.output().as_fd()).expect("a pipe tells this") < full {
-        assert!(begin.elapsed() < PATIENCE, "the output does not fill");
+        assert!(begin.elapsed() < TIMEOUT, "the output does not fill");
         thread::yield_now();
     }
 }
@@ -120,5 +122,5 @@ fn ten_thousand_calls_at_once_are_answered_once_each() {
     client.give_input(writing.join().expect("all was written"));
     client.check_alive();
     let peak = client.peak_mb();
-    assert!(peak < MOST_MB, "{peak} MB");
+    assert!(peak < MAX_MB, "{peak} MB");
 }

@@ -1,4 +1,4 @@
-//! `haft ledger` and `haft store`, as a person types them.
+//! `haft ledger` and `haft store` on the command line.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::usual;
 use crate::house::{House, Screen};
 
-/// Four calls: two of them ended badly.
+/// Returns a fixture with four calls, two of which failed.
 fn busy_house() -> House {
     let house = House::new();
     house.run(&["hello", "Ada"]);
@@ -29,8 +29,8 @@ pub(super) fn tamper(house: &House, sql: &str) {
 fn a_terminal_shows_colours_and_not_their_signs() {
     let house = busy_house();
     for (arguments, told) in [
-        (["ledger", "verify"], "5 entries, the chain is whole"),
-        (["store", "check"], "haft.db is whole"),
+        (["ledger", "verify"], "5 entries, the chain is intact"),
+        (["store", "check"], "haft.db is intact"),
     ] {
         let screen = Screen::haft(&house, &arguments);
         assert_eq!(screen.exit_code(), 0);
@@ -97,14 +97,14 @@ fn a_whole_chain_gives_an_anchor_and_a_broken_one_says_where() {
 #[test]
 fn an_export_is_lines_of_json_that_anybody_can_verify() {
     let house = busy_house();
-    // As it is: a hash is about bytes.
+    // The stored text, because the hash covers bytes.
     let exported = house.haft(&["ledger", "export"]).output().expect("haft runs").stdout;
     let exported = String::from_utf8(exported).expect("it is UTF-8");
     let lines: Vec<Value> =
         exported.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(lines.iter().map(|line| line["seq"].clone()).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
     assert_eq!(lines[2]["entry"]["tool"], "write");
-    // By hand: the hash before and the bytes of the entry.
+    // Computed here: the previous hash and the bytes of the entry.
     let script = r#"
 import sys, hashlib
 before = '0' * 64
@@ -139,13 +139,13 @@ fn figures_count_tools_decisions_and_errors() {
 #[test]
 fn without_a_store_there_is_nothing_to_show_and_none_is_made() {
     let house = House::new();
-    assert_eq!(house.run(&["ledger", "show"]).out, "no call is recorded");
+    assert_eq!(house.run(&["ledger", "show"]).out, "no calls are recorded");
     assert_eq!(house.run(&["ledger", "verify"]).code, 0);
     assert_eq!(house.run(&["ledger", "export"]).whole(), "\n--- stderr\n\n--- exit 0");
     for arguments in [&["store", "info"][..], &["store", "check"], &["store", "backup", "b.db"]] {
         let ran = house.run(arguments);
         assert_eq!(ran.code, 3, "{ran:?}");
-        assert!(ran.err.contains("there is no store at"), "{ran:?}");
+        assert!(ran.err.contains("no store exists at"), "{ran:?}");
     }
     assert!(!usual(&house).exists() && !house.path("project/b.db").exists());
 }
@@ -183,7 +183,7 @@ fn info_tells_where_the_store_is_and_what_is_in_it() {
     assert!(info.out.contains("\ncalls    4\nrules    0\n"), "{info:?}");
     let line = |part: &str| info.out.lines().find(|line| line.starts_with(part)).map(str::to_owned);
     let rows = |part: &str| line(part)?.split_whitespace().rev().nth(1)?.parse::<u64>().ok();
-    // Two looks and a call that was refused.
+    // Two read-only calls and a refused one.
     assert_eq!(rows("ledger, read-only"), Some(3), "{info:?}");
     assert_eq!((rows("ledger, begun"), rows("ledger, changing")), (Some(1), Some(1)), "{info:?}");
 }

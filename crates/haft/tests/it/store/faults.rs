@@ -1,4 +1,5 @@
-//! Real processes on one store when things go wrong: many at once, killed ones, a full disk, a store that cannot be written.
+//! Failures of real processes with one store: many at once, killed ones, a full disk, an unwritable
+//! store.
 
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
@@ -15,7 +16,7 @@ fn write(client: &mut Client, id: u64, name: &str) {
     client.call(id, "write", json!({"path": format!("{name}.txt"), "content": name}));
 }
 
-/// What the answer to a call says beside its text.
+/// Returns the metadata of the answer to a call.
 fn is_recorded(answer: &Value) -> bool {
     assert_eq!(answer["result"]["isError"], json!(false), "{answer}");
     !answer.to_string().contains("not_recorded")
@@ -28,7 +29,7 @@ fn servers_that_write_at_once_lose_no_call_and_are_never_told_of_locks() {
     let mut clients = [0, 1, 2].map(|_| Client::introduced(&house, json!({})));
     for (number, client) in clients.iter_mut().enumerate() {
         for id in 0..CALLS {
-            // Several are on their way at once: nobody waits for an answer before the next one.
+            // Several calls are open at once; no answer is awaited before the next call.
             if id % 3 == 0 {
                 client.call(id, "hello", json!({"name": "Ada"}));
             } else {
@@ -59,7 +60,7 @@ fn a_killed_server_leaves_a_whole_chain_with_every_change_that_was_answered() {
         for id in 0..total {
             write(&mut client, id, &id.to_string());
         }
-        // In the middle of it: each round a little later.
+        // Kill it in the middle, each round a little later.
         let mut answered = Vec::new();
         for _ in 0..=round * 3 {
             answered.push(client.next());
@@ -74,7 +75,7 @@ fn a_killed_server_leaves_a_whole_chain_with_every_change_that_was_answered() {
             let name = format!("{}.txt", answer["id"]);
             assert!(written.contains(&name), "{name} was answered: {written:?}");
         }
-        // And whoever comes next goes on.
+        // The next process continues.
         house.run(&["hello", "Ada"]);
         assert_eq!(recorded(&usual(&house)).len(), written.len() + 1);
     }
@@ -91,7 +92,7 @@ fn told(house: &House, store: &Path) -> Option<String> {
 fn on_a_full_disk_calls_work_and_what_was_recorded_stays_whole() {
     let house = House::new();
     let Some(disk) = SmallDisk::new(&house, "640k") else {
-        // Without root: no file may grow beyond a few pages.
+        // Without root: limit the file size to a few pages.
         let store = house.path("small/haft.db");
         let line = "ulimit -f 100; exec \"$@\"";
         let haft = env!("CARGO_BIN_EXE_haft");
@@ -112,7 +113,7 @@ fn on_a_full_disk_calls_work_and_what_was_recorded_stays_whole() {
     assert!(calls > 0 && full.contains("the disk is full"), "{calls}: {full}");
     let room = fs::read_dir(&disk.0).expect("there").count();
     assert!(room >= 1);
-    // With room again it goes on where it was.
+    // With free space it continues where it stopped.
     let grown = Command::new("mount").args(["-o", "remount,size=4m"]).arg(&disk.0).status();
     assert!(grown.is_ok_and(|status| status.success()));
     assert_eq!(told(&house, &store), None);
@@ -134,10 +135,10 @@ fn a_store_that_cannot_be_written_is_told_and_nothing_is_changed() {
         assert_eq!((plain.code, &*plain.out), (0, "Hello, Ada!"), "{plain:?}");
         let warning = "warning: this call is not in the ledger: ";
         assert!(plain.err.starts_with(warning) && plain.err.lines().count() == 1, "{plain:?}");
-        // A person at a terminal, too.
+        // A user at a terminal sees it too.
         let screen = Screen::haft(&house, &["hello", "Ada"]);
         let (code, shown) = (screen.exit_code(), screen.wait_for("Hello, Ada!"));
-        // What is there can be looked at.
+        // Existing data can be read.
         let [listed, verified, checked] =
             [&["ledger", "show"], &["ledger", "verify"], &["store", "check"]]
                 .map(|it| house.run(it));
@@ -206,7 +207,7 @@ fn with_a_store_of_a_newer_haft_calls_work_edits_do_not_and_nothing_is_written_t
     assert_eq!(fs::read(&store).expect("there"), before, "nothing was written to it");
 }
 
-/// What a person sees who says yes to a call at a terminal.
+/// Approves a call at a terminal and returns the screen.
 fn asked(house: &House, store: &Path) -> String {
     let store = store.display().to_string();
     let screen = Screen::haft(house, &["--approve", "none", "hello", "Ada", "--store", &store]);
@@ -214,7 +215,7 @@ fn asked(house: &House, store: &Path) -> String {
     screen.press(&["y", "Enter"]);
     assert_eq!(screen.exit_code(), 0);
     let shown = screen.wait_for("Hello, Ada!");
-    // It ran once, and nobody else can run it.
+    // It ran once, and no other process can run it.
     let listed = house.run(&["approvals", "list", "--all", "--json", "--store", &store]);
     assert!(!listed.out.contains("pending"), "{listed:?}");
     shown
@@ -242,7 +243,8 @@ fn where_a_question_cannot_be_kept_it_is_asked_in_its_process_and_that_is_told()
     assert!(shown.contains(TOLD) && shown.contains("full"), "{shown}");
 }
 
-/// Whether nobody can write there now. Permissions do not stop root; a file system that is read-only does.
+/// Makes the folder unwritable and returns true on success. Permissions do not stop root; a
+/// read-only file system does.
 pub(super) fn close(folder: &Path) -> bool {
     let mount = |options: &[&str]| {
         let mut mount = Command::new("mount");
@@ -288,11 +290,12 @@ fn a_damaged_store_is_reported_with_the_way_out_of_it() {
         let checked = house.run(&["store", "check"]);
         assert!(matches!(checked.code, 4 | 10), "{damage}: {checked:?}");
         assert!(checked.err.contains("haft store restore"), "{damage}: {checked:?}");
-        // Whoever looks or calls meanwhile changes nothing in it; SQLite may find half of it whole and append to its log.
+        // Commands do not change the damaged store. SQLite may still find half of it valid and
+        // append to its log.
         house.run(&["ledger", "verify"]);
         let called = house.run(&["hello", "Ada"]);
         assert_eq!((called.code, &*called.out), (0, "Hello, Ada!"), "{damage}");
-        // SQLite may still be able to append to a store that is torn in the middle.
+        // SQLite may still be able to append to a store that is damaged in the middle.
         let is_told = called.err.starts_with("warning: this call is not in the ledger: ");
         assert!(is_told || damage == "torn", "{damage}: {called:?}");
         assert_eq!(fs::read(&store).expect("there"), broken, "{damage}: nothing is overwritten");
@@ -325,14 +328,14 @@ fn a_folder_of_haft_that_is_a_link_is_not_followed_for_the_store() {
     house.run(&["ledger", "show"]);
     house.run(&["bash", "echo x"]);
     assert!(is_empty(), "nothing is written where the link leads");
-    // A link that leads nowhere is no folder to be made.
+    // A broken link is not replaced by a folder.
     fs::remove_dir(&elsewhere).expect("empty");
     let ran = house.run(&["call", "write", r#"{"path": "a.txt", "content": "x"}"#]);
     assert!(ran.code != 0 && !elsewhere.exists(), "{ran:?}");
 }
 
-/// haft as a user who owns the project but not its `.haft`. None where the tests may not become another user, or that user
-/// cannot reach the program.
+/// Returns haft as a user who owns the project but not its `.haft`. `None` if the tests cannot
+/// switch to that user, or that user cannot access the program.
 fn as_a_stranger(house: &House, arguments: &[&str]) -> Option<std::process::Output> {
     const NOBODY: u32 = 65_534;
     let own = |path: &str| std::os::unix::fs::chown(house.path(path), Some(NOBODY), Some(NOBODY));

@@ -1,5 +1,5 @@
-//! Real processes and the journal of changes: killed at any moment, on a full disk, with a store that cannot be written, and
-//! what the command line makes of it.
+//! The journal of changes with real processes: killed at any moment, on a full disk, with an
+//! unwritable store, and from the command line.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{house::House, mcp_stdio::Client, small_disk::SmallDisk};
 
-/// All changes in the project, newest first.
+/// Returns all changes in the project, newest first.
 fn changes(house: &House) -> Vec<JournalChange> {
     let place = StoreLocation::new(Address::Sqlite(usual(house)));
     let journal = StoreJournal::new(place, Keep::USUAL);
@@ -50,17 +50,18 @@ fn texts(house: &House) -> BTreeMap<String, String> {
     (0..4).map(|number| text(format!("{number}.txt"))).collect()
 }
 
-/// Numbers that look random and are the same every time.
-pub(super) struct Dice(pub(super) u64);
+/// Deterministic pseudo-random numbers.
+pub(super) struct PseudoRandom(pub(super) u64);
 
-impl Dice {
+impl PseudoRandom {
     pub(super) fn roll(&mut self, sides: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
 
-    /// Some part of a few milliseconds passes, so that what comes next is at no particular point of another process.
+    /// Waits a random part of a few milliseconds, so that the next step hits another process at any
+    /// point.
     pub(super) fn dawdle(&mut self) {
         let until = Instant::now() + Duration::from_micros(self.roll(4_000));
         while Instant::now() < until {
@@ -69,11 +70,11 @@ impl Dice {
     }
 }
 
-/// Of so many calls of a round two wait for a yes that does not come.
+/// Calls per round. Two of them wait for an approval that never comes.
 const CALLS: u64 = 14;
 const ANSWERS: u64 = CALLS - 2;
 
-fn work(client: &mut Client, round: u64, id: u64, dice: &mut Dice) {
+fn work(client: &mut Client, round: u64, id: u64, dice: &mut PseudoRandom) {
     let (one, other) = (dice.roll(4), dice.roll(4));
     let path = format!("{one}.txt");
     let words = format!("{round}.{id}\n");
@@ -94,7 +95,7 @@ fn work(client: &mut Client, round: u64, id: u64, dice: &mut Dice) {
     }
 }
 
-/// Whatever the journal knows last of a file is what is there, or what is there is what was there before it.
+/// Checks that each file has either the content after its last change or the content before it.
 fn check_files(house: &House, changes: &[JournalChange], round: u64) {
     let mut seen = Vec::new();
     for change in changes {
@@ -110,11 +111,12 @@ fn check_files(house: &House, changes: &[JournalChange], round: u64) {
     }
 }
 
-/// Every change that a call made is in the journal under that call, and what was answered is in both.
+/// Checks that every change of a call is in the journal under that call, and that every answered
+/// call is in both.
 fn check_ledger(house: &House, changes: &[JournalChange], answered: &[Value], round: u64) {
-    // The chain is found whole on the way.
+    // This also verifies the chain.
     let mut entries = recorded(&usual(house));
-    // Beginnings: the call may have been killed before it changed anything.
+    // Begin entries: the call may have been killed before it changed anything.
     entries.retain(|entry| entry.process.is_none());
     let journaled: BTreeSet<&str> = changes.iter().map(|change| &*change.call_id).collect();
     let ids: BTreeSet<&str> = entries.iter().map(|entry| &*entry.call_id).collect();
@@ -137,7 +139,7 @@ fn check_ledger(house: &House, changes: &[JournalChange], answered: &[Value], ro
     }
 }
 
-/// Messages are there whole and in order, and those that were answered are there.
+/// Checks that messages are complete and in order, and that all answered ones exist.
 fn check_session(house: &House, answered: &[Value], round: u64) {
     let place = StoreLocation::new(Address::Sqlite(usual(house)));
     let sessions = StoreSessions::new(place, &house.path("project"));
@@ -164,7 +166,8 @@ fn check_session(house: &House, answered: &[Value], round: u64) {
     }
 }
 
-/// Every question can be opened and waits, and was told of once. Returns the ids, the oldest first.
+/// Checks that every request is readable, pending, and was announced once. Returns the ids, oldest
+/// first.
 fn check_approvals(house: &House, round: u64) -> Vec<String> {
     let place = StoreLocation::new(Address::Sqlite(usual(house)));
     let (project, state) = (house.path("project"), house.path("home/.local/state/haft"));
@@ -196,7 +199,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(future)
 }
 
-/// A yes to what a killed server asked runs it once; then everything is taken back.
+/// Approves a request of a killed server, which runs the call once, and then undoes everything.
 fn check_afterwards(house: &House, asked: &[String], beginning: &BTreeMap<String, String>) {
     let path = house.path("project/asked.txt");
     if let Some(id) = asked.first() {
@@ -216,7 +219,7 @@ fn killed_at_any_moment_files_journal_ledger_sessions_and_approvals_agree_and_un
     const ROUNDS: u64 = 200;
     let config = "ask = [\"delete\"]\n[approvals]\nelsewhere = true\n";
     let house = House::new().user_config(config);
-    let mut dice = Dice(7);
+    let mut dice = PseudoRandom(7);
     let mut beginning = BTreeMap::new();
     let mut questions = 0;
     for round in 0..ROUNDS {
@@ -243,7 +246,7 @@ fn killed_at_any_moment_files_journal_ledger_sessions_and_approvals_agree_and_un
             questions += asked.len();
             check_afterwards(&house, &asked, &beginning);
             for end in ["", "-wal", "-shm"] {
-                // A new store for the next ones.
+                // A new store for the next rounds.
                 let _ = fs::remove_file(format!("{}{end}", usual(&house).display()));
             }
         }
@@ -251,7 +254,8 @@ fn killed_at_any_moment_files_journal_ledger_sessions_and_approvals_agree_and_un
     assert!(questions >= 20, "{questions} is too few for a test of them");
 }
 
-/// Every file of the project that is a person's, with its text. What goes while it is looked at is not there.
+/// Returns the user's files in the project with their texts. Files that disappear during the
+/// listing are skipped.
 fn tree(house: &House) -> BTreeMap<String, String> {
     let files = fs::read_dir(house.path("project")).expect("there").filter_map(Result::ok);
     let text = |file: fs::DirEntry| {
@@ -263,7 +267,7 @@ fn tree(house: &House) -> BTreeMap<String, String> {
 
 #[test]
 fn an_undo_of_moves_that_was_killed_is_finished_by_the_next_one() {
-    let mut dice = Dice(11);
+    let mut dice = PseudoRandom(11);
     let mut half_done = 0;
     for round in 0..16 {
         let house = House::new();
@@ -276,7 +280,7 @@ fn an_undo_of_moves_that_was_killed_is_finished_by_the_next_one() {
         let after = tree(&house);
         let mut client = Client::introduced(&house, json!({}));
         client.call(1, "undo", json!({"session": "all"}));
-        // As soon as something has changed, and in some rounds a little later.
+        // Kill it at the first change, and in some rounds a little later.
         let began = Instant::now();
         while tree(&house) == after {
             assert!(began.elapsed() < Duration::from_secs(60), "nothing is taken back");
@@ -289,7 +293,7 @@ fn an_undo_of_moves_that_was_killed_is_finished_by_the_next_one() {
         let is_done = left.keys().all(|name| !name.starts_with("moved"));
         half_done += usize::from(!is_done);
         let undone = house.run(&["undo", "--session", "all"]);
-        // When the first one was done with everything there is nothing left to undo.
+        // If the first process was done, nothing is left to undo.
         assert!(undone.code == 0 || is_done, "round {round}: {left:?} {undone:?}");
         let beginning = (0..4).map(|number| (format!("{number}.txt"), format!("{number}\n")));
         assert_eq!(tree(&house), beginning.collect(), "round {round}: {left:?} {undone:?}");
@@ -301,13 +305,13 @@ fn an_undo_of_moves_that_was_killed_is_finished_by_the_next_one() {
 fn on_a_full_disk_nothing_is_changed_that_could_not_be_taken_back() {
     let house = House::new();
     let Some(disk) = SmallDisk::new(&house, "640k") else {
-        // Without root there is no small disk; the store that cannot be written is tested below.
+        // Without root there is no small disk. Another test covers the unwritable store.
         return assert!(!house.path("small/haft.db").exists());
     };
     let store = disk.0.join("haft.db").display().to_string();
     let path = house.path("project/a.txt");
     let write = |number: u64| {
-        // Noise, so that packing it does not help.
+        // Random data, which cannot be compressed.
         let noise: Vec<String> =
             (0..200).map(|line| ContentHash::of(&[number as u8, line]).to_string()).collect();
         let content = noise.join("\n");
@@ -344,7 +348,7 @@ fn with_a_store_that_cannot_be_written_edits_fail_clearly() {
     let house = House::new();
     house.run(&["write", "a.txt", "one"]);
     let folder = usual(&house).parent().expect("a folder").to_owned();
-    // The area for unfinished writes lies in the same folder; so the store alone is somewhere else here.
+    // The folder for temporary files is in the same folder, so only the store is moved elsewhere.
     let apart = house.path("apart");
     fs::create_dir(&apart).expect("made");
     fs::rename(usual(&house), apart.join("haft.db")).expect("moved");
@@ -364,7 +368,7 @@ fn with_a_store_that_cannot_be_written_edits_fail_clearly() {
     assert_ne!(refused.code, 0);
     assert!(refused.err.contains("`write` did not run"), "{refused:?}");
     assert!(refused.err.contains("--store"), "{refused:?}");
-    // Without a journal as well: what is not recorded does not happen.
+    // Also without a journal: a change that cannot be recorded is not made.
     assert_eq!(written.code, refused.code, "{written:?}");
     assert_ne!(undone.code, 0, "{undone:?}");
 }

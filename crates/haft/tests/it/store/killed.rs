@@ -1,5 +1,5 @@
-//! Servers that are killed with SIGKILL at any moment: nothing that they have done is missing from the ledger, and what
-//! somebody has approved is not lost and not done twice.
+//! Servers that are killed with SIGKILL at any moment: everything that they did is in the ledger,
+//! and approved calls are neither lost nor run twice.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,13 +10,13 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{journal::Dice, usual};
+use super::{journal::PseudoRandom, usual};
 use crate::{
     house::House,
-    mcp_stdio::{Client, PATIENCE},
+    mcp_stdio::{Client, TIMEOUT},
 };
 
-/// All entries as they are, with the beginnings.
+/// Returns all entries, including begin entries.
 fn exported(house: &House) -> Vec<Value> {
     let ran = house.run(&["ledger", "export"]);
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -31,7 +31,7 @@ fn is_begun(row: &Value) -> bool {
 fn whatever_a_killed_call_has_done_was_begun_in_the_ledger() {
     const ROUNDS: u64 = 100;
     let house = House::new().user_config("approve = \"all\"\nsandbox = \"off\"\n");
-    let mut dice = Dice(31);
+    let mut dice = PseudoRandom(31);
     for round in 0..ROUNDS {
         let mut client = Client::introduced(&house, json!({}));
         for id in 0..6 {
@@ -70,7 +70,7 @@ fn whatever_a_killed_call_has_done_was_begun_in_the_ledger() {
     check_interrupted(&house, &rows);
 }
 
-/// Each beginning without an end is shown as interrupted, and no other one.
+/// Checks that exactly the begin entries without an end are shown as interrupted.
 fn check_interrupted(house: &House, rows: &[Value]) {
     let ended: BTreeSet<u64> =
         rows.iter().filter_map(|row| row["entry"]["begun_seq"].as_u64()).collect();
@@ -87,7 +87,7 @@ fn check_interrupted(house: &House, rows: &[Value]) {
     assert_eq!(shown.matches(", interrupted").count(), interrupted.len());
 }
 
-/// The requests of the store, by the number that their commands name.
+/// Returns the requests of the store, by the number in their commands.
 fn requests(house: &House) -> BTreeMap<u64, Value> {
     let rows: Vec<Value> =
         serde_json::from_str(&house.run(&["approvals", "list", "--all", "--json"]).out)
@@ -103,7 +103,7 @@ fn id(row: &Value) -> &str {
     row["request"]["id"].as_str().expect("an id")
 }
 
-/// How often each call ran.
+/// Returns how often each call ran.
 fn runs(house: &House) -> BTreeMap<u64, usize> {
     let text = fs::read_to_string(house.path("project/ran.txt")).unwrap_or_default();
     let mut runs = BTreeMap::new();
@@ -119,7 +119,7 @@ fn of_a_hundred_approved_calls_whose_asker_was_killed_none_is_lost_and_none_runs
     const AT_ONCE: u64 = 10;
     let config = "approve = \"none\"\nsandbox = \"off\"\n[approvals]\nelsewhere = true\n";
     let house = House::new().user_config(config);
-    let mut dice = Dice(47);
+    let mut dice = PseudoRandom(47);
     for round in 0..ROUNDS {
         let numbers: Vec<u64> = (0..AT_ONCE).map(|at| round * AT_ONCE + at).collect();
         let mut client = Client::introduced(&house, json!({}));
@@ -132,7 +132,7 @@ fn of_a_hundred_approved_calls_whose_asker_was_killed_none_is_lost_and_none_runs
             if numbers.iter().all(|number| asked.contains_key(number)) {
                 break asked;
             }
-            assert!(began.elapsed() < PATIENCE, "not all are asked about");
+            assert!(began.elapsed() < TIMEOUT, "not all are asked about");
         };
         let approve = |number: &u64| {
             let mut command =
@@ -140,7 +140,7 @@ fn of_a_hundred_approved_calls_whose_asker_was_killed_none_is_lost_and_none_runs
             command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("haft runs")
         };
         let mut approving: Vec<_> = numbers.iter().map(approve).collect();
-        // In some rounds before the first yes, in others after the last.
+        // Killed before the first approval in some rounds, after the last one in others.
         let until = Instant::now() + std::time::Duration::from_millis(dice.roll(700));
         while Instant::now() < until {
             dice.dawdle();
@@ -148,12 +148,12 @@ fn of_a_hundred_approved_calls_whose_asker_was_killed_none_is_lost_and_none_runs
         client.kill();
         for child in &mut approving {
             let code = child.wait().expect("it ends").code();
-            // 4 for those whose call was taken up by the server just before it was killed.
+            // 4 for calls that the server claimed just before it was killed.
             assert!(matches!(code, Some(0 | 4)), "{code:?}");
         }
     }
-    // Whatever is still free is offered again, and runs when it is approved again. What a killed server had taken up is free
-    // when the lease of that server has lapsed; until then approving it is a conflict.
+    // Unclaimed calls are listed again and run when they are approved again. A call claimed by a
+    // killed server is free when that server's lease expires; until then an approval is a conflict.
     let began = Instant::now();
     loop {
         let all = requests(&house);
@@ -165,7 +165,7 @@ fn of_a_hundred_approved_calls_whose_asker_was_killed_none_is_lost_and_none_runs
             let ran = house.run_without_terminal(&["approvals", "approve", id(row)]);
             assert!(matches!(ran.code, 0 | 4), "{row}: {ran:?}");
         }
-        assert!(began.elapsed() < PATIENCE, "some are never free");
+        assert!(began.elapsed() < TIMEOUT, "some are never free");
     }
     let (runs, requests) = (runs(&house), requests(&house));
     assert_eq!(requests.len() as u64, ROUNDS * AT_ONCE);

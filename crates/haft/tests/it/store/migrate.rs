@@ -1,4 +1,4 @@
-//! `haft store migrate` as a person types it, and what is left when it does not come to its end.
+//! `haft store migrate` on the command line, and what is left after an interrupted one.
 
 use std::{
     fs,
@@ -17,12 +17,12 @@ use serde_json::json;
 use super::usual;
 use crate::{house::House, server::Database};
 
-/// Far longer than anything here takes; only a test that fails waits for it.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// Enough that copying it takes far longer than noticing that it has begun.
+/// Much longer than any step takes. Only a failing test waits this long.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// Enough that copying takes much longer than detecting its start.
 const MANY: u64 = 1_200;
 
-/// A store of some twenty megabytes.
+/// Creates a store of about twenty megabytes.
 fn large(path: &Path) {
     let place = StoreLocation::new(Address::Sqlite(path.to_owned()));
     let ledger = StoreLedger::new(place, ReplyTiming::Early);
@@ -60,13 +60,13 @@ fn a_person_moves_to_a_database_and_back() {
     let again = house.run(&["store", "migrate", "--to", &url]);
     assert_eq!(again.code, 4, "{again:?}");
     assert!(again.err.contains("is in use: its table `ledger` holds 3 rows"), "{again:?}");
-    // As it was told to be written; the first store is not needed any more.
+    // Follow the printed instructions; the first store is no longer needed.
     let config = moved.out.split_once("[store]").expect("told").1;
     let house = house.user_config(&format!("[store]{config}\n"));
     fs::remove_dir_all(house.path("project/.haft")).expect("there");
     house.run(&["hello", "Ada"]);
     let whole = house.run(&["ledger", "verify"]);
-    assert!(whole.out.starts_with("4 entries, the chain is whole"), "{whole:?}");
+    assert!(whole.out.starts_with("4 entries, the chain is intact"), "{whole:?}");
     let undone = house.run(&["undo"]);
     assert_eq!((undone.code, house.path("project/a.txt").exists()), (0, false), "{undone:?}");
     let back = house.run(&["store", "migrate", "--to", ".haft/haft.db", "--json"]);
@@ -118,7 +118,7 @@ fn who_is_killed_in_the_middle_leaves_a_store_without_contents() {
     let log = target.with_extension("db-wal");
     let began = Instant::now();
     while fs::metadata(&log).map_or(0, |log| log.len()) < 4 << 20 {
-        assert!(began.elapsed() < PATIENCE, "nothing is written");
+        assert!(began.elapsed() < TIMEOUT, "nothing is written");
         std::thread::yield_now();
     }
     kill(child);
@@ -132,9 +132,9 @@ fn who_is_killed_in_the_middle_leaves_a_store_without_contents() {
     assert!(begun.wait().is_ok_and(|status| status.success()));
     kill(child);
     let began = Instant::now();
-    // The server takes a moment to notice.
+    // The server detects it after a moment.
     while database.ask("SELECT count(*) FROM haft.chain WHERE seq = 0 AND id = 1") != "1" {
-        assert!(began.elapsed() < PATIENCE, "it is not taken back");
+        assert!(began.elapsed() < TIMEOUT, "it is not taken back");
     }
     assert_eq!(database.ask("SELECT count(*) FROM haft.ledger"), "0");
     let again = house.run(&["store", "migrate", "--to", &database.url()]);
@@ -147,7 +147,7 @@ fn a_target_without_room_is_told_and_holds_nothing() {
     let house = House::new();
     large(&usual(&house));
     let haft = house.haft(&["store", "migrate", "--to", "copy.db"]);
-    // The kernel refuses more than 8 MB in a file; the signal that goes with it is not wanted.
+    // The kernel denies files beyond 8 MB; ignore the signal that comes with it.
     let mut limited = Command::new("bash");
     limited.args(["-c", "ulimit -f 8192; trap '' XFSZ; exec \"$@\"", "bash"]);
     limited.arg(haft.get_program()).args(haft.get_args());

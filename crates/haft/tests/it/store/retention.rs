@@ -1,17 +1,18 @@
-//! The ledger's retention in real processes: set in a config file, at work while others write, killed, and on a small disk.
+//! Retention of the ledger with real processes: configured, with concurrent writers, killed, and on
+//! a small disk.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{journal::Dice, recorded, usual};
+use super::{journal::PseudoRandom, recorded, usual};
 use crate::{house::House, mcp_stdio::Client, small_disk::SmallDisk};
 
 fn limited(bytes: u64) -> House {
     House::new().user_config(&format!("sandbox = \"off\"\n[store]\nledger_bytes = {bytes}\n"))
 }
 
-/// Calls that are answered, each with its number in it.
+/// Makes calls with their number in the input and waits for the answers.
 fn calls(client: &mut Client, ids: std::ops::Range<u64>, tool: &str, input: impl Fn(u64) -> Value) {
     let count = ids.clone().count();
     ids.for_each(|id| client.call(id, tool, input(id)));
@@ -55,7 +56,7 @@ fn a_client_that_reads_in_a_loop_pushes_no_change_out_of_the_ledger() {
     assert!(told.out.contains("older entries were dropped by retention"), "{told:?}");
     let stats = house.run(&["ledger", "stats", "--json"]).json();
     assert_eq!(stats["by_tool"]["write"]["calls"], 20);
-    // What is missing besides is found.
+    // Other missing entries are detected.
     super::commands::tamper(&house, "DELETE FROM ledger WHERE tool = 'write' AND kind = 2");
     assert_eq!(house.run(&["ledger", "verify"]).code, 4);
 }
@@ -133,7 +134,7 @@ fn a_replay_says_that_calls_of_its_session_are_gone() {
     let house = house.user_config("[store]\nledger_bytes = 0\n");
     house.run(&["ledger", "prune"]);
     let kept = house.run(&["replay", &session, "--list"]);
-    assert!(kept.code == 0 && !kept.err.contains("not whole"), "results hold them: {kept:?}");
+    assert!(kept.code == 0 && !kept.err.contains("incomplete"), "results hold them: {kept:?}");
     super::commands::tamper(
         &house,
         "DELETE FROM call_results WHERE seq <= 30; DELETE FROM results WHERE hash NOT IN (SELECT hash FROM call_results)",
@@ -141,14 +142,14 @@ fn a_replay_says_that_calls_of_its_session_are_gone() {
     house.run(&["ledger", "prune"]);
     let told = house.run(&["replay", &session, "--list"]);
     assert_eq!(told.code, 0, "{told:?}");
-    assert!(told.err.contains("is not whole: 30 older calls were dropped"), "{told:?}");
+    assert!(told.err.contains("is incomplete: 30 older calls were dropped"), "{told:?}");
     assert_eq!(told.out.lines().count(), 10, "{told:?}");
 }
 
 #[test]
 fn killed_while_it_makes_room_the_ledger_is_whole_and_has_every_change_that_was_answered() {
     let house = limited(30_000);
-    let mut dice = Dice(23);
+    let mut dice = PseudoRandom(23);
     let mut dropped = 0;
     for round in 0..40_u64 {
         let mut client = Client::introduced(&house, json!({}));
@@ -164,7 +165,7 @@ fn killed_while_it_makes_room_the_ledger_is_whole_and_has_every_change_that_was_
         let answered: Vec<Value> = (0..=dice.roll(50)).map(|_| client.next()).collect();
         dice.dawdle();
         client.kill();
-        // Found whole on the way.
+        // This also verifies the chain.
         let entries = recorded(&usual(&house));
         for answer in
             answered.iter().filter(|answer| answer["id"].as_u64().is_some_and(|id| id % 6 == 0))
@@ -207,14 +208,14 @@ fn servers_at_once_keep_the_ledger_small_and_whole() {
 fn on_a_small_disk_a_limited_ledger_goes_on_for_ever() {
     let house = limited(100_000);
     let Some(disk) = SmallDisk::new(&house, "7m") else {
-        // Without root there is no small disk; the size is looked at above.
+        // Without root there is no small disk; another test checks the size.
         return assert!(!house.path("small/haft.db").exists());
     };
     let store = disk.0.join("haft.db").display().to_string();
     let mut client = Client::start(&house, &["--store", &store]);
     client.listen();
     client.introduce(json!({}));
-    // Without a limit these are more than there is room for, beside the log of SQLite.
+    // Without a limit these would fill the disk, together with SQLite's log.
     calls(&mut client, 0..8_000, "hello", hello);
     end(client);
     assert!(fs::metadata(&store).expect("there").len() < 2 << 20);

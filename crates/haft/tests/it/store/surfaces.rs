@@ -1,5 +1,5 @@
-//! What the ledger says of a call is the same whichever way it was made: what was decided and by which rule, who said yes or no,
-//! what it touched, how it ended, what was returned, and no secret.
+//! The ledger entry of a call is the same on every surface: decision and rule, approver, accesses,
+//! error and result, without secrets.
 
 use std::{
     fs,
@@ -23,10 +23,10 @@ use super::{recorded, usual};
 use crate::{
     equality::surfaces::http::Http,
     house::House,
-    mcp_stdio::{Client, PATIENCE},
+    mcp_stdio::{Client, TIMEOUT},
 };
 
-/// In two parts, so that nobody takes this file for a leak.
+/// In two parts, so that secret scanners do not report this file.
 fn token() -> String {
     format!("{}{}", "ghp_", "a1B2".repeat(9))
 }
@@ -44,7 +44,7 @@ enum Surface {
 
 const SURFACES: [Surface; 4] = [Surface::HaftCall, Surface::Flags, Surface::Stdio, Surface::Http];
 
-/// Writes a file this way; what was returned.
+/// Writes a file on this surface and returns the result.
 fn write(surface: Surface, house: &House, path: &str, content: &str) -> String {
     let input = json!({"path": path, "content": content});
     let printed = |words: &[&str]| {
@@ -75,7 +75,7 @@ fn write(surface: Surface, house: &House, path: &str, content: &str) -> String {
     }
 }
 
-/// The same, and somebody else decides.
+/// Does the same with a decision from another process.
 fn write_decided(surface: Surface, house: &House, path: &str, words: &[&str]) -> String {
     thread::scope(|scope| {
         let call = scope.spawn(|| write(surface, house, path, &format!("x {}", token())));
@@ -87,7 +87,7 @@ fn write_decided(surface: Surface, house: &House, path: &str, words: &[&str]) ->
             if let Some(row) = pending {
                 break row["request"]["id"].as_str().expect("an id").to_owned();
             }
-            assert!(began.elapsed() < PATIENCE, "{surface:?}: nothing waits");
+            assert!(began.elapsed() < TIMEOUT, "{surface:?}: nothing waits");
         };
         let ran = house.run(&[&["approvals", words[0], &id], &words[1..]].concat());
         assert_eq!(ran.code, 0, "{surface:?}: {ran:?}");
@@ -108,7 +108,7 @@ fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).expect("soon")
 }
 
-/// What every entry has.
+/// The fields of every entry.
 #[track_caller]
 fn check(entry: &LedgerEntry, surface: Surface, path: &str, returned: &str, since_ms: u64) {
     let LedgerEntry { tool, effect, input, accesses, session, agents, .. } = entry;
@@ -174,7 +174,7 @@ fn every_surface_records_decision_rule_approver_accesses_and_output_and_no_secre
     }
 }
 
-/// Not in a column, not in an event, and not in what is packed or sealed.
+/// Not in a column, not in an event, and not in compressed or sealed data.
 fn check_no_secret(house: &House) {
     for end in ["", "-wal"] {
         let bytes = fs::read(format!("{}{end}", usual(house).display())).unwrap_or_default();
@@ -185,9 +185,9 @@ fn check_no_secret(house: &House) {
 }
 
 /// A tool that writes two files through the gate.
-struct Twice(ToolSpec);
+struct WriteTwice(ToolSpec);
 
-impl Tool for Twice {
+impl Tool for WriteTwice {
     fn spec(&self) -> &ToolSpec {
         &self.0
     }
@@ -218,7 +218,7 @@ fn a_call_made_by_another_call_is_recorded_under_it_with_its_own_decision() {
     registry.register_all(haft::catalogue::all()).expect("every name once");
     let schema = Schema::from_value(json!({"type": "object", "additionalProperties": false}));
     let spec = ToolSpec::declared("a test", "twice", "Writes twice.", schema.expect("a schema"));
-    registry.register(Twice(spec.needs([Power::Tools]))).expect("a new name");
+    registry.register(WriteTwice(spec.needs([Power::Tools]))).expect("a new name");
     let mut layer = Layer::new(LayerKind::User, "config.toml");
     layer.mode = Some(Mode::All);
     let rule = haft::policy::Rule::parse(
