@@ -24,6 +24,9 @@ pub const ALIASES: &str = "x-aliases";
 /// Marks a property of an output that only repeats what the content says. Where both travel together it is left out.
 pub const IN_CONTENT: &str = "x-in-content";
 
+/// The one-letter option of a property on the command line, such as `"x-short" = "i"`; no other surface shows it.
+pub const SHORT: &str = "x-short";
+
 /// Marks a text that is a path; see [`crate::PathInput`].
 pub(crate) const PATH: &str = "x-path";
 
@@ -152,6 +155,21 @@ impl Schema {
         names.into_iter().flatten().filter_map(Value::as_str)
     }
 
+    /// The letter of a property of the root object on the command line.
+    pub fn short(&self, property: &str) -> Option<char> {
+        let schema = self.raw().get("properties").and_then(|all| all.get(property))?;
+        schema.get(SHORT)?.as_str()?.chars().next()
+    }
+
+    /// Reports whether the schema of a property of the root object is the one of a path.
+    pub fn is_path(&self, property: &str) -> bool {
+        let schema = self.raw().get("properties").and_then(|all| all.get(property));
+        schema.is_some_and(|schema| {
+            let items = schema.get("items");
+            schema.get(PATH).is_some() || items.is_some_and(|items| items.get(PATH).is_some())
+        })
+    }
+
     /// Whether the root object cannot do without this property.
     pub fn is_required(&self, property: &str) -> bool {
         let required = self.as_value().get("required").and_then(Value::as_array);
@@ -272,7 +290,7 @@ fn is_number_format(format: &Value) -> bool {
 fn published(raw: &Value) -> Value {
     match raw {
         Value::Object(object) => {
-            let is_ours = |key: &str| [ALIASES, IN_CONTENT, PATH].contains(&key);
+            let is_ours = |key: &str| [ALIASES, IN_CONTENT, PATH, SHORT].contains(&key);
             let kept = object.iter().filter(|(key, _)| !is_ours(key));
             Value::Object(kept.map(|(key, value)| (key.clone(), published(value))).collect())
         }

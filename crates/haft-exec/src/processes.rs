@@ -111,16 +111,28 @@ impl ProcessSettings {
         }
     }
 
-    fn fence(&self, folder: &Path, variables: &Variables) -> Result<Box<dyn Fence>, String> {
+    fn fence(&self, folder: &Path, variables: &Variables) -> Result<Box<dyn Fence>, Refusal> {
         if let Self::Container(settings) = self {
             return Ok(Box::new(Container::new(settings.clone(), variables, folder)));
         }
         match self.wanted() {
             Some(wanted) if *self != Self::Auto || self.works() => {
-                sandbox::fence(wanted, folder).map_err(|error| error.message().to_owned())
+                sandbox::fence(wanted, folder).map_err(|error| Refusal::from(&error))
             }
             _ => Ok(Box::new(Local)),
         }
+    }
+}
+
+/// Why there is no sandbox, and what to install.
+struct Refusal {
+    reason: String,
+    advice: String,
+}
+
+impl From<&ToolError> for Refusal {
+    fn from(error: &ToolError) -> Self {
+        Self { reason: error.message().to_owned(), advice: error.next_step().to_owned() }
     }
 }
 
@@ -133,7 +145,7 @@ pub struct Programs {
     folders: Arc<Folders>,
     wanted: ProcessSettings,
     /// Chosen when the first program is started.
-    fence: OnceLock<Result<Box<dyn Fence>, String>>,
+    fence: OnceLock<Result<Box<dyn Fence>, Refusal>>,
     /// Ours, of which a little is handed on. Read when the first program is started.
     environment: LazyLock<Variables, fn() -> Variables>,
     /// Where outputs go that are too long for memory.
@@ -262,8 +274,8 @@ impl Programs {
         let chosen = self.fence.get_or_init(|| self.wanted.fence(&self.folder, &self.environment));
         match chosen {
             Ok(fence) => Ok(&**fence),
-            Err(reason) => Err(ToolError::unavailable(reason.as_str())
-                .hint("`haft doctor` says what this machine has and what to install")),
+            Err(refusal) => Err(ToolError::unavailable(refusal.reason.as_str())
+                .hint(format!("{}; `haft doctor` shows what this machine has", refusal.advice))),
         }
     }
 
@@ -275,6 +287,9 @@ impl Programs {
         let mut environment = environment::of(&self.environment, &added, mark)?;
         environment.push(("PWD".into(), path.clone().into()));
         let place = self.fence()?.place();
+        if place != ExecutorKind::Sandbox {
+            family::note_unsandboxed();
+        }
         let look = match place {
             ExecutorKind::Local => None,
             _ => Some(closed::look(&self.folders, &self.workspace, &launch.grant)?),

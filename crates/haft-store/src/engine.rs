@@ -3,13 +3,13 @@
 
 pub(crate) mod address;
 pub(crate) mod clock;
+pub(crate) mod copying;
+pub(crate) mod location;
+pub(crate) mod maintenance;
 pub(crate) mod migrations;
-pub(crate) mod moving;
 pub(crate) mod packing;
-pub(crate) mod place;
 pub(crate) mod postgres;
 pub(crate) mod sqlite;
 pub(crate) mod store;
-pub(crate) mod upkeep;
 pub(crate) mod value;
 pub(crate) mod waiting;

@@ -13,9 +13,9 @@ use std::{
 use haft_core::{SavedRule, ToolError};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
-pub(crate) struct Key([u8; 32]);
+pub(crate) struct SealKey([u8; 32]);
 
-impl Key {
+impl SealKey {
     /// Returns the key, if there is one.
     pub(crate) fn existing(path: &Path) -> Result<Option<Self>, ToolError> {
         match fs::read(path) {
@@ -43,12 +43,12 @@ impl Key {
         Envelope::new("haft 2026-11 envelope of approvals", &self.0)
     }
 
-    pub(crate) fn seal(&self, rule: &SavedRule, whose: &str) -> String {
+    pub(crate) fn seal(&self, rule: &SavedRule, owner: &str) -> String {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
         let expires = rule.expires_ms.map(|at| at.to_string()).unwrap_or_default();
         let saved = rule.saved_ms.to_string();
         let scope = rule.scope.name();
-        let parts = [whose, &rule.id, &rule.rule, scope, &rule.session, &rule.by, &saved, &expires];
+        let parts = [owner, &rule.id, &rule.rule, scope, &rule.session, &rule.by, &saved, &expires];
         hasher.update(&joined(&parts));
         hasher.finalize().to_hex().as_str().to_owned()
     }
@@ -145,13 +145,13 @@ mod tests {
             let start = Barrier::new(8);
             let make = || {
                 start.wait();
-                Key::made(&path).expect("made").0
+                SealKey::made(&path).expect("made").0
             };
             let keys: Vec<[u8; 32]> = thread::scope(|scope| {
                 let making: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
                 making.into_iter().map(|it| it.join().expect("no panic")).collect()
             });
-            let kept = Key::existing(&path).expect("read").expect("there").0;
+            let kept = SealKey::existing(&path).expect("read").expect("there").0;
             assert!(keys.iter().all(|key| *key == kept));
             assert_eq!(fs::read_dir(path.parent().expect("a folder")).expect("read").count(), 1);
         }
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_closed_text_opens_only_with_its_key_and_subject() {
-        let (ours, other) = (Key([1; 32]).envelope(), Key([2; 32]).envelope());
+        let (ours, other) = (SealKey([1; 32]).envelope(), SealKey([2; 32]).envelope());
         let closed = ours.close(&["request", "ask_1"], b"secret".to_vec()).expect("closed");
         assert_eq!(ours.open(&["request", "ask_1"], &closed).as_deref(), Some(&b"secret"[..]));
         assert!(!closed.windows(6).any(|piece| piece == b"secret"));

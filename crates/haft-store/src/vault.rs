@@ -25,25 +25,25 @@ use haft_core::{
 
 pub use self::key::KeyWanted;
 use self::{
-    file::{Entry, Folder, SecretsFile, Stamp},
-    key::Keys,
+    file::{FileStamp, SecretEntry, SecretsFile, SecretsFolder},
+    key::KeyStore,
 };
 use crate::seal::Envelope;
 
 /// Maximum delay until redaction in this process knows a secret that another process has set. A
 /// lookup by name sees it at once.
-const GLANCE: Duration = Duration::from_secs(1);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The secrets of a user, in a separate directory.
 pub struct StoreVault {
-    folder: Folder,
-    keys: Keys,
+    folder: SecretsFolder,
+    keys: KeyStore,
     begun: Instant,
     /// Set after the file was read for the first time. Until then all threads wait, because no text
     /// may be shown before the secrets in it are known.
-    first_look: OnceLock<()>,
+    first_check: OnceLock<()>,
     /// Time of the next check of the file, in milliseconds since `begun`.
-    next_look: AtomicU64,
+    next_check: AtomicU64,
     version: AtomicU64,
     state: Mutex<State>,
 }
@@ -51,7 +51,7 @@ pub struct StoreVault {
 #[derive(Default)]
 struct State {
     /// The state of the file that `secrets` was read from.
-    stamp: Option<Stamp>,
+    stamp: Option<FileStamp>,
     secrets: BTreeMap<String, Secret>,
     /// All secrets that this process has ever read.
     known: Vec<(String, String)>,
@@ -70,7 +70,7 @@ pub struct KeptSecret {
     pub place: String,
 }
 
-/// What to do if a secret of the same name exists.
+/// The action if a secret of the same name exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     /// Keep the existing one.
@@ -85,11 +85,11 @@ impl StoreVault {
     /// when there is a secret to open.
     pub fn new(folder: &Path, variables: fn() -> Vec<(OsString, OsString)>) -> Arc<Self> {
         Arc::new(Self {
-            folder: Folder::new(folder),
-            keys: Keys::new(folder, variables),
+            folder: SecretsFolder::new(folder),
+            keys: KeyStore::new(folder, variables),
             begun: Instant::now(),
-            first_look: OnceLock::new(),
-            next_look: AtomicU64::new(GLANCE.as_millis() as u64),
+            first_check: OnceLock::new(),
+            next_check: AtomicU64::new(RECHECK_INTERVAL.as_millis() as u64),
             version: AtomicU64::new(0),
             state: Mutex::default(),
         })
@@ -106,11 +106,11 @@ impl StoreVault {
     /// Fails if the file is damaged, has a later version, or cannot be read.
     pub fn list(&self) -> Result<Vec<KeptSecret>, ToolError> {
         let Some((file, _)) = self.folder.read()? else { return Ok(Vec::new()) };
-        let place = file.key.words();
+        let place = file.key.description();
         let mut kept: Vec<KeptSecret> = file
             .secrets
             .into_iter()
-            .map(|Entry { name, hosts, set_ms, .. }| KeptSecret {
+            .map(|SecretEntry { name, hosts, set_ms, .. }| KeptSecret {
                 name,
                 hosts,
                 set_ms,
@@ -173,12 +173,12 @@ impl StoreVault {
                 (SecretsFile::new(place, &envelope)?, envelope)
             }
         };
-        let entry = Entry::closed(name, value.trim(), hosts.clone(), now_ms(), &envelope)?;
+        let entry = SecretEntry::closed(name, value.trim(), hosts.clone(), now_ms(), &envelope)?;
         let kept = KeptSecret {
             name: name.to_owned(),
             hosts,
             set_ms: entry.set_ms,
-            place: file.key.words(),
+            place: file.key.description(),
         };
         file.put(entry);
         self.folder.write(&file)?;
@@ -188,7 +188,7 @@ impl StoreVault {
     /// Removes a secret. Needs no key.
     ///
     /// # Errors
-    /// `not_found` when there is no secret of this name.
+    /// `not_found` for an unknown name.
     pub fn remove(&self, name: &str) -> Result<(), ToolError> {
         let unknown = |file: Option<&SecretsFile>| {
             let names = file.iter().flat_map(|file| &file.secrets).map(|entry| entry.name.as_str());
@@ -203,7 +203,7 @@ impl StoreVault {
             ))
             .hint(hint)
         };
-        if !self.folder.is_there()? {
+        if !self.folder.exists()? {
             return Err(unknown(None));
         }
         let _lock = self.folder.lock()?;
@@ -224,7 +224,7 @@ impl StoreVault {
         envelope: &Envelope,
     ) -> Result<BTreeMap<String, Secret>, ToolError> {
         file.check_key(envelope, &self.folder)?;
-        let open = |entry: &Entry| {
+        let open = |entry: &SecretEntry| {
             let value = entry.opened(envelope, &self.folder)?;
             Ok((entry.name.clone(), Secret { value, hosts: entry.hosts.clone() }))
         };
@@ -232,7 +232,7 @@ impl StoreVault {
     }
 
     /// Reads the file again if it was replaced.
-    fn look(&self) -> Result<MutexGuard<'_, State>, ToolError> {
+    fn refresh(&self) -> Result<MutexGuard<'_, State>, ToolError> {
         let mut state = self.state.lock();
         if self.folder.stamp()? == state.stamp {
             return Ok(state);
@@ -244,15 +244,15 @@ impl StoreVault {
             }
             None => (BTreeMap::new(), None),
         };
-        let mut has_learnt = false;
+        let mut has_new = false;
         for (name, secret) in &secrets {
             if !state.known.iter().any(|(known, value)| known == name && *value == secret.value) {
                 state.known.push((name.clone(), secret.value.clone()));
-                has_learnt = true;
+                has_new = true;
             }
         }
         (state.secrets, state.stamp) = (secrets, stamp);
-        if has_learnt {
+        if has_new {
             self.version.fetch_add(1, Ordering::Release);
         }
         Ok(state)
@@ -261,24 +261,24 @@ impl StoreVault {
 
 impl Vault for StoreVault {
     fn find(&self, name: &str) -> Result<Option<Secret>, ToolError> {
-        Ok(self.look()?.secrets.get(name).cloned())
+        Ok(self.refresh()?.secrets.get(name).cloned())
     }
 
     fn version(&self) -> u64 {
         // A secret that cannot be opened now cannot leak either; a lookup by name reports the
         // cause.
-        let look = || drop(block_in_place(|| self.look().map(drop)));
-        self.first_look.get_or_init(look);
+        let refresh = || drop(block_in_place(|| self.refresh().map(drop)));
+        self.first_check.get_or_init(refresh);
         let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let due = self.next_look.load(Ordering::Relaxed);
-        let next = now + GLANCE.as_millis() as u64;
+        let due = self.next_check.load(Ordering::Relaxed);
+        let next = now + RECHECK_INTERVAL.as_millis() as u64;
         let is_mine = now >= due
             && self
-                .next_look
+                .next_check
                 .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok();
         if is_mine {
-            look();
+            refresh();
         }
         self.version.load(Ordering::Acquire)
     }

@@ -12,6 +12,7 @@ mod overview;
 mod pages;
 mod policy;
 mod replay;
+mod sample;
 mod secret;
 mod store;
 
@@ -101,6 +102,7 @@ const COMMANDS: &[OwnCommand] = &[
     parsed(Section::Records, "ledger", ledger::command, |cli, matches| cli.ledger(matches)),
     parsed(Section::Records, "replay", replay::command, |cli, matches| cli.replay(matches)),
     parsed(Section::Records, "store", store::command, |cli, matches| cli.store(matches)),
+    parsed(Section::Setup, "sample", sample::command, |_, matches| sample::run(matches)),
     parsed(Section::Setup, "init", init::command, |cli, matches| cli.init(matches)),
     parsed(Section::Setup, "doctor", doctor::command, |cli, matches| cli.doctor(matches)),
     parsed(Section::Setup, "secret", secret::command, |cli, matches| cli.secret(matches)),
@@ -238,7 +240,7 @@ impl<'a> Cli<'a> {
         let outcome = self.attended(&gate, request, globals.format);
         Programs::end_everything();
         let outcome = outcome?;
-        self.runtime.block_on(prompt.put_away());
+        self.runtime.block_on(prompt.closed());
         Ok(report::outcome(self.terminal, globals.format, &outcome)?)
     }
 

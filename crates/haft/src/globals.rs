@@ -8,7 +8,10 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
     value_parser,
 };
-use haft::host::Choices;
+use haft::host::{
+    Choices,
+    config::{BACKENDS, backend_named},
+};
 use haft_core::Mode;
 
 /// The heading of these options in every help page.
@@ -48,6 +51,7 @@ impl Globals {
                 profile: matches.get_one("profile").cloned(),
                 agent: matches.get_one("agent").cloned(),
                 approve: matches.get_one("approve").copied(),
+                sandbox: matches.get_one("sandbox").cloned(),
                 store: matches.get_one("store").cloned(),
                 wait: matches.get_flag("wait"),
             },
@@ -76,6 +80,10 @@ pub(crate) fn options() -> Vec<Arg> {
         valued("agent", "NAME", "Call as this agent, with its rules"),
         valued("approve", "MODE", "What may run without approval")
             .value_parser(modes.try_map(|mode: String| mode.parse::<Mode>())),
+        valued("sandbox", "BACKEND", "What commands run in").value_parser(
+            PossibleValuesParser::new(BACKENDS)
+                .try_map(|name| backend_named(&name).ok_or("no such backend")),
+        ),
         valued("config", "FILE", "Read this file instead of your own config.toml")
             .value_parser(value_parser!(PathBuf)),
         valued(

@@ -26,7 +26,7 @@ use haft_core::{
     CommandReader, Context, Gate, GateBuilder, Mode, Redactor, Registry, SecretHosts, ToolError,
     Vault, commands::Executor, files::Disk, network::NetworkClient, policy::Action,
 };
-use haft_exec::{Network, Programs, Workspace};
+use haft_exec::{Network, ProcessSettings, Programs, Workspace};
 use haft_store::{Recording, StoreVault};
 
 pub use self::storage::{Ending, feed, flush, inbox, leases, state, store_location};
@@ -45,6 +45,8 @@ pub struct Choices {
     pub agent: Option<String>,
     /// Approval mode: which calls may run without approval.
     pub approve: Option<Mode>,
+    /// Sandbox backend for commands.
+    pub sandbox: Option<ProcessSettings>,
     /// Store for recorded calls and saved rules: a file or a database URL.
     pub store: Option<String>,
     /// Lets a call wait for an approver in another process when none is available here.

@@ -39,5 +39,6 @@ impl From<io::Error> for Stop {
     reason = "a tool blocks the main thread, so main cannot return"
 )]
 pub(crate) fn leave(code: u8) -> ! {
+    crate::terminal::restore_terminal();
     std::process::exit(code.into())
 }

@@ -15,7 +15,12 @@ use clap::builder::StyledStr;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::termios::tcgetwinsize;
 
-pub(crate) use self::{hidden::hidden_line, keys::Key, screen::Screen, tty::Tty};
+pub(crate) use self::{
+    hidden::hidden_line,
+    keys::{Key, Keys},
+    screen::Screen,
+    tty::{Tty, restore_terminal},
+};
 use crate::{environment::Colours, safe_text::shown};
 
 /// Style of a piece of text.

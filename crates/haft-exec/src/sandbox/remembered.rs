@@ -12,7 +12,7 @@ use std::{
     io::{self, Read, Write as _},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::OnceLock,
+    sync::{LazyLock, OnceLock},
     time::{Duration, SystemTime},
 };
 
@@ -91,13 +91,15 @@ pub(super) fn or_try(
     attempt: impl FnOnce() -> ProbeResult,
 ) -> ProbeResult {
     let Some(folder) = FOLDER.get() else { return attempt() };
-    let conditions = conditions();
-    if Remembered::read(folder, &conditions).has(mechanism) {
+    // They hold for the life of this process.
+    static CONDITIONS: LazyLock<String> = LazyLock::new(conditions);
+    let conditions = CONDITIONS.as_str();
+    if Remembered::read(folder, conditions).has(mechanism) {
         let detail = "worked when it was last tried".to_owned();
         return ProbeResult { mechanism, works: true, detail, advice: None };
     }
     let result = attempt();
-    update(folder, &conditions, std::slice::from_ref(&result));
+    update(folder, conditions, std::slice::from_ref(&result));
     result
 }
 

@@ -18,7 +18,7 @@
 //! process only, the caller learns that, and no other process can run it.
 
 mod rows;
-mod standing;
+mod status;
 mod taken;
 
 use std::{
@@ -40,26 +40,26 @@ use serde_json::{Value as Json, json};
 use tokio::time::Instant;
 
 pub(crate) use self::rows::{BEGIN, END};
-use self::rows::{Decision, Kept};
+use self::rows::{SealedDecision, StoredRequest};
 use crate::{
-    Address, Announcement, Store, StoreFeed, StoreLocation,
+    Announcement, Store, StoreAddress, StoreFeed, StoreLocation,
     engine::{clock, value::Value},
-    seal::{Envelope, Key},
+    seal::{Envelope, SealKey},
 };
 
 /// Time after which a requester that does not renew its lease counts as gone, and the renewal
 /// interval.
 const LEASE_MS: u64 = 6_000;
-const RENEWAL: Duration = Duration::from_millis(LEASE_MS / 3);
+const RENEW_INTERVAL: Duration = Duration::from_millis(LEASE_MS / 3);
 /// Maximum time between a decision and its call. A store restored from a backup must not run the
 /// call again.
-const LATEST_MS: u64 = 3_600_000;
+const MAX_DECISION_AGE_MS: u64 = 3_600_000;
 /// Time that settled requests are kept.
-const KEPT_MS: u64 = 30 * 86_400_000;
+const RETENTION_MS: u64 = 30 * 86_400_000;
 /// Limits for retrying while a server is away: when creating a request, which can be asked in
 /// memory instead, and after that.
-const PATIENCE_TO_ASK: Duration = Duration::from_secs(5);
-const PATIENCE: Duration = Duration::from_secs(30);
+const CREATE_TIMEOUT: Duration = Duration::from_secs(5);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The approval requests of a workspace, in a store. Opens nothing before the first request.
 pub struct StoreApprovals {
@@ -71,14 +71,14 @@ pub struct StoreApprovals {
     is_wanted: fn() -> bool,
     clock: fn() -> u64,
     /// Requests that could not or should not be stored.
-    here: MemoryApprovals,
+    memory: MemoryApprovals,
     troubles: Mutex<HashMap<String, String>>,
 }
 
 /// The reason why a request is not in the store, or may not be.
-enum Unkept {
-    Certainly(ToolError),
-    Perhaps(ToolError),
+enum CreateError {
+    NotWritten(ToolError),
+    Unclear(ToolError),
 }
 
 impl StoreApprovals {
@@ -88,10 +88,10 @@ impl StoreApprovals {
             place,
             workspace: workspace.to_string_lossy().into_owned(),
             key: state.join("rules.key"),
-            name: format!("{}-{:016x}", std::process::id(), chance()),
+            name: format!("{}-{:016x}", std::process::id(), random_number()),
             is_wanted: || true,
             clock: clock::now_ms,
-            here: MemoryApprovals::default(),
+            memory: MemoryApprovals::default(),
             troubles: Mutex::default(),
         }
     }
@@ -107,7 +107,7 @@ impl StoreApprovals {
     /// Sets another clock.
     #[doc(hidden)]
     #[must_use]
-    pub fn by_clock(mut self, clock: fn() -> u64) -> Self {
+    pub fn with_clock(mut self, clock: fn() -> u64) -> Self {
         self.clock = clock;
         self
     }
@@ -119,11 +119,11 @@ impl StoreApprovals {
     /// Returns the envelope that opens requests. `None` for a user without a key, who cannot have
     /// stored any.
     fn envelope(&self) -> Result<Option<Envelope>, ToolError> {
-        Ok(Key::existing(&self.key)?.map(|key| key.envelope()))
+        Ok(SealKey::existing(&self.key)?.map(|key| key.envelope()))
     }
 
-    async fn is_here(&self, id: &str) -> bool {
-        matches!(self.here.get(id).await, Ok(Some(_)))
+    async fn is_in_memory(&self, id: &str) -> bool {
+        matches!(self.memory.get(id).await, Ok(Some(_)))
     }
 
     fn feed(&self) -> StoreFeed {
@@ -132,16 +132,16 @@ impl StoreApprovals {
 
     async fn keep(&self, request: Arc<ApprovalRequest>) -> Result<(), ToolError> {
         if !(self.is_wanted)() {
-            return self.here.create(request).await;
+            return self.memory.create(request).await;
         }
-        match self.write_down(&request).await {
+        match self.write(&request).await {
             Ok(()) => Ok(()),
-            Err(Unkept::Certainly(error)) => {
+            Err(CreateError::NotWritten(error)) => {
                 self.note(&request.id, &error);
-                self.here.create(request).await
+                self.memory.create(request).await
             }
             // Another process may see it and run it: asked here as well, it could run twice.
-            Err(Unkept::Perhaps(error)) => Err(error),
+            Err(CreateError::Unclear(error)) => Err(error),
         }
     }
 
@@ -154,26 +154,26 @@ impl StoreApprovals {
         troubles.insert(id.to_owned(), error.to_string());
     }
 
-    async fn write_down(&self, request: &ApprovalRequest) -> Result<(), Unkept> {
-        let key = Key::made(&self.key).map_err(Unkept::Certainly)?;
+    async fn write(&self, request: &ApprovalRequest) -> Result<(), CreateError> {
+        let key = SealKey::made(&self.key).map_err(CreateError::NotWritten)?;
         let closed = rows::close(&key.envelope(), request, &self.workspace);
-        let closed = closed.map_err(Unkept::Certainly)?;
-        let until = Instant::now() + PATIENCE_TO_ASK;
+        let closed = closed.map_err(CreateError::NotWritten)?;
+        let until = Instant::now() + CREATE_TIMEOUT;
         let mut is_certain = true;
         loop {
             let tried = self.write_once(request, &closed, is_certain).await;
             let error = match tried {
                 Ok(()) => return Ok(()),
-                Err(Unkept::Certainly(error)) => error,
-                Err(Unkept::Perhaps(error)) => {
+                Err(CreateError::NotWritten(error)) => error,
+                Err(CreateError::Unclear(error)) => {
                     is_certain = false;
                     error
                 }
             };
-            if !self.may_come_back(&error, until).await {
+            if !self.wait_to_retry(&error, until).await {
                 return Err(match is_certain {
-                    true => Unkept::Certainly(error),
-                    false => Unkept::Perhaps(error),
+                    true => CreateError::NotWritten(error),
+                    false => CreateError::Unclear(error),
                 });
             }
         }
@@ -184,15 +184,17 @@ impl StoreApprovals {
         request: &ApprovalRequest,
         closed: &[u8],
         is_new: bool,
-    ) -> Result<(), Unkept> {
-        let store = self.place.store().await.map_err(Unkept::Certainly)?;
-        if !is_new && rows::one(&store, &request.id).await.map_err(Unkept::Certainly)?.is_some() {
+    ) -> Result<(), CreateError> {
+        let store = self.place.store().await.map_err(CreateError::NotWritten)?;
+        if !is_new
+            && rows::one(&store, &request.id).await.map_err(CreateError::NotWritten)?.is_some()
+        {
             return Ok(());
         }
         let written = async {
             let mut transaction = store.begin().await?;
             let now = self.now();
-            let long_ago = Value::number(now.saturating_sub(KEPT_MS));
+            let long_ago = Value::number(now.saturating_sub(RETENTION_MS));
             transaction.execute(rows::FORGET, &[long_ago, long_ago]).await?;
             let row = [
                 Value::Text(&request.id),
@@ -206,23 +208,23 @@ impl StoreApprovals {
             ];
             transaction.execute(rows::ADD, &row).await?;
             let body = json!({"workspace": self.workspace});
-            transaction.announce(&told("approval.asked", request, &body)).await?;
+            transaction.announce(&announcement("approval.asked", request, &body)).await?;
             Ok(transaction)
         };
-        let transaction = written.await.map_err(Unkept::Certainly)?;
+        let transaction = written.await.map_err(CreateError::NotWritten)?;
         // SQLite reports for certain that it wrote nothing; a server may have committed and lost
         // the connection.
         let committed = transaction.commit().await;
         committed.map_err(match self.place.address() {
-            Address::Sqlite(_) => Unkept::Certainly,
-            Address::Postgres(_) => Unkept::Perhaps,
+            StoreAddress::Sqlite(_) => CreateError::NotWritten,
+            StoreAddress::Postgres(_) => CreateError::Unclear,
         })
     }
 
     /// Waits before a retry, if one makes sense: a restarted server comes back.
-    async fn may_come_back(&self, error: &ToolError, until: Instant) -> bool {
+    async fn wait_to_retry(&self, error: &ToolError, until: Instant) -> bool {
         let is_away = error.kind() == ErrorKind::Unavailable
-            && matches!(self.place.address(), Address::Postgres(_))
+            && matches!(self.place.address(), StoreAddress::Postgres(_))
             && Instant::now() < until;
         if is_away {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -231,44 +233,44 @@ impl StoreApprovals {
     }
 
     /// Retries while the server is away. Only for operations that may run twice.
-    async fn persistently<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, ToolError>
+    async fn with_retries<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, ToolError>
     where
         F: Future<Output = Result<T, ToolError>>,
     {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + RETRY_TIMEOUT;
         loop {
             match attempt().await {
-                Err(error) if self.may_come_back(&error, until).await => {}
+                Err(error) if self.wait_to_retry(&error, until).await => {}
                 done => return done,
             }
         }
     }
 
     /// Returns the store and a request in it. `not_found` for one of another workspace.
-    async fn kept(&self, id: &str) -> Result<(Store, Kept), ToolError> {
+    async fn kept(&self, id: &str) -> Result<(Store, StoredRequest), ToolError> {
         let (store, kept) = self.opened(id).await?;
         if kept.workspace == self.workspace { Ok((store, kept)) } else { Err(no_such_request(id)) }
     }
 
     /// Returns the store and a request in it, of any workspace.
-    async fn opened(&self, id: &str) -> Result<(Store, Kept), ToolError> {
+    async fn opened(&self, id: &str) -> Result<(Store, StoredRequest), ToolError> {
         let store = self.place.existing().await?.ok_or_else(|| no_such_request(id))?;
         let row = rows::one(&store, id).await?.ok_or_else(|| no_such_request(id))?;
         let envelope = self.envelope()?.ok_or_else(|| rows::foreign(id))?;
-        Ok((store, self.seen_now(row.open(&envelope)?)))
+        Ok((store, self.free_expired_claim(row.open(&envelope)?)))
     }
 
     /// Frees a call that was taken up but did not begin before its lease ended: the process that
     /// took it up is gone, or will find its claim lost.
-    fn seen_now(&self, mut kept: Kept) -> Kept {
+    fn free_expired_claim(&self, mut kept: StoredRequest) -> StoredRequest {
         let is_free = kept.begun_seq == Some(0)
-            && standing::asker(kept.lease_ms, self.now()) == RequesterStatus::Gone;
+            && status::requester_status(kept.lease_ms, self.now()) == RequesterStatus::Gone;
         kept.record.is_claimed &= !is_free;
         kept
     }
 
     async fn find(&self, id: &str) -> Result<Option<ApprovalRecord>, ToolError> {
-        match self.persistently(|| self.kept(id)).await {
+        match self.with_retries(|| self.kept(id)).await {
             Ok((_, kept)) => Ok(Some(kept.record)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -282,8 +284,8 @@ impl StoreApprovals {
         verdict: Option<ApprovalDecision>,
     ) -> Result<ApprovalRecord, ToolError> {
         // Identifies this decision, to recognize it on a retry after an unclear commit.
-        let token = format!("{}-{:016x}", self.name, chance());
-        self.persistently(|| self.end_once(id, state, verdict.as_ref(), &token)).await
+        let token = format!("{}-{:016x}", self.name, random_number());
+        self.with_retries(|| self.end_once(id, state, verdict.as_ref(), &token)).await
     }
 
     async fn end_once(
@@ -308,7 +310,7 @@ impl StoreApprovals {
         let (state, verdict) =
             if is_late { (ApprovalState::Expired, None) } else { (state, verdict) };
         let envelope = self.envelope()?.ok_or_else(|| rows::foreign(id))?;
-        let decision = Decision { state, verdict: verdict.cloned(), decided_ms: now };
+        let decision = SealedDecision { state, verdict: verdict.cloned(), decided_ms: now };
         let closed = decision.close(&envelope, &kept)?;
         let mut transaction = store.begin().await?;
         let name = state.to_string();
@@ -320,7 +322,9 @@ impl StoreApprovals {
             return Err(already_settled(&kept.record));
         }
         let body = json!({"state": state});
-        transaction.announce(&told("approval.decided", &kept.record.request, &body)).await?;
+        transaction
+            .announce(&announcement("approval.decided", &kept.record.request, &body))
+            .await?;
         transaction.commit().await?;
         let record = ApprovalRecord { state, verdict: verdict.cloned(), ..kept.record };
         if is_late { Err(already_settled(&record)) } else { Ok(record) }
@@ -329,10 +333,10 @@ impl StoreApprovals {
     /// Waits for a decision and renews the lease.
     async fn wait(&self, id: &str) -> Result<ApprovalRecord, ToolError> {
         let feed = self.feed();
-        let newest = self.persistently(|| feed.newest()).await?;
-        let mut news = feed.subscribe(newest);
+        let newest = self.with_retries(|| feed.newest()).await?;
+        let mut subscription = feed.subscribe(newest);
         loop {
-            let (_, kept) = self.persistently(|| self.kept(id)).await?;
+            let (_, kept) = self.with_retries(|| self.kept(id)).await?;
             if kept.record.state != ApprovalState::Pending {
                 return Ok(kept.record);
             }
@@ -344,8 +348,8 @@ impl StoreApprovals {
                 }
             }
             self.renew(id).await;
-            let until = Instant::now() + RENEWAL.min(Duration::from_millis(left));
-            let _ = tokio::time::timeout_at(until, heard_of(&mut news, id)).await;
+            let until = Instant::now() + RENEW_INTERVAL.min(Duration::from_millis(left));
+            let _ = tokio::time::timeout_at(until, next_event_of(&mut subscription, id)).await;
         }
     }
 
@@ -363,8 +367,8 @@ impl StoreApprovals {
     }
 
     async fn take(&self, id: &str) -> Result<ApprovalRecord, ToolError> {
-        let token = format!("{}-{:016x}", self.name, chance());
-        self.persistently(|| self.take_once(id, &token)).await
+        let token = format!("{}-{:016x}", self.name, random_number());
+        self.with_retries(|| self.take_once(id, &token)).await
     }
 
     async fn take_once(&self, id: &str, token: &str) -> Result<ApprovalRecord, ToolError> {
@@ -376,17 +380,17 @@ impl StoreApprovals {
             return Err(already_settled(&kept.record));
         }
         let now = self.now();
-        if now.saturating_sub(kept.decided_ms) > LATEST_MS {
+        if now.saturating_sub(kept.decided_ms) > MAX_DECISION_AGE_MS {
             let message = format!("approval request `{id}` was approved too long ago");
             return Err(ToolError::conflict(message).hint("make the call again"));
         }
         // With a ledger, a call counts as run from its beginning there; until then it is taken up.
-        let says_begun = self.place.has_ledger();
+        let has_ledger = self.place.has_ledger();
         let mut transaction = store.begin().await?;
         let values = [
             Value::Text(token),
             Value::number(now),
-            if says_begun { Value::number(0) } else { Value::Nothing },
+            if has_ledger { Value::number(0) } else { Value::Null },
             Value::number(now.saturating_add(LEASE_MS)),
             Value::Text(id),
             Value::Text(&self.name),
@@ -403,21 +407,23 @@ impl StoreApprovals {
                 .hint("there is nothing left to do"),
             });
         }
-        let is_first = match says_begun {
+        let is_first = match has_ledger {
             true => taken::may_be_noted(&self.key, id)?,
             false => taken::note(&self.key, id, token)?,
         };
         if !is_first {
             return Err(already_settled(&ApprovalRecord { is_claimed: true, ..kept.record }));
         }
-        transaction.announce(&told("approval.taken", &kept.record.request, &json!({}))).await?;
+        transaction
+            .announce(&announcement("approval.taken", &kept.record.request, &json!({})))
+            .await?;
         transaction.commit().await?;
         Ok(ApprovalRecord { is_claimed: true, claim: Some(token.to_owned()), ..kept.record })
     }
 
     /// Notes beside the key that the call runs, so that it never runs again.
     async fn note_begun(&self, id: &str) -> Result<(), ToolError> {
-        let (_, kept) = self.persistently(|| self.kept(id)).await?;
+        let (_, kept) = self.with_retries(|| self.kept(id)).await?;
         let claim = kept.taken_by.as_deref().unwrap_or_default();
         match taken::note(&self.key, id, claim)? {
             true => Ok(()),
@@ -430,9 +436,9 @@ impl StoreApprovals {
         state: Option<ApprovalState>,
     ) -> Result<Vec<ApprovalRecord>, ToolError> {
         let all = self.entries().await?.entries.into_iter();
-        let own = all.filter(|standing| standing.workspace == Path::new(&self.workspace));
-        let mut records: Vec<ApprovalRecord> = own.map(|standing| standing.record).collect();
-        records.extend(self.here.list(None).await?);
+        let own = all.filter(|entry| entry.workspace == Path::new(&self.workspace));
+        let mut records: Vec<ApprovalRecord> = own.map(|entry| entry.record).collect();
+        records.extend(self.memory.list(None).await?);
         records.retain(|record| state.is_none_or(|state| record.state == state));
         records.sort_by_key(|record| (record.request.created_ms, record.request.id.clone()));
         Ok(records)
@@ -446,7 +452,7 @@ impl Approvals for StoreApprovals {
 
     fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<ApprovalRecord>, ToolError>> {
         Box::pin(async move {
-            match self.here.get(id).await? {
+            match self.memory.get(id).await? {
                 Some(record) => Ok(Some(record)),
                 None => self.find(id).await,
             }
@@ -467,8 +473,8 @@ impl Approvals for StoreApprovals {
         verdict: Option<ApprovalDecision>,
     ) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
         Box::pin(async move {
-            if self.is_here(id).await {
-                return self.here.settle(id, state, verdict).await;
+            if self.is_in_memory(id).await {
+                return self.memory.settle(id, state, verdict).await;
             }
             self.end(id, state, verdict).await
         })
@@ -476,8 +482,8 @@ impl Approvals for StoreApprovals {
 
     fn settled<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
         Box::pin(async move {
-            if self.is_here(id).await {
-                return self.here.settled(id).await;
+            if self.is_in_memory(id).await {
+                return self.memory.settled(id).await;
             }
             self.wait(id).await
         })
@@ -485,8 +491,8 @@ impl Approvals for StoreApprovals {
 
     fn claim<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
         Box::pin(async move {
-            if self.is_here(id).await {
-                return self.here.claim(id).await;
+            if self.is_in_memory(id).await {
+                return self.memory.claim(id).await;
             }
             self.take(id).await
         })
@@ -494,7 +500,7 @@ impl Approvals for StoreApprovals {
 
     fn mark_started<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
         Box::pin(async move {
-            if self.is_here(id).await || !self.place.has_ledger() {
+            if self.is_in_memory(id).await || !self.place.has_ledger() {
                 return Ok(());
             }
             self.note_begun(id).await
@@ -507,9 +513,9 @@ impl Approvals for StoreApprovals {
 }
 
 /// Waits for an event of a request, or for missed events.
-async fn heard_of(news: &mut Box<dyn FeedSubscription>, id: &str) {
+async fn next_event_of(subscription: &mut Box<dyn FeedSubscription>, id: &str) {
     loop {
-        match news.next().await {
+        match subscription.next().await {
             Ok(FeedItem::Event(event)) if event.subject.as_deref() != Some(id) => {}
             Ok(_) => return,
             // The next query reports the error.
@@ -518,7 +524,11 @@ async fn heard_of(news: &mut Box<dyn FeedSubscription>, id: &str) {
     }
 }
 
-fn told<'a>(kind: &'a str, request: &'a ApprovalRequest, body: &'a Json) -> Announcement<'a> {
+fn announcement<'a>(
+    kind: &'a str,
+    request: &'a ApprovalRequest,
+    body: &'a Json,
+) -> Announcement<'a> {
     Announcement {
         session: Some(&request.session),
         call: Some(&request.call_id),
@@ -527,7 +537,7 @@ fn told<'a>(kind: &'a str, request: &'a ApprovalRequest, body: &'a Json) -> Anno
 }
 
 /// Returns a random number.
-fn chance() -> u64 {
+fn random_number() -> u64 {
     let mut bytes = [0; 8];
     // Without randomness, time and process id still distinguish most values; the number grants
     // nothing.

@@ -17,14 +17,14 @@ use haft_core::{
 use serde_json::Value as Json;
 use tokio::time::Instant;
 
-use self::hub::Listening;
-pub(crate) use self::hub::{Hub, Post};
+use self::hub::FeedListener;
+pub(crate) use self::hub::{FeedHub, WatcherGuard};
 use crate::{
     Store, StoreLocation,
     engine::{
         clock::now_ms,
-        store::{On, Transaction},
-        value::{Row, Value},
+        store::{EngineTransaction, Transaction},
+        value::{SqlRow, Value},
     },
 };
 
@@ -43,27 +43,27 @@ const FORGET: &str = "DELETE FROM events WHERE seq < $1";
 const NOTIFY: &str = "SELECT pg_notify('haft_events', '')";
 
 /// Maximum number of events read at once, which bounds the memory of a slow subscriber.
-const MOST_AT_ONCE: usize = 256;
+const PAGE_EVENTS: usize = 256;
 /// Old events are deleted after this many announcements.
-const CLEANING: u64 = 256;
+const CLEANUP_INTERVAL: u64 = 256;
 /// Interval at which subscribers query without a notification, in case notifications fail.
-const GLANCE: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a subscription retries while its store cannot be read: longer than a server takes to
 /// restart.
-const PATIENCE: Duration = Duration::from_secs(30);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Limits on the stored events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retention {
+pub struct EventRetention {
     /// Maximum number of events.
-    pub most: u64,
+    pub max_events: u64,
     /// Maximum age.
-    pub longest: Duration,
+    pub max_age: Duration,
 }
 
-impl Default for Retention {
+impl Default for EventRetention {
     fn default() -> Self {
-        Self { most: 100_000, longest: Duration::from_secs(30 * 86_400) }
+        Self { max_events: 100_000, max_age: Duration::from_secs(30 * 86_400) }
     }
 }
 
@@ -76,7 +76,7 @@ pub struct Announcement<'a> {
     pub session: Option<&'a str>,
     /// The call that it belongs to.
     pub call: Option<&'a str>,
-    /// What it happened to: the id of a request or rule.
+    /// Id of the request or rule that it happened to.
     pub subject: Option<&'a str>,
     /// Further data. Every process that can read the store can read it.
     pub body: &'a Json,
@@ -132,7 +132,7 @@ impl Feed for StoreFeed {
 
     fn subscribe(&self, after: u64) -> Box<dyn FeedSubscription> {
         let place = self.0.clone();
-        Box::new(StoreSubscription { place, after, page: VecDeque::new(), ears: None })
+        Box::new(StoreSubscription { place, after, page: VecDeque::new(), open: None })
     }
 }
 
@@ -141,12 +141,12 @@ struct StoreSubscription {
     place: Arc<StoreLocation>,
     after: u64,
     page: VecDeque<FeedEvent>,
-    ears: Option<Ears>,
+    open: Option<OpenStore>,
 }
 
-struct Ears {
+struct OpenStore {
     store: Store,
-    listening: Listening,
+    listener: FeedListener,
 }
 
 impl FeedSubscription for StoreSubscription {
@@ -162,7 +162,7 @@ impl FeedSubscription for StoreSubscription {
                     self.after = event.seq;
                     return Ok(FeedItem::Event(event));
                 }
-                match self.look().await {
+                match self.fill_page().await {
                     Ok(Some(gap)) => return Ok(FeedItem::Missed(gap)),
                     Ok(None) if self.page.is_empty() => {
                         failing = None;
@@ -171,7 +171,8 @@ impl FeedSubscription for StoreSubscription {
                     Ok(None) => {}
                     Err(error) => {
                         let since = *failing.get_or_insert_with(Instant::now);
-                        if error.kind() != ErrorKind::Unavailable || since.elapsed() > PATIENCE {
+                        if error.kind() != ErrorKind::Unavailable || since.elapsed() > RETRY_TIMEOUT
+                        {
                             return Err(error);
                         }
                         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -184,61 +185,62 @@ impl FeedSubscription for StoreSubscription {
 
 impl StoreSubscription {
     async fn wait(&mut self) {
-        let news = async {
-            match &mut self.ears {
-                Some(ears) => ears.listening.heard().await,
+        let wakeup = async {
+            match &mut self.open {
+                Some(open) => open.listener.changed().await,
                 // No store yet: a process may create one at any time.
                 None => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         };
-        let _ = tokio::time::timeout(GLANCE, news).await;
+        let _ = tokio::time::timeout(POLL_INTERVAL, wakeup).await;
     }
 
     /// Fills the page. Returns a gap, if there is one.
-    async fn look(&mut self) -> Result<Option<MissedEvents>, ToolError> {
+    async fn fill_page(&mut self) -> Result<Option<MissedEvents>, ToolError> {
         let Some(store) = self.place.existing().await? else { return Ok(None) };
-        let is_other = self.ears.as_ref().is_some_and(|ears| !ears.store.is(&store));
-        if is_other || self.ears.is_none() {
-            self.ears = Some(Ears { listening: Listening::to(&store), store: store.clone() });
+        let is_other = self.open.as_ref().is_some_and(|open| !open.store.is(&store));
+        if is_other || self.open.is_none() {
+            self.open =
+                Some(OpenStore { listener: FeedListener::to(&store), store: store.clone() });
         }
         if is_other {
             // Another file replaced the store: the known numbers do not apply to it.
-            return self.go_on_behind(head(&store).await?);
+            return self.skip_to(head(&store).await?);
         }
-        if let Some(ears) = &mut self.ears {
+        if let Some(open) = &mut self.open {
             // Before the query: an event that comes during it causes another query.
-            ears.listening.begin(&store);
+            open.listener.begin(&store);
         }
-        let found = page(&store, self.after, MOST_AT_ONCE).await?;
+        let found = page(&store, self.after, PAGE_EVENTS).await?;
         match found.first() {
             Some(first) if first.seq > self.after + 1 => {
                 let resumes_after = first.seq - 1;
                 self.page = found.into();
-                self.go_on_behind(resumes_after)
+                self.skip_to(resumes_after)
             }
             Some(_) => {
                 self.page = found.into();
                 Ok(None)
             }
-            None => self.look_at_end(&store).await,
+            None => self.check_end(&store).await,
         }
     }
 
-    async fn look_at_end(&mut self, store: &Store) -> Result<Option<MissedEvents>, ToolError> {
+    async fn check_end(&mut self, store: &Store) -> Result<Option<MissedEvents>, ToolError> {
         let newest = head(store).await?;
         if newest == self.after {
             return Ok(None);
         }
         // An event may have come between the two queries.
-        let found = page(store, self.after, MOST_AT_ONCE).await?;
+        let found = page(store, self.after, PAGE_EVENTS).await?;
         if found.first().is_some_and(|first| first.seq == self.after + 1) {
             self.page = found.into();
             return Ok(None);
         }
-        self.go_on_behind(newest)
+        self.skip_to(newest)
     }
 
-    fn go_on_behind(&mut self, seq: u64) -> Result<Option<MissedEvents>, ToolError> {
+    fn skip_to(&mut self, seq: u64) -> Result<Option<MissedEvents>, ToolError> {
         let gap = MissedEvents { after: self.after, resumes_after: seq };
         self.after = seq;
         self.page.retain(|event| event.seq > seq);
@@ -251,7 +253,7 @@ impl Transaction {
     /// commit, so all other writers of events wait. Returns its number.
     pub(crate) async fn announce(&mut self, what: &Announcement<'_>) -> Result<u64, ToolError> {
         let rows = self.query(NEXT, &[]).await?;
-        let row = rows.first().ok_or_else(headless)?;
+        let row = rows.first().ok_or_else(missing_head)?;
         let (seq, now) = (row.number(0)?, now_ms());
         let body = what.body.to_string();
         let texts = [what.session, what.call, what.subject].map(|text| text.map(kept));
@@ -266,31 +268,31 @@ impl Transaction {
             Value::Text(&body),
         ];
         self.execute(ADD, &values).await?;
-        if seq.is_multiple_of(CLEANING) {
+        if seq.is_multiple_of(CLEANUP_INTERVAL) {
             self.forget_old_events(seq, now).await?;
         }
-        if matches!(self.on, On::Postgres(_)) {
+        if matches!(self.on, EngineTransaction::Postgres(_)) {
             self.query_nothing(NOTIFY).await?;
         }
-        self.has_news = true;
+        self.has_events = true;
         Ok(seq)
     }
 
     async fn forget_old_events(&mut self, newest: u64, now: u64) -> Result<(), ToolError> {
-        let Retention { most, longest } = self.hub.retention();
-        let longest = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
-        let young = Value::number(now.saturating_sub(longest));
+        let EventRetention { max_events, max_age } = self.hub.retention();
+        let max_age = u64::try_from(max_age.as_millis()).unwrap_or(u64::MAX);
+        let young = Value::number(now.saturating_sub(max_age));
         let rows = self.query(FIRST_YOUNG, &[young]).await?;
         // The event that is being added is young.
         let first_young = rows.first().map_or(Ok(newest), |row| row.number(0))?;
-        let first = first_young.max(newest.saturating_sub(most.saturating_sub(1)));
+        let first = first_young.max(newest.saturating_sub(max_events.saturating_sub(1)));
         self.execute(FORGET, &[Value::number(first)]).await.map(|_| ())
     }
 }
 
 async fn head(store: &Store) -> Result<u64, ToolError> {
     let rows = store.query(HEAD, &[]).await?;
-    rows.first().ok_or_else(headless)?.number(0)
+    rows.first().ok_or_else(missing_head)?.number(0)
 }
 
 async fn page(store: &Store, after: u64, most: usize) -> Result<Vec<FeedEvent>, ToolError> {
@@ -299,7 +301,7 @@ async fn page(store: &Store, after: u64, most: usize) -> Result<Vec<FeedEvent>, 
     rows.iter().map(event).collect()
 }
 
-fn event(row: &Row) -> Result<FeedEvent, ToolError> {
+fn event(row: &SqlRow) -> Result<FeedEvent, ToolError> {
     let text = |column| Ok::<_, ToolError>(row.maybe_text(column)?.map(str::to_owned));
     let body = serde_json::from_str(row.text(6)?).map_err(|error| {
         ToolError::unavailable(format!("the store holds an event that is not JSON: {error}"))
@@ -321,7 +323,7 @@ fn kept(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-fn headless() -> ToolError {
+fn missing_head() -> ToolError {
     ToolError::unavailable("the store has lost the number of its newest event")
         .hint("restore a backup with `haft store restore FILE`")
 }

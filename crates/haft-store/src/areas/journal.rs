@@ -5,10 +5,10 @@
 mod bases;
 mod collect;
 mod difference;
-mod hand;
-mod images;
 mod packing;
+mod path_columns;
 mod read;
+mod runtime_thread;
 mod write;
 
 use std::{
@@ -26,26 +26,26 @@ use haft_core::{
     BoxFuture, ChangeQuery, ContentHash, Journal, JournalChange, NewChange, PathState, ToolError,
 };
 
-pub use self::collect::Keep;
+pub use self::collect::JournalRetention;
 use self::{
     bases::{Base, Bases},
-    hand::Hand,
-    write::{Prepared, Recorded},
+    runtime_thread::RuntimeThread,
+    write::{Prepared, RecordResult},
 };
 use crate::{
-    Address, StoreLocation,
+    StoreAddress, StoreLocation,
     engine::{clock::now_ms, packing::Packer, waiting::wait_for},
 };
 
 /// A packer that compressed a longer content holds too much memory to be kept.
-const LARGEST_PACKED: usize = 128 << 10;
+const MAX_PACKER_CONTENT: usize = 128 << 10;
 
 /// The journal of a store. The store is opened when the first change is stored.
 pub struct StoreJournal {
     place: Arc<StoreLocation>,
-    keep: Keep,
+    retention: JournalRetention,
     /// Changes in progress that undo others.
-    undoings: Mutex<HashSet<u64>>,
+    pending_undos: Mutex<HashSet<u64>>,
     /// Contents that the next ones may be stored as a difference from.
     bases: Mutex<Bases>,
     /// Reused, because creating a packer takes longer than compressing a small content. Taken out
@@ -55,25 +55,25 @@ pub struct StoreJournal {
     is_due: AtomicBool,
     /// The thread that writes to a server, which needs a runtime: changes are made on threads that
     /// must not wait for their own runtime.
-    hand: OnceLock<Result<Hand, String>>,
+    runtime_thread: OnceLock<Result<RuntimeThread, String>>,
 }
 
 impl StoreJournal {
     /// Creates the journal of a store.
-    pub fn new(place: Arc<StoreLocation>, keep: Keep) -> Self {
+    pub fn new(place: Arc<StoreLocation>, retention: JournalRetention) -> Self {
         Self {
             place,
-            keep,
-            undoings: Mutex::default(),
+            retention,
+            pending_undos: Mutex::default(),
             bases: Mutex::default(),
             packer: Mutex::default(),
             is_due: AtomicBool::new(false),
-            hand: OnceLock::new(),
+            runtime_thread: OnceLock::new(),
         }
     }
 
-    fn undoings(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.undoings.lock()
+    fn pending_undos(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.pending_undos.lock()
     }
 
     fn bases(&self) -> MutexGuard<'_, Bases> {
@@ -90,16 +90,16 @@ impl StoreJournal {
         &self,
         change: &NewChange<'_>,
         base_of: impl FnMut(&Path) -> Option<Arc<Base>>,
-    ) -> Result<Recorded, ToolError> {
+    ) -> Result<RecordResult, ToolError> {
         let mut packer = self.packer().take().unwrap_or_else(Packer::new);
         let prepared = Prepared::of(change, &mut packer, base_of);
         let longest =
             change.entries.iter().filter_map(|entry| entry.content.as_ref()).map(Vec::len);
-        if longest.max().unwrap_or_default() <= LARGEST_PACKED {
+        if longest.max().unwrap_or_default() <= MAX_PACKER_CONTENT {
             *self.packer() = Some(packer);
         }
         let prepared = prepared?;
-        self.at_once(async move |place: &StoreLocation| {
+        self.run_blocking(async move |place: &StoreLocation| {
             let store = place.store().await?;
             write::record(&store, &prepared).await
         })
@@ -126,23 +126,23 @@ impl StoreJournal {
     /// Fails if the store cannot be written.
     pub async fn collect(&self) -> Result<u64, ToolError> {
         match self.place.existing().await? {
-            Some(store) => collect::collect(&store, self.keep, now_ms()).await,
+            Some(store) => collect::collect(&store, self.retention, now_ms()).await,
             None => Ok(0),
         }
     }
 
     /// Runs work on the store now, on any thread.
-    fn at_once<T, W>(&self, work: W) -> Result<T, ToolError>
+    fn run_blocking<T, W>(&self, work: W) -> Result<T, ToolError>
     where
         T: Send + 'static,
         W: AsyncFnOnce(&StoreLocation) -> Result<T, ToolError> + Send + 'static,
     {
         match self.place.address() {
-            Address::Sqlite(_) => wait_for(work(&self.place)),
-            Address::Postgres(_) => {
-                let start = || Hand::start(self.place.address().clone());
-                match self.hand.get_or_init(start) {
-                    Ok(hand) => hand.run(work),
+            StoreAddress::Sqlite(_) => wait_for(work(&self.place)),
+            StoreAddress::Postgres(_) => {
+                let start = || RuntimeThread::start(self.place.address().clone());
+                match self.runtime_thread.get_or_init(start) {
+                    Ok(runtime_thread) => runtime_thread.run(work),
                     Err(why) => Err(ToolError::unavailable(format!(
                         "the journal cannot start its writer: {why}"
                     ))),
@@ -157,26 +157,26 @@ impl Journal for StoreJournal {
         let workspace = &change.call.workspace;
         let recorded = match self.record(change, |path| self.bases().of(workspace, path))? {
             // Another process collected, or the change before this one was withdrawn.
-            Recorded::WithoutBase => self.record(change, |_| None)?,
+            RecordResult::WithoutBase => self.record(change, |_| None)?,
             recorded => recorded,
         };
-        let Recorded::As { number, whole, state } = recorded else {
+        let RecordResult::Stored { number, whole, state } = recorded else {
             return Err(ToolError::internal(
                 "whole contents were stored without a base but reported a missing one",
             ));
         };
         self.remember(change, &whole);
-        if state.is_due(self.keep, now_ms()) {
+        if state.is_due(self.retention, now_ms()) {
             self.is_due.store(true, Ordering::Relaxed);
         }
         if change.undoes.iter().any(|undone| !undone.is_empty()) {
-            self.undoings().insert(number);
+            self.pending_undos().insert(number);
         }
         Ok(number)
     }
 
     fn commit(&self, number: u64) {
-        let (keep, is_undoing) = (self.keep, self.undoings().remove(&number));
+        let (retention, is_undoing) = (self.retention, self.pending_undos().remove(&number));
         let is_due = self.is_due.swap(false, Ordering::Relaxed);
         // The common case needs no second access to the store.
         if !is_undoing && !is_due {
@@ -184,23 +184,24 @@ impl Journal for StoreJournal {
         }
         // Errors here are harmless: an undo that is not marked finds everything as it was before,
         // and the next change collects again.
-        let _ = self.at_once(async move |place: &StoreLocation| {
+        let _ = self.run_blocking(async move |place: &StoreLocation| {
             let Some(store) = place.existing().await? else { return Ok(()) };
             if is_undoing {
                 write::mark_undone(&store, number).await?;
             }
-            collect::when_due(&store, keep, now_ms()).await
+            collect::when_due(&store, retention, now_ms()).await
         });
     }
 
     fn abort(&self, number: u64) {
-        self.undoings().remove(&number);
+        self.pending_undos().remove(&number);
         // Errors here are harmless: a change that was not withdrawn was never made, so the previous
         // contents are still there.
-        let _ = self.at_once(async move |place: &StoreLocation| match place.existing().await? {
-            Some(store) => write::abort(&store, number).await,
-            None => Ok(()),
-        });
+        let _ =
+            self.run_blocking(async move |place: &StoreLocation| match place.existing().await? {
+                Some(store) => write::abort(&store, number).await,
+                None => Ok(()),
+            });
     }
 
     fn find<'a>(
@@ -244,8 +245,8 @@ mod tests {
     #[test]
     fn one_packer_packs_one_change_after_the_other() {
         let folder = tempfile::tempdir().expect("a folder");
-        let place = StoreLocation::new(Address::Sqlite(folder.path().join("haft.db")));
-        let journal = StoreJournal::new(place, Keep::USUAL);
+        let place = StoreLocation::new(StoreAddress::Sqlite(folder.path().join("haft.db")));
+        let journal = StoreJournal::new(place, JournalRetention::DEFAULT);
         let call = CallInfo::default();
         let entries = [NewJournalEntry::created("a".into(), PathState::Missing)];
         let change = NewChange { call: &call, tool: "edit", entries: &entries, undoes: &[] };
@@ -253,7 +254,7 @@ mod tests {
             assert_eq!(journal.begin(&change).expect("kept"), number);
             assert!(journal.packer().is_some(), "it is kept for the next one");
         }
-        let content = vec![b'x'; LARGEST_PACKED + 1];
+        let content = vec![b'x'; MAX_PACKER_CONTENT + 1];
         let size = content.len() as u64;
         let before = PathState::File { hash: Some(ContentHash::of(&content)), mode: 0o644, size };
         let mut large = NewJournalEntry::created("b".into(), PathState::Missing);

@@ -16,8 +16,8 @@ use crate::{
     StoreLocation,
     engine::{
         clock::now_ms,
-        store::{On, Transaction},
-        value::{Row, Value, searchable},
+        store::{EngineTransaction, Transaction},
+        value::{SqlRow, Value, searchable},
     },
 };
 
@@ -32,7 +32,7 @@ const CLAIM_NEXT: &str = "UPDATE leases SET owner = $1, token = $2, turn = turn 
     WHERE kind = $5 AND name = (SELECT name FROM leases WHERE kind = $6 AND until_ms <= $7 ORDER BY name LIMIT 1) \
     RETURNING name, turn";
 /// Skips an item that another claimant is taking at this moment, instead of waiting for it.
-const CLAIM_NEXT_OF_MANY: &str = "UPDATE leases SET owner = $1, token = $2, turn = turn + 1, ttl_ms = $3, until_ms = $4 \
+const CLAIM_NEXT_SKIP_LOCKED: &str = "UPDATE leases SET owner = $1, token = $2, turn = turn + 1, ttl_ms = $3, until_ms = $4 \
     WHERE kind = $5 AND name = (SELECT name FROM leases WHERE kind = $6 AND until_ms <= $7 ORDER BY name LIMIT 1 \
     FOR UPDATE SKIP LOCKED) RETURNING name, turn";
 const SET_BACK: &str =
@@ -55,7 +55,7 @@ impl StoreLeases {
         Self(place)
     }
 
-    async fn say(&self, statement: &'static str, lease: &Lease) -> Result<(), ToolError> {
+    async fn run(&self, statement: &'static str, lease: &Lease) -> Result<(), ToolError> {
         let mut transaction = self.0.store().await?.begin().await?;
         let touched = transaction.execute(statement, &key(lease)).await?;
         transaction.commit().await?;
@@ -120,8 +120,8 @@ impl Leases for StoreLeases {
             let now = clock(&mut transaction).await?;
             set_back(&mut transaction, &kind, now).await?;
             let statement = match &transaction.on {
-                On::Sqlite(_) => CLAIM_NEXT,
-                On::Postgres(_) => CLAIM_NEXT_OF_MANY,
+                EngineTransaction::Sqlite(_) => CLAIM_NEXT,
+                EngineTransaction::Postgres(_) => CLAIM_NEXT_SKIP_LOCKED,
             };
             let values = [
                 Value::Text(&owner),
@@ -162,15 +162,15 @@ impl Leases for StoreLeases {
     }
 
     fn check<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<(), ToolError>> {
-        Box::pin(async move { self.say(HELD, lease).await })
+        Box::pin(async move { self.run(HELD, lease).await })
     }
 
     fn release<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<(), ToolError>> {
-        Box::pin(async move { self.say(RELEASE, lease).await })
+        Box::pin(async move { self.run(RELEASE, lease).await })
     }
 
     fn finish<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<(), ToolError>> {
-        Box::pin(async move { self.say(FINISH, lease).await })
+        Box::pin(async move { self.run(FINISH, lease).await })
     }
 }
 
@@ -194,7 +194,7 @@ async fn held(
     now: u64,
 ) -> Result<ToolError, ToolError> {
     let rows = transaction.query(HOLDER, &[Value::Text(kind), Value::Text(name)]).await?;
-    let holder = |row: &Row| Ok::<_, ToolError>((row.text(0)?.to_owned(), row.number(1)?));
+    let holder = |row: &SqlRow| Ok::<_, ToolError>((row.text(0)?.to_owned(), row.number(1)?));
     let (owner, until) = rows.first().map(holder).transpose()?.unwrap_or_default();
     let seconds = until.saturating_sub(now).div_ceil(1000);
     let message = format!("the {kind} `{name}` is held by {owner} for {seconds} s more");
@@ -209,7 +209,7 @@ async fn set_back(transaction: &mut Transaction, kind: &str, now: u64) -> Result
 
 /// Returns the time by the store's clock.
 async fn clock(transaction: &mut Transaction) -> Result<u64, ToolError> {
-    if let On::Sqlite(_) = transaction.on {
+    if let EngineTransaction::Sqlite(_) = transaction.on {
         return Ok(now_ms());
     }
     let rows = transaction.query(SERVER_CLOCK, &[]).await?;
@@ -218,10 +218,10 @@ async fn clock(transaction: &mut Transaction) -> Result<u64, ToolError> {
 }
 
 /// Maximum duration of a lease: a year. Adding it to a time does not overflow.
-const FOR_EVER: u64 = 365 * 24 * 3_600_000;
+const MAX_TTL_MS: u64 = 365 * 24 * 3_600_000;
 
 fn in_millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(FOR_EVER).min(FOR_EVER)
+    u64::try_from(time.as_millis()).unwrap_or(MAX_TTL_MS).min(MAX_TTL_MS)
 }
 
 fn millis(time: Duration) -> Value<'static> {

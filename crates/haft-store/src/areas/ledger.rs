@@ -5,14 +5,14 @@
 //! A call that may change something has two commits: an entry before it runs, and one after it
 //! ended.
 //!
-//! What a crash can lose: `kill -9` loses at most the read-only calls of the last 50 ms. A power
+//! Losses by a crash: `kill -9` loses at most the read-only calls of the last 50 ms. A power
 //! failure may lose what the machine had not written yet (SQLite runs with `synchronous = NORMAL`),
 //! but never breaks the chain.
 
 mod chain;
+mod deferred;
 mod history;
 mod interrupted;
-mod latecomers;
 mod queue;
 mod retention;
 mod verify;
@@ -33,23 +33,23 @@ use tokio::sync::oneshot;
 
 pub use self::{
     chain::Anchor,
-    history::{Filter, Recorded},
-    interrupted::Ending,
-    latecomers::flush_everything,
+    deferred::flush_everything,
+    history::{LedgerFilter, RecordedEntry},
+    interrupted::CallEnding,
     retention::{LedgerRetention, Pruned},
     verify::{DroppedEntries, LedgerError, Verification},
 };
 use self::{
-    chain::{Beginning, Line},
-    queue::{Queue, Queued},
-    retention::Fill,
+    chain::{Beginning, LedgerLine},
+    queue::{CommitQueue, QueuedEntry},
+    retention::FillLevel,
 };
 pub(crate) use self::{
     chain::{GENESIS, ROW_BYTES, link},
     verify::verify_in,
 };
 use crate::{
-    Address, OutputRetention, StoreLocation,
+    OutputRetention, StoreAddress, StoreLocation,
     areas::{
         results::{KeptResult, Results},
         sessions::StoreSessions,
@@ -68,16 +68,16 @@ pub enum ReplyTiming {
 }
 
 /// The ledger of a store. The store is opened when the first call is recorded.
-pub struct StoreLedger(Arc<Inner>);
+pub struct StoreLedger(Arc<LedgerInner>);
 
-struct Inner {
+struct LedgerInner {
     place: Arc<StoreLocation>,
-    answering: ReplyTiming,
-    queue: Mutex<Queue>,
+    reply_timing: ReplyTiming,
+    queue: Mutex<CommitQueue>,
     /// Held by the caller that commits the queue. The others wait for it and for their result.
     writer: tokio::sync::Mutex<()>,
     /// Wakes the thread that writes entries that no caller waits for.
-    news: Condvar,
+    wakeup: Condvar,
     /// True if that thread runs. Set by the first deferred entry.
     thread: OnceLock<bool>,
     /// Store of whole outcomes, if they are kept.
@@ -94,34 +94,38 @@ struct Inner {
 
 impl StoreLedger {
     /// Creates the ledger of a store.
-    pub fn new(place: Arc<StoreLocation>, answering: ReplyTiming) -> Self {
-        Self::made(place, answering, None)
+    pub fn new(place: Arc<StoreLocation>, reply_timing: ReplyTiming) -> Self {
+        Self::made(place, reply_timing, None)
     }
 
     /// Creates a ledger that also keeps the whole outcome of every call beside its entry, within
     /// the quota.
     pub fn keeping_results(
         place: Arc<StoreLocation>,
-        answering: ReplyTiming,
+        reply_timing: ReplyTiming,
         workspace: &Path,
         retention: OutputRetention,
     ) -> Self {
-        Self::made(place, answering, Some(Results::new(workspace, retention)))
+        Self::made(place, reply_timing, Some(Results::new(workspace, retention)))
     }
 
-    fn made(place: Arc<StoreLocation>, answering: ReplyTiming, results: Option<Results>) -> Self {
+    fn made(
+        place: Arc<StoreLocation>,
+        reply_timing: ReplyTiming,
+        results: Option<Results>,
+    ) -> Self {
         place.note_ledger();
         // The thread that writes deferred entries has no runtime, which PostgreSQL needs.
-        let answering = match place.address() {
-            Address::Sqlite(_) => answering,
-            Address::Postgres(_) => ReplyTiming::AfterCommit,
+        let reply_timing = match place.address() {
+            StoreAddress::Sqlite(_) => reply_timing,
+            StoreAddress::Postgres(_) => ReplyTiming::AfterCommit,
         };
-        Self(Arc::new(Inner {
+        Self(Arc::new(LedgerInner {
             place,
-            answering,
+            reply_timing,
             queue: Mutex::default(),
             writer: tokio::sync::Mutex::default(),
-            news: Condvar::new(),
+            wakeup: Condvar::new(),
             thread: OnceLock::new(),
             results,
             retention: OnceLock::new(),
@@ -159,7 +163,8 @@ impl StoreLedger {
     /// does nothing.
     ///
     /// # Errors
-    /// `unavailable` when the store cannot be written, `conflict` when the chain is broken where entries would be dropped.
+    /// `unavailable` when the store cannot be written, `conflict` when the chain is broken where
+    /// entries would be dropped.
     pub async fn prune(&self) -> Result<Pruned, ToolError> {
         self.flush().await?;
         match self.0.place.existing().await? {
@@ -172,9 +177,9 @@ impl StoreLedger {
     ///
     /// # Errors
     /// `unavailable` when the store cannot be read.
-    pub async fn foresee_prune(&self) -> Result<Pruned, ToolError> {
+    pub async fn preview_prune(&self) -> Result<Pruned, ToolError> {
         match self.0.place.existing().await? {
-            Some(store) => retention::foresee(&store, self.0.retention(), now_ms()).await,
+            Some(store) => retention::preview(&store, self.0.retention(), now_ms()).await,
             None => Ok(Pruned::default()),
         }
     }
@@ -195,12 +200,12 @@ impl StoreLedger {
         output: Option<&str>,
         result: Option<KeptResult>,
     ) -> BoxFuture<'_, Result<(), ToolError>> {
-        let may_wait = self.0.answering == ReplyTiming::Early && entry.is_read_only();
+        let may_wait = self.0.reply_timing == ReplyTiming::Early && entry.is_read_only();
         if let Some(output) = output.filter(|_| !may_wait) {
             entry.output_sha256 = sha256_hex([output.as_bytes()]);
         }
         let output = output.filter(|_| may_wait).map(str::to_owned);
-        let queued = Queued { output, result, ..Queued::of(entry) };
+        let queued = QueuedEntry { output, result, ..QueuedEntry::of(entry) };
         match if may_wait { self.0.defer(queued) } else { Some(queued) } {
             None => Box::pin(std::future::ready(Ok(()))),
             Some(queued) => Box::pin(self.0.commit(queued)),
@@ -217,7 +222,9 @@ impl StoreLedger {
         let claim = claim.map(str::to_owned);
         let beginning = Arc::new(Beginning { claim, ..Beginning::default() });
         let beginning_of_line = Some(beginning.clone());
-        self.0.commit(Queued { beginning: beginning_of_line, ..Queued::of(entry) }).await?;
+        self.0
+            .commit(QueuedEntry { beginning: beginning_of_line, ..QueuedEntry::of(entry) })
+            .await?;
         match beginning.seq.get() {
             Some(seq) => Ok(Some(*seq)),
             None => Err(ToolError::conflict(format!(
@@ -242,7 +249,7 @@ impl StoreLedger {
         Box::pin(async move {
             added.await?;
             // The call is recorded; an error here is ignored, and the next call tries again.
-            let _ = sessions.saw(&session, &agents).await;
+            let _ = sessions.mark_active(&session, &agents).await;
             Ok(())
         })
     }
@@ -289,7 +296,7 @@ impl Ledger for StoreLedger {
 
     fn newest(&self, most: usize) -> BoxFuture<'_, Result<Vec<LedgerEntry>, ToolError>> {
         Box::pin(async move {
-            let filter = Filter { most, ..Filter::default() };
+            let filter = LedgerFilter { most, ..LedgerFilter::default() };
             let found = self.find(&filter).await?;
             let ended = found.into_iter().filter(|recorded| !recorded.entry.is_begun());
             Ok(ended.map(|recorded| recorded.entry).collect())
@@ -300,23 +307,23 @@ impl Ledger for StoreLedger {
 impl Drop for StoreLedger {
     fn drop(&mut self) {
         self.0.queue().is_closed = true;
-        self.0.news.notify_all();
+        self.0.wakeup.notify_all();
     }
 }
 
-impl Inner {
+impl LedgerInner {
     fn prepare(&self) {
         if let Some(hook) = self.before_writing.get() {
             hook();
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, CommitQueue> {
         self.queue.lock()
     }
 
     /// Queues an entry to be written a little later. Returns it if it has to be written now.
-    fn defer(self: &Arc<Self>, queued: Queued) -> Option<Queued> {
+    fn defer(self: &Arc<Self>, queued: QueuedEntry) -> Option<QueuedEntry> {
         let mut queue = self.queue();
         if !queue.may_defer(&queued) {
             return Some(queued);
@@ -329,8 +336,8 @@ impl Inner {
         drop(queue);
         // Not for each entry: waking a thread costs more than the call, and it writes all of them.
         if is_news {
-            match *self.thread.get_or_init(|| latecomers::start(self)) {
-                true => drop(self.news.notify_one()),
+            match *self.thread.get_or_init(|| deferred::start(self)) {
+                true => drop(self.wakeup.notify_one()),
                 // No thread to write them later, so write now.
                 false => drop(crate::engine::waiting::wait_for(self.flush())),
             }
@@ -340,7 +347,7 @@ impl Inner {
 
     /// Commits an entry together with all that wait: the first caller writes for those that come
     /// while it does.
-    async fn commit(&self, mut queued: Queued) -> Result<(), ToolError> {
+    async fn commit(&self, mut queued: QueuedEntry) -> Result<(), ToolError> {
         let (caller, mut answer) = oneshot::channel();
         queued.caller = Some(caller);
         self.queue().push(queued);
@@ -361,7 +368,7 @@ impl Inner {
         }
         let _ = self.write_out().await;
         drop(writer);
-        self.make_room().await;
+        self.drop_if_idle().await;
         answer.try_recv().unwrap_or_else(|_| Err(unknown()))
     }
 
@@ -388,28 +395,32 @@ impl Inner {
         };
         // Taken only now, to include entries that came while this waited for the store.
         let mut batch = self.queue().take();
-        let bytes = batch.iter().map(Queued::bytes).sum();
+        let bytes = batch.iter().map(QueuedEntry::bytes).sum();
         let written = match begun {
             Ok(transaction) => self.append(transaction, &mut batch).await,
             Err(error) => Err(error),
         };
         if let (Some(results), Ok(())) = (&self.results, &written) {
             // The entries are written; an error here is ignored, and the next commit tries again.
-            let _ = results.make_room(&self.place, bytes).await;
+            let _ = results.collect_if_due(&self.place, bytes).await;
         }
         self.answer(batch, written)
     }
 
-    async fn append(&self, to: Transaction, batch: &mut [Queued]) -> Result<(), ToolError> {
+    async fn append(&self, to: Transaction, batch: &mut [QueuedEntry]) -> Result<(), ToolError> {
         let lines = queue::lines(batch)?;
         let appended = chain::append(to, &lines).await;
-        self.note_fill(&appended, lines.iter().map(Line::bytes).sum());
+        self.note_fill(&appended, lines.iter().map(LedgerLine::bytes).sum());
         appended.map(drop)
     }
 
     /// Reports the result to the callers of a batch. After an error, the other entries wait for the
     /// next attempt.
-    fn answer(&self, batch: Vec<Queued>, written: Result<(), ToolError>) -> Result<(), ToolError> {
+    fn answer(
+        &self,
+        batch: Vec<QueuedEntry>,
+        written: Result<(), ToolError>,
+    ) -> Result<(), ToolError> {
         let written = self.queue().ended(written);
         let mut kept = Vec::new();
         for mut queued in batch {
@@ -435,7 +446,7 @@ impl Inner {
     }
 
     /// Also after an error: a full disk may have space again once entries are dropped.
-    fn note_fill(&self, fill: &Result<Fill, ToolError>, added: u64) {
+    fn note_fill(&self, fill: &Result<FillLevel, ToolError>, added: u64) {
         let is_due = match fill {
             Ok(fill) => fill.is_due(self.retention(), now_ms()),
             Err(_) => true,
@@ -446,7 +457,7 @@ impl Inner {
     }
 
     /// Drops what is due, unless another caller does so already.
-    async fn make_room(&self) {
+    async fn drop_if_idle(&self) {
         if let Ok(_pruning) = self.pruning.try_lock() {
             self.drop_due().await;
         }

@@ -23,14 +23,14 @@ use crate::{
     engine::{
         clock::now_ms,
         store::Transaction,
-        value::{Row, Value, searchable},
+        value::{SqlRow, Value, searchable},
     },
 };
 
 /// Bytes per transaction, which bounds how long the store is locked.
-const AT_ONCE: usize = 4 << 20;
+const BATCH_BYTES: usize = 4 << 20;
 /// Longer texts are compressed on another thread.
-const LONG: usize = 1 << 20;
+const LONG_TEXT_BYTES: usize = 1 << 20;
 
 const SAME: &str = "SELECT id FROM output_texts WHERE workspace = $1 AND hash = $2 AND whole = 1";
 /// Rows with a later date come from before the clock was set back; they count as stored just before
@@ -78,20 +78,20 @@ pub struct StoreOutputs {
     retention: OutputRetention,
     /// For texts that the store does not take. `None` in a process that ends with its call, where
     /// memory is of no use.
-    beside: Option<MemoryOutputs>,
+    memory: Option<MemoryOutputs>,
 }
 
 impl StoreOutputs {
     /// Creates the outputs of a workspace. Opens nothing.
     pub fn new(place: Arc<StoreLocation>, workspace: &Path, retention: OutputRetention) -> Self {
         let workspace = searchable(&workspace.to_string_lossy());
-        Self { place, workspace, retention, beside: Some(MemoryOutputs::default()) }
+        Self { place, workspace, retention, memory: Some(MemoryOutputs::default()) }
     }
 
     /// Drops texts that the store does not take. For a process that ends with its call.
     #[must_use]
-    pub fn nowhere_else(mut self) -> Self {
-        self.beside = None;
+    pub fn without_memory(mut self) -> Self {
+        self.memory = None;
         self
     }
 
@@ -105,7 +105,7 @@ impl StoreOutputs {
             Ok(id) => return Ok(StoredOutput { id, note: None }),
             Err(error) => error,
         };
-        let Some(memory) = &self.beside else { return Err(error) };
+        let Some(memory) = &self.memory else { return Err(error) };
         let text = Arc::try_unwrap(text).unwrap_or_else(|shared| (*shared).clone());
         let StoredOutput { id, .. } = memory.keep(text, made_by).await?;
         let note = format!("the output is kept in memory only, until haft exits: {error}");
@@ -119,18 +119,18 @@ impl StoreOutputs {
             return Err(ToolError::unavailable(message)
                 .hint("raise `max_bytes` under [outputs] in your config file"));
         }
-        let plan = elsewhere_when_long(text, Plan::of).await?;
+        let plan = off_thread_if_long(text, TextPlan::of).await?;
         let store = self.place.store().await?;
-        let id = match self.use_again(&store, &plan, made_by).await? {
+        let id = match self.reuse(&store, &plan, made_by).await? {
             Some(id) => id,
             None => {
-                let own = new_output_id();
-                match self.write(&store, &own, text, &plan, made_by).await {
+                let new_id = new_output_id();
+                match self.write(&store, &new_id, text, &plan, made_by).await {
                     Ok(id) => id,
                     Err(error) => {
-                        let _ = collect::give_up(&store, &own).await;
+                        let _ = collect::give_up(&store, &new_id).await;
                         // Another process may have stored the same text at the same moment.
-                        self.use_again(&store, &plan, made_by).await?.ok_or(error)?
+                        self.reuse(&store, &plan, made_by).await?.ok_or(error)?
                     }
                 }
             }
@@ -141,10 +141,10 @@ impl StoreOutputs {
     }
 
     /// Adds an id to a text that is stored already.
-    async fn use_again(
+    async fn reuse(
         &self,
         store: &Store,
-        plan: &Plan,
+        plan: &TextPlan,
         made_by: &OutputSource,
     ) -> Result<Option<String>, ToolError> {
         let same = [Value::Text(&self.workspace), Value::Text(&plan.hash)];
@@ -163,9 +163,9 @@ impl StoreOutputs {
     async fn write(
         &self,
         store: &Store,
-        own: &str,
+        new_id: &str,
         text: &Arc<String>,
-        plan: &Plan,
+        plan: &TextPlan,
         made_by: &OutputSource,
     ) -> Result<String, ToolError> {
         let mut packed_bytes = 0;
@@ -173,14 +173,14 @@ impl StoreOutputs {
         let mut is_first = true;
         loop {
             let batch = batches.next().unwrap_or_default().to_vec();
-            let packed = elsewhere_when_long(text, move |text| pack::packed(text, &batch)).await?;
+            let packed = off_thread_if_long(text, move |text| pack::packed(text, &batch)).await?;
             let mut transaction = store.begin().await?;
             if std::mem::take(&mut is_first) {
-                self.begin(&mut transaction, own, plan).await?;
+                self.begin(&mut transaction, new_id, plan).await?;
             }
             for piece in &packed {
                 packed_bytes += piece.packed.bytes.len() as u64;
-                add(&mut transaction, own, piece).await?;
+                add(&mut transaction, new_id, piece).await?;
             }
             if batches.peek().is_some() {
                 transaction.commit().await?;
@@ -188,14 +188,14 @@ impl StoreOutputs {
             }
             let finish = [
                 Value::number(packed_bytes),
-                Value::Text(own),
+                Value::Text(new_id),
                 Value::Text(&self.workspace),
                 Value::Text(&plan.hash),
             ];
             if transaction.execute(FINISH, &finish).await? == 0 {
                 return Err(ToolError::conflict("another process has stored the same text"));
             }
-            let id = self.name(&mut transaction, own, made_by).await?;
+            let id = self.name(&mut transaction, new_id, made_by).await?;
             transaction.commit().await?;
             return Ok(id);
         }
@@ -204,11 +204,11 @@ impl StoreOutputs {
     async fn begin(
         &self,
         transaction: &mut Transaction,
-        own: &str,
-        plan: &Plan,
+        new_id: &str,
+        plan: &TextPlan,
     ) -> Result<(), ToolError> {
         let row = [
-            Value::Text(own),
+            Value::Text(new_id),
             Value::Text(&self.workspace),
             Value::Text(&plan.hash),
             Value::number(plan.bytes),
@@ -309,7 +309,7 @@ impl Outputs for StoreOutputs {
 
     fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<OutputInfo, ToolError>> {
         Box::pin(async move {
-            if let Some(memory) = &self.beside
+            if let Some(memory) = &self.memory
                 && let Ok(kept) = memory.find(id).await
             {
                 return Ok(kept);
@@ -324,7 +324,7 @@ impl Outputs for StoreOutputs {
         at: OutputPosition,
     ) -> BoxFuture<'a, Result<OutputPiece, ToolError>> {
         Box::pin(async move {
-            if let Some(memory) = &self.beside
+            if let Some(memory) = &self.memory
                 && let Ok(piece) = memory.piece(id, at).await
             {
                 return Ok(piece);
@@ -334,9 +334,9 @@ impl Outputs for StoreOutputs {
     }
 }
 
-async fn add(transaction: &mut Transaction, own: &str, piece: &Piece) -> Result<(), ToolError> {
+async fn add(transaction: &mut Transaction, new_id: &str, piece: &Piece) -> Result<(), ToolError> {
     let row = [
-        Value::Text(own),
+        Value::Text(new_id),
         Value::number(piece.slice.first_byte as u64),
         Value::number(piece.slice.first_line),
         Value::number(piece.packed.packing),
@@ -345,7 +345,7 @@ async fn add(transaction: &mut Transaction, own: &str, piece: &Piece) -> Result<
     transaction.execute(ADD, &row).await.map(|_| ())
 }
 
-fn unpacked(row: &Row, id: &str) -> Result<OutputPiece, ToolError> {
+fn unpacked(row: &SqlRow, id: &str) -> Result<OutputPiece, ToolError> {
     let (packing, packed) = (row.number(2)?, row.bytes(3)?);
     let text = block_in_place(|| pack::unpacked(packing, packed)).map_err(|why| {
         ToolError::unavailable(format!("a piece of the output `{id}` {why}"))
@@ -355,14 +355,14 @@ fn unpacked(row: &Row, id: &str) -> Result<OutputPiece, ToolError> {
 }
 
 /// Facts about a text, computed before it is written.
-struct Plan {
+struct TextPlan {
     hash: String,
     bytes: u64,
     lines: u64,
     slices: Vec<Slice>,
 }
 
-impl Plan {
+impl TextPlan {
     fn of(text: &str) -> Self {
         Self {
             hash: blake3::hash(text.as_bytes()).to_hex().as_str().to_owned(),
@@ -373,16 +373,16 @@ impl Plan {
     }
 
     fn batches(&self) -> impl Iterator<Item = &[Slice]> {
-        self.slices.chunks((AT_ONCE / pack::PIECE).max(1))
+        self.slices.chunks((BATCH_BYTES / pack::PIECE_BYTES).max(1))
     }
 }
 
 /// Runs work on a text, on another thread if the text is long.
-async fn elsewhere_when_long<T: Send + 'static>(
+async fn off_thread_if_long<T: Send + 'static>(
     text: &Arc<String>,
     work: impl FnOnce(&str) -> T + Send + 'static,
 ) -> Result<T, ToolError> {
-    if text.len() < LONG {
+    if text.len() < LONG_TEXT_BYTES {
         return Ok(work(text));
     }
     let text = text.clone();

@@ -38,7 +38,7 @@ use crate::{
         ledger::{GENESIS, link},
         results,
     },
-    engine::value::{Row, Value, searchable},
+    engine::value::{SqlRow, Value, searchable},
 };
 
 const OF_SESSION: &str = "SELECT l.seq, l.hash, l.entry, COALESCE(p.hash, l.previous), r.size \
@@ -51,7 +51,7 @@ const SESSIONS: &str = "SELECT DISTINCT session FROM ledger";
 /// Maximum number of equal calls that one entry answers.
 const MAX_REPEATS: usize = 100_000;
 /// Rows read at once, so that a long session is in memory only once.
-const PIECE: u64 = 500;
+const PAGE_ROWS: u64 = 500;
 
 /// The calls of one session. Their outcomes stay in the store until they are needed.
 pub struct Recording {
@@ -62,7 +62,7 @@ pub struct Recording {
     lost: u64,
     /// Equal calls, in order, and how many of them were answered.
     same: HashMap<String, Vec<usize>>,
-    given: Mutex<HashMap<String, usize>>,
+    answered: Mutex<HashMap<String, usize>>,
 }
 
 /// A recorded call.
@@ -73,12 +73,12 @@ pub struct RecordingCall {
     /// The ledger entry.
     pub entry: LedgerEntry,
     /// Status of its outcome.
-    pub remains: Remains,
+    pub outcome_status: OutcomeStatus,
 }
 
 /// Status of an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remains {
+pub enum OutcomeStatus {
     /// Stored: size of its JSON in bytes.
     Kept(u64),
     /// It was stored once and was dropped to free space.
@@ -116,8 +116,8 @@ impl Recording {
         }
         let lost = store.query(LOST, &[Value::Text(&searchable(session))]).await?;
         let lost = lost.first().map_or(Ok(0), |row| row.number(0))?;
-        let (session, given) = (session.to_owned(), Mutex::default());
-        Ok(Self { store, session, calls, lost, same, given })
+        let (session, answered) = (session.to_owned(), Mutex::default());
+        Ok(Self { store, session, calls, lost, same, answered })
     }
 
     /// Number of calls of the session that retention has dropped from the ledger.
@@ -158,13 +158,13 @@ impl Recording {
         let missing = |what: &str| {
             ToolError::not_found(format!("the result of entry {seq}, `{tool}`, {what}"))
         };
-        match call.remains {
-            Remains::NotKept => Err(missing("was not kept").hint(KEEP)),
-            Remains::Dropped => Err(missing("was dropped to free space").hint(ROOM)),
-            Remains::Changed => Err(changed(call)),
-            Remains::Kept(_) => match results::find(&self.store, seq).await? {
-                Some(text) => proven(call, &text).ok_or_else(|| changed(call)),
-                None => Err(missing("was dropped to free space").hint(ROOM)),
+        match call.outcome_status {
+            OutcomeStatus::NotKept => Err(missing("was not kept").hint(KEEP_HINT)),
+            OutcomeStatus::Dropped => Err(missing("was dropped to free space").hint(SPACE_HINT)),
+            OutcomeStatus::Changed => Err(changed(call)),
+            OutcomeStatus::Kept(_) => match results::find(&self.store, seq).await? {
+                Some(text) => verified(call, &text).ok_or_else(|| changed(call)),
+                None => Err(missing("was dropped to free space").hint(SPACE_HINT)),
             },
         }
     }
@@ -178,13 +178,13 @@ impl Recording {
     pub async fn next(&self, asked: RecordedCall<'_>) -> Result<Outcome, ToolError> {
         let key = self.key_of(asked)?;
         let same = self.same.get(&key).map(Vec::as_slice).unwrap_or_default();
-        let turn = {
-            let mut given = self.given.lock();
-            let turn = given.entry(key).or_default();
-            *turn += 1;
-            *turn - 1
+        let index = {
+            let mut answered = self.answered.lock();
+            let index = answered.entry(key).or_default();
+            *index += 1;
+            *index - 1
         };
-        let Some(call) = same.get(turn).and_then(|at| self.calls.get(*at)) else {
+        let Some(call) = same.get(index).and_then(|at| self.calls.get(*at)) else {
             let (times, tool) = (same.len(), asked.tool);
             let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
             let message = format!(
@@ -217,29 +217,29 @@ impl Recording {
         let near = of_tool().map(|call| (differences(&call.entry.input, asked.input), call));
         let near = near.min_by_key(|(differences, _)| differences.len());
         Err(match near {
-            Some((differences, call)) => self.unlike(asked, call, &differences),
-            None => self.unheard(asked.tool),
+            Some((differences, call)) => self.no_equal_input(asked, call, &differences),
+            None => self.no_such_tool(asked.tool),
         })
     }
 
-    fn unlike(
+    fn no_equal_input(
         &self,
         asked: RecordedCall<'_>,
         call: &RecordingCall,
         differences: &[String],
     ) -> ToolError {
         let (tool, session, seq) = (asked.tool, &self.session, call.seq);
-        let told = differences.iter().take(3).map(String::as_str).collect::<Vec<_>>().join("; ");
+        let shown = differences.iter().take(3).map(String::as_str).collect::<Vec<_>>().join("; ");
         let more = differences.len().saturating_sub(3);
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
         ToolError::not_found(format!(
-            "`{tool}` was not called with this input in session {session}; the nearest call is entry {seq}, where {told}{more}{}",
+            "`{tool}` was not called with this input in session {session}; the nearest call is entry {seq}, where {shown}{more}{}",
             self.losses()
         ))
         .hint("make the recorded call, or record the session again")
     }
 
-    fn unheard(&self, tool: &str) -> ToolError {
+    fn no_such_tool(&self, tool: &str) -> ToolError {
         let known = self.calls.iter().map(|call| call.entry.tool.as_str());
         let mut known: Vec<&str> = known.collect();
         known.sort_unstable();
@@ -260,9 +260,9 @@ impl ReplaySource for Recording {
     }
 }
 
-const KEEP: &str = "set `results = true` under `[store]` in your config.toml, or serve with \
+const KEEP_HINT: &str = "set `results = true` under `[store]` in your config.toml, or serve with \
                     `haft mcp --keep-results`, and record again";
-const ROOM: &str =
+const SPACE_HINT: &str =
     "raise `max_bytes` or `max_age_days` under `[outputs]` in your config.toml, and record again";
 
 fn changed(call: &RecordingCall) -> ToolError {
@@ -274,7 +274,7 @@ fn changed(call: &RecordingCall) -> ToolError {
 }
 
 /// Returns the outcome if its bytes match the hash in the entry.
-fn proven(call: &RecordingCall, text: &[u8]) -> Option<Outcome> {
+fn verified(call: &RecordingCall, text: &[u8]) -> Option<Outcome> {
     let entry = &call.entry;
     if entry.result_sha256.as_deref() != Some(&sha256_hex([text])) {
         return None;
@@ -287,7 +287,7 @@ fn proven(call: &RecordingCall, text: &[u8]) -> Option<Outcome> {
 async fn read(store: &Store, session: &str) -> Result<Vec<RecordingCall>, ToolError> {
     let (mut calls, mut after) = (Vec::new(), 0);
     loop {
-        let values = [Value::Text(session), Value::number(after), Value::number(PIECE)];
+        let values = [Value::Text(session), Value::number(after), Value::number(PAGE_ROWS)];
         let rows = store.query(OF_SESSION, &values).await?;
         for row in &rows {
             let call = call_of(row)?;
@@ -297,26 +297,26 @@ async fn read(store: &Store, session: &str) -> Result<Vec<RecordingCall>, ToolEr
                 calls.push(call);
             }
         }
-        if (rows.len() as u64) < PIECE {
+        if (rows.len() as u64) < PAGE_ROWS {
             return Ok(calls);
         }
     }
 }
 
-fn call_of(row: &Row) -> Result<RecordingCall, ToolError> {
+fn call_of(row: &SqlRow) -> Result<RecordingCall, ToolError> {
     let (seq, text) = (row.number(0)?, row.text(2)?);
     let entry: LedgerEntry = serde_json::from_str(text).map_err(|error| {
         ToolError::unavailable(format!("entry {seq} of the ledger cannot be read: {error}"))
             .hint("check the ledger with `haft ledger verify`")
     })?;
     let follows = link(row.maybe_text(3)?.unwrap_or(GENESIS), text) == row.text(1)?;
-    let remains = match row.maybe_number(4)? {
-        _ if !follows => Remains::Changed,
-        Some(size) => Remains::Kept(size),
-        None if entry.result_sha256.is_some() => Remains::Dropped,
-        None => Remains::NotKept,
+    let outcome_status = match row.maybe_number(4)? {
+        _ if !follows => OutcomeStatus::Changed,
+        Some(size) => OutcomeStatus::Kept(size),
+        None if entry.result_sha256.is_some() => OutcomeStatus::Dropped,
+        None => OutcomeStatus::NotKept,
     };
-    Ok(RecordingCall { seq, entry, remains })
+    Ok(RecordingCall { seq, entry, outcome_status })
 }
 
 async fn no_such_recording(store: &Store, session: &str) -> Result<ToolError, ToolError> {

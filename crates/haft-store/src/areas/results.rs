@@ -21,7 +21,7 @@ use crate::{
     engine::{
         clock::now_ms,
         store::Transaction,
-        value::{Row, Value, searchable},
+        value::{SqlRow, Value, searchable},
     },
 };
 
@@ -30,15 +30,15 @@ const ZSTD: u64 = 1;
 /// The fastest common level: calls wait for it.
 const LEVEL: i32 = 1;
 /// Compressing shorter outcomes saves nothing.
-const SHORTEST: usize = 128;
+const MIN_COMPRESSED_BYTES: usize = 128;
 /// Upper limit of an outcome: 20 MB of attachments, a megabyte of text and data.
-const LARGEST: u64 = 64 << 20;
+const MAX_OUTCOME_BYTES: u64 = 64 << 20;
 /// Outcomes younger than this are not dropped for their age, whatever is configured.
-const RECENT: Duration = Duration::from_secs(3600);
+const MIN_AGE: Duration = Duration::from_secs(3600);
 /// The quota is checked after this many bytes.
-const LOOK_AFTER: u64 = 1 << 20;
+const CHECK_AFTER_BYTES: u64 = 1 << 20;
 /// Rows deleted per transaction, so that other processes do not wait long.
-const AT_ONCE: u64 = 32;
+const BATCH_ROWS: u64 = 32;
 
 const ADD: &str = "INSERT INTO results (workspace, hash, size, packing, packed, kept_ms, content) \
     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (workspace, hash) DO UPDATE SET kept_ms = excluded.kept_ms";
@@ -59,7 +59,7 @@ pub(crate) struct Results {
     /// Reused, because creating a compressor takes longer than compressing a small outcome.
     packer: Mutex<Option<Compressor<'static>>>,
     /// Bytes stored since the last check of the quota.
-    unlooked: AtomicU64,
+    unchecked_bytes: AtomicU64,
 }
 
 /// An outcome to be written.
@@ -73,7 +73,7 @@ pub(crate) struct KeptResult {
 }
 
 impl KeptResult {
-    pub(crate) fn weight(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         self.content.len()
     }
 }
@@ -83,7 +83,7 @@ impl Results {
         let workspace = searchable(&workspace.to_string_lossy()).into();
         let packer = Mutex::new(Compressor::new(LEVEL).ok());
         // The first write checks what was stored before.
-        Self { workspace, retention, packer, unlooked: AtomicU64::new(LOOK_AFTER) }
+        Self { workspace, retention, packer, unchecked_bytes: AtomicU64::new(CHECK_AFTER_BYTES) }
     }
 
     /// Compresses an outcome. `None` if its entry has no hash to find it by.
@@ -92,7 +92,7 @@ impl Results {
         let size = outcome.len() as u64;
         let mut packer = self.packer.lock();
         let packed = match &mut *packer {
-            Some(packer) if outcome.len() >= SHORTEST => packer.compress(&outcome).ok(),
+            Some(packer) if outcome.len() >= MIN_COMPRESSED_BYTES => packer.compress(&outcome).ok(),
             _ => None,
         };
         let (packing, content) = match packed.filter(|packed| packed.len() < outcome.len()) {
@@ -103,16 +103,17 @@ impl Results {
     }
 
     /// Drops what is too old or exceeds the quota, if enough was stored since the last check.
-    pub(crate) async fn make_room(
+    pub(crate) async fn collect_if_due(
         &self,
         place: &StoreLocation,
         bytes: usize,
     ) -> Result<(), ToolError> {
-        let unlooked = self.unlooked.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
-        if unlooked < LOOK_AFTER.min(self.retention.bytes / 10) {
+        let unchecked_bytes =
+            self.unchecked_bytes.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
+        if unchecked_bytes < CHECK_AFTER_BYTES.min(self.retention.bytes / 10) {
             return Ok(());
         }
-        self.unlooked.store(0, Ordering::Relaxed);
+        self.unchecked_bytes.store(0, Ordering::Relaxed);
         match place.existing().await? {
             Some(store) => self.collect(&store).await,
             None => Ok(()),
@@ -120,7 +121,7 @@ impl Results {
     }
 
     async fn collect(&self, store: &Store) -> Result<(), ToolError> {
-        let age = u64::try_from(self.retention.age.max(RECENT).as_millis()).unwrap_or(u64::MAX);
+        let age = u64::try_from(self.retention.age.max(MIN_AGE).as_millis()).unwrap_or(u64::MAX);
         let too_old = now_ms().saturating_sub(age);
         let workspace = Value::Text(&self.workspace);
         let rows = store.query(STATE, &[workspace]).await?;
@@ -133,7 +134,7 @@ impl Results {
         // Frees a tenth more, so that not every call has to collect.
         let wanted = if is_over { self.retention.bytes / 10 * 9 } else { u64::MAX };
         loop {
-            let rows = store.query(OLDEST, &[workspace, Value::number(AT_ONCE)]).await?;
+            let rows = store.query(OLDEST, &[workspace, Value::number(BATCH_ROWS)]).await?;
             let mut going = Vec::new();
             for row in &rows {
                 if row.number(1)? >= too_old && taken <= wanted {
@@ -150,7 +151,7 @@ impl Results {
     }
 
     /// Returns the number of deleted rows.
-    async fn drop_rows(&self, store: &Store, rows: &[&Row]) -> Result<u64, ToolError> {
+    async fn drop_rows(&self, store: &Store, rows: &[&SqlRow]) -> Result<u64, ToolError> {
         if rows.is_empty() {
             return Ok(0);
         }
@@ -198,7 +199,10 @@ pub(crate) async fn find(store: &Store, seq: u64) -> Result<Option<Vec<u8>>, Too
     let unpacked = match packing {
         PLAIN => Some(content.to_vec()),
         // Another program may have written anything into the row, so limit the size.
-        ZSTD => decompress(content, usize::try_from(size.min(LARGEST)).unwrap_or_default()).ok(),
+        ZSTD => {
+            decompress(content, usize::try_from(size.min(MAX_OUTCOME_BYTES)).unwrap_or_default())
+                .ok()
+        }
         _ => None,
     };
     // An outcome that cannot be decompressed was damaged or modified; the caller's hash comparison

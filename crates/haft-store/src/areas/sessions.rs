@@ -13,18 +13,18 @@ use haft_core::{
 use serde_json::{Map, Value as Json};
 
 use crate::{
-    Address, Store, StoreLocation,
+    Store, StoreAddress, StoreLocation,
     engine::{
         clock::now_ms,
         store::Transaction,
-        value::{Row, Value, searchable},
+        value::{SqlRow, Value, searchable},
     },
 };
 
 /// The activity of a session is noted at most once in this time.
-const MINUTE: u64 = 60_000;
+const NOTE_INTERVAL_MS: u64 = 60_000;
 /// Maximum size of the metadata of a session.
-const MOST_METADATA: usize = 64 << 10;
+const MAX_METADATA_BYTES: usize = 64 << 10;
 
 const SEEN: &str = "INSERT INTO sessions (workspace, id, surface, client, metadata, archived, messages, created_ms, updated_ms) \
     VALUES ($1, $2, $3, $4, '{}', 0, 0, $5, $6) \
@@ -66,7 +66,7 @@ impl StoreSessions {
     /// Creates the sessions of a workspace. Opens nothing.
     pub fn new(place: Arc<StoreLocation>, workspace: &Path) -> Self {
         let is_own =
-            matches!(place.address(), Address::Sqlite(path) if path.starts_with(workspace));
+            matches!(place.address(), StoreAddress::Sqlite(path) if path.starts_with(workspace));
         let workspace = searchable(&workspace.to_string_lossy());
         Self { place, workspace, is_own, noted: Mutex::default() }
     }
@@ -74,14 +74,14 @@ impl StoreSessions {
     /// Returns true if the activity of a session was noted within the last minute.
     pub fn is_noted(&self, session: &str) -> bool {
         let now = now_ms();
-        self.noted().get(session).is_some_and(|at| now.abs_diff(*at) < MINUTE)
+        self.noted().get(session).is_some_and(|at| now.abs_diff(*at) < NOTE_INTERVAL_MS)
     }
 
     /// Notes that a session is active, at most once a minute.
     ///
     /// # Errors
     /// When it cannot be written; the next call tries again.
-    pub async fn saw(&self, session: &str, agents: &[String]) -> Result<(), ToolError> {
+    pub async fn mark_active(&self, session: &str, agents: &[String]) -> Result<(), ToolError> {
         if self.is_noted(session) {
             return Ok(());
         }
@@ -89,7 +89,7 @@ impl StoreSessions {
         {
             let mut noted = self.noted();
             // Forget idle sessions: a server may have thousands.
-            noted.retain(|_, at| now.abs_diff(*at) < MINUTE);
+            noted.retain(|_, at| now.abs_diff(*at) < NOTE_INTERVAL_MS);
             noted.insert(session.to_owned(), now);
         }
         let written = self.note(session, agents, now).await;
@@ -113,11 +113,11 @@ impl StoreSessions {
         &self,
         transaction: &mut Transaction,
         session: &str,
-        newcomer: &NewSession,
+        new_session: &NewSession,
         now: u64,
     ) -> Result<(), ToolError> {
-        let (id, surface) = (searchable(session), searchable(&newcomer.surface));
-        let client = newcomer.client.as_deref().map(searchable);
+        let (id, surface) = (searchable(session), searchable(&new_session.surface));
+        let client = new_session.client.as_deref().map(searchable);
         let row = [
             Value::Text(&self.workspace),
             Value::Text(&id),
@@ -154,7 +154,7 @@ impl StoreSessions {
         Ok((store, info))
     }
 
-    async fn past(
+    async fn read_history(
         &self,
         session: &str,
         offset: usize,
@@ -218,8 +218,8 @@ impl StoreSessions {
         };
         let (id, now) = (searchable(session), now_ms());
         let mut transaction = store.begin().await?;
-        if let Some(newcomer) = of_caller {
-            self.make(&mut transaction, session, newcomer, now).await?;
+        if let Some(new_session) = of_caller {
+            self.make(&mut transaction, session, new_session, now).await?;
         }
         let (workspace, key) = (Value::Text(&self.workspace), Value::Text(&id));
         let rows = transaction.query(TAKE, &[Value::number(now), workspace, key]).await?;
@@ -231,9 +231,9 @@ impl StoreSessions {
         let mut metadata = metadata_of(row.text(1)?);
         merge(&mut metadata, patch.metadata.as_ref());
         let metadata = Json::Object(metadata).to_string();
-        if metadata.len() > MOST_METADATA {
+        if metadata.len() > MAX_METADATA_BYTES {
             let message =
-                format!("metadata: {} bytes are more than {MOST_METADATA}", metadata.len());
+                format!("metadata: {} bytes are more than {MAX_METADATA_BYTES}", metadata.len());
             return Err(ToolError::input(message).hint("keep large things in files"));
         }
         let archived = patch.archived.map_or(row.integer(2)?, i64::from);
@@ -264,7 +264,7 @@ impl Sessions for StoreSessions {
         offset: usize,
         limit: usize,
     ) -> BoxFuture<'a, Result<SessionHistory, ToolError>> {
-        Box::pin(self.past(session, offset, limit))
+        Box::pin(self.read_history(session, offset, limit))
     }
 
     fn send<'a>(
@@ -297,7 +297,7 @@ fn like(text: &str) -> String {
     pattern + "%"
 }
 
-fn session_info(row: &Row) -> Result<SessionInfo, ToolError> {
+fn session_info(row: &SqlRow) -> Result<SessionInfo, ToolError> {
     let maybe = |column| row.maybe_text(column).map(|text| text.map(str::to_owned));
     Ok(SessionInfo {
         id: row.text(0)?.to_owned(),
@@ -318,7 +318,7 @@ fn metadata_of(text: &str) -> Map<String, Json> {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-fn message(row: &Row) -> Result<SessionMessage, ToolError> {
+fn message(row: &SqlRow) -> Result<SessionMessage, ToolError> {
     Ok(SessionMessage {
         seq: row.number(0)?,
         role: row.text(1)?.to_owned(),
@@ -330,7 +330,7 @@ fn message(row: &Row) -> Result<SessionMessage, ToolError> {
 }
 
 /// Returns `None` for an entry that cannot be read, which `haft ledger verify` reports.
-fn past_call(row: &Row) -> Option<SessionCall> {
+fn past_call(row: &SqlRow) -> Option<SessionCall> {
     let entry: LedgerEntry = serde_json::from_str(row.text(0).ok()?).ok()?;
     // The entry of its end says more; a call without one may still be running.
     if entry.is_begun() || entry.is_anchor() {

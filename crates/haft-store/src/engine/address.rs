@@ -9,14 +9,14 @@ use haft_core::ToolError;
 
 /// A file of SQLite, or a database of PostgreSQL.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Address {
+pub enum StoreAddress {
     /// A file.
     Sqlite(PathBuf),
     /// A URL.
     Postgres(String),
 }
 
-impl Address {
+impl StoreAddress {
     /// Reads `sqlite:PATH`, a plain path, or `postgres://…`. A relative path begins at `base`.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Address {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sqlite(path) => write!(f, "{}", path.display()),
@@ -49,7 +49,7 @@ impl fmt::Display for Address {
     }
 }
 
-impl fmt::Debug for Address {
+impl fmt::Debug for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }
@@ -74,7 +74,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, shown: Option<&str>) {
-        let read = Address::parse(text, Path::new("/base"));
+        let read = StoreAddress::parse(text, Path::new("/base"));
         assert_eq!(read.ok().map(|address| address.to_string()).as_deref(), shown, "{text}");
     }
 
@@ -95,7 +95,7 @@ mod tests {
     fn passwords_are_not_shown() {
         check("postgresql://ada:s3cret@host:1/db", Some("postgresql://ada@host:1/db"));
         check("postgres://host/db?password=s3cret", Some("postgres://host/db"));
-        let wrong = Address::parse("mysql://ada:s3cret@host/db", Path::new("/"));
+        let wrong = StoreAddress::parse("mysql://ada:s3cret@host/db", Path::new("/"));
         assert!(!wrong.expect_err("foreign").to_string().contains("s3cret"));
     }
 }

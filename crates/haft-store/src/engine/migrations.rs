@@ -66,7 +66,7 @@ pub(crate) fn outstanding<'a>(
 
 pub(crate) fn too_new(store: &str, version: i64, known: i64) -> ToolError {
     let message = format!(
-        "the store {store} is of version {version}, written by a newer haft; this one knows versions up to {known}"
+        "the store {store} has version {version}, written by a newer haft; this one knows versions up to {known}"
     );
     ToolError::unavailable(message).hint("update haft, or use another store with --store")
 }

@@ -16,7 +16,7 @@ pub(crate) const DIFFERENCE: u64 = 3;
 /// The fastest common level: calls wait for it, and higher levels save little on source code.
 const LEVEL: i32 = 1;
 /// Compressing shorter inputs saves nothing.
-const SHORTEST: usize = 128;
+const MIN_COMPRESSED_BYTES: usize = 128;
 
 /// Bytes as they are stored.
 pub(crate) struct Packed {
@@ -36,7 +36,9 @@ impl Packer {
 
     pub(crate) fn pack(&mut self, plain: &[u8]) -> Packed {
         let packed = match &mut self.0 {
-            Some(compressor) if plain.len() >= SHORTEST => compressor.compress(plain).ok(),
+            Some(compressor) if plain.len() >= MIN_COMPRESSED_BYTES => {
+                compressor.compress(plain).ok()
+            }
             _ => None,
         };
         match packed.filter(|packed| packed.len() < plain.len()) {
@@ -85,8 +87,8 @@ mod tests {
         let mut noise = [0; 1_000];
         blake3::Hasher::new().finalize_xof().fill(&mut noise);
         assert_eq!(check(&noise).packing, PLAIN);
-        assert_eq!(check(&[b'x'; SHORTEST - 1]).packing, PLAIN);
-        assert_eq!(check(&[b'x'; SHORTEST]).packing, ZSTD);
+        assert_eq!(check(&[b'x'; MIN_COMPRESSED_BYTES - 1]).packing, PLAIN);
+        assert_eq!(check(&[b'x'; MIN_COMPRESSED_BYTES]).packing, ZSTD);
         assert_eq!(check(b"").bytes.len(), 0);
     }
 

@@ -2,7 +2,7 @@
 //! thread. The process has one connection, which one caller at a time can use.
 
 mod creation;
-mod faults;
+mod errors;
 mod opening;
 mod rows;
 mod watching;
@@ -21,20 +21,20 @@ use haft_core::{ToolError, block_in_place};
 use rusqlite::{Connection, ErrorCode, ToSql, types::ValueRef};
 
 pub(crate) use self::{
-    faults::Faults,
-    opening::{Absence, dialect},
+    errors::SqliteErrors,
+    opening::{IfMissing, dialect},
 };
-use crate::engine::value::{Cell, Row, Value};
+use crate::engine::value::{SqlCell, SqlRow, Value};
 
 /// How long to wait for another process or thread that uses the store.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Part of that wait during which the thread is not given to other tasks.
-const QUICK: Duration = Duration::from_millis(20);
+const INLINE_WAIT: Duration = Duration::from_millis(20);
 /// About a hundred pages, or twenty calls. Reading them again takes 0.2 ms; checkpointing them
 /// takes two disk syncs.
-const LONGEST_LOG: u64 = 400 << 10;
+const MAX_WAL_BYTES: u64 = 400 << 10;
 /// Enough for every statement of this crate.
-const STATEMENTS: usize = 128;
+const STATEMENT_CACHE_SIZE: usize = 128;
 
 pub(crate) struct Sqlite {
     path: PathBuf,
@@ -44,10 +44,10 @@ pub(crate) struct Sqlite {
 }
 
 /// Exclusive use of the connection. Rolls back an uncommitted transaction when dropped.
-pub(crate) struct Held {
+pub(crate) struct ConnectionGuard {
     // Dropped before `store`, whose `drop` takes the lock again if this was the last use.
     connection: ArcMutexGuard<RawMutex, Connection>,
-    home: Arc<Sqlite>,
+    store: Arc<Sqlite>,
 }
 
 impl Sqlite {
@@ -61,16 +61,17 @@ impl Sqlite {
     }
 
     /// Waits a limited time for the connection.
-    pub(crate) fn hold(self: &Arc<Self>) -> Result<Held, ToolError> {
-        let at_once = self.connection.try_lock_arc_for(QUICK);
-        match at_once.or_else(|| block_in_place(|| self.connection.try_lock_arc_for(PATIENCE))) {
-            Some(connection) => Ok(Held { home: self.clone(), connection }),
-            None => Err(self.faults().busy()),
+    pub(crate) fn hold(self: &Arc<Self>) -> Result<ConnectionGuard, ToolError> {
+        let at_once = self.connection.try_lock_arc_for(INLINE_WAIT);
+        match at_once.or_else(|| block_in_place(|| self.connection.try_lock_arc_for(BUSY_TIMEOUT)))
+        {
+            Some(connection) => Ok(ConnectionGuard { store: self.clone(), connection }),
+            None => Err(self.errors().busy()),
         }
     }
 
-    pub(crate) fn faults(&self) -> Faults<'_> {
-        Faults(&self.path)
+    pub(crate) fn errors(&self) -> SqliteErrors<'_> {
+        SqliteErrors(&self.path)
     }
 }
 
@@ -80,7 +81,7 @@ impl Drop for Sqlite {
     /// checkpoint.
     fn drop(&mut self) {
         let connection = self.connection.lock();
-        if log_size(&self.path) > LONGEST_LOG {
+        if log_size(&self.path) > MAX_WAL_BYTES {
             // Without waiting for other processes. A later process tries again.
             let _ = connection.busy_timeout(Duration::ZERO);
             let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
@@ -88,13 +89,13 @@ impl Drop for Sqlite {
     }
 }
 
-impl Held {
+impl ConnectionGuard {
     pub(crate) fn connection(&self) -> &Connection {
         &self.connection
     }
 
     fn failed(&self, error: rusqlite::Error) -> ToolError {
-        self.home.faults().of(error)
+        self.store.errors().of(error)
     }
 
     /// Begins a write transaction, always immediate: SQLite refuses a transaction that reads first
@@ -110,7 +111,7 @@ impl Held {
         block_in_place(|| {
             loop {
                 match self.run(BEGIN) {
-                    Err(error) if is_busy(&error) && began.elapsed() < PATIENCE => {}
+                    Err(error) if is_busy(&error) && began.elapsed() < BUSY_TIMEOUT => {}
                     begun => return begun.map_err(|error| self.failed(error)),
                 }
             }
@@ -149,7 +150,7 @@ impl Held {
         &mut self,
         sql: &'static str,
         values: &[Value<'_>],
-    ) -> Result<Vec<Row>, ToolError> {
+    ) -> Result<Vec<SqlRow>, ToolError> {
         let query = || {
             let mut statement = self.connection().prepare_cached(sql)?;
             bind(&mut statement, values)?;
@@ -158,7 +159,7 @@ impl Held {
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
                 let cells = (0..columns).map(|column| row.get_ref(column).map(cell));
-                found.push(Row(cells.collect::<Result<_, _>>()?));
+                found.push(SqlRow(cells.collect::<Result<_, _>>()?));
             }
             Ok(found)
         };
@@ -172,7 +173,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         if !self.connection.is_autocommit() {
             // This fails if the error that led here has already rolled back.
@@ -194,20 +195,20 @@ fn bind(
             Value::Integer(number) => number,
             Value::Text(text) => text,
             Value::Bytes(bytes) => bytes,
-            Value::Nothing => &rusqlite::types::Null,
+            Value::Null => &rusqlite::types::Null,
         };
         statement.raw_bind_parameter(index + 1, value)?;
     }
     Ok(())
 }
 
-pub(crate) fn cell(value: ValueRef<'_>) -> Cell {
+pub(crate) fn cell(value: ValueRef<'_>) -> SqlCell {
     match value {
-        ValueRef::Null => Cell::Nothing,
-        ValueRef::Integer(number) => Cell::Integer(number),
-        ValueRef::Real(number) => Cell::Text(number.to_string()),
-        ValueRef::Text(bytes) => Cell::Text(String::from_utf8_lossy(bytes).into_owned()),
-        ValueRef::Blob(bytes) => Cell::Bytes(bytes.to_vec()),
+        ValueRef::Null => SqlCell::Null,
+        ValueRef::Integer(number) => SqlCell::Integer(number),
+        ValueRef::Real(number) => SqlCell::Text(number.to_string()),
+        ValueRef::Text(bytes) => SqlCell::Text(String::from_utf8_lossy(bytes).into_owned()),
+        ValueRef::Blob(bytes) => SqlCell::Bytes(bytes.to_vec()),
     }
 }
 

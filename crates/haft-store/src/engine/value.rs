@@ -8,7 +8,7 @@ pub(crate) enum Value<'a> {
     Integer(i64),
     Text(&'a str),
     Bytes(&'a [u8]),
-    Nothing,
+    Null,
 }
 
 impl<'a> Value<'a> {
@@ -18,7 +18,7 @@ impl<'a> Value<'a> {
     }
 
     pub(crate) fn maybe(text: Option<&'a str>) -> Self {
-        text.map_or(Self::Nothing, Self::Text)
+        text.map_or(Self::Null, Self::Text)
     }
 }
 
@@ -29,41 +29,41 @@ pub(crate) fn searchable(text: &str) -> String {
 
 /// A value in a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Cell {
+pub(crate) enum SqlCell {
     Integer(i64),
     Text(String),
     Bytes(Vec<u8>),
-    Nothing,
+    Null,
 }
 
-impl Cell {
+impl SqlCell {
     pub(crate) fn as_value(&self) -> Value<'_> {
         match self {
             Self::Integer(number) => Value::Integer(*number),
             Self::Text(text) => Value::Text(text),
             Self::Bytes(bytes) => Value::Bytes(bytes),
-            Self::Nothing => Value::Nothing,
+            Self::Null => Value::Null,
         }
     }
 
     /// Approximate size in memory.
-    pub(crate) fn weight(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         16 + match self {
             Self::Text(text) => text.len(),
             Self::Bytes(bytes) => bytes.len(),
-            Self::Integer(_) | Self::Nothing => 0,
+            Self::Integer(_) | Self::Null => 0,
         }
     }
 }
 
 /// A row of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Row(pub(crate) Vec<Cell>);
+pub(crate) struct SqlRow(pub(crate) Vec<SqlCell>);
 
-impl Row {
+impl SqlRow {
     pub(crate) fn integer(&self, column: usize) -> Result<i64, ToolError> {
         match self.0.get(column) {
-            Some(Cell::Integer(number)) => Ok(*number),
+            Some(SqlCell::Integer(number)) => Ok(*number),
             other => Err(unexpected(column, other)),
         }
     }
@@ -79,29 +79,29 @@ impl Row {
 
     pub(crate) fn maybe_text(&self, column: usize) -> Result<Option<&str>, ToolError> {
         match self.0.get(column) {
-            Some(Cell::Text(text)) => Ok(Some(text)),
-            Some(Cell::Nothing) => Ok(None),
+            Some(SqlCell::Text(text)) => Ok(Some(text)),
+            Some(SqlCell::Null) => Ok(None),
             other => Err(unexpected(column, other)),
         }
     }
 
     pub(crate) fn bytes(&self, column: usize) -> Result<&[u8], ToolError> {
         match self.0.get(column) {
-            Some(Cell::Bytes(bytes)) => Ok(bytes),
+            Some(SqlCell::Bytes(bytes)) => Ok(bytes),
             other => Err(unexpected(column, other)),
         }
     }
 
     pub(crate) fn maybe_bytes(&self, column: usize) -> Result<Option<&[u8]>, ToolError> {
         match self.0.get(column) {
-            Some(Cell::Nothing) => Ok(None),
+            Some(SqlCell::Null) => Ok(None),
             _ => self.bytes(column).map(Some),
         }
     }
 
     pub(crate) fn maybe_number(&self, column: usize) -> Result<Option<u64>, ToolError> {
         match self.0.get(column) {
-            Some(Cell::Nothing) => Ok(None),
+            Some(SqlCell::Null) => Ok(None),
             _ => self.number(column).map(Some),
         }
     }
@@ -109,12 +109,12 @@ impl Row {
 
 /// Reports a value of the wrong type. SQLite stores any value in any column, so another program may
 /// have written anything.
-fn unexpected(column: usize, found: Option<&Cell>) -> ToolError {
+fn unexpected(column: usize, found: Option<&SqlCell>) -> ToolError {
     let found = match found {
-        Some(Cell::Integer(_)) => "another number",
-        Some(Cell::Text(_)) => "a text",
-        Some(Cell::Bytes(_)) => "bytes",
-        Some(Cell::Nothing) | None => "nothing",
+        Some(SqlCell::Integer(_)) => "another number",
+        Some(SqlCell::Text(_)) => "a text",
+        Some(SqlCell::Bytes(_)) => "bytes",
+        Some(SqlCell::Null) | None => "nothing",
     };
     ToolError::unavailable(format!("the store holds {found} in column {column} of a result"))
         .hint("check the store with `haft store check`")

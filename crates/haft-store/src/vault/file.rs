@@ -15,32 +15,32 @@ use data_encoding::HEXLOWER_PERMISSIVE as HEX;
 use haft_core::{ErrorKind, ToolError, is_secret_name};
 use serde::{Deserialize, Serialize};
 
-use super::key::KeyPlace;
+use super::key::KeyLocation;
 use crate::seal::Envelope;
 
 const VERSION: u64 = 1;
 const NAME: &str = "secrets.json";
 const LOCK: &str = "secrets.lock";
-const DRAFT: &str = "secrets.new-";
+const DRAFT_PREFIX: &str = "secrets.new-";
 /// Upper limit of the file size. A user's secrets take a few kilobytes.
-const LONGEST: u64 = 64 << 20;
+const MAX_FILE_BYTES: u64 = 64 << 20;
 /// A process that changes the file holds the lock for milliseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
-const GLANCE: Duration = Duration::from_millis(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SecretsFile {
     version: u64,
-    pub(super) key: KeyPlace,
+    pub(super) key: KeyLocation,
     /// Opens with the right key only, which distinguishes a wrong key from a damaged file.
     check: String,
-    pub(super) secrets: Vec<Entry>,
+    pub(super) secrets: Vec<SecretEntry>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Entry {
+pub(super) struct SecretEntry {
     pub(super) name: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) hosts: Vec<String>,
@@ -50,16 +50,16 @@ pub(super) struct Entry {
 
 /// Identifies one state of the file: every change replaces the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
-    place: (u64, u64),
+pub(super) struct FileStamp {
+    identity: (u64, u64),
     bytes: u64,
     changed: (i64, i64),
 }
 
-pub(super) struct Folder(PathBuf);
+pub(super) struct SecretsFolder(PathBuf);
 
 impl SecretsFile {
-    pub(super) fn new(key: KeyPlace, envelope: &Envelope) -> Result<Self, ToolError> {
+    pub(super) fn new(key: KeyLocation, envelope: &Envelope) -> Result<Self, ToolError> {
         let check = HEX.encode(&envelope.close(&["check"], Vec::new())?);
         Ok(Self { version: VERSION, key, check, secrets: Vec::new() })
     }
@@ -68,23 +68,27 @@ impl SecretsFile {
         self.secrets.iter().any(|entry| entry.name == name)
     }
 
-    pub(super) fn put(&mut self, entry: Entry) {
+    pub(super) fn put(&mut self, entry: SecretEntry) {
         self.secrets.retain(|known| known.name != entry.name);
         self.secrets.push(entry);
     }
 
-    pub(super) fn check_key(&self, envelope: &Envelope, folder: &Folder) -> Result<(), ToolError> {
+    pub(super) fn check_key(
+        &self,
+        envelope: &Envelope,
+        folder: &SecretsFolder,
+    ) -> Result<(), ToolError> {
         let check = HEX
             .decode(self.check.as_bytes())
             .map_err(|_| folder.damaged("its check value is not hexadecimal"))?;
         match envelope.open(&["check"], &check) {
             Some(_) => Ok(()),
-            None => Err(self.key.is_wrong(&folder.file())),
+            None => Err(self.key.wrong_key(&folder.file())),
         }
     }
 }
 
-impl Entry {
+impl SecretEntry {
     pub(super) fn closed(
         name: &str,
         value: &str,
@@ -93,15 +97,19 @@ impl Entry {
         envelope: &Envelope,
     ) -> Result<Self, ToolError> {
         let mut entry = Self { name: name.to_owned(), hosts, set_ms, sealed: String::new() };
-        entry.sealed = HEX.encode(&entry.within(|it| envelope.close(it, value.into()))?);
+        entry.sealed = HEX.encode(&entry.with_subject(|it| envelope.close(it, value.into()))?);
         Ok(entry)
     }
 
-    pub(super) fn opened(&self, envelope: &Envelope, folder: &Folder) -> Result<String, ToolError> {
+    pub(super) fn opened(
+        &self,
+        envelope: &Envelope,
+        folder: &SecretsFolder,
+    ) -> Result<String, ToolError> {
         let opened = HEX
             .decode(self.sealed.as_bytes())
             .ok()
-            .and_then(|sealed| self.within(|it| envelope.open(it, &sealed)))
+            .and_then(|sealed| self.with_subject(|it| envelope.open(it, &sealed)))
             .and_then(|value| String::from_utf8(value).ok());
         opened.ok_or_else(|| {
             let name: String = self.name.chars().take(80).collect();
@@ -115,7 +123,7 @@ impl Entry {
     }
 
     /// Binds a value to its name, hosts and time: with any other, it does not open.
-    fn within<T>(&self, use_it: impl FnOnce(&[&str]) -> T) -> T {
+    fn with_subject<T>(&self, use_it: impl FnOnce(&[&str]) -> T) -> T {
         let time = self.set_ms.to_string();
         let mut subject = vec!["secret", &self.name, &time];
         subject.extend(self.hosts.iter().map(String::as_str));
@@ -123,7 +131,7 @@ impl Entry {
     }
 }
 
-impl Folder {
+impl SecretsFolder {
     pub(super) fn new(path: &Path) -> Self {
         Self(path.to_owned())
     }
@@ -132,31 +140,31 @@ impl Folder {
         self.0.join(NAME)
     }
 
-    pub(super) fn is_there(&self) -> Result<bool, ToolError> {
+    pub(super) fn exists(&self) -> Result<bool, ToolError> {
         Ok(self.stamp()?.is_some())
     }
 
     /// Returns the state of the file with one `stat` call. `None` if there is no file.
-    pub(super) fn stamp(&self) -> Result<Option<Stamp>, ToolError> {
+    pub(super) fn stamp(&self) -> Result<Option<FileStamp>, ToolError> {
         match fs::metadata(self.file()) {
-            Ok(metadata) => Ok(Some(Stamp::of(&metadata))),
+            Ok(metadata) => Ok(Some(FileStamp::of(&metadata))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.unreadable(&error)),
         }
     }
 
-    pub(super) fn read(&self) -> Result<Option<(SecretsFile, Stamp)>, ToolError> {
+    pub(super) fn read(&self) -> Result<Option<(SecretsFile, FileStamp)>, ToolError> {
         let file = match File::open(self.file()) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(self.unreadable(&error)),
         };
         let metadata = file.metadata().map_err(|error| self.unreadable(&error))?;
-        if !metadata.is_file() || metadata.len() > LONGEST {
+        if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
             return Err(self.damaged("it is not a secrets file"));
         }
         let text = io::read_to_string(file).map_err(|error| self.unreadable(&error))?;
-        Ok(Some((self.parsed(&text)?, Stamp::of(&metadata))))
+        Ok(Some((self.parsed(&text)?, FileStamp::of(&metadata))))
     }
 
     fn parsed(&self, text: &str) -> Result<SecretsFile, ToolError> {
@@ -165,11 +173,11 @@ impl Folder {
         struct AnyVersion {
             version: u64,
         }
-        let fault = |error: serde_json::Error| {
+        let damaged = |error: serde_json::Error| {
             // The parser's own message could quote a value.
             self.damaged(&format!("syntax error in line {}", error.line()))
         };
-        let AnyVersion { version } = serde_json::from_str(text).map_err(fault)?;
+        let AnyVersion { version } = serde_json::from_str(text).map_err(damaged)?;
         if version > VERSION {
             let message = format!(
                 "{} has version {version}, but this haft supports versions up to {VERSION}",
@@ -178,7 +186,7 @@ impl Folder {
             return Err(ToolError::new(ErrorKind::Unsupported, message)
                 .hint("use the newer haft that wrote it; the file was not changed"));
         }
-        let file: SecretsFile = serde_json::from_str(text).map_err(fault)?;
+        let file: SecretsFile = serde_json::from_str(text).map_err(damaged)?;
         match file.secrets.iter().all(|entry| is_secret_name(&entry.name)) {
             true => Ok(file),
             false => Err(self.damaged("it contains an invalid name")),
@@ -202,8 +210,8 @@ impl Folder {
         loop {
             match lock.try_lock() {
                 Ok(()) => return Ok(lock),
-                Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => {
-                    thread::sleep(GLANCE)
+                Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_TIMEOUT => {
+                    thread::sleep(LOCK_RETRY_INTERVAL)
                 }
                 Err(TryLockError::WouldBlock) => {
                     let message =
@@ -227,7 +235,7 @@ impl Folder {
 
     fn replace(&self, text: &str) -> io::Result<()> {
         self.sweep();
-        let draft = self.0.join(format!("{DRAFT}{}", std::process::id()));
+        let draft = self.0.join(format!("{DRAFT_PREFIX}{}", std::process::id()));
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
         file.write_all(text.as_bytes())?;
         file.write_all(b"\n")?;
@@ -246,7 +254,7 @@ impl Folder {
     fn sweep(&self) {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
         for entry in entries {
-            if entry.file_name().to_string_lossy().starts_with(DRAFT) {
+            if entry.file_name().to_string_lossy().starts_with(DRAFT_PREFIX) {
                 // A draft that cannot be removed does no harm.
                 let _ = fs::remove_file(entry.path());
             }
@@ -269,10 +277,10 @@ impl Folder {
     }
 }
 
-impl Stamp {
+impl FileStamp {
     fn of(metadata: &fs::Metadata) -> Self {
         Self {
-            place: (metadata.dev(), metadata.ino()),
+            identity: (metadata.dev(), metadata.ino()),
             bytes: metadata.len(),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
         }

@@ -17,21 +17,21 @@ use haft_core::ToolError;
 use ring::pbkdf2;
 use serde::{Deserialize, Serialize};
 
-use super::keyring::{Fault, Keyring};
+use super::keyring::{Keyring, KeyringError};
 use crate::seal::{self, Envelope};
 
-const VARIABLE: &str = "HAFT_PASSPHRASE";
-const BUS: &str = "DBUS_SESSION_BUS_ADDRESS";
+const PASSPHRASE_VARIABLE: &str = "HAFT_PASSPHRASE";
+const BUS_VARIABLE: &str = "DBUS_SESSION_BUS_ADDRESS";
 /// The number that OWASP recommends for PBKDF2 with SHA-256.
 const ROUNDS: u32 = 600_000;
 /// Upper limit for the number in a file, which may have been modified.
-const MOST_ROUNDS: u32 = 10_000_000;
-const SHORTEST_PASSPHRASE: usize = 8;
+const MAX_ROUNDS: u32 = 10_000_000;
+const MIN_PASSPHRASE_CHARS: usize = 8;
 
 /// Location of the key of a file of secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "in", rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum KeyPlace {
+pub(super) enum KeyLocation {
     /// In a file beside the secrets.
     File,
     /// In the keyring of the desktop.
@@ -53,26 +53,26 @@ pub enum KeyWanted {
     File,
 }
 
-type Key = [u8; 32];
+type SecretsKey = [u8; 32];
 
-pub(super) struct Keys {
+pub(super) struct KeyStore {
     folder: PathBuf,
     variables: fn() -> Vec<(OsString, OsString)>,
     /// The last key derived from a passphrase or read from a keyring, both of which are slow.
-    made: Mutex<Option<(KeyPlace, Key)>>,
+    made: Mutex<Option<(KeyLocation, SecretsKey)>>,
 }
 
-impl KeyPlace {
-    pub(super) fn words(&self) -> String {
+impl KeyLocation {
+    pub(super) fn description(&self) -> String {
         match self {
             Self::File => "file, its key beside it".to_owned(),
             Self::Keyring => "file, its key in the keyring".to_owned(),
-            Self::Passphrase { .. } => format!("file, opened by ${VARIABLE}"),
+            Self::Passphrase { .. } => format!("file, opened by ${PASSPHRASE_VARIABLE}"),
         }
     }
 
     /// Reports that the key is not the one that closed the file.
-    pub(super) fn is_wrong(&self, file: &Path) -> ToolError {
+    pub(super) fn wrong_key(&self, file: &Path) -> ToolError {
         let file = file.display();
         match self {
             Self::File => ToolError::unavailable(format!("the key beside {file} does not match it"))
@@ -82,22 +82,22 @@ impl KeyPlace {
                     .hint("restore a copy of the keyring; without its key the secrets must be set again")
             }
             Self::Passphrase { .. } => {
-                ToolError::denied(format!("${VARIABLE} does not open {file}"))
+                ToolError::denied(format!("${PASSPHRASE_VARIABLE} does not open {file}"))
                     .hint("use the passphrase that the secrets were set with")
             }
         }
     }
 }
 
-impl Keys {
+impl KeyStore {
     pub(super) fn new(folder: &Path, variables: fn() -> Vec<(OsString, OsString)>) -> Self {
         Self { folder: folder.to_owned(), variables, made: Mutex::default() }
     }
 
     /// Returns the envelope that opens a file.
-    pub(super) fn envelope(&self, place: &KeyPlace) -> Result<Envelope, ToolError> {
+    pub(super) fn envelope(&self, place: &KeyLocation) -> Result<Envelope, ToolError> {
         let key = match place {
-            KeyPlace::File => self.beside()?.ok_or_else(|| {
+            KeyLocation::File => self.read_key_file()?.ok_or_else(|| {
                 let path = self.path();
                 ToolError::unavailable(format!(
                     "the key of your secrets, {}, is missing",
@@ -105,31 +105,34 @@ impl Keys {
                 ))
                 .hint("restore it; without it the secrets are lost and must be set again")
             })?,
-            KeyPlace::Keyring => self.in_keyring()?,
-            KeyPlace::Passphrase { salt, rounds } => self.derived(place, salt, *rounds)?,
+            KeyLocation::Keyring => self.in_keyring()?,
+            KeyLocation::Passphrase { salt, rounds } => self.derived(place, salt, *rounds)?,
         };
         Ok(Envelope::of_secrets(&key))
     }
 
     /// Creates a key for a new file. Returns its location and the envelope for the file.
-    pub(super) fn made(&self, wanted: KeyWanted) -> Result<(KeyPlace, Envelope), ToolError> {
+    pub(super) fn made(&self, wanted: KeyWanted) -> Result<(KeyLocation, Envelope), ToolError> {
         let place = match self.passphrase().filter(|_| wanted == KeyWanted::Auto) {
-            Some(passphrase) if passphrase.chars().count() < SHORTEST_PASSPHRASE => {
-                let message =
-                    format!("${VARIABLE} is shorter than {SHORTEST_PASSPHRASE} characters");
+            Some(passphrase) if passphrase.chars().count() < MIN_PASSPHRASE_CHARS => {
+                let message = format!(
+                    "${PASSPHRASE_VARIABLE} is shorter than {MIN_PASSPHRASE_CHARS} characters"
+                );
                 return Err(ToolError::input(message)
                     .hint("choose a longer one, or unset the variable to use a generated key"));
             }
             Some(_) => {
-                let salt: [u8; 16] = by_chance()?;
-                KeyPlace::Passphrase { salt: HEX.encode(&salt), rounds: ROUNDS }
+                let salt: [u8; 16] = random_bytes()?;
+                KeyLocation::Passphrase { salt: HEX.encode(&salt), rounds: ROUNDS }
             }
-            None if wanted != KeyWanted::File && self.keep_in_keyring(wanted)? => KeyPlace::Keyring,
+            None if wanted != KeyWanted::File && self.keep_in_keyring(wanted)? => {
+                KeyLocation::Keyring
+            }
             None => {
-                if self.beside()?.is_none() {
+                if self.read_key_file()?.is_none() {
                     seal::make(&self.path()).map_err(|error| self.unusable(&error))?;
                 }
-                KeyPlace::File
+                KeyLocation::File
             }
         };
         let envelope = self.envelope(&place)?;
@@ -139,7 +142,7 @@ impl Keys {
     /// Stores a new key in the keyring. Returns false if there is no keyring and none was asked
     /// for.
     fn keep_in_keyring(&self, wanted: KeyWanted) -> Result<bool, ToolError> {
-        let (file, key) = (self.file(), by_chance::<32>()?);
+        let (file, key) = (self.file(), random_bytes::<32>()?);
         let kept = self.keyring().and_then(|keyring| {
             if keyring.find(&file)?.is_none() {
                 keyring.keep(&file, &key)?;
@@ -148,32 +151,32 @@ impl Keys {
         });
         match kept {
             Ok(()) => Ok(true),
-            Err(Fault::Absent(_)) if wanted == KeyWanted::Auto => Ok(false),
-            Err(fault) => Err(no_keyring(&fault)),
+            Err(KeyringError::Absent(_)) if wanted == KeyWanted::Auto => Ok(false),
+            Err(fault) => Err(keyring_error(&fault)),
         }
     }
 
-    fn in_keyring(&self) -> Result<Key, ToolError> {
+    fn in_keyring(&self) -> Result<SecretsKey, ToolError> {
         let mut made = self.made.lock();
-        if let Some((KeyPlace::Keyring, key)) = &*made {
+        if let Some((KeyLocation::Keyring, key)) = &*made {
             return Ok(*key);
         }
         let found = self.keyring().and_then(|keyring| keyring.find(&self.file()));
-        let key = found.map_err(|fault| no_keyring(&fault))?.and_then(|key| key.try_into().ok());
+        let key = found.map_err(|fault| keyring_error(&fault))?.and_then(|key| key.try_into().ok());
         let key = key.ok_or_else(|| {
             ToolError::unavailable("the key of your secrets is no longer in the keyring").hint(
                 "restore a copy of the keyring; without its key the secrets must be set again",
             )
         })?;
-        *made = Some((KeyPlace::Keyring, key));
+        *made = Some((KeyLocation::Keyring, key));
         Ok(key)
     }
 
-    fn keyring(&self) -> Result<Keyring, Fault> {
+    fn keyring(&self) -> Result<Keyring, KeyringError> {
         // haft does not search for a bus: a program that was given no address must not use one.
-        match self.variable(BUS) {
+        match self.variable(BUS_VARIABLE) {
             Some(addresses) => Keyring::open(&addresses),
-            None => Err(Fault::Absent(format!("${BUS} is not set"))),
+            None => Err(KeyringError::Absent(format!("${BUS_VARIABLE} is not set"))),
         }
     }
 
@@ -186,7 +189,7 @@ impl Keys {
     }
 
     /// Reads the key file, if there is one.
-    fn beside(&self) -> Result<Option<Key>, ToolError> {
+    fn read_key_file(&self) -> Result<Option<SecretsKey>, ToolError> {
         let mut file = match File::open(self.path()) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -209,18 +212,23 @@ impl Keys {
         Ok(Some(key))
     }
 
-    fn derived(&self, place: &KeyPlace, salt: &str, rounds: u32) -> Result<Key, ToolError> {
+    fn derived(
+        &self,
+        place: &KeyLocation,
+        salt: &str,
+        rounds: u32,
+    ) -> Result<SecretsKey, ToolError> {
         let mut made = self.made.lock();
         if let Some((_, key)) = made.as_ref().filter(|(known, _)| known == place) {
             return Ok(*key);
         }
         let passphrase = self.passphrase().ok_or_else(|| {
             ToolError::unavailable(format!(
-                "your secrets need a passphrase, but ${VARIABLE} is not set"
+                "your secrets need a passphrase, but ${PASSPHRASE_VARIABLE} is not set"
             ))
-            .hint(format!("set {VARIABLE} in the environment of haft"))
+            .hint(format!("set {PASSPHRASE_VARIABLE} in the environment of haft"))
         })?;
-        let salt = HEX.decode(salt.as_bytes()).ok().filter(|_| rounds <= MOST_ROUNDS);
+        let salt = HEX.decode(salt.as_bytes()).ok().filter(|_| rounds <= MAX_ROUNDS);
         let (Some(salt), Some(rounds)) = (salt, NonZeroU32::new(rounds)) else {
             return Err(ToolError::unavailable("the key parameters of your secrets are damaged")
                 .hint(
@@ -228,14 +236,14 @@ impl Keys {
                 ));
         };
         let mut key = [0; 32];
-        let way = pbkdf2::PBKDF2_HMAC_SHA256;
-        pbkdf2::derive(way, rounds, &salt, passphrase.as_bytes(), &mut key);
+        let algorithm = pbkdf2::PBKDF2_HMAC_SHA256;
+        pbkdf2::derive(algorithm, rounds, &salt, passphrase.as_bytes(), &mut key);
         *made = Some((place.clone(), key));
         Ok(key)
     }
 
     fn passphrase(&self) -> Option<String> {
-        self.variable(VARIABLE)
+        self.variable(PASSPHRASE_VARIABLE)
     }
 
     fn variable(&self, name: &str) -> Option<String> {
@@ -253,18 +261,18 @@ impl Keys {
     }
 }
 
-fn by_chance<const LENGTH: usize>() -> Result<[u8; LENGTH], ToolError> {
+fn random_bytes<const LENGTH: usize>() -> Result<[u8; LENGTH], ToolError> {
     let mut bytes = [0; LENGTH];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .map_err(|error| ToolError::internal(format!("no random numbers available: {error}")))?;
     Ok(bytes)
 }
 
-fn no_keyring(fault: &Fault) -> ToolError {
+fn keyring_error(fault: &KeyringError) -> ToolError {
     match fault {
-        Fault::Locked => ToolError::unavailable("the keyring that has the key of your secrets is locked")
+        KeyringError::Locked => ToolError::unavailable("the keyring that has the key of your secrets is locked")
             .hint("unlock it on your desktop and retry; for the first secret `--key file` keeps the key in a file instead"),
-        Fault::Absent(why) => ToolError::unavailable(format!("no keyring is available: {why}"))
+        KeyringError::Absent(why) => ToolError::unavailable(format!("no keyring is available: {why}"))
             .hint("run haft in your desktop session, which has the keyring; for the first secret `--key file` keeps the key in a file instead"),
     }
 }

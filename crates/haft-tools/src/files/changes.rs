@@ -50,6 +50,7 @@ pub struct ChangeQuery {
     /// So many changes at most.
     #[serde(default = "usual_limit")]
     #[schemars(range(min = 1, max = 1000))]
+    #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
     /// Only changes with a smaller number: the next page.
     #[serde(default)]

@@ -19,6 +19,7 @@ pub struct Delete {
     pub path: PathBuf,
     /// Also a directory that is not empty, with all it holds.
     #[serde(default)]
+    #[schemars(extend("x-short" = "r"))]
     pub recursive: bool,
     /// Do not keep what goes, so that `undo` cannot bring it back: for what is too large to be kept.
     #[serde(default)]

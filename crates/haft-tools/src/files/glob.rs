@@ -34,10 +34,12 @@ pub struct Glob {
     /// The most files to show.
     #[serde(default = "limit")]
     #[schemars(range(min = 1, max = MOST), extend("x-aliases" = ["max_results", "maxResults", "head_limit"]))]
+    #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
     /// Find files that .gitignore and .ignore files name, too.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["include_ignored", "no_ignore"]))]
+    #[schemars(extend("x-short" = "u"))]
     pub ignored: bool,
 }
 

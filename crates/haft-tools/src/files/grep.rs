@@ -36,30 +36,37 @@ pub struct Grep {
     /// Only files that fit this glob; several are separated by commas.
     #[serde(default)]
     #[schemars(length(max = 4096), extend("x-aliases" = ["glob", "file_pattern", "filePattern", "files"]))]
+    #[schemars(extend("x-short" = "g"))]
     pub include: Option<String>,
     /// The pattern is plain text, not a regular expression.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["fixed_strings", "is_literal", "-F"]))]
+    #[schemars(extend("x-short" = "F"))]
     pub literal: bool,
     /// Upper and lower case are the same.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["ignore_case", "ignoreCase", "caseInsensitive", "-i"]))]
+    #[schemars(extend("x-short" = "i"))]
     pub case_insensitive: bool,
     /// How many lines to show before and after each match.
     #[serde(default)]
     #[schemars(range(max = 20), extend("x-aliases" = ["context_lines", "contextLines", "-C"]))]
+    #[schemars(extend("x-short" = "C"))]
     pub context: usize,
     /// A match may span lines.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["multi_line", "-U"]))]
+    #[schemars(extend("x-short" = "U"))]
     pub multiline: bool,
     /// The most matching lines to show.
     #[serde(default = "results")]
     #[schemars(range(min = 1, max = MOST), extend("x-aliases" = ["limit", "head_limit", "maxResults", "max_count"]))]
+    #[schemars(extend("x-short" = "m"))]
     pub max_results: usize,
     /// Search files that .gitignore and .ignore files name, too.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["include_ignored", "no_ignore"]))]
+    #[schemars(extend("x-short" = "u"))]
     pub ignored: bool,
 }
 

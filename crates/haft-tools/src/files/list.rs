@@ -31,14 +31,17 @@ pub struct List {
     /// How many levels down.
     #[serde(default = "depth")]
     #[schemars(range(min = 1, max = DEEPEST), extend("x-aliases" = ["max_depth", "maxDepth", "levels"]))]
+    #[schemars(extend("x-short" = "L"))]
     pub depth: usize,
     /// The most entries to show.
     #[serde(default = "limit")]
     #[schemars(range(min = 1, max = MOST), extend("x-aliases" = ["max_results", "maxResults", "max_entries"]))]
+    #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
     /// Show what .gitignore and .ignore files name, too.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["include_ignored", "no_ignore"]))]
+    #[schemars(extend("x-short" = "u"))]
     pub ignored: bool,
 }
 

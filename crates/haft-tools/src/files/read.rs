@@ -42,6 +42,7 @@ pub struct Read {
     /// The most lines to show.
     #[serde(default = "most_lines")]
     #[schemars(range(min = 1, max = MOST_LINES), extend("x-aliases" = ["max_lines", "maxLines", "num_lines"]))]
+    #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
     /// Only the text: no line numbers and no closing line about the file.
     #[serde(default)]

@@ -36,6 +36,7 @@ pub struct GitLog {
     /// The most commits to show.
     #[serde(default = "limit")]
     #[schemars(range(min = 1, max = MOST), extend("x-aliases" = ["max_count", "maxCount", "count", "n"]))]
+    #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
     /// Pass over so many first.
     #[serde(default)]

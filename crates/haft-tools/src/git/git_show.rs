@@ -50,6 +50,7 @@ pub struct GitShow {
     /// The most lines of the patch or file to show.
     #[serde(default = "limit")]
     #[schemars(range(min = 1, max = MOST_LINES), extend("x-aliases" = ["max_lines", "maxLines"]))]
+    #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
     /// A directory inside the repository or worktree, relative to the workspace; the workspace itself when left out.
     #[serde(default = "workspace")]

@@ -38,18 +38,22 @@ pub struct OutputSearch {
     /// The pattern is plain text, not a regular expression.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["fixed_strings", "is_literal", "-F"]))]
+    #[schemars(extend("x-short" = "F"))]
     pub literal: bool,
     /// Upper and lower case are the same.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["ignore_case", "ignoreCase", "caseInsensitive", "-i"]))]
+    #[schemars(extend("x-short" = "i"))]
     pub case_insensitive: bool,
     /// How many lines to show before and after each match.
     #[serde(default)]
     #[schemars(range(max = 20), extend("x-aliases" = ["context_lines", "contextLines", "-C"]))]
+    #[schemars(extend("x-short" = "C"))]
     pub context: usize,
     /// The most matching lines to show.
     #[serde(default = "results")]
     #[schemars(range(min = 1, max = MOST), extend("x-aliases" = ["limit", "maxResults", "max_count"]))]
+    #[schemars(extend("x-short" = "m"))]
     pub max_results: usize,
 }
 

@@ -55,9 +55,11 @@ pub struct Bash {
     #[serde(default = "here")]
     #[schemars(extend("x-aliases" = ["cwd", "working_dir", "workingDirectory", "directory"]))]
     #[schemars(with = "haft_core::PathInput")]
+    #[schemars(extend("x-short" = "C"))]
     pub workdir: PathBuf,
     /// Return at once and leave it running; `process` looks after it.
     #[serde(default)]
+    #[schemars(extend("x-short" = "b"))]
     pub background: bool,
     /// After so many milliseconds return, and leave it running if it still does.
     #[serde(default)]
@@ -72,6 +74,7 @@ pub struct Bash {
     pub terminal: bool,
     /// Secrets for its environment, each as `GH_TOKEN=secret:NAME`. Other variables stand in the command itself.
     #[serde(default)]
+    #[schemars(extend("x-short" = "e"))]
     pub env: Vec<String>,
 }
 

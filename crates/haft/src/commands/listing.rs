@@ -4,10 +4,10 @@ use std::{process::ExitCode, sync::Arc};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, builder::PossibleValuesParser};
 use haft::host::config::Settings;
-use haft_agent::formats::{Definition, Format, Options, definitions};
+use haft_agent::formats::{FormatOptions, ModelFormat, ToolDefinition, definitions};
 use haft_core::{
     AgentView, CallRequest, Context, Gate, Policy, ToolError, ToolSpec, did_you_mean, nearest,
-    policy::Action,
+    policy::{Action, PolicyQuery},
 };
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ const MIN_SUMMARY_WIDTH: usize = 16;
 const HEADS: [&str; 5] = ["tool", "group", "effect", "approval", "summary"];
 
 pub(super) fn command() -> Command {
-    let models = Format::ALL.iter().map(|format| format.name());
+    let models = ModelFormat::ALL.iter().map(|format| format.name());
     let names: Vec<&str> = ["table", "json", "markdown"].into_iter().chain(models).collect();
     Command::new("tools")
         .about("List the tools, or show one with its flags and an example")
@@ -61,9 +61,9 @@ impl Cli<'_> {
         let is_json = globals.format == globals::Format::Json || !self.terminal.shows_results();
         let default = if is_json { "json" } else { "table" };
         let name = matches.get_one::<String>("format").map_or(default, String::as_str);
-        let format = name.parse::<Format>().ok();
+        let format = name.parse::<ModelFormat>().ok();
         let is_strict = matches.get_flag("strict");
-        if is_strict && !format.is_some_and(Format::knows_strict) {
+        if is_strict && !format.is_some_and(ModelFormat::knows_strict) {
             return Err(not_strict(name).into());
         }
         let only = matches.get_one::<String>("name").map(String::as_str);
@@ -213,19 +213,32 @@ impl Cli<'_> {
     fn approval_of(&self, gate: &Gate, spec: &ToolSpec, context: Context) -> &'static str {
         let examples = spec.input.as_value().get("examples").and_then(Value::as_array);
         let example = examples.and_then(|all| all.first()).cloned().unwrap_or_else(|| json!({}));
+        let (agents, profile) = (context.agents.clone(), context.profile.clone());
         let request = CallRequest::new(spec.name.to_string(), example, context);
-        match self.runtime.block_on(gate.explain(request)).map(|told| told.decision.action) {
-            Ok(Action::Allow) => "no",
-            Ok(Action::Ask) => "yes",
-            Ok(Action::Deny) => "denied",
-            Err(_) => "unknown",
+        let explained = self.runtime.block_on(gate.explain(request));
+        let action = explained.map(|explained| explained.decision.action).unwrap_or_else(|_| {
+            // The example cannot run here, as `undo` without a change: only the tool's name is known to policy.
+            let query = PolicyQuery {
+                tool: &spec.name,
+                effect: spec.effect,
+                accesses: &[],
+                agents: &agents,
+                profile: profile.as_deref(),
+                saved: &[],
+            };
+            gate.policy().decide(&query).action
+        });
+        match action {
+            Action::Allow => "no",
+            Action::Ask => "yes",
+            Action::Deny => "denied",
         }
     }
 
     /// `haft tools --format anthropic`: the tools of a request. Prints to standard error what the API is not told.
     fn tools_for(
         &self,
-        format: Format,
+        format: ModelFormat,
         is_strict: bool,
         globals: &Globals,
         only: Option<&str>,
@@ -233,8 +246,8 @@ impl Cli<'_> {
         let settings = self.settings(globals)?;
         self.warn(&settings);
         let specs = self.only(self.offered(format, &settings, globals)?, only)?;
-        let tools: Vec<Definition> = specs.iter().map(Definition::from).collect();
-        let options = if is_strict { Options::strict() } else { Options::default() };
+        let tools: Vec<ToolDefinition> = specs.iter().map(ToolDefinition::from).collect();
+        let options = if is_strict { FormatOptions::strict() } else { FormatOptions::default() };
         let told = definitions(format, &tools, &options);
         for note in &told.notes {
             self.terminal.tell(Label::Warning, &note.to_string());
@@ -246,7 +259,7 @@ impl Cli<'_> {
     /// The tools that this caller may see and that are meant for this provider.
     fn offered(
         &self,
-        format: Format,
+        format: ModelFormat,
         settings: &Settings,
         globals: &Globals,
     ) -> Result<Vec<ToolSpec>, ToolError> {
@@ -265,7 +278,7 @@ impl Cli<'_> {
 }
 
 fn not_strict(name: &str) -> ToolError {
-    let known = Format::ALL.iter().filter(|format| format.knows_strict());
+    let known = ModelFormat::ALL.iter().filter(|format| format.knows_strict());
     let known: Vec<&str> = known.map(|format| format.name()).collect();
     ToolError::input(format!("the format {name} has no strict form"))
         .hint(format!("leave --strict out, or choose one of {}", known.join(", ")))

@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use haft::host::config::Settings;
 use haft_core::ToolError;
 use haft_mcp::Server;
-use haft_store::{Recording, RecordingCall, Remains, StoreLocation};
+use haft_store::{OutcomeStatus, Recording, RecordingCall, StoreLocation};
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
@@ -88,13 +88,16 @@ impl Cli<'_> {
 
     /// Returns an error for a recording without results, and warns about missing results.
     fn warn_about_missing_results(&self, recording: &Recording) -> Result<(), ToolError> {
-        let count = |matches: fn(Remains) -> bool| {
-            recording.calls().iter().filter(|call| matches(call.remains)).count()
+        let count = |matches: fn(OutcomeStatus) -> bool| {
+            recording.calls().iter().filter(|call| matches(call.outcome_status)).count()
         };
         let session = recording.session();
         self.warn_about_dropped_calls(recording);
-        if count(|remains| matches!(remains, Remains::Kept(_) | Remains::Changed)) == 0 {
-            let dropped = count(|remains| remains == Remains::Dropped);
+        if count(|outcome_status| {
+            matches!(outcome_status, OutcomeStatus::Kept(_) | OutcomeStatus::Changed)
+        }) == 0
+        {
+            let dropped = count(|outcome_status| outcome_status == OutcomeStatus::Dropped);
             let (what, hint) = if dropped > 0 {
                 (
                     "is left",
@@ -109,7 +112,9 @@ impl Cli<'_> {
             let message = format!("no result of session {session} {what}");
             return Err(ToolError::not_found(message).hint(hint));
         }
-        let missing = count(|remains| matches!(remains, Remains::Dropped | Remains::NotKept));
+        let missing = count(|outcome_status| {
+            matches!(outcome_status, OutcomeStatus::Dropped | OutcomeStatus::NotKept)
+        });
         if missing > 0 {
             let all = recording.calls().len();
             let message = format!(
@@ -158,8 +163,8 @@ fn runtime() -> Result<&'static Runtime, ToolError> {
 }
 
 fn as_json(call: &RecordingCall) -> Value {
-    let RecordingCall { seq, entry, remains } = call;
-    let (bytes, word) = result_status(*remains);
+    let RecordingCall { seq, entry, outcome_status } = call;
+    let (bytes, word) = result_status(*outcome_status);
     json!({
         "seq": seq, "call_id": entry.call_id, "began_ms": entry.began_ms, "tool": entry.tool, "input": entry.input,
         "error": entry.error, "parent": entry.parent, "result": word, "bytes": bytes,
@@ -167,9 +172,9 @@ fn as_json(call: &RecordingCall) -> Value {
 }
 
 fn line(call: &RecordingCall, zone: &TimeZone) -> String {
-    let RecordingCall { seq, entry, remains } = call;
+    let RecordingCall { seq, entry, outcome_status } = call;
     let time = table::time(entry.began_ms, zone);
-    let result = match result_status(*remains) {
+    let result = match result_status(*outcome_status) {
         (Some(bytes), word) => format!("{word}, {bytes} bytes"),
         (None, word) => word.to_owned(),
     };
@@ -181,12 +186,12 @@ fn line(call: &RecordingCall, zone: &TimeZone) -> String {
     )
 }
 
-fn result_status(remains: Remains) -> (Option<u64>, &'static str) {
-    match remains {
-        Remains::Kept(bytes) => (Some(bytes), "kept"),
-        Remains::Dropped => (None, "dropped"),
-        Remains::NotKept => (None, "not kept"),
-        Remains::Changed => (None, "changed"),
+fn result_status(outcome_status: OutcomeStatus) -> (Option<u64>, &'static str) {
+    match outcome_status {
+        OutcomeStatus::Kept(bytes) => (Some(bytes), "kept"),
+        OutcomeStatus::Dropped => (None, "dropped"),
+        OutcomeStatus::NotKept => (None, "not kept"),
+        OutcomeStatus::Changed => (None, "changed"),
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use haft_core::ToolError;
 
-use crate::{report::write_out, stop::Stop};
+use crate::{stop::Stop, terminal::write_out};
 
 struct SampleFile {
     path: &'static str,
@@ -26,7 +26,11 @@ const FILES: &[SampleFile] = &[
     SampleFile { path: "test.sh", text: include_str!("../sample/test.sh"), mode: 0o755 },
     SampleFile { path: ".env", text: include_str!("../sample/env"), mode: 0o600 },
     SampleFile { path: ".gitignore", text: ".env\n.haft/*\n!.haft/config.toml\n", mode: 0o644 },
-    SampleFile { path: ".haft/config.toml", text: include_str!("../sample/config.toml"), mode: 0o644 },
+    SampleFile {
+        path: ".haft/config.toml",
+        text: include_str!("../sample/config.toml"),
+        mode: 0o644,
+    },
     SampleFile { path: "private/notes.md", text: include_str!("../sample/notes.md"), mode: 0o644 },
 ];
 

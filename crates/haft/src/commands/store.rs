@@ -7,7 +7,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use haft::host::config::Settings;
 use haft_core::{ErrorKind, ToolError};
-use haft_store::{Address, ReplyTiming, Store, StoreLedger, StoreLocation, restore};
+use haft_store::{ReplyTiming, Store, StoreAddress, StoreLedger, StoreLocation, restore};
 use serde_json::json;
 
 use super::Cli;
@@ -82,7 +82,7 @@ impl Cli<'_> {
         self.runtime.block_on(work)
     }
 
-    async fn store_info(&self, address: &Address, format: Format) -> Result<ExitCode, Stop> {
+    async fn store_info(&self, address: &StoreAddress, format: Format) -> Result<ExitCode, Stop> {
         let info = existing(address).await?.info().await?;
         match format {
             Format::Json => report::json(self.terminal, &info)?,
@@ -109,7 +109,7 @@ impl Cli<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn check_store(&self, address: &Address, format: Format) -> Result<ExitCode, Stop> {
+    async fn check_store(&self, address: &StoreAddress, format: Format) -> Result<ExitCode, Stop> {
         let mut errors = existing(address).await?.check().await?;
         let ledger =
             StoreLedger::new(StoreLocation::new(address.clone()), ReplyTiming::AfterCommit);
@@ -154,7 +154,7 @@ impl Cli<'_> {
     }
 }
 
-async fn existing(address: &Address) -> Result<Store, ToolError> {
+async fn existing(address: &StoreAddress) -> Result<Store, ToolError> {
     Store::existing(address).await?.ok_or_else(|| {
         ToolError::not_found(format!("no store exists at {address}"))
             .hint("the first call creates it; choose another one with --store")

@@ -22,12 +22,13 @@ use haft_core::{
     policy::{Layer, LayerKind, SandboxCheck},
 };
 use haft_exec::{Allowance, ContainerSettings, NetworkSettings, ProcessSettings, ShownFolders};
-use haft_store::Keep;
+use haft_store::JournalRetention;
 
 use self::file::{ConfigFile, ConfigLocation};
 pub use self::{
     check::CheckedConfig,
     outputs::OutputSettings,
+    sandbox::{BACKENDS, backend_named},
     store::{StoreSettings, default_store},
 };
 use super::{Choices, environment::Environment, storage};
@@ -71,7 +72,7 @@ pub struct Settings {
     /// Where and how long calls are recorded.
     pub store: StoreSettings,
     /// How long and how much is kept for undo. `None` when the journal is off.
-    pub journal: Option<Keep>,
+    pub journal: Option<JournalRetention>,
     /// How long results are kept.
     pub outputs: OutputSettings,
     /// The active profile.
@@ -123,6 +124,8 @@ struct ConfigFiles {
     project: Option<ConfigFile>,
     /// Options from the command line.
     session: Layer,
+    /// Sandbox backend from the command line.
+    sandbox: Option<ProcessSettings>,
 }
 
 impl ConfigFiles {
@@ -147,7 +150,8 @@ impl ConfigFiles {
         let project = read(LayerKind::Project, &workspace.join(PROJECT_FILE), IfMissing::Skip)?;
         let mut session = Layer::new(LayerKind::Session, "the command line");
         session.mode = choices.approve;
-        Ok(Self { admin, user, project, session })
+        let sandbox = choices.sandbox.clone();
+        Ok(Self { admin, user, project, session, sandbox })
     }
 
     fn settings(
@@ -173,7 +177,8 @@ impl ConfigFiles {
         let roots = self.user.roots.clone();
         let owners = || self.admin.iter().chain([&self.user]);
         let container = Arc::new(container::merged(owners().map(|file| &file.container)));
-        let sandbox = match owners().find_map(|file| file.sandbox.clone()).unwrap_or_default() {
+        let backend = sandbox::backend(self.sandbox.as_ref(), &self.admin, &self.user)?;
+        let sandbox = match backend {
             ProcessSettings::Container(_) => ProcessSettings::Container(container.clone()),
             other => other,
         };

@@ -55,7 +55,7 @@ pub(super) fn attach(
         let retention = settings.outputs.retention.clone();
         let outputs = StoreOutputs::new(location.clone(), &settings.workspace, retention);
         gate = match shutdown {
-            Ending::WithTheCall => gate.outputs(Arc::new(outputs.nowhere_else())),
+            Ending::WithTheCall => gate.outputs(Arc::new(outputs.without_memory())),
             Ending::CallerFlushes | Ending::OnSignal => gate.outputs(Arc::new(outputs)),
         };
         let ledger = ledger(location.clone(), settings, shutdown);
@@ -102,7 +102,7 @@ fn ledger(location: Arc<StoreLocation>, settings: &Settings, shutdown: Ending) -
 
 /// Returns the location of the workspace's store.
 pub fn store_location(settings: &Settings) -> Arc<StoreLocation> {
-    StoreLocation::keeping(settings.store.address.clone(), settings.store.retention)
+    StoreLocation::with_retention(settings.store.address.clone(), settings.store.retention)
 }
 
 /// Returns the approval requests of all of the user's processes, or `None` when there is no home

@@ -32,7 +32,7 @@ use haft::{
     Gate, Journal, Mode, Outcome, OutcomeError, Policy, Registry, Workspace, WorkspaceInfo,
     files::Disk,
     policy::{Action, Layer, LayerKind, Rule, Source},
-    store::{Address, Keep, StoreJournal, StoreLocation},
+    store::{JournalRetention, StoreAddress, StoreJournal, StoreLocation},
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -166,8 +166,8 @@ fn current_thread() -> Runtime {
 
 /// Next to the workspace, so that it is in no listing.
 fn journal(folder: &Path) -> Arc<StoreJournal> {
-    let place = StoreLocation::new(Address::Sqlite(folder.join("store/haft.db")));
-    Arc::new(StoreJournal::new(place, Keep::USUAL))
+    let place = StoreLocation::new(StoreAddress::Sqlite(folder.join("store/haft.db")));
+    Arc::new(StoreJournal::new(place, JournalRetention::DEFAULT))
 }
 
 fn gate(

@@ -78,6 +78,9 @@ impl House {
         command.current_dir(self.path("project")).env("HOME", self.path("home"));
         command.env("XDG_CONFIG_HOME", self.path("home/.config")).env("USER", "ada");
         for unwanted in [
+            "CLICOLOR",
+            "CLICOLOR_FORCE",
+            "COLUMNS",
             "DBUS_SESSION_BUS_ADDRESS",
             "HAFT_ADMIN_CONFIG",
             "HAFT_PASSPHRASE",
@@ -193,6 +196,20 @@ impl Screen {
     }
 
     /// Waits until haft exits, and returns its exit code.
+    /// Waits until a text is on the screen so many times.
+    #[track_caller]
+    pub(crate) fn wait_for_count(&self, text: &str, count: usize) {
+        let begin = Instant::now();
+        loop {
+            let shown = self.wait_for(text);
+            if shown.matches(text).count() == count {
+                return;
+            }
+            assert!(begin.elapsed() < TIMEOUT, "{text:?} is not {count} times on:\n{shown}");
+        }
+    }
+
+    /// Waits until haft is over, and returns its exit code.
     #[track_caller]
     pub(crate) fn exit_code(&self) -> i32 {
         let begin = Instant::now();

@@ -31,6 +31,7 @@ mod policy_saved;
 mod policy_why;
 mod reading;
 mod replay;
+mod sandbox_option;
 mod secrets;
 mod server;
 mod shell;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Store,
-    engine::value::{Row, Value},
+    engine::value::{SqlRow, Value},
     seal::Envelope,
 };
 
@@ -39,7 +39,7 @@ pub(super) const TAKE: &str = "UPDATE approvals SET taken_by = $1, taken_ms = $2
 pub(super) const FORGET: &str = "DELETE FROM approvals WHERE created_ms < $1 AND expires_ms < $2";
 
 /// A row as stored, not trusted yet.
-pub(super) struct Closed {
+pub(super) struct SealedRow {
     id: String,
     workspace: String,
     state: String,
@@ -56,7 +56,7 @@ pub(super) struct Closed {
 }
 
 /// A request that this user's haft stored, and its status.
-pub(super) struct Kept {
+pub(super) struct StoredRequest {
     pub(super) record: ApprovalRecord,
     pub(super) workspace: String,
     /// Hash of the stored request: a decision applies to this request only.
@@ -74,14 +74,18 @@ pub(super) struct Kept {
 
 /// The contents of the second envelope.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Decision {
+pub(super) struct SealedDecision {
     pub(super) state: ApprovalState,
     pub(super) verdict: Option<ApprovalDecision>,
     pub(super) decided_ms: u64,
 }
 
-impl Decision {
-    pub(super) fn close(&self, envelope: &Envelope, kept: &Kept) -> Result<Vec<u8>, ToolError> {
+impl SealedDecision {
+    pub(super) fn close(
+        &self,
+        envelope: &Envelope,
+        kept: &StoredRequest,
+    ) -> Result<Vec<u8>, ToolError> {
         envelope.close(&["decision", &kept.record.request.id, &kept.digest], as_json(self)?)
     }
 }
@@ -102,9 +106,9 @@ fn as_json(what: &impl Serialize) -> Result<Vec<u8>, ToolError> {
     })
 }
 
-pub(super) async fn one(store: &Store, id: &str) -> Result<Option<Closed>, ToolError> {
+pub(super) async fn one(store: &Store, id: &str) -> Result<Option<SealedRow>, ToolError> {
     let rows = store.query(ONE, &[Value::Text(id)]).await?;
-    rows.first().map(Closed::of).transpose()
+    rows.first().map(SealedRow::of).transpose()
 }
 
 /// Returns the newest `most` requests, oldest first, and how their calls ended. `None` for a row
@@ -112,17 +116,17 @@ pub(super) async fn one(store: &Store, id: &str) -> Result<Option<Closed>, ToolE
 pub(super) async fn newest(
     store: &Store,
     most: u64,
-) -> Result<Vec<Option<(Closed, Option<String>)>>, ToolError> {
+) -> Result<Vec<Option<(SealedRow, Option<String>)>>, ToolError> {
     let rows = store.query(ALL, &[Value::number(most)]).await?;
-    let read = |row: &Row| {
+    let read = |row: &SqlRow| {
         let ended = row.maybe_text(13).ok()?.map(str::to_owned);
-        Some((Closed::of(row).ok()?, ended))
+        Some((SealedRow::of(row).ok()?, ended))
     };
     Ok(rows.iter().rev().map(read).collect())
 }
 
-impl Closed {
-    fn of(row: &Row) -> Result<Self, ToolError> {
+impl SealedRow {
+    fn of(row: &SqlRow) -> Result<Self, ToolError> {
         let maybe = |column| Ok::<_, ToolError>(row.maybe_text(column)?.map(str::to_owned));
         Ok(Self {
             id: row.text(0)?.to_owned(),
@@ -143,7 +147,7 @@ impl Closed {
     }
 
     /// Opens the envelopes. Fails if this user's haft did not write them.
-    pub(super) fn open(self, envelope: &Envelope) -> Result<Kept, ToolError> {
+    pub(super) fn open(self, envelope: &Envelope) -> Result<StoredRequest, ToolError> {
         let times = [self.created_ms.to_string(), self.expires_ms.to_string()];
         let subject = ["request", &self.id, &self.workspace, &times[0], &times[1]];
         let request = envelope.open(&subject, &self.request);
@@ -152,7 +156,7 @@ impl Closed {
         let digest = blake3::hash(&self.request).to_hex().to_string();
         let decision = self.verdict.as_ref().and_then(|closed| {
             let text = envelope.open(&["decision", &self.id, &digest], closed)?;
-            serde_json::from_slice::<Decision>(&text).ok()
+            serde_json::from_slice::<SealedDecision>(&text).ok()
         });
         let (state, verdict, decided_ms) = match (&*self.state, decision) {
             ("pending", _) => (ApprovalState::Pending, None, 0),
@@ -162,7 +166,7 @@ impl Closed {
             _ => return Err(undecided(&self.id)),
         };
         let is_claimed = self.taken_by.is_some();
-        Ok(Kept {
+        Ok(StoredRequest {
             record: ApprovalRecord {
                 request: Arc::new(request),
                 state,

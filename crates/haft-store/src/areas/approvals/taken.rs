@@ -13,7 +13,7 @@ use std::{
 use haft_core::ToolError;
 
 /// Much longer than an approved call may wait to be taken up.
-const KEPT: Duration = Duration::from_secs(2 * 86_400);
+const MAX_NOTE_AGE: Duration = Duration::from_secs(2 * 86_400);
 
 /// Notes that a call is taken up under a token. Returns false if it was taken up before under
 /// another token.
@@ -22,15 +22,15 @@ const KEPT: Duration = Duration::from_secs(2 * 86_400);
 /// When the note cannot be written. Then the call must not run.
 pub(super) fn note(key: &Path, id: &str, token: &str) -> Result<bool, ToolError> {
     let folder = key.with_file_name("taken");
-    let path = noted_at(&folder, id);
-    make_folder(&folder).map_err(|error| unnoted(&path, &error))?;
+    let path = note_path(&folder, id);
+    make_folder(&folder).map_err(|error| not_noted(&path, &error))?;
     let is_first = match write(&path, token) {
         Ok(()) => true,
         // A retry after an unclear commit.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             fs::read(&path).is_ok_and(|noted| noted == token.as_bytes())
         }
-        Err(error) => return Err(unnoted(&path, &error)),
+        Err(error) => return Err(not_noted(&path, &error)),
     };
     forget_old(&folder);
     Ok(is_first)
@@ -42,16 +42,16 @@ pub(super) fn note(key: &Path, id: &str, token: &str) -> Result<bool, ToolError>
 /// When the note could not be written.
 pub(super) fn may_be_noted(key: &Path, id: &str) -> Result<bool, ToolError> {
     let folder = key.with_file_name("taken");
-    let path = noted_at(&folder, id);
-    make_folder(&folder).map_err(|error| unnoted(&path, &error))?;
+    let path = note_path(&folder, id);
+    make_folder(&folder).map_err(|error| not_noted(&path, &error))?;
     Ok(path.symlink_metadata().is_err())
 }
 
-fn noted_at(folder: &Path, id: &str) -> PathBuf {
+fn note_path(folder: &Path, id: &str) -> PathBuf {
     folder.join(blake3::hash(id.as_bytes()).to_hex().as_str())
 }
 
-fn unnoted(path: &Path, error: &io::Error) -> ToolError {
+fn not_noted(path: &Path, error: &io::Error) -> ToolError {
     let path = path.display();
     let message = format!("cannot note in {path} that the call is taken up: {error}");
     ToolError::denied(message).hint("free disk space or fix its permissions, then approve it again")
@@ -75,7 +75,7 @@ fn write(path: &Path, token: &str) -> io::Result<()> {
 fn forget_old(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
         let age = entry.metadata().and_then(|metadata| metadata.modified());
-        if age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > KEPT)) {
+        if age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > MAX_NOTE_AGE)) {
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(notes.len(), 2);
         // One of them is old.
         let old = fs::File::options().write(true).open(notes[0].path()).expect("there");
-        old.set_modified(SystemTime::now() - 2 * KEPT).expect("set");
+        old.set_modified(SystemTime::now() - 2 * MAX_NOTE_AGE).expect("set");
         assert!(note("ask_3", "one"));
         assert!(!notes[0].path().exists() && notes[1].path().exists());
     }

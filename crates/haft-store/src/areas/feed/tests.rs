@@ -4,19 +4,19 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
-use crate::Address;
+use crate::StoreAddress;
 
 fn place(folder: &TempDir) -> Arc<StoreLocation> {
-    StoreLocation::new(Address::Sqlite(folder.path().join("haft.db")))
+    StoreLocation::new(StoreAddress::Sqlite(folder.path().join("haft.db")))
 }
 
-async fn until(what: impl Fn() -> bool) {
-    let patience = tokio::time::timeout(Duration::from_secs(60), async {
-        while !what() {
+async fn until(condition: impl Fn() -> bool) {
+    let deadline = tokio::time::timeout(Duration::from_secs(60), async {
+        while !condition() {
             tokio::task::yield_now().await;
         }
     });
-    patience.await.expect("it happens in time");
+    deadline.await.expect("it happens in time");
 }
 
 #[tokio::test]
@@ -27,20 +27,20 @@ async fn the_watcher_runs_only_while_there_are_subscribers() {
     let nothing = json!({});
     events.announce(&Announcement::of("x", "a", &nothing)).await.expect("told");
     let hub = place.store().await.expect("open").hub;
-    assert!(!hub.is_manned());
+    assert!(!hub.is_watched());
     let mut first = events.subscribe(0);
     first.next().await.expect("the first event");
-    assert!(hub.is_manned());
+    assert!(hub.is_watched());
     let mut second = events.subscribe(0);
     second.next().await.expect("the first event");
     drop(first);
-    assert!(hub.is_manned());
+    assert!(hub.is_watched());
     drop(second);
-    until(|| !hub.is_manned()).await;
+    until(|| !hub.is_watched()).await;
     // The next subscriber starts it again.
     let mut third = events.subscribe(0);
     third.next().await.expect("the first event");
-    assert!(hub.is_manned());
+    assert!(hub.is_watched());
 }
 
 #[tokio::test]
@@ -53,12 +53,12 @@ async fn a_watcher_that_ended_is_started_again() {
     let hub = place.store().await.expect("open").hub;
     let mut listener = events.subscribe(0);
     listener.next().await.expect("the first event");
-    hub.abandon();
-    assert!(!hub.is_manned());
+    hub.drop_watcher();
+    assert!(!hub.is_watched());
     tokio::select! {
         biased;
         news = listener.next() => panic!("nothing happened: {news:?}"),
-        () = until(|| hub.is_manned()) => {}
+        () = until(|| hub.is_watched()) => {}
     }
 }
 

@@ -5,15 +5,15 @@
 use zstd::zstd_safe::{CCtx, CParameter, DCtx, get_frame_content_size};
 
 /// Compressing shorter contents takes as long as comparing them.
-pub(super) const SHORTEST: usize = 4 << 10;
+pub(super) const MIN_BYTES: usize = 4 << 10;
 /// A difference may take at most one part in this many of its content. A content that differs more
 /// is stored whole, as the base of the next ones.
-const LARGEST_SHARE: usize = 12;
+const MIN_RATIO: usize = 12;
 const LEVEL: i32 = 1;
 
 /// Returns the compressed difference of `content` from `base` if it is small.
 pub(super) fn between(base: &[u8], content: &[u8]) -> Option<Vec<u8>> {
-    if content.len() < SHORTEST || content.len() / 2 > base.len() {
+    if content.len() < MIN_BYTES || content.len() / 2 > base.len() {
         return None;
     }
     // The window holds both. The level's default hash table has 2^14 entries, too few for a base of
@@ -25,14 +25,14 @@ pub(super) fn between(base: &[u8], content: &[u8]) -> Option<Vec<u8>> {
     context.set_parameter(CParameter::HashLog(window - 2)).ok()?;
     context.ref_prefix(base).ok()?;
     // zstd fails when this capacity is exceeded.
-    let mut packed = Vec::with_capacity(content.len() / LARGEST_SHARE);
+    let mut packed = Vec::with_capacity(content.len() / MIN_RATIO);
     context.compress2(&mut packed, content).ok()?;
     Some(packed)
 }
 
 /// Returns the content of a difference if it has this size. Another program may have written
 /// anything.
-pub(super) fn joined(base: &[u8], packed: &[u8], size: usize) -> Option<Vec<u8>> {
+pub(super) fn restore(base: &[u8], packed: &[u8], size: usize) -> Option<Vec<u8>> {
     let named = get_frame_content_size(packed).ok()??;
     if usize::try_from(named) != Ok(size) {
         return None;
@@ -49,32 +49,37 @@ pub(super) fn joined(base: &[u8], packed: &[u8], size: usize) -> Option<Vec<u8>>
 // ranges, then for each: the number of new bytes before it, its start in the base, and its length.
 
 /// Splits a difference into its head and the rest.
-pub(super) fn split(kept: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn split_old(kept: &[u8]) -> Option<(&[u8], &[u8])> {
     let (count, _) = kept.split_first_chunk::<4>()?;
     let words = usize::try_from(u32::from_le_bytes(*count)).ok()?.checked_mul(3)?.checked_add(1)?;
     kept.split_at_checked(words.checked_mul(4)?)
 }
 
 /// Returns the content of a head and its new bytes if it has this size.
-pub(super) fn join(base: &[u8], head: &[u8], own: &[u8], size: usize) -> Option<Vec<u8>> {
-    let (_, stretches) = head.split_first_chunk::<4>()?;
-    let mut content = Vec::with_capacity(size.min(base.len().saturating_add(own.len())));
-    let mut own = own;
-    for stretch in stretches.chunks_exact(12) {
+pub(super) fn restore_old(
+    base: &[u8],
+    head: &[u8],
+    new_bytes: &[u8],
+    size: usize,
+) -> Option<Vec<u8>> {
+    let (_, ranges) = head.split_first_chunk::<4>()?;
+    let mut content = Vec::with_capacity(size.min(base.len().saturating_add(new_bytes.len())));
+    let mut new_bytes = new_bytes;
+    for range in ranges.chunks_exact(12) {
         let word = |number: usize| {
-            let word = stretch.get(number * 4..)?.first_chunk::<4>()?;
+            let word = range.get(number * 4..)?.first_chunk::<4>()?;
             usize::try_from(u32::from_le_bytes(*word)).ok()
         };
-        let (before, rest) = own.split_at_checked(word(0)?)?;
+        let (before, rest) = new_bytes.split_at_checked(word(0)?)?;
         let common = base.get(word(1)?..)?.get(..word(2)?)?;
         if content.len().checked_add(before.len())?.checked_add(common.len())? > size {
             return None;
         }
         content.extend_from_slice(before);
         content.extend_from_slice(common);
-        own = rest;
+        new_bytes = rest;
     }
-    content.extend_from_slice(own);
+    content.extend_from_slice(new_bytes);
     (content.len() == size).then_some(content)
 }
 
@@ -96,9 +101,9 @@ mod tests {
     #[track_caller]
     fn check(base: &[u8], content: &[u8]) -> Option<usize> {
         let packed = between(base, content)?;
-        assert_eq!(joined(base, &packed, content.len()).as_deref(), Some(content));
-        assert_eq!(joined(base, &packed, content.len() - 1), None);
-        assert_eq!(joined(base, &packed, content.len() + 1), None);
+        assert_eq!(restore(base, &packed, content.len()).as_deref(), Some(content));
+        assert_eq!(restore(base, &packed, content.len() - 1), None);
+        assert_eq!(restore(base, &packed, content.len() + 1), None);
         Some(packed.len())
     }
 
@@ -137,7 +142,7 @@ mod tests {
     #[test]
     fn short_or_unlike_contents_have_no_difference() {
         let base = lines(1_000);
-        assert_eq!(check(&base, &base[..SHORTEST - 1]), None);
+        assert_eq!(check(&base, &base[..MIN_BYTES - 1]), None);
         assert_eq!(check(b"", &base), None);
         let mut noise = vec![0; base.len() / 2];
         blake3::Hasher::new().finalize_xof().fill(&mut noise);
@@ -171,9 +176,9 @@ mod tests {
             2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 78, 0, 0, 4, 0, 0, 0, 42, 78, 0, 0, 110, 67, 0,
             0, 35, 35, 35, 35,
         ];
-        let (head, own) = split(&kept).expect("a head");
-        assert_eq!(own, b"####");
-        assert_eq!(join(&base, head, own, content.len()), Some(content));
+        let (head, new_bytes) = split_old(&kept).expect("a head");
+        assert_eq!(new_bytes, b"####");
+        assert_eq!(restore_old(&base, head, new_bytes, content.len()), Some(content));
     }
 
     #[test]
@@ -181,8 +186,8 @@ mod tests {
         let (base, times) = (vec![b'x'; 1 << 20], 100_000_u32);
         let whole = [0_u32, 0, 1 << 20].map(u32::to_le_bytes).concat();
         let head = [&times.to_le_bytes()[..], &whole.repeat(times as usize)].concat();
-        assert_eq!(split(&head), Some((&*head, &b""[..])));
-        assert_eq!(join(&base, &head, b"", 9 << 20), None);
+        assert_eq!(split_old(&head), Some((&*head, &b""[..])));
+        assert_eq!(restore_old(&base, &head, b"", 9 << 20), None);
     }
 
     fn changed() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
@@ -215,16 +220,16 @@ mod tests {
         fn any_bytes_are_no_difference_or_one_of_the_right_size(
             base in prop::collection::vec(any::<u8>(), 0..300),
             words in prop::collection::vec(prop_oneof![0..40_u32, any::<u32>()], 0..12),
-            own in prop::collection::vec(any::<u8>(), 0..60),
+            new_bytes in prop::collection::vec(any::<u8>(), 0..60),
             size in prop_oneof![0..400_usize, Just(usize::MAX)],
         ) {
-            let kept: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).chain(own.iter().copied()).collect();
-            if let Some((head, own)) = split(&kept)
-                && let Some(content) = join(&base, head, own, size)
+            let kept: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).chain(new_bytes.iter().copied()).collect();
+            if let Some((head, new_bytes)) = split_old(&kept)
+                && let Some(content) = restore_old(&base, head, new_bytes, size)
             {
                 prop_assert_eq!(content.len(), size);
             }
-            prop_assert_eq!(joined(&base, &kept, size), None);
+            prop_assert_eq!(restore(&base, &kept, size), None);
         }
     }
 }

@@ -6,9 +6,9 @@ use haft_core::{ContentHash, NewChange, NewJournalEntry, ToolError};
 
 use super::{
     bases::Base,
-    collect::State,
-    images::{Columns, bytes},
-    packing::{Kept, pack},
+    collect::JournalState,
+    packing::{NewContent, pack},
+    path_columns::{PathColumns, bytes},
 };
 use crate::{
     Store,
@@ -16,7 +16,7 @@ use crate::{
         clock::now_ms,
         packing::Packer,
         store::Transaction,
-        value::{Row, Value},
+        value::{SqlRow, Value},
     },
 };
 
@@ -58,14 +58,14 @@ pub(super) struct Prepared {
     tool: String,
     workspace: Vec<u8>,
     entries: Vec<Entry>,
-    blobs: Vec<Kept>,
+    blobs: Vec<NewContent>,
 }
 
 struct Entry {
     path: Vec<u8>,
     moved_from: Option<Vec<u8>>,
-    before: Columns,
-    after: Columns,
+    before: PathColumns,
+    after: PathColumns,
     undoes: Vec<u64>,
 }
 
@@ -89,14 +89,14 @@ impl Prepared {
         let entry = |(number, entry): (usize, &NewJournalEntry)| Entry {
             path: bytes(&entry.path),
             moved_from: entry.moved_from.as_deref().map(bytes),
-            before: Columns::of(&entry.before),
-            after: Columns::of(&entry.after),
+            before: PathColumns::of(&entry.before),
+            after: PathColumns::of(&entry.after),
             undoes: undoes.get(number).cloned().unwrap_or_default(),
         };
         Ok(Self {
-            call_id: storable(&call.call_id),
-            session: storable(&call.session),
-            tool: storable(tool),
+            call_id: without_nul(&call.call_id),
+            session: without_nul(&call.session),
+            tool: without_nul(tool),
             workspace: bytes(&call.workspace),
             entries: entries.iter().enumerate().map(entry).collect(),
             blobs,
@@ -118,27 +118,27 @@ pub(super) fn kept(entry: &NewJournalEntry) -> Result<Option<(ContentHash, &[u8]
 }
 
 /// Replaces NUL characters, which PostgreSQL cannot store.
-pub(super) fn storable(text: &str) -> String {
+pub(super) fn without_nul(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
 /// Result of storing a change.
-pub(super) enum Recorded {
+pub(super) enum RecordResult {
     /// Stored under this number. `whole` are the contents now stored whole; `state` is the new
     /// state of the journal.
-    As { number: u64, whole: HashSet<ContentHash>, state: State },
+    Stored { number: u64, whole: HashSet<ContentHash>, state: JournalState },
     /// The base of one of its contents no longer exists, so nothing was written.
     WithoutBase,
 }
 
 /// Stores a change.
-pub(super) async fn record(store: &Store, prepared: &Prepared) -> Result<Recorded, ToolError> {
+pub(super) async fn record(store: &Store, prepared: &Prepared) -> Result<RecordResult, ToolError> {
     let mut transaction = store.begin().await?;
     let count = prepared.entries.len() as u64;
     let taken = transaction.query(TAKE_NUMBERS, &[Value::Integer(1), Value::number(count)]).await?;
-    let taken = taken.first().ok_or_else(headless)?;
+    let taken = taken.first().ok_or_else(missing_head)?;
     let (number, last_entry) = (taken.number(0)?, taken.number(1)?);
-    let mut state = State { bytes: taken.number(2)?, looked_ms: taken.number(3)? };
+    let mut state = JournalState { bytes: taken.number(2)?, looked_ms: taken.number(3)? };
     let workspace = workspace(&mut transaction, &prepared.workspace).await?;
     let change = [
         Value::number(number),
@@ -150,17 +150,17 @@ pub(super) async fn record(store: &Store, prepared: &Prepared) -> Result<Recorde
     ];
     transaction.execute(ADD_CHANGE, &change).await?;
     let Some((whole, added)) = add_blobs(&mut transaction, &prepared.blobs).await? else {
-        return Ok(Recorded::WithoutBase);
+        return Ok(RecordResult::WithoutBase);
     };
     state.bytes += added;
     for (id, entry) in (last_entry + 1 - count..).zip(&prepared.entries) {
         add_entry(&mut transaction, (id, number, workspace), entry).await?;
     }
     transaction.commit().await?;
-    Ok(Recorded::As { number, whole, state })
+    Ok(RecordResult::Stored { number, whole, state })
 }
 
-fn headless() -> ToolError {
+fn missing_head() -> ToolError {
     ToolError::unavailable("the head of the journal is missing")
         .hint("it was deleted from the store; restore a backup with `haft store restore`")
 }
@@ -171,14 +171,14 @@ async fn workspace(transaction: &mut Transaction, path: &[u8]) -> Result<u64, To
         false => known,
         true => transaction.query(NEW_WORKSPACE, &[Value::Bytes(path)]).await?,
     };
-    rows.first().ok_or_else(headless)?.number(0)
+    rows.first().ok_or_else(missing_head)?.number(0)
 }
 
 /// Returns the new blobs that are stored whole, and the size of all new ones; `None` if the base of
 /// one is missing.
 async fn add_blobs(
     transaction: &mut Transaction,
-    blobs: &[Kept],
+    blobs: &[NewContent],
 ) -> Result<Option<(HashSet<ContentHash>, u64)>, ToolError> {
     let (mut added, mut whole) = (0, HashSet::new());
     for blob in blobs {
@@ -201,7 +201,7 @@ enum Added {
     WithoutBase,
 }
 
-async fn add_blob(transaction: &mut Transaction, blob: &Kept) -> Result<Added, ToolError> {
+async fn add_blob(transaction: &mut Transaction, blob: &NewContent) -> Result<Added, ToolError> {
     let (hash, content) = (Value::Bytes(&blob.hash.0), &blob.packed.bytes);
     // Avoids sending a large content that the store already has.
     if content.len() > 64 << 10 && !transaction.query(HAS_BLOB, &[hash]).await?.is_empty() {
@@ -235,7 +235,7 @@ async fn add_entry(
         Value::number(change),
         Value::number(workspace),
         Value::Bytes(&entry.path),
-        entry.moved_from.as_deref().map_or(Value::Nothing, Value::Bytes),
+        entry.moved_from.as_deref().map_or(Value::Null, Value::Bytes),
     ];
     row.extend(entry.before.values());
     row.extend(entry.after.values());
@@ -279,7 +279,7 @@ pub(super) async fn abort(store: &Store, number: u64) -> Result<(), ToolError> {
 /// Deletes entries, and contents that no other entry needs. The rows are (id, kind, what).
 pub(super) async fn drop_entries(
     transaction: &mut Transaction,
-    rows: &[Row],
+    rows: &[SqlRow],
 ) -> Result<(), ToolError> {
     for row in rows {
         transaction.execute(DROP_ENTRY, &[Value::number(row.number(0)?)]).await?;

@@ -6,7 +6,7 @@ use std::{borrow::Cow, fmt, fmt::Write, str::FromStr, sync::OnceLock};
 use haft_core::{LedgerEntry, ToolError, policy::Action, sha256_hex};
 use serde_json::Value as Json;
 
-use super::retention::Fill;
+use super::retention::FillLevel;
 use crate::{
     areas::{
         approvals::{BEGIN, END},
@@ -14,7 +14,7 @@ use crate::{
     },
     engine::{
         clock::now_ms,
-        store::{On, Transaction},
+        store::{EngineTransaction, Transaction},
         value::{Value, searchable},
     },
 };
@@ -37,9 +37,9 @@ const MOVE_HEAD: &str = "UPDATE chain SET seq = $1, hash = $2, bytes = bytes + $
 pub(crate) const ROW_BYTES: u64 = 200;
 
 /// An entry as stored: its text and its search columns.
-pub(super) struct Line<'a> {
+pub(super) struct LedgerLine<'a> {
     pub(super) json: String,
-    pub(super) columns: Columns,
+    pub(super) columns: EntryColumns,
     ms: u64,
     /// Time when the last of its calls began.
     last_ms: u64,
@@ -52,14 +52,14 @@ pub(super) struct Line<'a> {
 }
 
 /// The columns beside the text of an entry.
-pub(super) struct Columns {
+pub(super) struct EntryColumns {
     pub(super) call_id: String,
     pub(super) session: String,
     pub(super) tool: String,
     pub(super) began_ms: u64,
     pub(super) action: Option<Cow<'static, str>>,
     pub(super) error: Option<Cow<'static, str>>,
-    pub(super) kind: Kind,
+    pub(super) kind: EntryKind,
     /// Number of calls that ended with this entry.
     pub(super) calls: u64,
 }
@@ -75,7 +75,7 @@ pub(super) struct Beginning {
 
 /// How retention treats an entry. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EntryKind {
     /// A call that changed nothing: it was read-only, or it was refused.
     ReadOnly = 0,
     /// Written before a call ran.
@@ -86,7 +86,7 @@ pub(super) enum Kind {
     Anchor = 3,
 }
 
-impl Kind {
+impl EntryKind {
     pub(super) fn of(entry: &LedgerEntry) -> Self {
         if entry.is_anchor() {
             return Self::Anchor;
@@ -111,7 +111,7 @@ fn is_permitted(entry: &LedgerEntry) -> bool {
         || entry.decision.as_ref().is_some_and(|it| it.action == Action::Allow)
 }
 
-impl Line<'_> {
+impl LedgerLine<'_> {
     pub(super) fn of(entry: &LedgerEntry) -> Result<Self, ToolError> {
         let json = serde_json::to_string(entry).map_err(|error| {
             ToolError::internal(format!("a ledger entry cannot be written as JSON: {error}"))
@@ -121,14 +121,14 @@ impl Line<'_> {
         let is_allowed = entry.decision.as_ref().is_some_and(|it| it.action == Action::Allow);
         Ok(Self {
             json,
-            columns: Columns {
+            columns: EntryColumns {
                 call_id: searchable(&entry.call_id),
                 session: searchable(&entry.session),
                 tool: searchable(&entry.tool),
                 began_ms: entry.began_ms.min(i64::MAX as u64),
                 action: entry.decision.as_ref().map(|decision| decision.action.name().into()),
                 error: entry.error.map(|error| error.name().into()),
-                kind: Kind::of(entry),
+                kind: EntryKind::of(entry),
                 calls: entry.calls(),
             },
             ms: entry.ms,
@@ -142,7 +142,7 @@ impl Line<'_> {
     /// Returns the part that equal read-only calls share: the whole text except the call id and the
     /// times, which are the first and the last members. `None` for an entry that cannot be merged.
     pub(super) fn repeatable(&self) -> Option<&str> {
-        let is_plain = self.columns.kind == Kind::ReadOnly && !self.was_asked;
+        let is_plain = self.columns.kind == EntryKind::ReadOnly && !self.was_asked;
         // Quotes inside a text are escaped, so this finds only the members themselves.
         let body = self.json.find(",\"session\":").filter(|_| is_plain)?;
         self.json.get(body..self.times()?)
@@ -155,7 +155,7 @@ impl Line<'_> {
     /// Merges an equal later call into this entry.
     pub(super) fn repeat(&mut self, later: &Self) {
         let Some(times) = self.times() else { return };
-        let Columns { calls, began_ms, .. } = &mut self.columns;
+        let EntryColumns { calls, began_ms, .. } = &mut self.columns;
         *calls += later.columns.calls;
         self.ms = self.ms.max(later.ms);
         self.last_ms = self.last_ms.max(later.last_ms);
@@ -174,7 +174,7 @@ impl Line<'_> {
     }
 }
 
-impl Columns {
+impl EntryColumns {
     /// Computes the columns from a text. `None` when the text is not an entry. Reads only what it
     /// needs, so that it understands entries of every version.
     pub(super) fn read(json: &str) -> Option<Self> {
@@ -189,7 +189,7 @@ impl Columns {
             began_ms: entry.get("began_ms")?.as_u64()?.min(i64::MAX as u64),
             action: action.map(|it| searchable(it).into()),
             error: text("error").map(Cow::Owned),
-            kind: whole.as_ref().map_or(Kind::Changing, Kind::of),
+            kind: whole.as_ref().map_or(EntryKind::Changing, EntryKind::of),
             calls: whole.as_ref().map_or(1, LedgerEntry::calls),
         })
     }
@@ -234,8 +234,8 @@ pub(crate) fn link(previous: &str, json: &str) -> String {
 /// Returns the end of the chain and locks it for appending.
 pub(super) async fn take_head(transaction: &mut Transaction) -> Result<Anchor, ToolError> {
     let head = match transaction.on {
-        On::Sqlite(_) => HEAD,
-        On::Postgres(_) => TAKE_HEAD,
+        EngineTransaction::Sqlite(_) => HEAD,
+        EngineTransaction::Postgres(_) => TAKE_HEAD,
     };
     let head = transaction.query(head, &[]).await?;
     let Some(head) = head.first() else {
@@ -248,8 +248,8 @@ pub(super) async fn take_head(transaction: &mut Transaction) -> Result<Anchor, T
 /// Appends lines, all or none. Returns the fill level for retention.
 pub(super) async fn append(
     mut transaction: Transaction,
-    lines: &[Line<'_>],
-) -> Result<Fill, ToolError> {
+    lines: &[LedgerLine<'_>],
+) -> Result<FillLevel, ToolError> {
     let head = take_head(&mut transaction).await?;
     let fill = append_in(&mut transaction, head, lines).await?;
     transaction.commit().await?;
@@ -260,8 +260,8 @@ pub(super) async fn append(
 pub(super) async fn append_in(
     transaction: &mut Transaction,
     Anchor { mut seq, mut hash }: Anchor,
-    lines: &[Line<'_>],
-) -> Result<Fill, ToolError> {
+    lines: &[LedgerLine<'_>],
+) -> Result<FillLevel, ToolError> {
     let (mut bytes, mut read_bytes) = (0, 0);
     for line in lines {
         if !begins(transaction, line, seq + 1).await? {
@@ -269,7 +269,7 @@ pub(super) async fn append_in(
         }
         seq += 1;
         hash = link(&hash, &line.json);
-        let Columns { call_id, session, tool, began_ms, action, error, kind, calls } =
+        let EntryColumns { call_id, session, tool, began_ms, action, error, kind, calls } =
             &line.columns;
         let row = [
             Value::number(seq),
@@ -286,7 +286,7 @@ pub(super) async fn append_in(
         ];
         transaction.execute(ADD, &row).await?;
         bytes += line.bytes();
-        read_bytes += if *kind == Kind::ReadOnly { line.bytes() } else { 0 };
+        read_bytes += if *kind == EntryKind::ReadOnly { line.bytes() } else { 0 };
         if line.was_asked {
             let end = [Value::Text(error.as_deref().unwrap_or("")), Value::Text(call_id)];
             transaction.execute(END, &end).await?;
@@ -303,14 +303,14 @@ pub(super) async fn append_in(
         Value::number(read_bytes),
     ];
     let rows = transaction.query(MOVE_HEAD, &values).await?;
-    rows.first().map_or(Ok(Fill::default()), Fill::of)
+    rows.first().map_or(Ok(FillLevel::default()), FillLevel::of)
 }
 
 /// Notes at the approved request that its call begins. Returns false when another process holds the
 /// claim; then nothing is appended.
 async fn begins(
     transaction: &mut Transaction,
-    line: &Line<'_>,
+    line: &LedgerLine<'_>,
     seq: u64,
 ) -> Result<bool, ToolError> {
     let Some(beginning) = line.beginning else { return Ok(true) };

@@ -6,16 +6,16 @@ use haft_core::{LedgerEntry, ToolError};
 
 use super::{
     StoreLedger,
-    interrupted::{Ending, ending},
+    interrupted::{CallEnding, ending},
 };
 use crate::engine::{
     store::Transaction,
-    value::{Row, Value},
+    value::{SqlRow, Value},
 };
 
 /// Selects entries, newest first.
 #[derive(Clone, Debug)]
-pub struct Filter {
+pub struct LedgerFilter {
     /// Only entries of this session.
     pub session: Option<String>,
     /// Only entries of this tool.
@@ -28,7 +28,7 @@ pub struct Filter {
     pub anchors: bool,
 }
 
-impl Default for Filter {
+impl Default for LedgerFilter {
     fn default() -> Self {
         Self { session: None, tool: None, since_ms: 0, most: usize::MAX, anchors: false }
     }
@@ -36,7 +36,7 @@ impl Default for Filter {
 
 /// An entry and its position in the chain.
 #[derive(Clone, Debug)]
-pub struct Recorded {
+pub struct RecordedEntry {
     /// Sequence number.
     pub seq: u64,
     /// Hash of the chain up to this entry.
@@ -46,11 +46,11 @@ pub struct Recorded {
     /// The parsed text.
     pub entry: LedgerEntry,
     /// How the call ended, as far as the ledger knows.
-    pub ending: Ending,
+    pub ending: CallEnding,
 }
 
 /// Rows read at once, so that a long ledger is not in memory at once.
-const PIECE: usize = 1_000;
+const PAGE_ENTRIES: usize = 1_000;
 
 const ALL: &str = "SELECT seq, hash, entry FROM ledger WHERE began_ms >= $1 AND seq < $2 ORDER BY seq DESC LIMIT $3";
 const OF_SESSION: &str = "SELECT seq, hash, entry FROM ledger \
@@ -63,11 +63,11 @@ const OF_BOTH: &str = "SELECT seq, hash, entry FROM ledger \
 const ONWARDS: &str = "SELECT seq, hash, entry FROM ledger WHERE seq > $1 ORDER BY seq LIMIT $2";
 
 impl StoreLedger {
-    /// Returns the selected entries, newest first. Empty when there is no store.
+    /// Returns the selected entries, newest first. Empty without a store.
     ///
     /// # Errors
     /// `unavailable` when the store cannot be read or holds an invalid entry.
-    pub async fn find(&self, filter: &Filter) -> Result<Vec<Recorded>, ToolError> {
+    pub async fn find(&self, filter: &LedgerFilter) -> Result<Vec<RecordedEntry>, ToolError> {
         let mut found = Vec::new();
         self.each(filter, |recorded| found.push(recorded)).await?;
         Ok(found)
@@ -80,15 +80,15 @@ impl StoreLedger {
     /// As [`StoreLedger::find`].
     pub async fn each(
         &self,
-        filter: &Filter,
-        mut take: impl FnMut(Recorded) + Send,
+        filter: &LedgerFilter,
+        mut take: impl FnMut(RecordedEntry) + Send,
     ) -> Result<(), ToolError> {
-        let Some(mut transaction) = self.look().await? else { return Ok(()) };
+        let Some(mut transaction) = self.begin_reading().await? else { return Ok(()) };
         let (mut before, mut left) = (i64::MAX as u64, filter.most);
         // Beginnings whose ends were passed on; each is met once.
         let mut ended = HashSet::new();
         while left > 0 {
-            let piece = left.saturating_mul(2).min(PIECE);
+            let piece = left.saturating_mul(2).min(PAGE_ENTRIES);
             let rows = newest(&mut transaction, filter, before, piece).await?;
             let is_last = rows.len() < piece;
             for row in rows {
@@ -114,14 +114,14 @@ impl StoreLedger {
     /// The error of `take`, or as [`StoreLedger::find`].
     pub async fn each_onwards<E: From<ToolError>>(
         &self,
-        mut take: impl FnMut(Recorded) -> Result<(), E> + Send,
+        mut take: impl FnMut(RecordedEntry) -> Result<(), E> + Send,
     ) -> Result<(), E> {
-        let Some(mut transaction) = self.look().await? else { return Ok(()) };
+        let Some(mut transaction) = self.begin_reading().await? else { return Ok(()) };
         let mut after = 0;
         loop {
-            let values = [Value::number(after), Value::number(PIECE as u64)];
+            let values = [Value::number(after), Value::number(PAGE_ENTRIES as u64)];
             let rows = transaction.query(ONWARDS, &values).await?;
-            let is_last = rows.len() < PIECE;
+            let is_last = rows.len() < PAGE_ENTRIES;
             for row in rows {
                 let recorded = recorded(&row)?;
                 after = recorded.seq;
@@ -133,8 +133,8 @@ impl StoreLedger {
         }
     }
 
-    /// Flushes the queue and begins reading. `None` when there is no store.
-    pub(super) async fn look(&self) -> Result<Option<Transaction>, ToolError> {
+    /// Flushes the queue and begins reading. `None` without a store.
+    pub(super) async fn begin_reading(&self) -> Result<Option<Transaction>, ToolError> {
         // The calls of entries that cannot be written report the error.
         let _ = self.flush().await;
         match self.0.place.existing().await? {
@@ -146,10 +146,10 @@ impl StoreLedger {
 
 async fn newest(
     transaction: &mut Transaction,
-    filter: &Filter,
+    filter: &LedgerFilter,
     before: u64,
     piece: usize,
-) -> Result<Vec<Row>, ToolError> {
+) -> Result<Vec<SqlRow>, ToolError> {
     let mut values = vec![Value::number(filter.since_ms), Value::number(before)];
     let named = [&filter.session, &filter.tool];
     values.extend(named.into_iter().flatten().map(|text| Value::Text(text)));
@@ -163,13 +163,13 @@ async fn newest(
     transaction.query(statement, &values).await
 }
 
-fn recorded(row: &Row) -> Result<Recorded, ToolError> {
+fn recorded(row: &SqlRow) -> Result<RecordedEntry, ToolError> {
     let seq = row.number(0)?;
     let text = row.text(2)?.to_owned();
     let entry: LedgerEntry = serde_json::from_str(&text).map_err(|error| {
         ToolError::unavailable(format!("entry {seq} of the ledger cannot be read: {error}"))
             .hint("check the ledger with `haft ledger verify`")
     })?;
-    let ending = entry.process.as_deref().map_or(Ending::Recorded, ending);
-    Ok(Recorded { seq, hash: row.text(1)?.to_owned(), text, entry, ending })
+    let ending = entry.process.as_deref().map_or(CallEnding::Recorded, ending);
+    Ok(RecordedEntry { seq, hash: row.text(1)?.to_owned(), text, entry, ending })
 }

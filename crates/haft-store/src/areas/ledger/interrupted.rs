@@ -8,7 +8,7 @@ use serde::Serialize;
 /// How a call that began has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub enum CallEnding {
     /// This entry is its end.
     Recorded,
     /// Its process is gone and has recorded no end: the effect of the call is unknown.
@@ -23,29 +23,31 @@ pub(super) fn this_process() -> String {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
         let id = std::process::id();
-        format!("{} {id} {}", surroundings(), started(id).unwrap_or_default())
+        format!("{} {id} {}", boot_and_pid_namespace(), started(id).unwrap_or_default())
     })
     .clone()
 }
 
 /// Returns the ending of a call of this process.
-pub(super) fn ending(process: &str) -> Ending {
+pub(super) fn ending(process: &str) -> CallEnding {
     let mut words = process.rsplitn(3, ' ');
     let (start, id, around) = (words.next(), words.next(), words.next());
     let id = id.and_then(|id| id.parse::<u32>().ok());
     match (start, id, around) {
-        (Some(start), Some(id), Some(around)) if around == surroundings() && !start.is_empty() => {
+        (Some(start), Some(id), Some(around))
+            if around == boot_and_pid_namespace() && !start.is_empty() =>
+        {
             match started(id) {
-                Some(now) if now == start => Ending::NotRecorded,
-                _ => Ending::Interrupted,
+                Some(now) if now == start => CallEnding::NotRecorded,
+                _ => CallEnding::Interrupted,
             }
         }
-        _ => Ending::NotRecorded,
+        _ => CallEnding::NotRecorded,
     }
 }
 
 /// Returns the boot id of the machine and the process id namespace.
-fn surroundings() -> &'static str {
+fn boot_and_pid_namespace() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
     TEXT.get_or_init(|| {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -71,11 +73,11 @@ mod tests {
     #[test]
     fn a_process_is_known_by_its_start_and_its_boot() {
         let own = this_process();
-        assert_eq!(ending(&own), Ending::NotRecorded, "{own}");
+        assert_eq!(ending(&own), CallEnding::NotRecorded, "{own}");
         let (before, start) = own.rsplit_once(' ').expect("words");
-        assert_eq!(ending(&format!("{before} {start}1")), Ending::Interrupted);
+        assert_eq!(ending(&format!("{before} {start}1")), CallEnding::Interrupted);
         for unknown in ["", "x", "other pid:[1] 1 5", &format!("{before} "), &format!("x{own}")] {
-            assert_eq!(ending(unknown), Ending::NotRecorded, "{unknown}");
+            assert_eq!(ending(unknown), CallEnding::NotRecorded, "{unknown}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Instant};
 use haft_core::{LedgerEntry, ToolError, sha256_hex};
 use tokio::sync::oneshot;
 
-use super::chain::{Beginning, Line};
+use super::chain::{Beginning, LedgerLine};
 use crate::areas::results::KeptResult;
 
 /// Limits of the queue. Beyond them, read-only calls wait for their commit like the others.
@@ -17,7 +17,7 @@ const WRITE_AT_BYTES: usize = 512 << 10;
 const ENTRY_BYTES: usize = 1_024;
 
 /// An entry that waits for its commit.
-pub(super) struct Queued {
+pub(super) struct QueuedEntry {
     pub(super) entry: LedgerEntry,
     /// The output that is still to be hashed.
     pub(super) output: Option<String>,
@@ -29,7 +29,7 @@ pub(super) struct Queued {
     pub(super) caller: Option<oneshot::Sender<Result<(), ToolError>>>,
 }
 
-impl Queued {
+impl QueuedEntry {
     pub(super) fn of(entry: LedgerEntry) -> Self {
         Self { entry, output: None, result: None, beginning: None, caller: None }
     }
@@ -39,21 +39,21 @@ impl Queued {
         ENTRY_BYTES
             + self.entry.input_bytes()
             + self.output.as_ref().map_or(0, String::len)
-            + self.result.as_ref().map_or(0, KeptResult::weight)
+            + self.result.as_ref().map_or(0, KeptResult::memory_bytes)
     }
 }
 
 /// Makes the lines of a batch. Equal read-only calls become one line unless another call came
 /// between them: a client that reads in a loop then costs one entry per batch instead of one per
 /// call.
-pub(super) fn lines(batch: &mut [Queued]) -> Result<Vec<Line<'_>>, ToolError> {
-    let mut lines: Vec<Line<'_>> = Vec::with_capacity(batch.len());
+pub(super) fn lines(batch: &mut [QueuedEntry]) -> Result<Vec<LedgerLine<'_>>, ToolError> {
+    let mut lines: Vec<LedgerLine<'_>> = Vec::with_capacity(batch.len());
     let mut firsts: HashMap<String, usize> = HashMap::new();
     for queued in batch {
         if let Some(output) = queued.output.take() {
             queued.entry.output_sha256 = sha256_hex([output.as_bytes()]);
         }
-        let mut line = Line::of(&queued.entry)?;
+        let mut line = LedgerLine::of(&queued.entry)?;
         line.result = queued.result.as_ref();
         line.beginning = queued.beginning.as_deref();
         match line.repeatable().map(|key| (key, firsts.get(key).copied())) {
@@ -70,8 +70,8 @@ pub(super) fn lines(batch: &mut [Queued]) -> Result<Vec<Line<'_>>, ToolError> {
 }
 
 #[derive(Default)]
-pub(super) struct Queue {
-    entries: Vec<Queued>,
+pub(super) struct CommitQueue {
+    entries: Vec<QueuedEntry>,
     bytes: usize,
     /// Time when the oldest deferred entry came.
     pub(super) since: Option<Instant>,
@@ -85,18 +85,18 @@ pub(super) struct Queue {
     pub(super) is_closed: bool,
 }
 
-impl Queue {
+impl CommitQueue {
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    pub(super) fn push(&mut self, queued: Queued) {
+    pub(super) fn push(&mut self, queued: QueuedEntry) {
         self.bytes += queued.bytes();
         self.entries.push(queued);
     }
 
     /// Returns true if a call may be answered before its entry is committed.
-    pub(super) fn may_defer(&self, queued: &Queued) -> bool {
+    pub(super) fn may_defer(&self, queued: &QueuedEntry) -> bool {
         let is_full = self.entries.len() >= MAX_ENTRIES || self.bytes + queued.bytes() > MAX_BYTES;
         !is_full && !self.is_failing
     }
@@ -118,7 +118,7 @@ impl Queue {
         together > 1 && self.callers() < together
     }
 
-    pub(super) fn take(&mut self) -> Vec<Queued> {
+    pub(super) fn take(&mut self) -> Vec<QueuedEntry> {
         self.together = [self.callers(), self.together[0]];
         self.bytes = 0;
         self.since = None;
@@ -139,12 +139,12 @@ impl Queue {
     }
 
     /// Puts deferred entries that were not written back to the front, up to the limit.
-    pub(super) fn put_back(&mut self, mut kept: Vec<Queued>) {
+    pub(super) fn put_back(&mut self, mut kept: Vec<QueuedEntry>) {
         let surplus = (kept.len() + self.entries.len()).saturating_sub(MAX_ENTRIES).min(kept.len());
         self.lost += surplus as u64;
         kept.drain(..surplus);
         kept.append(&mut self.entries);
-        self.bytes = kept.iter().map(Queued::bytes).sum();
+        self.bytes = kept.iter().map(QueuedEntry::bytes).sum();
         // Leaves `since` unset: the next call tries again, instead of the thread every few
         // milliseconds.
         self.entries = kept;

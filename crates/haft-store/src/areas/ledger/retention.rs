@@ -15,15 +15,15 @@ use haft_core::{LedgerEntry, PrunedEntries, PrunedRange, ToolError};
 use serde::Serialize;
 
 use self::{
-    gaps::Gaps,
-    window::{Bounds, Choice, Scanned, scan},
+    gaps::StepGaps,
+    window::{Scanned, StepBounds, WindowChoice, scan},
 };
-use super::chain::{Anchor, Kind, Line, append_in, take_head};
+use super::chain::{Anchor, EntryKind, LedgerLine, append_in, take_head};
 use crate::{
     Store,
     engine::{
         store::Transaction,
-        value::{Row, Value},
+        value::{SqlRow, Value},
     },
 };
 
@@ -88,15 +88,15 @@ enum Pass {
 
 /// Fill level of the ledger, as returned by its last commit.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Fill {
+pub(super) struct FillLevel {
     bytes: u64,
     pruned_bytes: u64,
     pruned_ms: u64,
     pass: Pass,
 }
 
-impl Fill {
-    pub(super) fn of(row: &Row) -> Result<Self, ToolError> {
+impl FillLevel {
+    pub(super) fn of(row: &SqlRow) -> Result<Self, ToolError> {
         let pass = match row.integer(3)? {
             1 => Pass::Age,
             2 => Pass::ReadOnly,
@@ -144,9 +144,9 @@ impl Pruned {
         self.entries += 1;
         self.bytes += row.bytes;
         match row.kind {
-            Kind::ReadOnly => self.read_only += row.calls,
-            Kind::Changing => self.changing += row.calls,
-            Kind::Begun | Kind::Anchor => {}
+            EntryKind::ReadOnly => self.read_only += row.calls,
+            EntryKind::Changing => self.changing += row.calls,
+            EntryKind::Begun | EntryKind::Anchor => {}
         }
     }
 
@@ -160,18 +160,18 @@ impl Pruned {
 
 /// Progress of a pass.
 #[derive(Clone, Copy, Debug)]
-struct State {
-    fill: Fill,
+struct PassState {
+    fill: FillLevel,
     /// Part of `fill.bytes`: the calls that changed nothing.
     read_bytes: u64,
     /// Sequence number of the last entry that the pass has examined.
     cursor: u64,
 }
 
-impl State {
-    fn of(row: &Row) -> Result<Self, ToolError> {
+impl PassState {
+    fn of(row: &SqlRow) -> Result<Self, ToolError> {
         let number = |column| row.integer(column).map(|it| u64::try_from(it).unwrap_or_default());
-        Ok(Self { fill: Fill::of(row)?, cursor: number(4)?, read_bytes: number(5)? })
+        Ok(Self { fill: FillLevel::of(row)?, cursor: number(4)?, read_bytes: number(5)? })
     }
 
     fn changing_bytes(&self) -> u64 {
@@ -195,7 +195,7 @@ impl State {
     }
 
     /// Continues after a window: with the next window, with the next pass, or idle.
-    fn advance(&mut self, choice: &Choice, retention: LedgerRetention, now_ms: u64) {
+    fn advance(&mut self, choice: &WindowChoice, retention: LedgerRetention, now_ms: u64) {
         self.fill.bytes = self.fill.bytes.saturating_sub(choice.bytes);
         self.read_bytes = self.read_bytes.saturating_sub(choice.read_bytes);
         self.cursor = choice.cursor;
@@ -223,7 +223,10 @@ pub(super) async fn after_commit(
 ) -> Result<(), ToolError> {
     // Checked first: after a failed commit it is unknown if anything is due.
     let rows = store.query(STATE, &[]).await?;
-    if !rows.first().is_some_and(|row| Fill::of(row).is_ok_and(|it| it.is_due(retention, now_ms))) {
+    if !rows
+        .first()
+        .is_some_and(|row| FillLevel::of(row).is_ok_and(|it| it.is_due(retention, now_ms)))
+    {
         return Ok(());
     }
     let mut dropped = 0;
@@ -255,7 +258,7 @@ pub(super) async fn prune(
 }
 
 /// Returns what [`prune`] would drop now.
-pub(super) async fn foresee(
+pub(super) async fn preview(
     store: &Store,
     retention: LedgerRetention,
     now_ms: u64,
@@ -266,11 +269,11 @@ pub(super) async fn foresee(
     let mut all = Pruned::default();
     // Nothing is deleted here, so a later pass meets the same entries again.
     let mut met = HashSet::new();
-    begin_anew(&mut state, retention);
+    restart(&mut state, retention);
     while state.fill.pass != Pass::Idle {
         let window = scan(&mut transaction, state.cursor).await?;
         let limits = (head, retention.oldest_ms(now_ms));
-        let bounds = Bounds::of(&mut transaction, limits, state.fill.pass).await?;
+        let bounds = StepBounds::of(&mut transaction, limits, state.fill.pass).await?;
         let choice = window.choose(&state, retention, bounds);
         let dropped = choice.dropped.iter().filter_map(|at| window.rows.get(*at));
         for row in dropped.filter(|row| met.insert(row.seq)) {
@@ -282,18 +285,18 @@ pub(super) async fn foresee(
 }
 
 /// A pass that a user requested begins at the oldest entry, whenever the last pass was.
-fn begin_anew(state: &mut State, retention: LedgerRetention) {
+fn restart(state: &mut PassState, retention: LedgerRetention) {
     let is_over = state.fill.bytes > retention.bytes;
     (state.fill.pass, state.cursor) = (if is_over { Pass::ReadOnly } else { Pass::Age }, 0);
 }
 
-async fn state(transaction: &mut Transaction) -> Result<State, ToolError> {
+async fn state(transaction: &mut Transaction) -> Result<PassState, ToolError> {
     let rows = transaction.query(STATE, &[]).await?;
     let row = rows.first().ok_or_else(|| {
         ToolError::unavailable("the end of the ledger's chain is missing")
             .hint("check the ledger with `haft ledger verify`")
     })?;
-    State::of(row)
+    PassState::of(row)
 }
 
 async fn head_seq(transaction: &mut Transaction) -> Result<u64, ToolError> {
@@ -313,13 +316,13 @@ async fn step(
     let head = take_head(&mut transaction).await?;
     let mut state = state(&mut transaction).await?;
     if is_asked_for {
-        begin_anew(&mut state, retention);
+        restart(&mut state, retention);
     } else if !state.begin(retention, now_ms) {
         return Ok(None);
     }
     let window = scan(&mut transaction, state.cursor).await?;
     let limits = (head.seq, retention.oldest_ms(now_ms));
-    let bounds = Bounds::of(&mut transaction, limits, state.fill.pass).await?;
+    let bounds = StepBounds::of(&mut transaction, limits, state.fill.pass).await?;
     let choice = window.choose(&state, retention, bounds);
     let dropped: Vec<&Scanned> =
         choice.dropped.iter().filter_map(|at| window.rows.get(*at)).collect();
@@ -353,7 +356,7 @@ async fn drop_rows(
     anchors: &[&Scanned],
     pruned: &Pruned,
 ) -> Result<(PrunedEntries, u64), ToolError> {
-    let mut gaps = Gaps::default();
+    let mut gaps = StepGaps::default();
     for run in runs {
         gaps.open(transaction, run).await?;
     }
@@ -361,7 +364,7 @@ async fn drop_rows(
     let mut bytes = 0;
     for row in anchors {
         let Some(earlier) = &row.anchor else { continue };
-        if !gaps.carry(transaction, &earlier.ranges).await? {
+        if !gaps.merge_earlier(transaction, &earlier.ranges).await? {
             continue;
         }
         let own = PrunedRange { first: row.seq, last: row.seq, hash: row.hash.clone() };
@@ -380,7 +383,7 @@ async fn append_anchor(
     dropped: PrunedEntries,
     now_ms: u64,
 ) -> Result<(), ToolError> {
-    let line = Line::of(&LedgerEntry::anchor(dropped, now_ms))?;
+    let line = LedgerLine::of(&LedgerEntry::anchor(dropped, now_ms))?;
     append_in(transaction, head, &[line]).await.map(|_| ())
 }
 
@@ -400,8 +403,8 @@ async fn note_losses(transaction: &mut Transaction, dropped: &[&Scanned]) -> Res
     Ok(())
 }
 
-async fn note(transaction: &mut Transaction, state: &State) -> Result<(), ToolError> {
-    let State { fill, read_bytes, cursor } = *state;
+async fn note(transaction: &mut Transaction, state: &PassState) -> Result<(), ToolError> {
+    let PassState { fill, read_bytes, cursor } = *state;
     let values =
         [fill.bytes, read_bytes, fill.pruned_bytes, fill.pruned_ms, fill.pass as u64, cursor];
     transaction.execute(NOTE, &values.map(Value::number)).await.map(|_| ())

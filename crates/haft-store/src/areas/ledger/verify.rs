@@ -8,22 +8,22 @@ use std::{borrow::Cow, collections::BTreeMap};
 use haft_core::{LedgerEntry, ToolError};
 use serde::Serialize;
 
+use self::dropped::ChainGaps;
 pub use self::dropped::DroppedEntries;
-use self::dropped::Gaps;
 
 use super::{
     StoreLedger,
-    chain::{Anchor, Columns, GENESIS, link},
-    interrupted::{Ending, ending},
+    chain::{Anchor, EntryColumns, GENESIS, link},
+    interrupted::{CallEnding, ending},
 };
 use crate::engine::{
     store::Transaction,
-    value::{Row, Value},
+    value::{SqlRow, Value},
 };
 
-const PIECE: u64 = 1_000;
+const PAGE_ENTRIES: u64 = 1_000;
 /// Maximum number of reported errors.
-const MOST_FAULTS: usize = 100;
+const MAX_ERRORS: usize = 100;
 
 const ONWARDS: &str = "SELECT seq, hash, entry, call_id, session, tool, began_ms, action, error, \
     kind, calls, previous FROM ledger WHERE seq > $1 ORDER BY seq LIMIT $2";
@@ -41,7 +41,7 @@ pub struct Verification {
     /// True if the entry of the given anchor was dropped, so that its hash could not be compared.
     pub anchor_is_dropped: bool,
     /// Calls that began and have no recorded end, by the sequence numbers of their entries.
-    pub unended: BTreeMap<u64, Ending>,
+    pub unended: BTreeMap<u64, CallEnding>,
     /// The errors, in the order of the chain; a hundred at most.
     pub faults: Vec<LedgerError>,
 }
@@ -62,8 +62,8 @@ impl StoreLedger {
     /// # Errors
     /// `unavailable` when the store cannot be read.
     pub async fn verify(&self, anchor: Option<&Anchor>) -> Result<Verification, ToolError> {
-        let mut walk = Walk::new(anchor);
-        if let Some(mut transaction) = self.look().await? {
+        let mut walk = ChainWalk::new(anchor);
+        if let Some(mut transaction) = self.begin_reading().await? {
             walk.along(&mut transaction).await?;
         }
         Ok(walk.end())
@@ -72,23 +72,23 @@ impl StoreLedger {
 
 /// Verifies the chain in an open transaction.
 pub(crate) async fn verify_in(transaction: &mut Transaction) -> Result<Verification, ToolError> {
-    let mut walk = Walk::new(None);
+    let mut walk = ChainWalk::new(None);
     walk.along(transaction).await?;
     Ok(walk.end())
 }
 
-struct Walk<'a> {
+struct ChainWalk<'a> {
     anchor: Option<&'a Anchor>,
     entries: u64,
     last: Anchor,
     /// Beginnings without an end so far.
-    unended: BTreeMap<u64, Ending>,
-    gaps: Gaps,
+    unended: BTreeMap<u64, CallEnding>,
+    gaps: ChainGaps,
     anchor_is_dropped: bool,
     faults: Vec<LedgerError>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> ChainWalk<'a> {
     fn new(anchor: Option<&'a Anchor>) -> Self {
         let last = Anchor { seq: 0, hash: GENESIS.to_owned() };
         Self {
@@ -96,23 +96,23 @@ impl<'a> Walk<'a> {
             entries: 0,
             last,
             unended: BTreeMap::new(),
-            gaps: Gaps::default(),
+            gaps: ChainGaps::default(),
             anchor_is_dropped: false,
             faults: Vec::new(),
         }
     }
 
     async fn along(&mut self, transaction: &mut Transaction) -> Result<(), ToolError> {
-        self.gaps = Gaps::announced(transaction).await?;
+        self.gaps = ChainGaps::announced(transaction).await?;
         let mut after = i64::MIN;
         loop {
-            let values = [Value::Integer(after), Value::number(PIECE)];
+            let values = [Value::Integer(after), Value::number(PAGE_ENTRIES)];
             let rows = transaction.query(ONWARDS, &values).await?;
             for row in &rows {
                 after = row.integer(0)?;
                 self.step(row)?;
             }
-            if (rows.len() as u64) < PIECE {
+            if (rows.len() as u64) < PAGE_ENTRIES {
                 break;
             }
         }
@@ -123,7 +123,7 @@ impl<'a> Walk<'a> {
         self.compare_head(head.first())
     }
 
-    fn step(&mut self, row: &Row) -> Result<(), ToolError> {
+    fn step(&mut self, row: &SqlRow) -> Result<(), ToolError> {
         let Ok(seq) = row.number(0) else {
             self.fault(0, format!("an entry has the invalid number {}", row.integer(0)?));
             return Ok(());
@@ -152,7 +152,7 @@ impl<'a> Walk<'a> {
 
     /// Checks that an entry follows the one before it, or the last one that retention has dropped
     /// before it.
-    fn follow(&mut self, seq: u64, hash: &str, text: &str, row: &Row) {
+    fn follow(&mut self, seq: u64, hash: &str, text: &str, row: &SqlRow) {
         let expected = self.last.seq + 1;
         let dropped = (seq > expected).then(|| self.gaps.hash_of(seq - 1)).flatten();
         let previous = match &dropped {
@@ -195,8 +195,8 @@ impl<'a> Walk<'a> {
     }
 
     /// Checks the search columns, because searches rely on them.
-    fn compare_columns(&mut self, seq: u64, text: &str, row: &Row) {
-        let Some(columns) = Columns::read(text) else {
+    fn compare_columns(&mut self, seq: u64, text: &str, row: &SqlRow) {
+        let Some(columns) = EntryColumns::read(text) else {
             return self.fault(seq, "its text is not an entry".to_owned());
         };
         let is_text = |column, expected: &str| row.text(column).is_ok_and(|it| it == expected);
@@ -227,7 +227,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Compares the end of the chain with the head that the store keeps.
-    fn compare_head(&mut self, head: Option<&Row>) -> Result<(), ToolError> {
+    fn compare_head(&mut self, head: Option<&SqlRow>) -> Result<(), ToolError> {
         let Some(head) = head else {
             self.fault(self.last.seq, "the end of the chain is missing from the store".to_owned());
             return Ok(());
@@ -244,12 +244,12 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn cut_off(&mut self, known: &Anchor, who: &str) {
+    fn cut_off(&mut self, known: &Anchor, known_by: &str) {
         let first = self.last.seq + 1;
         let what = if known.seq == first {
-            format!("entry {first}, the last, is missing: {who} it")
+            format!("entry {first}, the last, is missing: {known_by} it")
         } else {
-            format!("entries {first} to {}, the last, are missing: {who} them", known.seq)
+            format!("entries {first} to {}, the last, are missing: {known_by} them", known.seq)
         };
         self.fault(first, what);
     }
@@ -259,12 +259,12 @@ impl<'a> Walk<'a> {
             self.cut_off(&anchor, "the anchor knows");
         }
         let Self { entries, last: head, unended, gaps, anchor_is_dropped, faults, .. } = self;
-        let dropped = gaps.told();
+        let dropped = gaps.dropped_entries();
         Verification { entries, head, dropped, anchor_is_dropped, unended, faults }
     }
 
     fn fault(&mut self, seq: u64, what: String) {
-        if self.faults.len() < MOST_FAULTS {
+        if self.faults.len() < MAX_ERRORS {
             self.faults.push(LedgerError { seq, what });
         }
     }

@@ -11,15 +11,15 @@ use crate::{
     Store,
     engine::{
         clock::now_ms,
-        value::{Row, Value},
+        value::{SqlRow, Value},
     },
 };
 
 /// Outputs younger than this are not deleted for their age, whatever is configured, and unfinished
 /// ones may still be written.
-const RECENT: Duration = Duration::from_secs(3600);
+const MIN_AGE: Duration = Duration::from_secs(3600);
 /// Texts deleted per transaction, so that other processes do not wait long.
-const AT_ONCE: u64 = 8;
+const BATCH_TEXTS: u64 = 8;
 
 const STATE: &str = "SELECT CAST(COALESCE(SUM(packed), 0) AS BIGINT), CAST(COALESCE(MIN(kept_ms), 0) AS BIGINT), \
     (SELECT COUNT(*) FROM output_texts WHERE workspace = $1 AND whole = 0 AND kept_ms < $2) \
@@ -41,7 +41,7 @@ impl StoreOutputs {
         let before = |age: Duration| {
             now_ms().saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
         };
-        let (too_old, left_over) = (before(self.retention.age.max(RECENT)), before(RECENT));
+        let (too_old, left_over) = (before(self.retention.age.max(MIN_AGE)), before(MIN_AGE));
         let workspace = Value::Text(&self.workspace);
         let state = store.query(STATE, &[workspace, Value::number(left_over), workspace]).await?;
         let Some(state) = state.first() else { return Ok(()) };
@@ -65,7 +65,7 @@ impl StoreOutputs {
         // Frees a tenth more, so that not every output has to collect.
         let wanted = if is_over { self.retention.bytes / 10 * 9 } else { u64::MAX };
         loop {
-            let query = [Value::Text(&self.workspace), Value::number(AT_ONCE + 1)];
+            let query = [Value::Text(&self.workspace), Value::number(BATCH_TEXTS + 1)];
             let rows = store.query(OLDEST, &query).await?;
             let mut going = Vec::new();
             // Never the newest: it may be the one that was just stored.
@@ -76,7 +76,7 @@ impl StoreOutputs {
                 taken = taken.saturating_sub(row.number(2)?);
                 going.push(row);
             }
-            let is_last = (going.len() as u64) < AT_ONCE;
+            let is_last = (going.len() as u64) < BATCH_TEXTS;
             // Texts that stayed because they were used again are now the newest.
             if drop_texts(store, &going).await? == 0 || is_last {
                 return Ok(());
@@ -86,7 +86,7 @@ impl StoreOutputs {
 
     async fn drop_unfinished(&self, store: &Store, before_ms: u64) -> Result<(), ToolError> {
         let query =
-            [Value::Text(&self.workspace), Value::number(before_ms), Value::number(AT_ONCE)];
+            [Value::Text(&self.workspace), Value::number(before_ms), Value::number(BATCH_TEXTS)];
         let rows = store.query(UNFINISHED, &query).await?;
         drop_texts(store, &rows.iter().collect::<Vec<_>>()).await.map(|_| ())
     }
@@ -105,7 +105,7 @@ pub(super) async fn give_up(store: &Store, text: &str) -> Result<(), ToolError> 
 }
 
 /// Returns the number of deleted texts.
-async fn drop_texts(store: &Store, rows: &[&Row]) -> Result<u64, ToolError> {
+async fn drop_texts(store: &Store, rows: &[&SqlRow]) -> Result<u64, ToolError> {
     if rows.is_empty() {
         return Ok(0);
     }

@@ -5,7 +5,7 @@ use crate::engine::packing::{self, Packed, Packer};
 
 /// Approximate size of a piece: small enough to be decompressed in a millisecond, large enough to
 /// compress well.
-pub(super) const PIECE: usize = 256 << 10;
+pub(super) const PIECE_BYTES: usize = 256 << 10;
 
 /// A part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +24,10 @@ pub(super) struct Piece {
 
 pub(super) fn slices(text: &str) -> Vec<Slice> {
     let bytes = text.as_bytes();
-    let mut slices = Vec::with_capacity(bytes.len() / PIECE + 1);
+    let mut slices = Vec::with_capacity(bytes.len() / PIECE_BYTES + 1);
     let (mut first_byte, mut first_line) = (0, 1);
     while first_byte < bytes.len() {
-        let most = text.floor_char_boundary((first_byte + PIECE).min(bytes.len()));
+        let most = text.floor_char_boundary((first_byte + PIECE_BYTES).min(bytes.len()));
         let window = bytes.get(first_byte..most).unwrap_or_default();
         let line = memchr::memrchr(b'\n', window).map(|at| first_byte + at + 1);
         let end = if most == bytes.len() { most } else { line.unwrap_or(most) };
@@ -50,7 +50,7 @@ pub(super) fn packed(text: &str, slices: &[Slice]) -> Vec<Piece> {
 
 /// The error completes a sentence that starts with a name.
 pub(super) fn unpacked(packing: u64, bytes: &[u8]) -> Result<String, &'static str> {
-    let plain = packing::unpack(packing, bytes, PIECE)?;
+    let plain = packing::unpack(packing, bytes, PIECE_BYTES)?;
     String::from_utf8(plain).map_err(|_| "is not text")
 }
 
@@ -83,14 +83,17 @@ mod tests {
     fn long_texts_round_trip_in_pieces() {
         assert_eq!(check(""), 0);
         assert_eq!(check("a\nb"), 1);
-        assert_eq!(check(&"ä€😀".repeat(PIECE / 8)), 2);
-        assert_eq!(check(&"a line of twenty one\n".repeat(3 * PIECE / 21 + 9)), 4);
-        assert_eq!(check(&format!("{}\n{}", "x".repeat(PIECE + 5), "y".repeat(PIECE))), 3);
+        assert_eq!(check(&"ä€😀".repeat(PIECE_BYTES / 8)), 2);
+        assert_eq!(check(&"a line of twenty one\n".repeat(3 * PIECE_BYTES / 21 + 9)), 4);
+        assert_eq!(
+            check(&format!("{}\n{}", "x".repeat(PIECE_BYTES + 5), "y".repeat(PIECE_BYTES))),
+            3
+        );
     }
 
     #[test]
     fn an_invalid_piece_is_refused() {
-        for plain in [&vec![b'x'; PIECE + 1][..], b"\xff\xfe"] {
+        for plain in [&vec![b'x'; PIECE_BYTES + 1][..], b"\xff\xfe"] {
             let Packed { packing, bytes } = Packer::new().pack(plain);
             assert!(unpacked(packing, &bytes).is_err());
         }

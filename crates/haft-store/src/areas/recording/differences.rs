@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// Maximum number of characters shown of a value.
-const SHOWN: usize = 60;
+const MAX_SHOWN_CHARS: usize = 60;
 
 /// Sorts members, so that equal objects give the same text.
 pub(super) fn canonical(value: &Value) -> Value {
@@ -34,26 +34,26 @@ pub(super) fn differences(recorded: &Value, asked: &Value) -> Vec<String> {
     let (Value::Object(recorded), Value::Object(asked)) = (recorded, asked) else {
         return vec![format!("the input is {} instead of {}", shown(recorded), shown(asked))];
     };
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     for (name, value) in recorded {
         match asked.get(name) {
             Some(other) if canonical(other) == canonical(value) => {}
             Some(other) => {
-                told.push(format!("`{name}` is {} instead of {}", shown(value), shown(other)));
+                found.push(format!("`{name}` is {} instead of {}", shown(value), shown(other)));
             }
-            None => told.push(format!("the recorded call also has `{name}`: {}", shown(value))),
+            None => found.push(format!("the recorded call also has `{name}`: {}", shown(value))),
         }
     }
     let missing = asked.iter().filter(|(name, _)| !recorded.contains_key(*name));
-    told.extend(missing.map(|(name, value)| {
+    found.extend(missing.map(|(name, value)| {
         format!("the recorded call has no `{name}`, which is {} here", shown(value))
     }));
-    told
+    found
 }
 
 fn shown(value: &Value) -> String {
     let text = value.to_string();
-    let mut shown: String = text.chars().take(SHOWN).collect();
+    let mut shown: String = text.chars().take(MAX_SHOWN_CHARS).collect();
     if shown.len() < text.len() {
         shown.push('…');
     }

@@ -9,8 +9,8 @@ use haft_core::{
 };
 
 use crate::{
-    Address, Keep, OutputRetention, StoreJournal, StoreLocation, StoreOutputs, StoreSessions,
-    StoreTodos,
+    JournalRetention, OutputRetention, StoreAddress, StoreJournal, StoreLocation, StoreOutputs,
+    StoreSessions, StoreTodos,
 };
 
 const DAY_MS: i64 = 86_400_000;
@@ -34,7 +34,7 @@ fn set_clock(days: i64) {
 
 fn place() -> (tempfile::TempDir, Arc<StoreLocation>) {
     let folder = tempfile::tempdir().expect("a folder");
-    let place = StoreLocation::new(Address::Sqlite(folder.path().join("haft.db")));
+    let place = StoreLocation::new(StoreAddress::Sqlite(folder.path().join("haft.db")));
     (folder, place)
 }
 
@@ -49,7 +49,7 @@ fn noise(seed: u8, bytes: usize) -> String {
 fn outputs() -> (tempfile::TempDir, StoreOutputs) {
     let (folder, place) = place();
     let retention = OutputRetention { bytes: 25_000, ..OutputRetention::default() };
-    (folder, StoreOutputs::new(place, Path::new("/w"), retention).nowhere_else())
+    (folder, StoreOutputs::new(place, Path::new("/w"), retention).without_memory())
 }
 
 async fn keep(outputs: &StoreOutputs, seed: u8) -> String {
@@ -100,7 +100,7 @@ async fn what_is_used_again_within_the_same_millisecond_is_young_too() {
 #[tokio::test]
 async fn the_journal_collects_after_the_clock_was_set_back() {
     let (_folder, place) = place();
-    let journal = StoreJournal::new(place, Keep { days: 30, bytes: 15_000 });
+    let journal = StoreJournal::new(place, JournalRetention { days: 30, bytes: 15_000 });
     let file = |text: &str| PathState::File {
         hash: Some(ContentHash::of(text.as_bytes())),
         mode: 0o600,
@@ -130,7 +130,7 @@ async fn the_journal_collects_after_the_clock_was_set_back() {
 async fn a_history_stays_in_order_and_its_pages_have_everything_once() {
     let (_folder, place) = place();
     let sessions = StoreSessions::new(place, Path::new("/w"));
-    sessions.saw("mcp-1", &[]).await.expect("noted");
+    sessions.mark_active("mcp-1", &[]).await.expect("noted");
     for (number, day) in (1_u64..).zip([0, 0, -3, -3, -1, -9, 0]) {
         set_clock(day);
         let content = number.to_string();

@@ -7,44 +7,45 @@ use tokio::{runtime::Handle, time::sleep};
 use tokio_postgres::{AsyncMessage, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::{LAST, Postgres, opening};
-use crate::areas::feed::{Hub, Post};
+use super::{CLIENT_TIMEOUT, Postgres, opening};
+use crate::areas::feed::{FeedHub, WatcherGuard};
 
-const SHORTEST_WAIT: Duration = Duration::from_millis(20);
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+const MIN_WAIT: Duration = Duration::from_millis(20);
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 impl Postgres {
-    /// Listens until there are no subscribers.
-    pub(crate) fn listen(&self, post: Post) {
+    /// Listens until the last subscriber is gone.
+    pub(crate) fn listen(&self, guard: WatcherGuard) {
         if let (Ok(runtime), Ok(tls)) = (Handle::try_current(), opening::tls(&self.shown)) {
-            runtime.spawn(keep_listening(self.config.clone(), tls, post));
+            runtime.spawn(keep_listening(self.config.clone(), tls, guard));
         }
     }
 }
 
-async fn keep_listening(config: Config, tls: MakeRustlsConnect, mut post: Post) {
-    let hub = post.hub.clone();
-    let mut wait = SHORTEST_WAIT;
+async fn keep_listening(config: Config, tls: MakeRustlsConnect, mut guard: WatcherGuard) {
+    let hub = guard.hub.clone();
+    let mut wait = MIN_WAIT;
     loop {
-        let mut all_gone = pin!(hub.all_gone.notified());
-        all_gone.as_mut().enable();
-        if post.may_go() {
+        let mut no_subscribers = pin!(hub.no_subscribers.notified());
+        no_subscribers.as_mut().enable();
+        if guard.end_if_unused() {
             return;
         }
-        let heard = tokio::select! {
-            () = all_gone => continue,
-            heard = listen_once(&config, tls.clone(), &hub) => heard,
+        let was_listening = tokio::select! {
+            () = no_subscribers => continue,
+            was_listening = listen_once(&config, tls.clone(), &hub) => was_listening,
         };
         // Subscribers query for events that came since the connection was lost.
-        hub.ring();
-        wait = if heard { SHORTEST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
+        hub.notify();
+        wait = if was_listening { MIN_WAIT } else { (wait * 2).min(MAX_WAIT) };
         sleep(wait).await;
     }
 }
 
 /// Listens until the connection is lost. Returns true if it was listening.
-async fn listen_once(config: &Config, tls: MakeRustlsConnect, hub: &Hub) -> bool {
-    let Ok(Ok((client, mut connection))) = tokio::time::timeout(LAST, config.connect(tls)).await
+async fn listen_once(config: &Config, tls: MakeRustlsConnect, hub: &FeedHub) -> bool {
+    let Ok(Ok((client, mut connection))) =
+        tokio::time::timeout(CLIENT_TIMEOUT, config.connect(tls)).await
     else {
         return false;
     };
@@ -57,12 +58,12 @@ async fn listen_once(config: &Config, tls: MakeRustlsConnect, hub: &Hub) -> bool
                 Ok(()) => {
                     is_listening = true;
                     // An event may have come before LISTEN took effect.
-                    hub.ring();
+                    hub.notify();
                 }
                 Err(_) => return false,
             },
             message = message => match message {
-                Some(Ok(AsyncMessage::Notification(_))) => hub.ring(),
+                Some(Ok(AsyncMessage::Notification(_))) => hub.notify(),
                 Some(Ok(_)) => {}
                 Some(Err(_)) | None => return is_listening,
             },

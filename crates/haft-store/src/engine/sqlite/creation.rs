@@ -13,8 +13,8 @@ use haft_core::ToolError;
 use rusqlite::{Connection, params};
 
 use super::{
-    Faults,
-    opening::{self, OURS, connect, dialect},
+    SqliteErrors,
+    opening::{self, APPLICATION_ID, connect, dialect},
 };
 use crate::engine::{
     clock::now_ms,
@@ -25,16 +25,16 @@ const IGNORED: &str = "# Made by haft: its own records, which are not for the re
                        /haft.db*\n/tmp/\n/.gitignore\n";
 
 pub(super) fn make(path: &Path, list: &[Migration]) -> Result<(), ToolError> {
-    let faults = Faults(path);
-    let on_disk = |error: io::Error| faults.of_file(&error);
+    let errors = SqliteErrors(path);
+    let on_disk = |error: io::Error| errors.of_file(&error);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(on_disk)?;
         keep_from_git(folder);
     }
     let path = opening::real(path).map_err(on_disk)?;
-    let draft = Draft::new(&path).map_err(on_disk)?;
-    fill(&draft.path, list).map_err(|error| faults.of(error))?;
+    let draft = StoreDraft::new(&path).map_err(on_disk)?;
+    fill(&draft.path, list).map_err(|error| errors.of(error))?;
     let written = fs::File::open(&draft.path).and_then(|file| file.sync_all());
     written.map_err(on_disk)?;
     match fs::hard_link(&draft.path, &path) {
@@ -54,11 +54,11 @@ fn keep_from_git(folder: &Path) {
 }
 
 /// A store that is being made. Removed when dropped.
-struct Draft {
+struct StoreDraft {
     path: PathBuf,
 }
 
-impl Draft {
+impl StoreDraft {
     fn new(path: &Path) -> io::Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -70,7 +70,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for StoreDraft {
     fn drop(&mut self) {
         for end in ["", "-wal", "-shm"] {
             let mut name = self.path.clone().into_os_string();
@@ -84,7 +84,7 @@ fn fill(path: &Path, list: &[Migration]) -> Result<(), rusqlite::Error> {
     let connection = connect(path)?;
     // No other process sees this file, and it is synced once it is complete.
     connection.execute_batch(&format!(
-        "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA application_id = {OURS}; BEGIN"
+        "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA application_id = {APPLICATION_ID}; BEGIN"
     ))?;
     connection.execute_batch(&dialect(migrations::TABLE))?;
     for step in list {

@@ -21,15 +21,15 @@ fn folder() -> (TempDir, PathBuf) {
 }
 
 fn made(path: &Path) -> Arc<Sqlite> {
-    Sqlite::open(path, Absence::Make).expect("it opens").expect("it is made")
+    Sqlite::open(path, IfMissing::Create).expect("it opens").expect("it is made")
 }
 
 #[track_caller]
-fn refused(path: &Path, told: &str) {
+fn refused(path: &Path, reported: &str) {
     let before = fs::read(path).ok();
-    let error = Sqlite::open(path, Absence::Make).err().expect("it is refused");
+    let error = Sqlite::open(path, IfMissing::Create).err().expect("it is refused");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(error.message().contains(told), "{error}");
+    assert!(error.message().contains(reported), "{error}");
     assert!(error.message().contains("haft.db"), "{error}");
     assert_eq!(fs::read(path).ok(), before, "nothing is overwritten");
 }
@@ -71,27 +71,27 @@ fn an_existing_gitignore_is_kept() {
 #[test]
 fn no_store_is_made_for_a_read_only_call() {
     let (_folder, path) = folder();
-    assert!(Sqlite::open(&path, Absence::Leave).expect("no failure").is_none());
+    assert!(Sqlite::open(&path, IfMissing::ReturnNone).expect("no failure").is_none());
     assert!(!path.parent().expect("a folder").exists());
 }
 
 #[test]
 fn an_older_store_is_migrated_and_keeps_its_contents() {
     let (_folder, path) = folder();
-    let old = Sqlite::open_with(&path, Absence::Make, ONE).expect("opens").expect("made");
+    let old = Sqlite::open_with(&path, IfMissing::Create, ONE).expect("opens").expect("made");
     old.hold().expect("free").execute("INSERT INTO one VALUES (5)", &[]).expect("written");
     drop(old);
-    let new = Sqlite::open_with(&path, Absence::Make, TWO).expect("opens").expect("there");
+    let new = Sqlite::open_with(&path, IfMissing::Create, TWO).expect("opens").expect("there");
     let mut held = new.hold().expect("free");
     let rows = held.query("SELECT id FROM one UNION ALL SELECT id FROM two", &[]).expect("read");
-    assert_eq!(rows, [Row(vec![Cell::Integer(5)]), Row(vec![Cell::Integer(7)])]);
+    assert_eq!(rows, [SqlRow(vec![SqlCell::Integer(5)]), SqlRow(vec![SqlCell::Integer(7)])]);
 }
 
 #[test]
 fn many_processes_can_migrate_a_store_at_once() {
     let (_folder, path) = folder();
-    drop(Sqlite::open_with(&path, Absence::Make, ONE).expect("opens"));
-    let open = || Sqlite::open_with(&path, Absence::Make, TWO).map(|_| ());
+    drop(Sqlite::open_with(&path, IfMissing::Create, ONE).expect("opens"));
+    let open = || Sqlite::open_with(&path, IfMissing::Create, TWO).map(|_| ());
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
         for thread in threads {
@@ -118,7 +118,7 @@ fn a_newer_store_is_refused_with_advice() {
     let mut newer: Vec<Migration> = ours.iter().map(ours_too).collect();
     let version = newer.len() as i64 + 1;
     newer.push(Migration { version, text: "CREATE TABLE later (id {key})" });
-    drop(Sqlite::open_with(&path, Absence::Make, &newer).expect("opens"));
+    drop(Sqlite::open_with(&path, IfMissing::Create, &newer).expect("opens"));
     refused(&path, &format!("has version {version}, written by a newer haft"));
 }
 
@@ -174,7 +174,7 @@ fn a_busy_store_is_reported_in_bounded_time() {
     let began = Instant::now();
     let error = two.hold().expect("its own").begin().expect_err("kept by the other");
     assert!(error.message().contains("is busy"), "{error}");
-    assert!(began.elapsed() >= PATIENCE && began.elapsed() < PATIENCE * 6);
+    assert!(began.elapsed() >= BUSY_TIMEOUT && began.elapsed() < BUSY_TIMEOUT * 6);
     drop(held);
     two.hold().expect("its own").begin().expect("free again");
 }

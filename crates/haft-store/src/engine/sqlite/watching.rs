@@ -10,7 +10,7 @@ use std::{
 use rusqlite::Connection;
 
 use super::{Sqlite, opening};
-use crate::areas::feed::Post;
+use crate::areas::feed::WatcherGuard;
 
 /// Time since the last commit, and the wait that follows from it. An event is late by half the wait
 /// on average, and haft promises 10 ms even after an hour without commits.
@@ -18,33 +18,33 @@ const WAITS: [(Duration, Duration); 2] = [
     (Duration::from_secs(2), Duration::from_millis(2)),
     (Duration::from_secs(30), Duration::from_millis(5)),
 ];
-const LONGEST_WAIT: Duration = Duration::from_millis(10);
+const MAX_WAIT: Duration = Duration::from_millis(10);
 
 impl Sqlite {
-    /// Watches for other processes until there are no subscribers.
-    pub(crate) fn watch(&self, post: Post) {
+    /// Watches for other processes until the last subscriber is gone.
+    pub(crate) fn watch(&self, guard: WatcherGuard) {
         let Ok(connection) = opening::connect(&self.path) else { return };
         let thread = thread::Builder::new().name("haft-events".to_owned());
         // Without a thread the registration is dropped, and subscribers notice that.
-        let _ = thread.spawn(move || keep_watch(&connection, post));
+        let _ = thread.spawn(move || keep_watch(&connection, guard));
     }
 }
 
-fn keep_watch(connection: &Connection, mut post: Post) {
+fn keep_watch(connection: &Connection, mut guard: WatcherGuard) {
     let mut known = None;
     let mut last = Instant::now();
-    while !post.may_go() {
+    while !guard.end_if_unused() {
         let version = version(connection);
         // A failed read wakes the subscribers, which then report the error.
         if version.is_none() || version != known {
             known = version;
             last = Instant::now();
-            post.hub.ring();
+            guard.hub.notify();
         }
         let quiet = last.elapsed();
         let wait = WAITS.iter().find(|(until, _)| quiet < *until).map(|(_, wait)| *wait);
         // Retry a failed read after a tenth of a second.
-        let wait = if version.is_none() { LONGEST_WAIT * 10 } else { wait.unwrap_or(LONGEST_WAIT) };
+        let wait = if version.is_none() { MAX_WAIT * 10 } else { wait.unwrap_or(MAX_WAIT) };
         thread::sleep(wait);
     }
 }

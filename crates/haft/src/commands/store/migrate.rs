@@ -8,7 +8,7 @@ use std::{
 use clap::{Arg, ArgMatches, Command};
 use haft::host::config::{Settings, default_store};
 use haft_core::ToolError;
-use haft_store::{Address, Copied, CopyStep, copy_store};
+use haft_store::{CopyStep, CopySummary, StoreAddress, copy_store};
 use serde_json::json;
 
 use super::Cli;
@@ -47,7 +47,7 @@ impl Cli<'_> {
     ) -> Result<ExitCode, Stop> {
         let named = |name: &str| {
             let text = matches.get_one::<String>(name);
-            text.map(|text| Address::parse(text, &settings.directory)).transpose()
+            text.map(|text| StoreAddress::parse(text, &settings.directory)).transpose()
         };
         let from = named("from")?.unwrap_or_else(|| settings.store.address.clone());
         let to = named("to")?.ok_or_else(|| ToolError::input("no target store"))?;
@@ -79,7 +79,7 @@ impl Cli<'_> {
                 report::json(self.terminal, &report)?;
             }
             Format::Text => {
-                let Copied { rows, calls, tables, .. } = &copied;
+                let CopySummary { rows, calls, tables, .. } = &copied;
                 let count = tables.len();
                 let summary = format!(
                     "copied {rows} rows of {count} tables, including {calls} ledger entries, from {from} to {to}"
@@ -90,7 +90,7 @@ impl Cli<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn warn_about(&self, copied: &Copied, from: &Address) {
+    fn warn_about(&self, copied: &CopySummary, from: &StoreAddress) {
         let warn = |text: String| self.terminal.tell(Label::Warning, &text);
         if let Some(fault) = copied.faults.first() {
             let (count, seq) = (copied.faults.len(), fault.seq);
@@ -112,14 +112,14 @@ impl Cli<'_> {
 }
 
 /// Returns the configuration that makes haft use the copy.
-fn next_step(settings: &Settings, to: &Address) -> String {
+fn next_step(settings: &Settings, to: &StoreAddress) -> String {
     if *to == default_store(&settings.workspace) {
         return "this is the default store: remove `url` under `[store]` from your config.toml"
             .to_owned();
     }
     let (url, note) = match to {
-        Address::Sqlite(path) => (path.display().to_string(), ""),
-        Address::Postgres(url) => {
+        StoreAddress::Sqlite(path) => (path.display().to_string(), ""),
+        StoreAddress::Postgres(url) => {
             let shown = to.to_string();
             let note =
                 if *url == shown { "" } else { "\n(with the password, which is not shown here)" };

@@ -83,6 +83,7 @@ fn checked(
         user: ConfigFile::empty(LayerKind::User, unnamed),
         project: None,
         session: Layer::new(LayerKind::Session, "the command line"),
+        sandbox: None,
     };
     let (mut files, mut errors) = (Vec::new(), Vec::new());
     for (kind, path, if_missing) in places {

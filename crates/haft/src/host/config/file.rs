@@ -24,7 +24,7 @@ use super::{
     keys::{self, ConfigTable},
     network::NetworkConfig,
     outputs::OutputConfig,
-    sandbox::SandboxConfig,
+    sandbox::{BACKENDS, SandboxConfig, backend_named},
     store::StoreConfig,
 };
 
@@ -289,18 +289,9 @@ impl<'a> Section<'a> {
         {
             return Err(self.wrong("sandbox", value, "a string or a table"));
         }
-        section.word(
-            key,
-            &[
-                ("auto", ProcessSettings::Auto),
-                ("required", ProcessSettings::Sandbox),
-                ("landlock", ProcessSettings::Landlock),
-                ("bubblewrap", ProcessSettings::Bubblewrap),
-                // The container settings are merged later, from all files.
-                ("container", ProcessSettings::Container(Arc::default())),
-                ("off", ProcessSettings::Nothing),
-            ],
-        )
+        let backends: Vec<(&str, ProcessSettings)> =
+            BACKENDS.iter().filter_map(|name| Some((*name, backend_named(name)?))).collect();
+        section.word(key, &backends)
     }
 
     /// Returns the value that belongs to one of a few allowed words.

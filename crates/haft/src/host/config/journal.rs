@@ -2,7 +2,7 @@
 //! changes.
 
 use haft_core::ToolError;
-use haft_store::Keep;
+use haft_store::JournalRetention;
 
 use super::{
     file::{ConfigFile, Section},
@@ -31,12 +31,14 @@ impl Section<'_> {
 }
 
 /// Merges the files, with the admin's first. Returns `None` when the journal is off.
-pub(super) fn merged<'a>(files: impl Iterator<Item = &'a ConfigFile> + Clone) -> Option<Keep> {
+pub(super) fn merged<'a>(
+    files: impl Iterator<Item = &'a ConfigFile> + Clone,
+) -> Option<JournalRetention> {
     let records = files.clone().find_map(|file| file.journal.records).unwrap_or(true);
     let days = files.clone().find_map(|file| file.journal.days);
     let bytes = files.clone().find_map(|file| file.journal.bytes);
-    records.then(|| Keep {
-        days: days.map_or(Keep::USUAL.days, |days| days as u64),
-        bytes: bytes.map_or(Keep::USUAL.bytes, |bytes| bytes as u64),
+    records.then(|| JournalRetention {
+        days: days.map_or(JournalRetention::DEFAULT.days, |days| days as u64),
+        bytes: bytes.map_or(JournalRetention::DEFAULT.bytes, |bytes| bytes as u64),
     })
 }

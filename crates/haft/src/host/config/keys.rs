@@ -3,9 +3,9 @@
 
 use haft_core::{Policy, policy::LayerKind};
 use haft_exec::ContainerSettings;
-use haft_store::{Keep, LedgerRetention};
+use haft_store::{JournalRetention, LedgerRetention};
 
-use super::file::ConfigLimit;
+use super::{file::ConfigLimit, sandbox::BACKENDS};
 
 const ALL_LAYERS: &[LayerKind] = &[LayerKind::Admin, LayerKind::User, LayerKind::Project];
 const USER_AND_ADMIN: &[LayerKind] = &[LayerKind::User, LayerKind::Admin];
@@ -393,8 +393,6 @@ pub(super) const ROOTS: ConfigTable = ConfigTable {
     )],
 };
 
-const BACKENDS: &[&str] = &["auto", "required", "landlock", "bubblewrap", "container", "off"];
-
 pub(super) const SANDBOX: ConfigTable = ConfigTable {
     header: "sandbox",
     description: "The sandbox that commands run in, and what they can access outside the workspace: by default the \
@@ -713,14 +711,14 @@ pub(super) const JOURNAL: ConfigTable = ConfigTable {
         ),
         key(
             "keep_days",
-            ValueType::NumberOr(Keep::USUAL.days as usize),
+            ValueType::NumberOr(JournalRetention::DEFAULT.days as usize),
             USER_AND_ADMIN,
             "How long earlier changes of a file are kept, in days.",
             "90",
         ),
         key(
             "keep_bytes",
-            ValueType::NumberOr(Keep::USUAL.bytes as usize),
+            ValueType::NumberOr(JournalRetention::DEFAULT.bytes as usize),
             USER_AND_ADMIN,
             "Maximum size of all kept changes, in bytes, compressed. Earlier changes of a file are dropped \
              first.",

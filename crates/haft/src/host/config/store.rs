@@ -4,7 +4,7 @@
 use std::{path::Path, time::Duration};
 
 use haft_core::ToolError;
-use haft_store::{Address, LedgerRetention, Retention};
+use haft_store::{EventRetention, LedgerRetention, StoreAddress};
 
 use super::{
     file::{ConfigFile, Section},
@@ -18,7 +18,7 @@ const DEFAULT_STORE: &str = ".haft/haft.db";
 /// The keys that one file sets.
 #[derive(Clone, Default)]
 pub(super) struct StoreConfig {
-    address: Option<Address>,
+    address: Option<StoreAddress>,
     records: Option<bool>,
     results: Option<bool>,
     max_events: Option<usize>,
@@ -32,13 +32,13 @@ pub(super) struct StoreConfig {
 #[derive(Clone, Debug)]
 pub struct StoreSettings {
     /// File or database server.
-    pub address: Address,
+    pub address: StoreAddress,
     /// Records every call.
     pub records: bool,
     /// Keeps whole results too.
     pub keeps_results: bool,
     /// How many events are kept, and how long.
-    pub retention: Retention,
+    pub retention: EventRetention,
     /// How much of the ledger is kept, and how long.
     pub ledger: LedgerRetention,
     /// Lets an approval request wait for `haft approvals` when no approver is available here.
@@ -76,7 +76,7 @@ impl Section<'_> {
         })
     }
 
-    fn address(&self, at: usize, text: &str) -> Result<Address, ToolError> {
+    fn address(&self, at: usize, text: &str) -> Result<StoreAddress, ToolError> {
         let expanded = match text.strip_prefix("sqlite:") {
             Some(path) => format!("sqlite:{}", self.source.path(at, path)?),
             None => self.source.path(at, text)?,
@@ -87,8 +87,8 @@ impl Section<'_> {
             let problem = "`store.url`: expected an absolute path or `postgres://…`";
             self.source.error(at, problem, hint)
         };
-        match Address::parse(&expanded, Path::new("")) {
-            Ok(Address::Sqlite(path)) if !path.is_absolute() => {
+        match StoreAddress::parse(&expanded, Path::new("")) {
+            Ok(StoreAddress::Sqlite(path)) if !path.is_absolute() => {
                 Err(invalid("write an absolute path, or start it with `~/`"))
             }
             Ok(address) => Ok(address),
@@ -104,7 +104,8 @@ pub(super) fn merged(
     user: &ConfigFile,
     (workspace, directory): (&Path, &Path),
 ) -> Result<StoreSettings, ToolError> {
-    let asked = choices.store.as_deref().map(|text| Address::parse(text, directory)).transpose()?;
+    let asked =
+        choices.store.as_deref().map(|text| StoreAddress::parse(text, directory)).transpose()?;
     let fixed = admin.iter().find_map(|file| Some((file.store.address.clone()?, file)));
     let address = match (fixed, asked) {
         (Some((fixed, file)), Some(asked)) if fixed != asked => {
@@ -134,18 +135,19 @@ pub(super) fn merged(
 }
 
 /// Returns the default store of a workspace.
-pub fn default_store(workspace: &Path) -> Address {
-    Address::Sqlite(workspace.join(DEFAULT_STORE))
+pub fn default_store(workspace: &Path) -> StoreAddress {
+    StoreAddress::Sqlite(workspace.join(DEFAULT_STORE))
 }
 
-fn retention<'a, I: Iterator<Item = &'a StoreConfig>>(owners: impl Fn() -> I) -> Retention {
-    let default = Retention::default();
+fn retention<'a, I: Iterator<Item = &'a StoreConfig>>(owners: impl Fn() -> I) -> EventRetention {
+    let default = EventRetention::default();
     let max = owners().find_map(|config| config.max_events);
     let days = owners().find_map(|config| config.event_days);
-    Retention {
+    EventRetention {
         // Keep at least the newest event, which is being delivered.
-        most: max.map_or(default.most, |max| u64::try_from(max).unwrap_or(u64::MAX).max(1)),
-        longest: days.map_or(default.longest, whole_days),
+        max_events: max
+            .map_or(default.max_events, |max| u64::try_from(max).unwrap_or(u64::MAX).max(1)),
+        max_age: days.map_or(default.max_age, whole_days),
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use haft::{
     ErrorKind, Mode, OutputSource, Outputs,
-    store::{Address, OutputRetention, StoreLocation, StoreOutputs},
+    store::{OutputRetention, StoreAddress, StoreLocation, StoreOutputs},
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -96,7 +96,7 @@ pub(super) fn house_of(call: &CorpusCall) -> (House, Value) {
 
 /// Opens the fixture's store like haft does.
 pub(super) fn place(house: &House) -> Arc<StoreLocation> {
-    StoreLocation::new(Address::Sqlite(house.path("project/.haft/haft.db")))
+    StoreLocation::new(StoreAddress::Sqlite(house.path("project/.haft/haft.db")))
 }
 
 pub(super) fn outputs(house: &House) -> StoreOutputs {

@@ -12,7 +12,9 @@ use haft::{
     files::Disk,
     network::{self, EngineKind},
     policy::{Layer, LayerKind},
-    store::{Address, Keep, StoreJournal, StoreLocation, StoreSessions, StoreTodos},
+    store::{
+        JournalRetention, StoreAddress, StoreJournal, StoreLocation, StoreSessions, StoreTodos,
+    },
 };
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
@@ -93,8 +95,8 @@ fn gate(house: &House, call: &CorpusCall) -> Gate {
 
 /// At the same path as on the other surfaces.
 fn journal(house: &House) -> StoreJournal {
-    let place = StoreLocation::new(Address::Sqlite(house.path("project/.haft/haft.db")));
-    StoreJournal::new(place, Keep::USUAL)
+    let place = StoreLocation::new(StoreAddress::Sqlite(house.path("project/.haft/haft.db")));
+    StoreJournal::new(place, JournalRetention::DEFAULT)
 }
 
 /// As in the fixture's config.

@@ -12,7 +12,10 @@ use haft::{
     ApprovalRecord, ApprovalState, ChangeQuery, ContentHash, Inbox, Journal, JournalChange,
     LedgerEntry, PathState, SessionEvent, SessionMessage, Sessions,
     feed::Feed,
-    store::{Address, Keep, StoreApprovals, StoreFeed, StoreJournal, StoreLocation, StoreSessions},
+    store::{
+        JournalRetention, StoreAddress, StoreApprovals, StoreFeed, StoreJournal, StoreLocation,
+        StoreSessions,
+    },
 };
 use serde_json::{Value, json};
 
@@ -24,8 +27,8 @@ use crate::{house::House, mcp_stdio::Client, small_disk::SmallDisk};
 
 /// Returns all changes in the project, newest first.
 fn changes(house: &House) -> Vec<JournalChange> {
-    let place = StoreLocation::new(Address::Sqlite(usual(house)));
-    let journal = StoreJournal::new(place, Keep::USUAL);
+    let place = StoreLocation::new(StoreAddress::Sqlite(usual(house)));
+    let journal = StoreJournal::new(place, JournalRetention::DEFAULT);
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let project = house.path("project").canonicalize().expect("it is there");
     let all = ChangeQuery { limit: usize::MAX, ..ChangeQuery::default() };
@@ -141,7 +144,7 @@ fn check_ledger(house: &House, changes: &[JournalChange], answered: &[Value], ro
 
 /// Checks that messages are complete and in order, and that all answered ones exist.
 fn check_session(house: &House, answered: &[Value], round: u64) {
-    let place = StoreLocation::new(Address::Sqlite(usual(house)));
+    let place = StoreLocation::new(StoreAddress::Sqlite(usual(house)));
     let sessions = StoreSessions::new(place, &house.path("project"));
     let history = wait(sessions.history("cli", 0, 9_999)).expect("it is read");
     let messages: Vec<&SessionMessage> = history
@@ -169,7 +172,7 @@ fn check_session(house: &House, answered: &[Value], round: u64) {
 /// Checks that every request is readable, pending, and was announced once. Returns the ids, oldest
 /// first.
 fn check_approvals(house: &House, round: u64) -> Vec<String> {
-    let place = StoreLocation::new(Address::Sqlite(usual(house)));
+    let place = StoreLocation::new(StoreAddress::Sqlite(usual(house)));
     let (project, state) = (house.path("project"), house.path("home/.local/state/haft"));
     let approvals = StoreApprovals::new(place.clone(), &project, &state);
     let entries = wait(approvals.entries()).expect("they are read");

@@ -11,13 +11,13 @@ const DELETE: &str = "DELETE FROM ledger WHERE seq >= $1 AND seq <= $2";
 const BEFORE: &str = "SELECT seq FROM ledger WHERE seq < $1 ORDER BY seq DESC LIMIT 1";
 const AFTER: &str = "SELECT seq, previous FROM ledger WHERE seq > $1 ORDER BY seq LIMIT 1";
 /// Stores the hash that the entry after a gap follows from; the entry's own hash proves it.
-const GO_ON: &str = "UPDATE ledger SET previous = $1 WHERE seq = $2";
+const SET_PREVIOUS: &str = "UPDATE ledger SET previous = $1 WHERE seq = $2";
 
 /// Gaps in order, which do not touch each other.
 #[derive(Default)]
-pub(super) struct Gaps(Vec<PrunedRange>);
+pub(super) struct StepGaps(Vec<PrunedRange>);
 
-impl Gaps {
+impl StepGaps {
     pub(super) fn ranges(self) -> Vec<PrunedRange> {
         self.0
     }
@@ -34,14 +34,14 @@ impl Gaps {
         let next = next.first().map(|row| row.number(0)).transpose()?;
         if let Some(next) = next.filter(|next| *next == range.last + 1) {
             let values = [Value::Text(&range.hash), Value::number(next)];
-            transaction.execute(GO_ON, &values).await?;
+            transaction.execute(SET_PREVIOUS, &values).await?;
         }
         self.note(transaction, range).await
     }
 
     /// Notes the gaps of an earlier anchor that is to be dropped. Returns false if there are too
     /// many.
-    pub(super) async fn carry(
+    pub(super) async fn merge_earlier(
         &mut self,
         transaction: &mut Transaction,
         earlier: &[PrunedRange],

@@ -2,12 +2,12 @@
 
 use haft_core::{LedgerEntry, PrunedEntries, PrunedRange, ToolError};
 
-use super::{LedgerRetention, Pass, State};
+use super::{LedgerRetention, Pass, PassState};
 use crate::{
-    areas::ledger::chain::{Kind, ROW_BYTES},
+    areas::ledger::chain::{EntryKind, ROW_BYTES},
     engine::{
         store::Transaction,
-        value::{Row, Value},
+        value::{SqlRow, Value},
     },
 };
 
@@ -37,7 +37,7 @@ const SCAN: &str = "SELECT l.seq, l.session, l.kind, l.calls, l.began_ms, CAST(o
 pub(super) struct Scanned {
     pub(super) seq: u64,
     pub(super) session: String,
-    pub(super) kind: Kind,
+    pub(super) kind: EntryKind,
     /// True if the store counts it as a call that changed nothing.
     is_counted_read_only: bool,
     pub(super) calls: u64,
@@ -51,7 +51,7 @@ pub(super) struct Scanned {
 }
 
 impl Scanned {
-    fn of(row: &Row) -> Result<Self, ToolError> {
+    fn of(row: &SqlRow) -> Result<Self, ToolError> {
         let entry: Option<LedgerEntry> =
             row.maybe_text(7)?.and_then(|text| serde_json::from_str(text).ok());
         let kind = row.maybe_number(2)?;
@@ -60,10 +60,10 @@ impl Scanned {
             session: row.text(1)?.to_owned(),
             // An entry that cannot be parsed is dropped as late as possible.
             kind: match (kind, &entry) {
-                (None, Some(entry)) => Kind::of(entry),
-                (kind, _) => kind.and_then(Kind::numbered).unwrap_or(Kind::Changing),
+                (None, Some(entry)) => EntryKind::of(entry),
+                (kind, _) => kind.and_then(EntryKind::numbered).unwrap_or(EntryKind::Changing),
             },
-            is_counted_read_only: kind == Some(Kind::ReadOnly as u64),
+            is_counted_read_only: kind == Some(EntryKind::ReadOnly as u64),
             calls: row.number(3)?,
             began_ms: row.number(4)?,
             bytes: row.number(5)? + ROW_BYTES,
@@ -74,14 +74,14 @@ impl Scanned {
     }
 }
 
-pub(super) struct Window {
+pub(super) struct LedgerWindow {
     pub(super) rows: Vec<Scanned>,
     /// True if the ledger ends with this window.
     is_last: bool,
 }
 
 /// The entries of a window to drop.
-pub(super) struct Choice {
+pub(super) struct WindowChoice {
     /// Indexes into the window.
     pub(super) dropped: Vec<usize>,
     pub(super) bytes: u64,
@@ -95,17 +95,20 @@ pub(super) struct Choice {
     pub(super) is_last: bool,
 }
 
-pub(super) async fn scan(transaction: &mut Transaction, after: u64) -> Result<Window, ToolError> {
+pub(super) async fn scan(
+    transaction: &mut Transaction,
+    after: u64,
+) -> Result<LedgerWindow, ToolError> {
     let values = [Value::number(after), Value::number(WINDOW)];
     let rows = transaction.query(SCAN, &values).await?;
     let is_last = (rows.len() as u64) < WINDOW;
     let rows = rows.iter().map(Scanned::of).collect::<Result<_, _>>()?;
-    Ok(Window { rows, is_last })
+    Ok(LedgerWindow { rows, is_last })
 }
 
 /// Limits on the entries that a step may drop.
 #[derive(Clone, Copy)]
-pub(super) struct Bounds {
+pub(super) struct StepBounds {
     /// The end of the chain, which stays.
     head: u64,
     /// From this entry on, calls that may have changed something stay unless they are too old.
@@ -113,7 +116,7 @@ pub(super) struct Bounds {
     oldest_ms: u64,
 }
 
-impl Bounds {
+impl StepBounds {
     pub(super) async fn of(
         transaction: &mut Transaction,
         (head, oldest_ms): (u64, u64),
@@ -128,14 +131,14 @@ impl Bounds {
     }
 }
 
-impl Window {
+impl LedgerWindow {
     pub(super) fn choose(
         &self,
-        state: &State,
+        state: &PassState,
         retention: LedgerRetention,
-        Bounds { head, newest, oldest_ms }: Bounds,
-    ) -> Choice {
-        let mut choice = Choice {
+        StepBounds { head, newest, oldest_ms }: StepBounds,
+    ) -> WindowChoice {
+        let mut choice = WindowChoice {
             dropped: Vec::new(),
             bytes: 0,
             read_bytes: 0,
@@ -150,10 +153,10 @@ impl Window {
             if choice.is_enough {
                 break;
             }
-            let is_spare = !row.is_needed && row.kind != Kind::Anchor && row.seq < head;
+            let is_spare = !row.is_needed && row.kind != EntryKind::Anchor && row.seq < head;
             let is_too_much = match (state.fill.pass, row.kind) {
-                (Pass::ReadOnly, Kind::ReadOnly) => true,
-                (Pass::Changing, Kind::Begun | Kind::Changing) => row.seq < newest,
+                (Pass::ReadOnly, EntryKind::ReadOnly) => true,
+                (Pass::Changing, EntryKind::Begun | EntryKind::Changing) => row.seq < newest,
                 _ => false,
             };
             if is_spare && (is_too_old || is_too_much) {
@@ -174,7 +177,7 @@ impl Window {
     }
 }
 
-impl Choice {
+impl WindowChoice {
     fn take(&mut self, at: usize, row: &Scanned) {
         self.dropped.push(at);
         self.bytes += row.bytes;
@@ -183,7 +186,7 @@ impl Choice {
         }
     }
 
-    fn is_satisfied(&self, state: &State, retention: LedgerRetention) -> bool {
+    fn is_satisfied(&self, state: &PassState, retention: LedgerRetention) -> bool {
         match state.fill.pass {
             Pass::Idle => true,
             Pass::Age => false,
@@ -196,7 +199,7 @@ impl Choice {
     }
 
     /// Returns the dropped entries as runs of adjacent ones.
-    pub(super) fn runs(&self, window: &Window) -> Vec<PrunedRange> {
+    pub(super) fn runs(&self, window: &LedgerWindow) -> Vec<PrunedRange> {
         let mut runs: Vec<PrunedRange> = Vec::new();
         let mut before = None;
         for at in &self.dropped {

@@ -25,7 +25,7 @@ pub struct DroppedEntries {
 }
 
 #[derive(Default)]
-pub(super) struct Gaps {
+pub(super) struct ChainGaps {
     /// Hashes of the last entries of gaps, from the anchors. The entry after each gap proves its
     /// hash.
     hashes: BTreeMap<u64, String>,
@@ -33,10 +33,10 @@ pub(super) struct Gaps {
     met: Vec<(u64, u64)>,
     /// Gaps listed by anchors, with the sequence numbers of the anchors.
     listed: Vec<(u64, PrunedRange)>,
-    told: DroppedEntries,
+    dropped_entries: DroppedEntries,
 }
 
-impl Gaps {
+impl ChainGaps {
     /// Reads the anchors first, because they come after the gaps that they list.
     pub(super) async fn announced(transaction: &mut Transaction) -> Result<Self, ToolError> {
         let mut gaps = Self::default();
@@ -61,14 +61,14 @@ impl Gaps {
     pub(super) fn confirm(&mut self, seq: u64, entry: &LedgerEntry) {
         let Some(dropped) = &entry.dropped else { return };
         self.listed.extend(dropped.ranges.iter().map(|range| (seq, range.clone())));
-        self.told.entries += dropped.entries;
-        self.told.read_only += dropped.read_only;
-        self.told.changing += dropped.changing;
-        self.told.last_ms = self.told.last_ms.max(entry.began_ms);
+        self.dropped_entries.entries += dropped.entries;
+        self.dropped_entries.read_only += dropped.read_only;
+        self.dropped_entries.changing += dropped.changing;
+        self.dropped_entries.last_ms = self.dropped_entries.last_ms.max(entry.began_ms);
     }
 
-    pub(super) fn told(self) -> DroppedEntries {
-        self.told
+    pub(super) fn dropped_entries(self) -> DroppedEntries {
+        self.dropped_entries
     }
 
     /// Returns contradictions between gaps and anchors, by sequence number.
@@ -96,10 +96,10 @@ impl Gaps {
         }
         let sizes = self.met.iter().map(|(first, last)| last - first + 1);
         let missing: u64 = sizes.sum();
-        if faults.is_empty() && missing != self.told.entries {
+        if faults.is_empty() && missing != self.dropped_entries.entries {
             let what = format!(
                 "{missing} entries are missing, but the anchor entries list {} as dropped",
-                self.told.entries
+                self.dropped_entries.entries
             );
             faults.push((self.met.first().map_or(0, |(first, _)| *first), what));
         }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     environment::Colours,
-    prompt::{Conversation, Reaction, summary},
+    prompt::{Conversation, summary},
     safe_text::shown_in_line,
     terminal::{Key, Tone, in_tone},
 };
@@ -244,16 +244,12 @@ impl View {
         }
     }
 
-    /// Heard as at the prompt: `p`, `u 1d`.
+    /// Reads scope and time as the prompt does: `p`, `u 1d`.
     fn remembered(&self, number: usize, text: &str) -> Option<ApprovalDecision> {
         let request = &self.marked()?.record.request;
-        let mut talk = Conversation::new(request, scopes_of(request), &self.person, self.colours);
-        match talk.hear(&format!("{number} {}", text.trim())) {
-            Reaction::Decide(verdict) if verdict.remember.is_some() => {
-                Some(ApprovalDecision { via: "approvals".to_owned(), ..verdict })
-            }
-            _ => None,
-        }
+        let talk = Conversation::new(request, scopes_of(request), &self.person, self.colours);
+        let decision = talk.remember_for(number.checked_sub(1)?, text)?;
+        Some(ApprovalDecision { via: "approvals".to_owned(), ..decision })
     }
 
     /// The whole screen.
@@ -315,7 +311,7 @@ impl View {
         let talk = Conversation::new(request, scopes_of(request), &self.person, self.colours);
         let text = match self.page {
             Page::Details(_) => format!("{}{}", table::about(standing, now), talk.details()),
-            _ => talk.glance(),
+            _ => talk.brief(),
         };
         text.lines().map(str::to_owned).collect()
     }

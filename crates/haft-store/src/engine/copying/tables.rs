@@ -7,27 +7,27 @@ use rusqlite::Connection;
 use crate::engine::{
     migrations::{self, Migration},
     sqlite,
-    value::Row,
+    value::SqlRow,
 };
 
 /// A table as the migrations leave it.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct TableSchema {
     pub(crate) name: String,
     pub(crate) columns: Vec<Column>,
     /// Rows that the migrations insert.
-    pub(crate) first_rows: Vec<Row>,
+    pub(crate) first_rows: Vec<SqlRow>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Column {
     pub(crate) name: String,
-    pub(crate) sort: Sort,
+    pub(crate) column_type: ColumnType,
 }
 
 /// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sort {
+pub(crate) enum ColumnType {
     Integer,
     Text,
     Bytes,
@@ -40,28 +40,28 @@ const TABLES: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' AND na
 const COLUMNS: &str = "SELECT name, type FROM pragma_table_info($1) ORDER BY cid";
 
 /// Returns the tables that these migrations make.
-pub(crate) fn made_by(list: &[Migration]) -> Result<Vec<Table>, ToolError> {
+pub(crate) fn made_by(list: &[Migration]) -> Result<Vec<TableSchema>, ToolError> {
     let found = found(list).map_err(|error| {
         ToolError::internal(format!("cannot create a store in memory: {error}"))
     })?;
-    found.into_iter().map(Draft::table).collect()
+    found.into_iter().map(RawTable::table).collect()
 }
 
 /// A table as SQLite describes it.
-struct Draft {
+struct RawTable {
     name: String,
     columns: Vec<(String, String)>,
-    first_rows: Vec<Row>,
+    first_rows: Vec<SqlRow>,
 }
 
-impl Draft {
-    fn table(self) -> Result<Table, ToolError> {
+impl RawTable {
+    fn table(self) -> Result<TableSchema, ToolError> {
         let Self { name, columns, first_rows } = self;
         let column = |(column, declared): (String, String)| {
-            let sort = match declared.as_str() {
-                "INTEGER" | "BIGINT" => Sort::Integer,
-                "TEXT" => Sort::Text,
-                "BLOB" => Sort::Bytes,
+            let column_type = match declared.as_str() {
+                "INTEGER" | "BIGINT" => ColumnType::Integer,
+                "TEXT" => ColumnType::Text,
+                "BLOB" => ColumnType::Bytes,
                 _ => {
                     let message =
                         format!("column `{column}` of table `{name}` has type {declared}");
@@ -70,14 +70,14 @@ impl Draft {
                     );
                 }
             };
-            Ok(Column { name: column, sort })
+            Ok(Column { name: column, column_type })
         };
         let columns = columns.into_iter().map(column).collect::<Result<_, _>>()?;
-        Ok(Table { name, columns, first_rows })
+        Ok(TableSchema { name, columns, first_rows })
     }
 }
 
-fn found(list: &[Migration]) -> Result<Vec<Draft>, rusqlite::Error> {
+fn found(list: &[Migration]) -> Result<Vec<RawTable>, rusqlite::Error> {
     let connection = Connection::open_in_memory()?;
     connection.execute_batch(&sqlite::dialect(migrations::TABLE))?;
     for step in list {
@@ -85,7 +85,7 @@ fn found(list: &[Migration]) -> Result<Vec<Draft>, rusqlite::Error> {
     }
     let mut tables = connection.prepare(TABLES)?;
     let names = tables.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
-    let draft = |name: String| {
+    let raw_table = |name: String| {
         let mut statement = connection.prepare(COLUMNS)?;
         let columns = statement.query_map([&name], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let columns = columns.collect::<Result<Vec<(String, String)>, _>>()?;
@@ -95,14 +95,14 @@ fn found(list: &[Migration]) -> Result<Vec<Draft>, rusqlite::Error> {
             (0..width)
                 .map(|at| row.get_ref(at).map(sqlite::cell))
                 .collect::<Result<_, _>>()
-                .map(Row)
+                .map(SqlRow)
         })?;
-        Ok(Draft { first_rows: rows.collect::<Result<_, _>>()?, name, columns })
+        Ok(RawTable { first_rows: rows.collect::<Result<_, _>>()?, name, columns })
     };
-    names.into_iter().map(draft).collect()
+    names.into_iter().map(raw_table).collect()
 }
 
-impl Table {
+impl TableSchema {
     /// `"a", "b"`
     pub(crate) fn column_list(&self) -> String {
         let quoted = self.columns.iter().map(|column| format!("\"{}\"", column.name));
@@ -120,8 +120,9 @@ mod tests {
         let text: String = migrations::ALL.iter().map(|step| step.text).collect();
         assert_eq!(tables.len(), text.matches("CREATE TABLE").count());
         let chain = tables.iter().find(|table| table.name == "chain").expect("it is there");
-        let columns: Vec<_> = chain.columns.iter().map(|it| (&*it.name, it.sort)).collect();
-        let expected = [("id", Sort::Integer), ("seq", Sort::Integer), ("hash", Sort::Text)];
+        let columns: Vec<_> = chain.columns.iter().map(|it| (&*it.name, it.column_type)).collect();
+        let expected =
+            [("id", ColumnType::Integer), ("seq", ColumnType::Integer), ("hash", ColumnType::Text)];
         assert_eq!((columns.get(..3), chain.first_rows.len()), (Some(&expected[..]), 1));
     }
 
@@ -139,6 +140,6 @@ mod tests {
             Migration { version: 2, text: "ALTER TABLE a ADD COLUMN c {bytes}" },
         ];
         let tables = made_by(&list).expect("they are made");
-        assert_eq!(tables.first().map(Table::column_list).as_deref(), Some("\"b\", \"c\""));
+        assert_eq!(tables.first().map(TableSchema::column_list).as_deref(), Some("\"b\", \"c\""));
     }
 }

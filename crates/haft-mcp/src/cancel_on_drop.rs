@@ -1,5 +1,5 @@
-//! A question that nobody needs an answer to any more (decided elsewhere, lapsed, called off) is withdrawn, so that the
-//! client takes its dialog away.
+//! Cancels a request to the client whose answer is no longer needed (decided elsewhere, expired or
+//! cancelled), so that the client closes its dialog.
 
 use rmcp::{
     RoleServer,
@@ -8,13 +8,13 @@ use rmcp::{
 };
 use tokio::runtime::Handle;
 
-/// A question on its way. Dropped before its answer it is withdrawn.
-pub(crate) struct Question {
+/// A pending request to the client. Cancels the request if dropped before the answer.
+pub(crate) struct CancelOnDrop {
     peer: Peer<RoleServer>,
     id: Option<RequestId>,
 }
 
-impl Question {
+impl CancelOnDrop {
     pub(crate) fn new(peer: &Peer<RoleServer>, id: RequestId) -> Self {
         Self { peer: peer.clone(), id: Some(id) }
     }
@@ -24,17 +24,17 @@ impl Question {
     }
 }
 
-impl Drop for Question {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         let (Some(id), Ok(runtime)) = (self.id.take(), Handle::try_current()) else { return };
         let peer = self.peer.clone();
-        let reason = Some("nobody waits for the answer any more".to_owned());
+        let reason = Some("the answer is no longer needed".to_owned());
         let params = CancelledNotificationParam::new(Some(id), reason);
-        let withdrawn = CancelledNotification::new(params);
+        let cancelled = CancelledNotification::new(params);
         runtime.spawn(async move {
-            // A client that is gone has no dialog either.
+            // A client that has disconnected has no dialog either.
             let _ =
-                peer.send_notification(ServerNotification::CancelledNotification(withdrawn)).await;
+                peer.send_notification(ServerNotification::CancelledNotification(cancelled)).await;
         });
     }
 }

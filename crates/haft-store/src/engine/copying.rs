@@ -8,26 +8,26 @@ mod tables;
 use haft_core::{ErrorKind, ToolError};
 use serde::Serialize;
 
-pub(crate) use self::tables::{Column, Sort, Table};
+pub(crate) use self::tables::{Column, ColumnType, TableSchema};
 use crate::{
-    Address, LedgerError, Store,
+    LedgerError, Store, StoreAddress,
     areas::ledger::verify_in,
     engine::{
         migrations,
         postgres::{Postgres, Rows},
         sqlite::Sqlite,
-        store::{On, Transaction},
-        value::{Cell, Row},
+        store::{EngineTransaction, Transaction},
+        value::{SqlCell, SqlRow},
     },
 };
 
 /// Limits of the rows in memory at once. One more row is allowed: a changed file may have 64 MiB.
-const ENOUGH_BYTES: usize = 4 << 20;
-const ENOUGH_ROWS: usize = 5_000;
+const BATCH_BYTES: usize = 4 << 20;
+const BATCH_ROWS: usize = 5_000;
 
 /// The result of copying a store.
 #[derive(Clone, Debug, Serialize)]
-pub struct Copied {
+pub struct CopySummary {
     /// Number of rows per table.
     pub tables: Vec<(String, u64)>,
     /// Number of rows in all tables.
@@ -56,14 +56,14 @@ pub struct CopyStep<'a> {
 /// Copies a store. Creates the target if it does not exist.
 ///
 /// # Errors
-/// `not_found` when there is no source, `conflict` when the target is in use or the source cannot
+/// `not_found` for a missing source, `conflict` when the target is in use or the source cannot
 /// be copied as it is, `unavailable` when either cannot be reached. After an error the target holds
 /// nothing of the source.
 pub async fn copy_store(
-    from: &Address,
-    to: &Address,
-    mut tell: impl FnMut(CopyStep<'_>) + Send,
-) -> Result<Copied, ToolError> {
+    from: &StoreAddress,
+    to: &StoreAddress,
+    mut report: impl FnMut(CopyStep<'_>) + Send,
+) -> Result<CopySummary, ToolError> {
     if is_same(from, to) {
         return Err(ToolError::input(format!("{from} cannot be copied to itself"))
             .hint("choose another target with --to"));
@@ -71,7 +71,7 @@ pub async fn copy_store(
     let tables = tables::made_by(migrations::ALL)?;
     let source = source(from).await?;
     let mut reading = source.begin_reading().await?;
-    reading.take_time().await?;
+    reading.lift_timeouts().await?;
     let left_behind = left_behind(&mut reading, &tables).await?;
     let mut counts = Vec::with_capacity(tables.len());
     for table in &tables {
@@ -79,17 +79,17 @@ pub async fn copy_store(
     }
     let target = Store::open(to).await?;
     let mut writing = target.begin().await?;
-    writing.take_time().await?;
+    writing.lift_timeouts().await?;
     writing.lock(&tables).await?;
     for table in &tables {
         check_unused(&mut writing, table, to).await?;
     }
     let (of, mut rows) = (counts.iter().sum(), 0);
     for table in &tables {
-        writing.tell(&format!("DELETE FROM \"{}\"", table.name)).await?;
+        writing.run_batch(&format!("DELETE FROM \"{}\"", table.name)).await?;
         let mut cursor = Cursor::Start;
         loop {
-            tell(CopyStep { table: &table.name, rows, of });
+            report(CopyStep { table: &table.name, rows, of });
             let batch = reading.batch(table, &mut cursor).await?;
             if batch.rows.is_empty() {
                 break;
@@ -101,19 +101,19 @@ pub async fn copy_store(
     let (calls, faults) = check_copy(&mut reading, &mut writing, &tables, &counts).await?;
     let last = reading.number(CHAIN_END).await?;
     drop(reading);
-    writing.commit_much(to).await?;
+    writing.commit_copy(to).await?;
     // An error here is ignored: the copy is complete, and the number only informs users who keep
     // using the source.
     let missed = missed(&source, last).await.unwrap_or_default();
     let tables = tables.into_iter().map(|table| table.name).zip(counts).collect();
-    Ok(Copied { tables, rows, calls, faults, left_behind, missed })
+    Ok(CopySummary { tables, rows, calls, faults, left_behind, missed })
 }
 
 const CHAIN_END: &str = "SELECT seq FROM chain WHERE id = 1";
 
-fn is_same(from: &Address, to: &Address) -> bool {
+fn is_same(from: &StoreAddress, to: &StoreAddress) -> bool {
     match (from, to) {
-        (Address::Sqlite(one), Address::Sqlite(two)) => {
+        (StoreAddress::Sqlite(one), StoreAddress::Sqlite(two)) => {
             let real = |path: &std::path::Path| path.canonicalize().ok();
             one == two || real(one).is_some_and(|one| real(two) == Some(one))
         }
@@ -123,12 +123,12 @@ fn is_same(from: &Address, to: &Address) -> bool {
 
 /// Opens the source without migrating it. `Store::open` would migrate it, but the source must not
 /// change.
-async fn source(from: &Address) -> Result<Store, ToolError> {
-    let behind = match from {
-        Address::Sqlite(path) => Sqlite::steps_behind(path)?,
-        Address::Postgres(url) => Postgres::steps_behind(url).await?,
+async fn source(from: &StoreAddress) -> Result<Store, ToolError> {
+    let after = match from {
+        StoreAddress::Sqlite(path) => Sqlite::pending_migrations(path)?,
+        StoreAddress::Postgres(url) => Postgres::pending_migrations(url).await?,
     };
-    if let Some(steps) = behind.filter(|steps| *steps > 0) {
+    if let Some(steps) = after.filter(|steps| *steps > 0) {
         let newest = migrations::newest(migrations::ALL);
         let version = newest.saturating_sub(i64::try_from(steps).unwrap_or_default());
         let message = format!(
@@ -146,11 +146,11 @@ async fn source(from: &Address) -> Result<Store, ToolError> {
 
 async fn left_behind(
     reading: &mut Transaction,
-    tables: &[Table],
+    tables: &[TableSchema],
 ) -> Result<Vec<String>, ToolError> {
     let mut names = match &mut reading.on {
-        On::Sqlite(held) => held.table_names(),
-        On::Postgres(begun) => begun.table_names().await,
+        EngineTransaction::Sqlite(held) => held.table_names(),
+        EngineTransaction::Postgres(begun) => begun.table_names().await,
     }?;
     names.retain(|name| name != "migrations" && tables.iter().all(|table| table.name != *name));
     Ok(names)
@@ -159,15 +159,15 @@ async fn left_behind(
 /// Refuses a target whose tables hold more than the migrations put there.
 async fn check_unused(
     writing: &mut Transaction,
-    table: &Table,
-    to: &Address,
+    table: &TableSchema,
+    to: &StoreAddress,
 ) -> Result<(), ToolError> {
     let count = writing.count(table).await?;
-    let usual = table.first_rows.len() as u64;
-    if count == 0 && usual == 0 {
+    let expected = table.first_rows.len() as u64;
+    if count == 0 && expected == 0 {
         return Ok(());
     }
-    if count == usual {
+    if count == expected {
         let found = writing.batch(table, &mut Cursor::Start).await?.rows;
         if found == table.first_rows {
             return Ok(());
@@ -185,7 +185,7 @@ async fn check_unused(
 async fn check_copy(
     reading: &mut Transaction,
     writing: &mut Transaction,
-    tables: &[Table],
+    tables: &[TableSchema],
     counts: &[u64],
 ) -> Result<(u64, Vec<LedgerError>), ToolError> {
     for (table, expected) in tables.iter().zip(counts) {
@@ -214,78 +214,82 @@ async fn missed(source: &Store, last: u64) -> Result<u64, ToolError> {
 /// Rows in memory at once.
 #[derive(Default)]
 pub(crate) struct Batch {
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<SqlRow>,
     bytes: usize,
 }
 
 impl Batch {
-    pub(crate) fn push(&mut self, row: Row) {
-        self.bytes += row.0.iter().map(Cell::weight).sum::<usize>();
+    pub(crate) fn push(&mut self, row: SqlRow) {
+        self.bytes += row.0.iter().map(SqlCell::memory_bytes).sum::<usize>();
         self.rows.push(row);
     }
 
-    pub(crate) fn is_enough(&self) -> bool {
-        self.rows.len() >= ENOUGH_ROWS || self.bytes >= ENOUGH_BYTES
+    pub(crate) fn is_full(&self) -> bool {
+        self.rows.len() >= BATCH_ROWS || self.bytes >= BATCH_BYTES
     }
 }
 
 /// Position in a table that is being read.
 enum Cursor {
     Start,
-    Behind(i64),
+    After(i64),
     Streaming(Rows),
 }
 
 impl Transaction {
     /// Raises the timeouts: copying takes longer than anything else that haft does in a store.
-    async fn take_time(&mut self) -> Result<(), ToolError> {
+    async fn lift_timeouts(&mut self) -> Result<(), ToolError> {
         match &mut self.on {
-            On::Sqlite(_) => Ok(()),
-            On::Postgres(begun) => begun.take_time().await,
+            EngineTransaction::Sqlite(_) => Ok(()),
+            EngineTransaction::Postgres(begun) => begun.lift_timeouts().await,
         }
     }
 
     /// Keeps other processes from starting to use a target that was found unused.
-    async fn lock(&mut self, tables: &[Table]) -> Result<(), ToolError> {
+    async fn lock(&mut self, tables: &[TableSchema]) -> Result<(), ToolError> {
         match &mut self.on {
             // The transaction has the file to itself.
-            On::Sqlite(_) => Ok(()),
-            On::Postgres(begun) => {
+            EngineTransaction::Sqlite(_) => Ok(()),
+            EngineTransaction::Postgres(begun) => {
                 let names: Vec<_> = tables.iter().map(|it| format!("\"{}\"", it.name)).collect();
                 let sql = format!("LOCK TABLE {} IN EXCLUSIVE MODE", names.join(", "));
-                begun.tell(&sql).await
+                begun.run_batch(&sql).await
             }
         }
     }
 
-    async fn tell(&mut self, sql: &str) -> Result<(), ToolError> {
+    async fn run_batch(&mut self, sql: &str) -> Result<(), ToolError> {
         match &mut self.on {
-            On::Sqlite(held) => held.tell(sql),
-            On::Postgres(begun) => begun.tell(sql).await,
+            EngineTransaction::Sqlite(held) => held.run_batch(sql),
+            EngineTransaction::Postgres(begun) => begun.run_batch(sql).await,
         }
     }
 
     async fn number(&mut self, sql: &str) -> Result<u64, ToolError> {
         match &mut self.on {
-            On::Sqlite(held) => held.number(sql),
-            On::Postgres(begun) => begun.number(sql).await,
+            EngineTransaction::Sqlite(held) => held.number(sql),
+            EngineTransaction::Postgres(begun) => begun.number(sql).await,
         }
     }
 
-    async fn count(&mut self, table: &Table) -> Result<u64, ToolError> {
+    async fn count(&mut self, table: &TableSchema) -> Result<u64, ToolError> {
         self.number(&format!("SELECT count(*) FROM \"{}\"", table.name)).await
     }
 
     /// Returns the next rows of a table. Empty at its end.
-    async fn batch(&mut self, table: &Table, cursor: &mut Cursor) -> Result<Batch, ToolError> {
+    async fn batch(
+        &mut self,
+        table: &TableSchema,
+        cursor: &mut Cursor,
+    ) -> Result<Batch, ToolError> {
         match &mut self.on {
-            On::Sqlite(held) => {
-                let mut behind = if let Cursor::Behind(row) = cursor { *row } else { i64::MIN };
-                let batch = held.rows_behind(table, &mut behind)?;
-                *cursor = Cursor::Behind(behind);
+            EngineTransaction::Sqlite(held) => {
+                let mut after = if let Cursor::After(row) = cursor { *row } else { i64::MIN };
+                let batch = held.rows_after(table, &mut after)?;
+                *cursor = Cursor::After(after);
                 Ok(batch)
             }
-            On::Postgres(begun) => {
+            EngineTransaction::Postgres(begun) => {
                 if !matches!(cursor, Cursor::Streaming(_)) {
                     *cursor = Cursor::Streaming(begun.rows(table).await?);
                 }
@@ -297,27 +301,32 @@ impl Transaction {
         }
     }
 
-    async fn insert(&mut self, table: &Table, rows: &[Row], to: &Address) -> Result<(), ToolError> {
+    async fn insert(
+        &mut self,
+        table: &TableSchema,
+        rows: &[SqlRow],
+        to: &StoreAddress,
+    ) -> Result<(), ToolError> {
         match &mut self.on {
-            On::Sqlite(held) => held.insert(table, rows),
-            On::Postgres(begun) => {
+            EngineTransaction::Sqlite(held) => held.insert(table, rows),
+            EngineTransaction::Postgres(begun) => {
                 check_texts(table, rows, to)?;
                 begun.insert(table, rows).await
             }
         }
     }
 
-    async fn commit_much(self, to: &Address) -> Result<(), ToolError> {
+    async fn commit_copy(self, to: &StoreAddress) -> Result<(), ToolError> {
         match self.on {
-            On::Sqlite(mut held) => {
+            EngineTransaction::Sqlite(mut held) => {
                 held.commit()?;
                 // Written to the disk now, because the user may remove the source next.
                 held.query("PRAGMA wal_checkpoint(TRUNCATE)", &[]).map(|_| ())
             }
-            On::Postgres(begun) => begun.commit_much().await.map_err(|error| {
+            EngineTransaction::Postgres(begun) => begun.commit_copy().await.map_err(|error| {
                 let message = format!("{error}; the copy may or may not be complete");
-                let look = format!("check with `haft store info --store {to}`");
-                ToolError::new(ErrorKind::Unavailable, message).hint(look)
+                let check_hint = format!("check with `haft store info --store {to}`");
+                ToolError::new(ErrorKind::Unavailable, message).hint(check_hint)
             }),
         }
     }
@@ -325,10 +334,10 @@ impl Transaction {
 
 /// Refuses texts with a NUL character, which PostgreSQL cannot store. haft writes none where both
 /// engines must hold the text.
-fn check_texts(table: &Table, rows: &[Row], to: &Address) -> Result<(), ToolError> {
+fn check_texts(table: &TableSchema, rows: &[SqlRow], to: &StoreAddress) -> Result<(), ToolError> {
     for row in rows {
         for (column, cell) in table.columns.iter().zip(&row.0) {
-            if matches!(cell, Cell::Text(text) if text.contains('\0')) {
+            if matches!(cell, SqlCell::Text(text) if text.contains('\0')) {
                 let (column, table) = (&column.name, &table.name);
                 let message = format!(
                     "a text in column `{column}` of `{table}` contains a NUL character, which {to} cannot hold"

@@ -11,20 +11,20 @@ use haft_core::{ErrorKind, ToolError};
 use serde::Serialize;
 
 use crate::{
-    Address, Store,
+    Store, StoreAddress,
     areas::ledger,
     engine::{
         clock::now_ms,
         migrations,
-        sqlite::{Absence, Faults, Sqlite},
-        store::Engine,
+        sqlite::{IfMissing, Sqlite, SqliteErrors},
+        store::StoreEngine,
         value::Value,
     },
 };
 
 /// Information about a store.
 #[derive(Clone, Debug, Serialize)]
-pub struct Info {
+pub struct StoreInfo {
     /// Its address.
     pub address: String,
     /// `sqlite` or `postgres`, with the version of the engine.
@@ -40,12 +40,12 @@ pub struct Info {
     /// Number of saved rules of all users.
     pub rules: u64,
     /// Size of each part.
-    pub parts: Vec<Part>,
+    pub parts: Vec<StorePart>,
 }
 
 /// A part of a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Part {
+pub struct StorePart {
     /// Name of the part.
     pub name: &'static str,
     /// Number of items.
@@ -87,15 +87,15 @@ impl Store {
     ///
     /// # Errors
     /// `unavailable` when it cannot be read.
-    pub async fn info(&self) -> Result<Info, ToolError> {
+    pub async fn info(&self) -> Result<StoreInfo, ToolError> {
         let rows = self.query(COUNT, &[]).await?;
         let row = rows.first().ok_or_else(|| ToolError::internal("a count without a number"))?;
         let (engine, address, bytes) = match &self.engine {
-            Engine::Sqlite(sqlite) => {
+            StoreEngine::Sqlite(sqlite) => {
                 let engine = format!("sqlite {}", rusqlite::version());
                 (engine, sqlite.path().display().to_string(), size(sqlite.path()))
             }
-            Engine::Postgres(postgres) => {
+            StoreEngine::Postgres(postgres) => {
                 let rows = self.query(SERVER, &[]).await?;
                 let row = rows.first().ok_or_else(|| ToolError::internal("a size without one"))?;
                 let engine = format!("postgres {}", row.text(0)?);
@@ -108,13 +108,13 @@ impl Store {
         for (name, sql) in PARTS {
             let rows = self.query(sql, &[]).await?;
             let Some(row) = rows.first() else { continue };
-            parts.push(Part { name, rows: row.number(0)?, bytes: row.number(1)? });
+            parts.push(StorePart { name, rows: row.number(0)?, bytes: row.number(1)? });
         }
-        Ok(Info { address, engine, version, bytes, calls, entries, rules, parts })
+        Ok(StoreInfo { address, engine, version, bytes, calls, entries, rules, parts })
     }
 
     /// Counts the calls of the ledger, and the size of its entries by kind.
-    async fn ledger_parts(&self) -> Result<(u64, Vec<Part>), ToolError> {
+    async fn ledger_parts(&self) -> Result<(u64, Vec<StorePart>), ToolError> {
         let (mut calls, mut parts) = (0, Vec::new());
         for row in self.query(LEDGER, &[]).await? {
             let kind = usize::try_from(row.number(0)?).unwrap_or_default();
@@ -122,7 +122,7 @@ impl Store {
             calls += row.number(2)?;
             let rows = row.number(1)?;
             let bytes = row.number(3)? + rows * ledger::ROW_BYTES;
-            parts.push(Part { name, rows, bytes });
+            parts.push(StorePart { name, rows, bytes });
         }
         Ok((calls, parts))
     }
@@ -133,14 +133,14 @@ impl Store {
     /// `unavailable` when it cannot be read at all.
     pub async fn check(&self) -> Result<Vec<String>, ToolError> {
         match &self.engine {
-            Engine::Sqlite(sqlite) => {
+            StoreEngine::Sqlite(sqlite) => {
                 let rows = sqlite.hold()?.query("PRAGMA integrity_check(20)", &[])?;
-                let told = rows.iter().map(|row| Ok(row.text(0)?.to_owned()));
-                let told: Vec<String> = told.collect::<Result<_, ToolError>>()?;
-                Ok(told.into_iter().filter(|line| line != "ok").collect())
+                let reported = rows.iter().map(|row| Ok(row.text(0)?.to_owned()));
+                let reported: Vec<String> = reported.collect::<Result<_, ToolError>>()?;
+                Ok(reported.into_iter().filter(|line| line != "ok").collect())
             }
             // A PostgreSQL server checks its own files.
-            Engine::Postgres(_) => Ok(Vec::new()),
+            StoreEngine::Postgres(_) => Ok(Vec::new()),
         }
     }
 
@@ -150,7 +150,7 @@ impl Store {
     /// `conflict` when the file exists, `unsupported` for PostgreSQL, which has its own tools.
     pub async fn back_up(&self, to: &Path) -> Result<(), ToolError> {
         match &self.engine {
-            Engine::Sqlite(sqlite) => {
+            StoreEngine::Sqlite(sqlite) => {
                 make_empty(to)?;
                 let copied = copy(sqlite, to);
                 if copied.is_err() {
@@ -159,7 +159,7 @@ impl Store {
                 }
                 copied
             }
-            Engine::Postgres(_) => Err(by_own_means()),
+            StoreEngine::Postgres(_) => Err(sqlite_only()),
         }
     }
 }
@@ -168,8 +168,8 @@ impl Store {
 ///
 /// # Errors
 /// When the file is not a backup or is damaged; then nothing has changed.
-pub async fn restore(address: &Address, backup: &Path) -> Result<Option<PathBuf>, ToolError> {
-    let Address::Sqlite(path) = address else { return Err(by_own_means()) };
+pub async fn restore(address: &StoreAddress, backup: &Path) -> Result<Option<PathBuf>, ToolError> {
+    let StoreAddress::Sqlite(path) = address else { return Err(sqlite_only()) };
     if !backup.is_file() {
         let message = format!("there is no backup at {}", backup.display());
         return Err(ToolError::not_found(message).hint("name a file that `haft store backup` made"));
@@ -187,8 +187,8 @@ async fn put_in_place(
     backup: &Path,
     draft: &Path,
 ) -> Result<Option<PathBuf>, ToolError> {
-    let faults = Faults(path);
-    let on_disk = |error: io::Error| faults.of_file(&error);
+    let errors = SqliteErrors(path);
+    let on_disk = |error: io::Error| errors.of_file(&error);
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(on_disk)?;
     }
@@ -219,10 +219,10 @@ async fn check_backup(draft: &Path, backup: &Path) -> Result<(), ToolError> {
             .hint("choose another one; nothing was changed")
     };
     let shown = |text: &str| text.replace(&draft.display().to_string(), "in it");
-    let opened = Sqlite::open(draft, Absence::Leave);
+    let opened = Sqlite::open(draft, IfMissing::ReturnNone);
     let sqlite = opened.map_err(|error| unusable(shown(error.message())))?;
     let Some(sqlite) = sqlite else { return Err(unusable("its copy has disappeared".to_owned())) };
-    let store = Store::of(Engine::Sqlite(sqlite.clone()));
+    let store = Store::of(StoreEngine::Sqlite(sqlite.clone()));
     let wrong = store.check().await.map_err(|error| unusable(shown(error.message())))?;
     if let Some(first) = wrong.first() {
         return Err(unusable(first.clone()));
@@ -263,7 +263,7 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-fn by_own_means() -> ToolError {
+fn sqlite_only() -> ToolError {
     ToolError::new(ErrorKind::Unsupported, "haft can back up and restore SQLite stores only")
         .hint("use pg_dump and pg_restore for a PostgreSQL database")
 }

@@ -11,14 +11,14 @@ use rustix::{
     process::geteuid,
 };
 
-use super::PATIENCE;
+use super::BUSY_TIMEOUT;
 
 /// Maps the errors of one store.
-pub(crate) struct Faults<'a>(pub(crate) &'a Path);
+pub(crate) struct SqliteErrors<'a>(pub(crate) &'a Path);
 
-impl Faults<'_> {
+impl SqliteErrors<'_> {
     pub(crate) fn of(&self, error: rusqlite::Error) -> ToolError {
-        let told = match error.sqlite_error_code() {
+        let reported = match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => return self.busy(),
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 self.damaged(&error.to_string())
@@ -39,7 +39,7 @@ impl Faults<'_> {
                 .hint("check the ledger with `haft ledger verify`"),
             _ => self.unavailable(&format!("reported an error: {error}")),
         };
-        told.caused_by(error)
+        reported.caused_by(error)
     }
 
     pub(crate) fn of_file(&self, error: &io::Error) -> ToolError {
@@ -52,9 +52,8 @@ impl Faults<'_> {
     }
 
     pub(super) fn busy(&self) -> ToolError {
-        let words = format!("is busy: another process has held it for {} s", PATIENCE.as_secs());
-        self.unavailable(&words)
-            .hint("find the process that has it open (`fuser FILE`), then retry")
+        let what = format!("is busy: another process has held it for {} s", BUSY_TIMEOUT.as_secs());
+        self.unavailable(&what).hint("find the process that has it open (`fuser FILE`), then retry")
     }
 
     pub(crate) fn damaged(&self, how: &str) -> ToolError {
@@ -79,8 +78,8 @@ impl Faults<'_> {
             .hint("fix its permissions, or use another store with --store")
     }
 
-    /// Names what is closed to this process, its folder or the file itself, and whose it is, with the next step. None when
-    /// nothing is.
+    /// Returns the reason and the next step if this process may not access the file or its
+    /// directory. `None` if it may access both.
     fn closed(&self) -> Option<(String, String)> {
         let folder = self.0.parent().filter(|folder| !folder.as_os_str().is_empty())?;
         let is_closed = |path: &&Path| {
@@ -90,7 +89,7 @@ impl Faults<'_> {
                 Err(Errno::ACCESS | Errno::PERM)
             )
         };
-        // A folder that is not there cannot be made where its parent is closed.
+        // A missing directory cannot be created in a parent that is not writable.
         let folders = folder.ancestors().find(|folder| folder.exists());
         let path = folders.into_iter().chain([self.0]).find(is_closed)?;
         let facts = fs::metadata(path).ok()?;

@@ -1,4 +1,5 @@
-//! A whole store in another place: the same rows, going on where it was, and nothing at all when it does not come to its end.
+//! Copying a whole store: the copy has the same rows and continues where the source was; a failed
+//! copy leaves nothing.
 
 use std::{
     collections::BTreeMap,
@@ -18,8 +19,8 @@ use haft_core::{
     Scope, Sessions, Todo, TodoPriority, TodoStatus, Todos,
 };
 use haft_store::{
-    Address, Announcement, Copied, Keep, OutputRetention, Store, StoreFeed, StoreJournal,
-    StoreLeases, StoreLocation, StoreSessions, StoreTodos, copy_store,
+    Announcement, CopySummary, JournalRetention, OutputRetention, Store, StoreAddress, StoreFeed,
+    StoreJournal, StoreLeases, StoreLocation, StoreSessions, StoreTodos, copy_store,
 };
 use rusqlite::types::Value as Cell;
 use serde_json::json;
@@ -29,10 +30,10 @@ use crate::{
     approvals::{approvals, request},
     cluster::Cluster,
     recording::{keep_result, keeping},
-    stores::{Fresh, change, look, postgres},
+    stores::{Fresh, change, postgres, read_call},
 };
 
-/// From either engine to either, each store its own.
+/// Pairs of stores for every combination of engines.
 async fn pairs() -> Vec<(Fresh, Fresh)> {
     let mut pairs = vec![(file(), file())];
     if let Some(database) = postgres().await {
@@ -45,7 +46,7 @@ async fn pairs() -> Vec<(Fresh, Fresh)> {
 
 fn file() -> Fresh {
     let folder = tempfile::tempdir().expect("a folder");
-    let address = Address::Sqlite(folder.path().join("project/.haft/haft.db"));
+    let address = StoreAddress::Sqlite(folder.path().join("project/.haft/haft.db"));
     Fresh { folder, address }
 }
 
@@ -55,20 +56,20 @@ async fn another_database() -> Fresh {
 
 async fn like(store: &Fresh) -> Fresh {
     match store.address {
-        Address::Sqlite(_) => file(),
-        Address::Postgres(_) => another_database().await,
+        StoreAddress::Sqlite(_) => file(),
+        StoreAddress::Postgres(_) => another_database().await,
     }
 }
 
-async fn copy(from: &Fresh, to: &Fresh) -> Result<Copied, haft_core::ToolError> {
+async fn copy(from: &Fresh, to: &Fresh) -> Result<CopySummary, haft_core::ToolError> {
     copy_store(&from.address, &to.address, |_| {}).await
 }
 
-/// Something in every table.
+/// Puts something in every table.
 async fn fill(store: &Fresh) {
     let ledger = keeping(store, OutputRetention::default());
     for number in 1..=40 {
-        let made = if number % 3 == 0 { look } else { change };
+        let made = if number % 3 == 0 { read_call } else { change };
         keep_result(&ledger, made(number), &format!("result {}", number % 7)).await;
     }
     ledger.flush().await.expect("written");
@@ -87,7 +88,7 @@ async fn fill(store: &Fresh) {
     let events = StoreFeed::new(place());
     events.announce(&Announcement::of("test", "subject", &body)).await.expect("told");
     let sessions = StoreSessions::new(place(), Path::new("/w"));
-    sessions.saw("mcp-1", &["claude".into()]).await.expect("noted");
+    sessions.mark_active("mcp-1", &["claude".into()]).await.expect("noted");
     let said = NewMessage {
         role: "user".into(),
         author: "Ann".into(),
@@ -108,7 +109,7 @@ async fn fill(store: &Fresh) {
         OutputSource { session: "s\0".into(), call_id: "call_1".into(), tool: "bash".into() };
     let text = "a line of some length\n".repeat(30_000);
     store.outputs("/w", OutputRetention::default()).keep(text, made_by).await.expect("kept");
-    keep_changes(StoreJournal::new(place(), Keep::USUAL));
+    keep_changes(StoreJournal::new(place(), JournalRetention::DEFAULT));
 }
 
 fn keep_changes(journal: StoreJournal) {
@@ -138,15 +139,15 @@ fn keep_changes(journal: StoreJournal) {
     let undoes = [vec![1]];
     let begun =
         journal.begin(&NewChange { call: &call, tool: "undo", entries: &entries, undoes: &undoes });
-    // As if the process had been killed before it said that it was made.
+    // As if the process had been killed before it confirmed the change.
     begun.expect("kept");
 }
 
-/// All rows of all tables, read behind haft's back.
+/// Reads all rows of all tables without haft.
 async fn contents(store: &Fresh) -> BTreeMap<String, Vec<String>> {
     match &store.address {
-        Address::Sqlite(path) => of_file(path),
-        Address::Postgres(url) => of_database(url).await,
+        StoreAddress::Sqlite(path) => of_file(path),
+        StoreAddress::Postgres(url) => of_database(url).await,
     }
 }
 
@@ -194,14 +195,14 @@ fn sorted(mut rows: Vec<String>) -> Vec<String> {
     rows
 }
 
-/// When a store was made is not of what it holds.
+/// Removes the table that records when the store was made.
 fn without_history(mut all: BTreeMap<String, Vec<String>>) -> BTreeMap<String, Vec<String>> {
     assert!(all.remove("migrations").is_some_and(|steps| !steps.is_empty()));
     all
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_room_is_copied_and_the_source_stays_as_it_was() {
+async fn every_table_is_copied_and_the_source_stays_as_it_was() {
     for (from, to) in pairs().await {
         fill(&from).await;
         let before = contents(&from).await;
@@ -224,11 +225,11 @@ async fn every_room_is_copied_and_the_source_stays_as_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_goes_on_where_the_store_was() {
+async fn a_copy_continues_where_the_store_was() {
     for (from, to) in pairs().await {
         fill(&from).await;
         copy(&from, &to).await.expect("copied");
-        // With the key of the person, which lies in a folder and in no store.
+        // With the key of the user, which is in a directory and not in a store.
         let moved = Fresh { folder: from.folder, address: to.address.clone() };
         let rules = moved.rules("here").active("s").await.expect("they are read");
         assert_eq!(rules.len(), 1, "the seal holds");
@@ -245,16 +246,20 @@ async fn a_copy_goes_on_where_the_store_was() {
         assert_eq!((verified.entries, verified.faults), (41, Vec::new()));
         let last = moved.number("SELECT seq FROM event_head").await;
         let events = StoreFeed::new(StoreLocation::new(moved.address.clone()));
-        let told = events.announce(&Announcement::of("test", "s", &json!({}))).await.expect("told");
-        assert_eq!(i64::try_from(told).expect("a number"), last + 1);
-        keep_changes(StoreJournal::new(StoreLocation::new(moved.address.clone()), Keep::USUAL));
+        let expected =
+            events.announce(&Announcement::of("test", "s", &json!({}))).await.expect("told");
+        assert_eq!(i64::try_from(expected).expect("a number"), last + 1);
+        keep_changes(StoreJournal::new(
+            StoreLocation::new(moved.address.clone()),
+            JournalRetention::DEFAULT,
+        ));
         assert_eq!(moved.number("SELECT max(number) FROM changes").await, 4);
     }
 }
 
 #[tokio::test]
-async fn nothing_in_a_database_counts_by_itself() {
-    // A sequence would have to be set after a copy; there is none, and whoever adds one adds that.
+async fn a_database_has_no_sequences() {
+    // A copy would have to set a sequence. There is none; a change that adds one must set it.
     let Some(store) = postgres().await else { return };
     Store::open(&store.address).await.expect("made");
     let sql =
@@ -276,7 +281,7 @@ async fn a_target_that_holds_something_is_refused_by_name_and_left_alone() {
     for (from, to) in pairs().await {
         fill(&from).await;
         Store::open(&to.address).await.expect("made");
-        // As many rows as a new store has, and yet not new.
+        // As many rows as a new store, but with other contents.
         to.tamper("UPDATE event_head SET seq = 7").await;
         let error = copy(&from, &to).await.expect_err("in use");
         assert!(error.message().contains("`event_head` holds 1 row"), "{error}");
@@ -286,7 +291,7 @@ async fn a_target_that_holds_something_is_refused_by_name_and_left_alone() {
 }
 
 #[tokio::test]
-async fn what_is_no_source_is_told_and_makes_no_target() {
+async fn a_missing_source_is_reported_and_creates_no_target() {
     for (from, to) in pairs().await {
         let error = copy(&from, &to).await.expect_err("none");
         assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
@@ -302,14 +307,14 @@ async fn fill_a_little(store: &Fresh) {
 }
 
 #[tokio::test]
-async fn an_older_and_a_newer_source_are_refused_and_not_brought_forward() {
+async fn an_older_and_a_newer_source_are_refused_and_not_migrated() {
     let newest = haft_store::newest_version();
     for (from, to) in pairs().await {
         fill_a_little(&from).await;
         from.tamper(&format!("DELETE FROM migrations WHERE version = {newest}")).await;
         let error = copy(&from, &to).await.expect_err("older");
         assert_eq!(error.kind(), ErrorKind::Conflict);
-        assert!(error.message().contains(&format!("of version {}", newest - 1)), "{error}");
+        assert!(error.message().contains(&format!("has version {}", newest - 1)), "{error}");
         assert!(error.next_step().contains("haft store info --store"), "{}", error.next_step());
         assert_eq!(from.number("SELECT max(version) FROM migrations").await, newest - 1);
         let newer = newest + 5;
@@ -322,7 +327,7 @@ async fn an_older_and_a_newer_source_are_refused_and_not_brought_forward() {
 }
 
 #[tokio::test]
-async fn a_chain_that_was_broken_before_is_copied_as_it_is_and_told() {
+async fn a_broken_chain_is_copied_and_reported() {
     for (from, to) in pairs().await {
         let ledger = from.ledger();
         for number in 1..=5 {
@@ -339,24 +344,24 @@ async fn a_chain_that_was_broken_before_is_copied_as_it_is_and_told() {
 }
 
 #[tokio::test]
-async fn what_only_one_engine_can_hold_is_told_by_its_place() {
+async fn values_that_only_one_engine_can_hold_are_reported_by_row_and_column() {
     let Some(to) = postgres().await else { return };
     let from = file();
-    for (sql, told) in [
+    for (sql, expected) in [
         ("UPDATE ledger SET tool = CAST(X'610062' AS TEXT)", "column `tool` of `ledger`"),
         ("UPDATE ledger SET tool = CAST(X'ff' AS TEXT)", "column `tool` of row 1 of `ledger`"),
         ("UPDATE ledger SET tool = 'x', began_ms = 'soon'", "column `began_ms` of row 1"),
     ] {
         fill_a_little(&from).await;
         from.tamper(sql).await;
-        let error = copy(&from, &to).await.expect_err("it does not go");
-        assert!(error.message().contains(told), "{sql}: {error}");
+        let error = copy(&from, &to).await.expect_err("it cannot be copied");
+        assert!(error.message().contains(expected), "{sql}: {error}");
         assert_eq!(to.number("SELECT count(*) FROM ledger").await, 0);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_written_meanwhile_is_not_in_the_copy_and_is_counted() {
+async fn calls_during_the_copy_are_left_out_and_counted() {
     for (from, to) in pairs().await {
         fill(&from).await;
         let before = contents(&from).await;
@@ -375,10 +380,10 @@ async fn what_is_written_meanwhile_is_not_in_the_copy_and_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_goes_away_in_the_middle_leaves_nothing_half_done() {
+async fn a_server_that_stops_during_a_copy_leaves_nothing() {
     let Some(cluster) = Cluster::start() else { return };
     let folder = || tempfile::tempdir().expect("a folder");
-    let database = Fresh { folder: folder(), address: Address::Postgres(cluster.url()) };
+    let database = Fresh { folder: folder(), address: StoreAddress::Postgres(cluster.url()) };
     let kept = file();
     fill(&kept).await;
     let cluster = Arc::new(cluster);
@@ -394,7 +399,7 @@ async fn a_server_that_goes_away_in_the_middle_leaves_nothing_half_done() {
     }
     copy(&kept, &database).await.expect("what is left is as good as new");
     assert_eq!(contents(&database).await, contents(&kept).await);
-    // And as a source.
+    // The same with the server as source.
     let other = file();
     let error = copy_store(&database.address, &other.address, |step| {
         if step.table == "entries" {
@@ -408,12 +413,12 @@ async fn a_server_that_goes_away_in_the_middle_leaves_nothing_half_done() {
 }
 
 #[tokio::test]
-async fn a_target_that_somebody_uses_meanwhile_is_told_in_bounded_time() {
+async fn a_busy_target_is_reported_in_bounded_time() {
     let Some(to) = postgres().await else { return };
     let from = file();
     fill_a_little(&from).await;
     Store::open(&to.address).await.expect("made");
-    let Address::Postgres(url) = &to.address else { panic!("a database") };
+    let StoreAddress::Postgres(url) = &to.address else { panic!("a database") };
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("it is reached");
     tokio::spawn(connection);
     client.batch_execute("BEGIN; UPDATE haft.chain SET seq = seq").await.expect("held");

@@ -12,18 +12,18 @@ use parking_lot::Mutex;
 use haft_core::ToolError;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{Address, StoreLocation};
+use crate::{StoreAddress, StoreLocation};
 
 /// Longer than the server may take for all statements of a change.
-const LONGEST: Duration = Duration::from_secs(30);
+const JOB_TIMEOUT: Duration = Duration::from_secs(30);
 
-type Job = Box<dyn FnOnce(&Runtime, &StoreLocation) + Send>;
+type JournalJob = Box<dyn FnOnce(&Runtime, &StoreLocation) + Send>;
 
-pub(super) struct Hand(Mutex<Sender<Job>>);
+pub(super) struct RuntimeThread(Mutex<Sender<JournalJob>>);
 
-impl Hand {
-    pub(super) fn start(address: Address) -> Result<Self, String> {
-        let (sender, jobs) = mpsc::channel::<Job>();
+impl RuntimeThread {
+    pub(super) fn start(address: StoreAddress) -> Result<Self, String> {
+        let (sender, jobs) = mpsc::channel::<JournalJob>();
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
         // A separate location: connections belong to the runtime that opened them.
@@ -40,14 +40,14 @@ impl Hand {
         W: AsyncFnOnce(&StoreLocation) -> Result<T, ToolError> + Send + 'static,
     {
         let (answer, answered) = mpsc::sync_channel(1);
-        let job: Job = Box::new(move |runtime, place| {
+        let job: JournalJob = Box::new(move |runtime, place| {
             // The caller may have timed out.
             let _ = answer.send(runtime.block_on(work(place)));
         });
         let sent = self.0.lock().send(job);
         let gone = || ToolError::unavailable("the journal writer thread has ended");
         sent.map_err(|_| gone())?;
-        answered.recv_timeout(LONGEST).unwrap_or_else(|_| {
+        answered.recv_timeout(JOB_TIMEOUT).unwrap_or_else(|_| {
             Err(ToolError::unavailable("the journal's store does not respond")
                 .hint("check the server with `haft store info`"))
         })

@@ -8,7 +8,7 @@ use std::{
 
 use haft_core::{ContentHash, PathState, ToolError};
 
-use crate::engine::value::{Row, Value};
+use crate::engine::value::{SqlRow, Value};
 
 const MISSING: u64 = 0;
 const FILE: u64 = 1;
@@ -17,7 +17,7 @@ const DIRECTORY: u64 = 3;
 const OTHER: u64 = 4;
 
 /// A path state as stored.
-pub(super) struct Columns {
+pub(super) struct PathColumns {
     kind: u64,
     mode: u64,
     size: u64,
@@ -25,10 +25,10 @@ pub(super) struct Columns {
     what: Option<Vec<u8>>,
 }
 
-impl Columns {
-    pub(super) fn of(image: &PathState) -> Self {
+impl PathColumns {
+    pub(super) fn of(path_state: &PathState) -> Self {
         let plain = |kind, mode: u32| Self { kind, mode: mode.into(), size: 0, what: None };
-        match image {
+        match path_state {
             PathState::Missing => plain(MISSING, 0),
             PathState::File { hash, mode, size } => {
                 let what = hash.map(|ContentHash(hash)| hash.to_vec());
@@ -41,13 +41,13 @@ impl Columns {
     }
 
     pub(super) fn values(&self) -> [Value<'_>; 4] {
-        let what = self.what.as_deref().map_or(Value::Nothing, Value::Bytes);
+        let what = self.what.as_deref().map_or(Value::Null, Value::Bytes);
         [Value::number(self.kind), Value::number(self.mode), Value::number(self.size), what]
     }
 }
 
 /// Reads the path state from four columns, starting at `first`.
-pub(super) fn image(row: &Row, first: usize) -> Result<PathState, ToolError> {
+pub(super) fn path_state(row: &SqlRow, first: usize) -> Result<PathState, ToolError> {
     let mode = || Ok::<u32, ToolError>(u32::try_from(row.number(first + 1)?).unwrap_or(0o600));
     Ok(match row.number(first)? {
         MISSING => PathState::Missing,

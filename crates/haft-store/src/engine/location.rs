@@ -10,12 +10,12 @@ use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::ToolError;
 
-use crate::{Address, Retention, Store, engine::sqlite::Absence};
+use crate::{EventRetention, Store, StoreAddress, engine::sqlite::IfMissing};
 
 /// An address and, once it is open, the store there.
 pub struct StoreLocation {
-    address: Address,
-    retention: Retention,
+    address: StoreAddress,
+    retention: EventRetention,
     open: Mutex<Option<Store>>,
     /// True if this process records calls here, with an entry before each call that changes
     /// something.
@@ -26,12 +26,12 @@ pub struct StoreLocation {
 
 impl StoreLocation {
     /// Creates a location. Opens nothing.
-    pub fn new(address: Address) -> Arc<Self> {
-        Self::keeping(address, Retention::default())
+    pub fn new(address: StoreAddress) -> Arc<Self> {
+        Self::with_retention(address, EventRetention::default())
     }
 
     /// Creates a location with a limit on the stored events. Opens nothing.
-    pub fn keeping(address: Address, retention: Retention) -> Arc<Self> {
+    pub fn with_retention(address: StoreAddress, retention: EventRetention) -> Arc<Self> {
         let (open, opening) = (Mutex::default(), tokio::sync::Mutex::default());
         Arc::new(Self { address, retention, open, has_ledger: AtomicBool::new(false), opening })
     }
@@ -45,7 +45,7 @@ impl StoreLocation {
     }
 
     /// Returns the address.
-    pub fn address(&self) -> &Address {
+    pub fn address(&self) -> &StoreAddress {
         &self.address
     }
 
@@ -54,7 +54,7 @@ impl StoreLocation {
     /// # Errors
     /// As [`Store::open`].
     pub async fn store(&self) -> Result<Store, ToolError> {
-        let opened = self.opened(Absence::Make).await?;
+        let opened = self.opened(IfMissing::Create).await?;
         opened.ok_or_else(|| ToolError::internal(format!("the store {} is gone", self.address)))
     }
 
@@ -63,51 +63,51 @@ impl StoreLocation {
     /// # Errors
     /// As [`Store::open`].
     pub async fn existing(&self) -> Result<Option<Store>, ToolError> {
-        self.opened(Absence::Leave).await
+        self.opened(IfMissing::ReturnNone).await
     }
 
-    async fn opened(&self, absence: Absence) -> Result<Option<Store>, ToolError> {
+    async fn opened(&self, if_missing: IfMissing) -> Result<Option<Store>, ToolError> {
         if let Some(store) = self.current() {
             return Ok(Some(store));
         }
-        if absence == Absence::Leave && !self.may_exist() {
+        if if_missing == IfMissing::ReturnNone && !self.may_exist() {
             return Ok(None);
         }
         let _opening = self.opening.lock().await;
         if let Some(store) = self.current() {
             return Ok(Some(store));
         }
-        let store = match absence {
-            Absence::Make => Some(Store::open(&self.address).await?),
-            Absence::Leave => Store::existing(&self.address).await?,
+        let store = match if_missing {
+            IfMissing::Create => Some(Store::open(&self.address).await?),
+            IfMissing::ReturnNone => Store::existing(&self.address).await?,
         };
         if let Some(store) = &store {
             store.hub.retain(self.retention);
         }
-        self.slot().clone_from(&store);
+        self.open_store().clone_from(&store);
         Ok(store)
     }
 
     fn current(&self) -> Option<Store> {
-        let mut slot = self.slot();
-        if slot.as_ref().is_some_and(|store| !store.is_in_place()) {
-            *slot = None;
+        let mut open_store = self.open_store();
+        if open_store.as_ref().is_some_and(|store| !store.is_in_place()) {
+            *open_store = None;
         }
-        slot.clone()
+        open_store.clone()
     }
 
     fn may_exist(&self) -> bool {
         match &self.address {
             // Not `exists`: opening must report a path that cannot be inspected, instead of
             // ignoring it.
-            Address::Sqlite(path) => path
+            StoreAddress::Sqlite(path) => path
                 .symlink_metadata()
                 .map_or_else(|e| e.kind() != std::io::ErrorKind::NotFound, |_| true),
-            Address::Postgres(_) => true,
+            StoreAddress::Postgres(_) => true,
         }
     }
 
-    fn slot(&self) -> MutexGuard<'_, Option<Store>> {
+    fn open_store(&self) -> MutexGuard<'_, Option<Store>> {
         self.open.lock()
     }
 }

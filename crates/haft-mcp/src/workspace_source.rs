@@ -1,5 +1,6 @@
-//! Where a client's calls are made: behind the server's own gate, or behind one for the folders that the client works in.
-//! Who has said that it has such folders is waited for a moment: its first call must not land somewhere else.
+//! Selects the gate for a client's calls: the server's own gate, or one for the directories that
+//! the client works in. A client that announces such directories gets a moment to send them, so
+//! that its first call does not use the wrong workspace.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -11,20 +12,24 @@ use tokio::sync::watch;
 
 use crate::server::Shared;
 
-/// How long a client may take to say where it works. After that it gets the server's own place.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Time limit for the client to send its directories. After that it gets the server's own gate.
+const ROOTS_TIMEOUT: Duration = Duration::from_secs(3);
 
-pub(crate) struct Place {
+pub(crate) struct WorkspaceSource {
     shared: Arc<Shared>,
-    /// The common case, apart from the channel because every call looks here.
+    /// Separate from the channel, because every call reads it.
     gate: RwLock<Option<Result<Gate, Arc<ToolError>>>>,
     settled: watch::Sender<bool>,
 }
 
-impl Place {
+impl WorkspaceSource {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let own = shared.by_roots.is_none().then(|| Ok(shared.gate.clone()));
-        Self { shared, settled: watch::Sender::new(own.is_some()), gate: RwLock::new(own) }
+        let own_gate = shared.by_roots.is_none().then(|| Ok(shared.gate.clone()));
+        Self {
+            shared,
+            settled: watch::Sender::new(own_gate.is_some()),
+            gate: RwLock::new(own_gate),
+        }
     }
 
     fn get(&self) -> Option<Result<Gate, Arc<ToolError>>> {
@@ -36,10 +41,10 @@ impl Place {
         self.settled.send_replace(true);
     }
 
-    /// The gate for this client.
+    /// Returns the gate for this client.
     ///
     /// # Errors
-    /// When the folders it works in cannot be worked in.
+    /// When the client's directories cannot be used.
     pub(crate) async fn gate(
         &self,
         has_roots: impl FnOnce() -> bool,
@@ -49,7 +54,7 @@ impl Place {
         }
         if has_roots() {
             let mut settled = self.settled.subscribe();
-            let _ = tokio::time::timeout(PATIENCE, settled.wait_for(|settled| *settled)).await;
+            let _ = tokio::time::timeout(ROOTS_TIMEOUT, settled.wait_for(|settled| *settled)).await;
         }
         if self.get().is_none() {
             self.settle(Ok(self.shared.gate.clone()));
@@ -57,7 +62,7 @@ impl Place {
         self.get().expect("it was settled")
     }
 
-    /// The server's own gate stands in until the client has said where it works.
+    /// Returns the server's own gate until the client has sent its directories.
     pub(crate) fn gate_now(&self) -> Gate {
         match self.get() {
             Some(Ok(gate)) => gate,
@@ -65,12 +70,12 @@ impl Place {
         }
     }
 
-    /// Asks the client where it works.
+    /// Asks the client for its directories.
     pub(crate) async fn ask(&self, peer: &Peer<RoleServer>) {
         let Some(by_roots) = self.shared.by_roots.clone() else { return };
-        let answer = tokio::time::timeout(PATIENCE, peer.list_roots()).await;
+        let answer = tokio::time::timeout(ROOTS_TIMEOUT, peer.list_roots()).await;
         let roots = match answer {
-            Ok(Ok(answer)) => folders(&answer),
+            Ok(Ok(answer)) => directories(&answer),
             _ => Vec::new(),
         };
         let gate = if roots.is_empty() {
@@ -82,6 +87,6 @@ impl Place {
     }
 }
 
-fn folders(answer: &ListRootsResult) -> Vec<PathBuf> {
+fn directories(answer: &ListRootsResult) -> Vec<PathBuf> {
     answer.roots.iter().filter_map(|root| crate::files::path_of(&root.uri)).collect()
 }

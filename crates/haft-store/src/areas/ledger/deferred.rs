@@ -11,14 +11,14 @@ use parking_lot::Mutex;
 
 use haft_core::ToolError;
 
-use super::Inner;
+use super::LedgerInner;
 use crate::engine::waiting::wait_for;
 
 /// Half of the promised 50 ms: a busy machine wakes threads late.
 const DELAY: Duration = Duration::from_millis(25);
 
 /// Every ledger with such a thread.
-static LEDGERS: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
+static LEDGERS: Mutex<Vec<Weak<LedgerInner>>> = Mutex::new(Vec::new());
 
 /// Writes the deferred entries of all ledgers of this process. Call it before the process ends;
 /// without entries it only reads an empty list.
@@ -32,7 +32,7 @@ pub fn flush_everything() -> Result<(), ToolError> {
 }
 
 /// Starts the thread of a ledger. Returns false if that fails.
-pub(super) fn start(ledger: &Arc<Inner>) -> bool {
+pub(super) fn start(ledger: &Arc<LedgerInner>) -> bool {
     let own = ledger.clone();
     let thread = thread::Builder::new().name("haft-ledger".to_owned());
     let is_started = thread.spawn(move || work(&own)).is_ok();
@@ -44,7 +44,7 @@ pub(super) fn start(ledger: &Arc<Inner>) -> bool {
     is_started
 }
 
-fn work(ledger: &Inner) {
+fn work(ledger: &LedgerInner) {
     loop {
         let is_closed = wait(ledger);
         // The next call gets the error and tries again.
@@ -56,16 +56,16 @@ fn work(ledger: &Inner) {
 }
 
 /// Waits until entries are due or the ledger is closed; returns true if it is closed.
-fn wait(ledger: &Inner) -> bool {
+fn wait(ledger: &LedgerInner) -> bool {
     let mut queue = ledger.queue();
     loop {
         let due = queue.since.map(|since| since + DELAY);
         let now = Instant::now();
         match due {
             _ if queue.is_closed => return true,
-            None => ledger.news.wait(&mut queue),
+            None => ledger.wakeup.wait(&mut queue),
             Some(due) if due <= now || queue.is_long() => return false,
-            Some(due) => drop(ledger.news.wait_for(&mut queue, due - now)),
+            Some(due) => drop(ledger.wakeup.wait_for(&mut queue, due - now)),
         }
     }
 }

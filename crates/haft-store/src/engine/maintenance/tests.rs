@@ -20,7 +20,7 @@ fn entry(number: u64) -> LedgerEntry {
 
 async fn filled(path: &Path, count: u64) -> StoreLedger {
     let ledger = StoreLedger::new(
-        StoreLocation::new(Address::Sqlite(path.to_owned())),
+        StoreLocation::new(StoreAddress::Sqlite(path.to_owned())),
         ReplyTiming::AfterCommit,
     );
     for number in 1..=count {
@@ -30,7 +30,7 @@ async fn filled(path: &Path, count: u64) -> StoreLedger {
 }
 
 async fn open(path: &Path) -> Store {
-    Store::open(&Address::Sqlite(path.to_owned())).await.expect("it opens")
+    Store::open(&StoreAddress::Sqlite(path.to_owned())).await.expect("it opens")
 }
 
 async fn count(path: &Path) -> u64 {
@@ -62,7 +62,7 @@ async fn a_restored_backup_replaces_the_store_and_the_old_one_is_kept() {
     let (_folder, path, backup) = folder();
     let ledger = filled(&path, 3).await;
     open(&path).await.back_up(&backup).await.expect("copied");
-    let address = Address::Sqlite(path.clone());
+    let address = StoreAddress::Sqlite(path.clone());
     for number in 4..=9 {
         ledger.record(entry(number)).await.expect("recorded");
     }
@@ -80,7 +80,7 @@ async fn a_restored_backup_replaces_the_store_and_the_old_one_is_kept() {
 async fn a_file_that_is_not_a_complete_backup_changes_nothing() {
     let (folder, path, backup) = folder();
     filled(&path, 40).await;
-    let address = Address::Sqlite(path.clone());
+    let address = StoreAddress::Sqlite(path.clone());
     let gone = restore(&address, &backup).await.expect_err("not there");
     assert_eq!(gone.kind(), ErrorKind::NotFound);
     open(&path).await.back_up(&backup).await.expect("copied");
@@ -118,7 +118,7 @@ async fn a_damaged_store_is_reported_and_not_overwritten() {
         };
         let broken_path = path.with_file_name("broken.db");
         fs::write(&broken_path, &broken).expect("written");
-        let address = Address::Sqlite(broken_path.clone());
+        let address = StoreAddress::Sqlite(broken_path.clone());
         let told = match Store::existing(&address).await {
             Ok(store) => match store.expect("there").check().await {
                 Ok(wrong) => wrong.join("; "),

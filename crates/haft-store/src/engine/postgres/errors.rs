@@ -6,45 +6,45 @@ use haft_core::ToolError;
 use tokio_postgres::error::SqlState;
 
 /// Maps the errors of one store.
-pub(super) struct Faults<'a>(pub(super) &'a str);
+pub(super) struct PostgresErrors<'a>(pub(super) &'a str);
 
-impl Faults<'_> {
+impl PostgresErrors<'_> {
     pub(super) fn of(&self, error: tokio_postgres::Error) -> ToolError {
-        let told = match error.as_db_error() {
-            None => self.out_of_reach(&words(&error)),
-            Some(told) if is_cut(&error) => self.out_of_reach(told.message()),
-            Some(told) => match *told.code() {
+        let mapped = match error.as_db_error() {
+            None => self.out_of_reach(&with_causes(&error)),
+            Some(mapped) if is_disconnected(&error) => self.out_of_reach(mapped.message()),
+            Some(mapped) => match *mapped.code() {
                 SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED => self.busy(),
                 SqlState::UNIQUE_VIOLATION => self
                     .unavailable(&format!(
                         "already holds a row where a new one belongs: {}",
-                        told.message()
+                        mapped.message()
                     ))
                     .hint("check the ledger with `haft ledger verify`"),
                 SqlState::DISK_FULL => self
                     .unavailable("cannot be written: the disk is full")
-                    .hint("make room on the server, or use another store with --store"),
+                    .hint("free space on the server, or use another store with --store"),
                 _ => self
                     .unavailable(&format!(
                         "reported an error: {} ({})",
-                        told.message(),
-                        told.code().code()
+                        mapped.message(),
+                        mapped.code().code()
                     ))
                     .hint("check that the user may write there, or use another store with --store"),
             },
         };
-        told.caused_by(error)
+        mapped.caused_by(error)
     }
 
     pub(super) fn of_pool(&self, error: PoolError) -> ToolError {
         match error {
             PoolError::Backend(error) => self.of(error),
-            PoolError::Timeout(_) => self.silent(),
+            PoolError::Timeout(_) => self.not_responding(),
             other => self.out_of_reach(&other.to_string()),
         }
     }
 
-    pub(super) fn silent(&self) -> ToolError {
+    pub(super) fn not_responding(&self) -> ToolError {
         self.out_of_reach("the server does not respond")
     }
 
@@ -63,18 +63,18 @@ impl Faults<'_> {
 }
 
 /// Returns true if the server has closed the connection or accepts none yet.
-pub(super) fn is_cut(error: &tokio_postgres::Error) -> bool {
+pub(super) fn is_disconnected(error: &tokio_postgres::Error) -> bool {
     let codes = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW];
     error.is_closed() || error.code().is_some_and(|code| codes.contains(code))
 }
 
 /// Joins the messages of the causes: the library's own message says only that something failed.
-fn words(error: &tokio_postgres::Error) -> String {
-    let mut words = error.to_string();
+fn with_causes(error: &tokio_postgres::Error) -> String {
+    let mut with_causes = error.to_string();
     let mut below = std::error::Error::source(error);
     while let Some(cause) = below {
-        words = format!("{words}: {cause}");
+        with_causes = format!("{with_causes}: {cause}");
         below = cause.source();
     }
-    words
+    with_causes
 }

@@ -9,23 +9,23 @@ use haft_core::{
 use tokio::time::Instant;
 
 use super::{
-    LEASE_MS, RENEWAL, StoreApprovals, heard_of,
-    rows::{self, Kept},
+    LEASE_MS, RENEW_INTERVAL, StoreApprovals, next_event_of,
+    rows::{self, StoredRequest},
 };
 
 /// Maximum number of requests listed: the newest.
-const MOST: u64 = 1_000;
+const MAX_LISTED: u64 = 1_000;
 
 impl StoreApprovals {
     /// Returns the approvals of the workspace of a request.
     async fn of(&self, id: &str) -> Result<Self, ToolError> {
-        let (_, kept) = self.persistently(|| self.opened(id)).await?;
+        let (_, kept) = self.with_retries(|| self.opened(id)).await?;
         let state = self.key.parent().unwrap_or(Path::new(""));
         let of = Self::new(self.place.clone(), Path::new(&kept.workspace), state);
         Ok(Self { name: self.name.clone(), clock: self.clock, ..of })
     }
 
-    fn standing(&self, kept: Kept, ended: Option<String>) -> InboxEntry {
+    fn inbox_entry(&self, kept: StoredRequest, ended: Option<String>) -> InboxEntry {
         let now = self.now();
         let mut record = kept.record;
         // The process that would have recorded the expiry may be gone.
@@ -39,29 +39,33 @@ impl StoreApprovals {
             (true, None) if kept.begun_seq == Some(0) => CallResult::NotRun,
             (true, None) => CallResult::Unknown,
         };
-        let requester = asker(kept.lease_ms, now);
+        let requester = requester_status(kept.lease_ms, now);
         let (workspace, taken_ms) = (kept.workspace.into(), kept.taken_ms);
         InboxEntry { record, workspace, requester, taken_ms, result }
     }
 
     async fn until_handed_over(&self, id: &str) -> Result<CallClaim, ToolError> {
         let feed = self.feed();
-        let newest = self.persistently(|| feed.newest()).await?;
-        let mut news = feed.subscribe(newest);
+        let newest = self.with_retries(|| feed.newest()).await?;
+        let mut subscription = feed.subscribe(newest);
         loop {
-            let (_, kept) = self.persistently(|| self.opened(id)).await?;
+            let (_, kept) = self.with_retries(|| self.opened(id)).await?;
             if kept.record.is_claimed {
                 return Ok(CallClaim::Taken);
             }
             if kept.record.state != ApprovalState::Approved {
                 return Err(haft_core::already_settled(&kept.record));
             }
-            if kept.asker == self.name || asker(kept.lease_ms, self.now()) == RequesterStatus::Gone
+            if kept.asker == self.name
+                || requester_status(kept.lease_ms, self.now()) == RequesterStatus::Gone
             {
                 return Ok(CallClaim::Free);
             }
-            let _ = tokio::time::timeout_at(Instant::now() + RENEWAL / 4, heard_of(&mut news, id))
-                .await;
+            let _ = tokio::time::timeout_at(
+                Instant::now() + RENEW_INTERVAL / 4,
+                next_event_of(&mut subscription, id),
+            )
+            .await;
         }
     }
 }
@@ -72,7 +76,7 @@ impl Inbox for StoreApprovals {
             let Some(store) = self.place.existing().await? else {
                 return Ok(InboxListing::default());
             };
-            let rows = rows::newest(&store, MOST).await?;
+            let rows = rows::newest(&store, MAX_LISTED).await?;
             if rows.is_empty() {
                 return Ok(InboxListing::default());
             }
@@ -80,10 +84,12 @@ impl Inbox for StoreApprovals {
             let mut found = InboxListing::default();
             for row in rows {
                 let opened = envelope.as_ref().zip(row).and_then(|(envelope, (row, ended))| {
-                    row.open(envelope).ok().map(|kept| self.standing(self.seen_now(kept), ended))
+                    row.open(envelope)
+                        .ok()
+                        .map(|kept| self.inbox_entry(self.free_expired_claim(kept), ended))
                 });
                 match opened {
-                    Some(standing) => found.entries.push(standing),
+                    Some(entry) => found.entries.push(entry),
                     None => found.foreign += 1,
                 }
             }
@@ -106,7 +112,7 @@ impl Inbox for StoreApprovals {
 }
 
 /// A lease longer than haft gives was given before the clock was set back, and does not count.
-pub(super) fn asker(lease_ms: u64, now: u64) -> RequesterStatus {
-    let is_there = lease_ms > now && lease_ms <= now.saturating_add(LEASE_MS);
-    if is_there { RequesterStatus::There } else { RequesterStatus::Gone }
+pub(super) fn requester_status(lease_ms: u64, now: u64) -> RequesterStatus {
+    let is_valid = lease_ms > now && lease_ms <= now.saturating_add(LEASE_MS);
+    if is_valid { RequesterStatus::There } else { RequesterStatus::Gone }
 }
