@@ -18,7 +18,7 @@ use haft::{
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
-use crate::house::House;
+use crate::fixture::Fixture;
 
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/tools/python/bin/python");
 const SDK_CHECK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/formats/sdk_check.py");
@@ -199,11 +199,11 @@ fn the_official_libraries_take_what_we_write_and_we_read_what_they_write() {
 
 #[test]
 fn haft_tools_prints_what_goes_into_a_request() {
-    let house = House::new();
+    let fixture = Fixture::new();
     for (format, options) in ways() {
         let mut arguments = vec!["tools", "--format", format.name()];
         arguments.extend(options.strict.then_some("--strict"));
-        let ran = house.run(&arguments);
+        let ran = fixture.run(&arguments);
         assert_eq!(ran.code, 0, "{ran:?}");
         let told = told(format, &options);
         let n_notes = ran.err.lines().filter(|line| line.starts_with("warning: ")).count();
@@ -228,20 +228,20 @@ fn haft_tools_prints_what_goes_into_a_request() {
 
 #[test]
 fn haft_tools_shows_a_profile_its_tools_only() {
-    let house = House::new();
+    let fixture = Fixture::new();
     for format in ["anthropic", "openai", "openai-responses", "gemini", "mcp"] {
-        let all = house.run(&["tools", "--format", format]);
+        let all = fixture.run(&["tools", "--format", format]);
         assert!(all.out.contains("\"write\""), "{format}");
-        let few = house.run(&["tools", "--format", format, "--profile", "researcher"]);
+        let few = fixture.run(&["tools", "--format", format, "--profile", "researcher"]);
         assert_eq!(few.code, 0, "{few:?}");
         assert!(
             few.out.contains("\"read\"") && !few.out.contains("\"write\""),
             "{format}: {few:?}"
         );
-        let none = house.run(&["tools", "--format", format, "--profile", "nobody"]);
+        let none = fixture.run(&["tools", "--format", format, "--profile", "nobody"]);
         assert_eq!(none.code, 2, "{none:?}");
     }
-    let denied = House::new().user_config("deny = [\"grep\"]");
+    let denied = Fixture::new().user_config("deny = [\"grep\"]");
     let ran = denied.run(&["tools", "--format", "openai"]);
     assert!(!ran.out.contains("\"name\": \"grep\""), "{}", ran.out);
     assert!(ran.out.contains("\"name\": \"glob\""), "{}", ran.out);
@@ -249,14 +249,14 @@ fn haft_tools_shows_a_profile_its_tools_only() {
 
 #[test]
 fn strict_is_refused_where_it_means_nothing() {
-    let house = House::new();
+    let fixture = Fixture::new();
     for format in ["json", "markdown", "mcp", "gemini"] {
-        let ran = house.run(&["tools", "--format", format, "--strict"]);
+        let ran = fixture.run(&["tools", "--format", format, "--strict"]);
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
         assert!(ran.err.contains(&format!("the format {format} knows no --strict")), "{ran:?}");
         assert!(ran.err.contains("anthropic, openai, openai-responses"), "{ran:?}");
     }
-    let ran = house.run(&["tools", "--format", "llama"]);
+    let ran = fixture.run(&["tools", "--format", "llama"]);
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("openai-responses"), "{ran:?}");
 }

@@ -8,13 +8,13 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use crate::house::{House, Screen};
+use crate::fixture::{Fixture, Screen};
 
 const HAFT: &str = env!("CARGO_BIN_EXE_haft");
 
 /// A fixture with `haft` on the PATH, so that the entries are the same on every machine.
 struct Home {
-    house: House,
+    fixture: Fixture,
 }
 
 struct InitResult {
@@ -25,22 +25,22 @@ struct InitResult {
 
 impl Home {
     fn new() -> Self {
-        let home = Self { house: House::new() };
-        fs::create_dir(home.house.path("bin")).expect("a folder");
-        symlink(HAFT, home.house.path("bin/haft")).expect("a link");
+        let home = Self { fixture: Fixture::new() };
+        fs::create_dir(home.fixture.path("bin")).expect("a folder");
+        symlink(HAFT, home.fixture.path("bin/haft")).expect("a link");
         home
     }
 
     /// Writes a file.
     fn with(self, path: &str, text: &str) -> Self {
-        let place = self.house.path(path);
-        fs::create_dir_all(place.parent().expect("in the house")).expect("a folder");
+        let place = self.fixture.path(path);
+        fs::create_dir_all(place.parent().expect("in the fixture")).expect("a folder");
         fs::write(place, text).expect("written");
         self
     }
 
     fn with_environment(&self, mut command: Command) -> Command {
-        let own = self.house.path("bin").display().to_string();
+        let own = self.fixture.path("bin").display().to_string();
         command.env("PATH", format!("{own}:/usr/local/bin:/usr/bin:/bin"));
         for unwanted in ["XDG_STATE_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR"] {
             command.env_remove(unwanted);
@@ -49,15 +49,15 @@ impl Home {
     }
 
     fn told(&self, output: &Output) -> InitResult {
-        let house = self.house.path("").display().to_string();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&house, "<house>/");
+        let fixture = self.fixture.path("").display().to_string();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&fixture, "<root>/");
         let code = output.status.code().expect("it was not killed");
         InitResult { code, out: text(&output.stdout), err: text(&output.stderr) }
     }
 
     fn init(&self, words: &str) -> InitResult {
         let words: Vec<&str> = ["init"].into_iter().chain(words.split_whitespace()).collect();
-        let mut command = self.with_environment(self.house.haft_without_terminal(&words));
+        let mut command = self.with_environment(self.fixture.haft_without_terminal(&words));
         self.told(&command.output().expect("haft runs"))
     }
 
@@ -71,16 +71,17 @@ impl Home {
 
     #[track_caller]
     fn text(&self, path: &str) -> String {
-        fs::read_to_string(self.house.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+        fs::read_to_string(self.fixture.path(path))
+            .unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
     fn is_there(&self, path: &str) -> bool {
-        self.house.path(path).exists()
+        self.fixture.path(path).exists()
     }
 
     /// Returns the backups in a folder, sorted by name.
     fn backups(&self, folder: &str) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.house.path(folder)).expect("the folder");
+        let entries = fs::read_dir(self.fixture.path(folder)).expect("the folder");
         let paths = entries.map(|entry| entry.expect("an entry").path());
         let mut backups: Vec<PathBuf> =
             paths.filter(|path| path.display().to_string().contains("haft-backup")).collect();
@@ -93,10 +94,10 @@ impl Home {
 fn check_fresh(words: &str, file: &str, expected: &str) {
     let home = Home::new();
     let out = home.done(&format!("{words} --yes"));
-    assert!(out.contains(&format!("haft was added to <house>/{file}\nnext: ")), "{out}");
+    assert!(out.contains(&format!("haft was added to <root>/{file}\nnext: ")), "{out}");
     assert_eq!(home.text(file), expected, "{words}");
     let again = home.init(&format!("{words} --yes"));
-    assert_eq!(again.out, format!("haft is already in <house>/{file}\n"), "{}", again.err);
+    assert_eq!(again.out, format!("haft is already in <root>/{file}\n"), "{}", again.err);
     assert_eq!(home.done(words), again.out, "and nobody needs to be asked about that");
 }
 
@@ -160,8 +161,8 @@ fn homes_that_variables_name_are_used() {
         ("claude", "CLAUDE_CONFIG_DIR", "elsewhere/.claude.json"),
     ] {
         let words = ["init", client, "--scope", "user", "--yes"];
-        let mut command = home.with_environment(home.house.haft(&words));
-        let output = command.env(variable, home.house.path("elsewhere")).output();
+        let mut command = home.with_environment(home.fixture.haft(&words));
+        let output = command.env(variable, home.fixture.path("elsewhere")).output();
         assert_eq!(home.told(&output.expect("haft runs")).code, 0);
         assert!(home.is_there(file), "{client}");
     }
@@ -172,7 +173,7 @@ fn check_edit(client: &str, file: &str, before: &str, after: &str) {
     let home = Home::new().with(file, before);
     let out = home.done(&format!("{client} --yes"));
     assert_eq!(home.text(file), after);
-    assert!(out.contains("backup of the old file: <house>/"), "{out}");
+    assert!(out.contains("backup of the old file: <root>/"), "{out}");
     let folder = file.rsplit_once('/').expect("in a folder").0;
     let backups = home.backups(folder);
     assert_eq!(fs::read_to_string(&backups[0]).expect("the backup"), before);
@@ -266,19 +267,19 @@ fn options_are_handed_on_and_paths_written_out() {
         "--approve",
         "safe",
         "--config",
-        "<house>/home/c.toml",
+        "<root>/home/c.toml",
     ];
     assert_eq!(printed["mcpServers"]["haft"]["args"], serde_json::json!(expected));
     assert!(!home.is_there("project/.mcp.json"), "printing touches nothing");
 
     let printed = home.done("cursor --print --workspace .");
-    let expected = "[\"mcp\", \"--workspace\", \"<house>/project\"]";
+    let expected = "[\"mcp\", \"--workspace\", \"<root>/project\"]";
     assert!(printed.contains(expected), "{printed}");
 
     let told = home.init("zed --scope user --yes --workspace .");
     assert_eq!(told.code, 0);
     assert!(
-        told.err.contains("haft will work in <house>/project whatever project zed has open"),
+        told.err.contains("haft will work in <root>/project whatever project zed has open"),
         "{}",
         told.err
     );
@@ -294,14 +295,14 @@ fn options_are_handed_on_and_paths_written_out() {
 #[test]
 fn a_program_that_is_not_on_the_path_is_named_by_its_path() {
     let home = Home::new();
-    fs::remove_file(home.house.path("bin/haft")).expect("removed");
+    fs::remove_file(home.fixture.path("bin/haft")).expect("removed");
     let told = home.init("claude --yes");
     let program = PathBuf::from(HAFT).canonicalize().expect("it runs").display().to_string();
     assert!(home.text("project/.mcp.json").contains(&format!("\"command\": \"{program}\"")));
     assert!(told.err.contains("which other machines may not have"), "{}", told.err);
 
     let other = home.with("bin/haft", "#!/bin/sh\n");
-    fs::set_permissions(other.house.path("bin/haft"), fs::Permissions::from_mode(0o755))
+    fs::set_permissions(other.fixture.path("bin/haft"), fs::Permissions::from_mode(0o755))
         .expect("set");
     let printed = other.done("claude --print");
     assert!(printed.contains(&program), "another file of that name is not this program: {printed}");
@@ -318,8 +319,8 @@ fn what_is_written_starts_a_server() {
     let words: Vec<&str> = words.collect();
     let mut command = home.with_environment(Command::new("sh"));
     let line = format!("{} {}", entry["command"].as_str().expect("a text"), words.join(" "));
-    command.args(["-c", &line]).current_dir(home.house.path("project"));
-    command.env("HOME", home.house.path("home")).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.args(["-c", &line]).current_dir(home.fixture.path("project"));
+    command.env("HOME", home.fixture.path("home")).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut server = command.spawn().expect("it starts");
     let request = br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
     let mut stdin = server.stdin.take().expect("piped");
@@ -337,13 +338,13 @@ fn nobody_is_asked_where_there_is_no_terminal() {
     assert_eq!((told.code, told.out.as_str()), (5, ""));
     assert_eq!(
         told.err,
-        "error: <house>/project/.mcp.json was not changed: no terminal is available to ask\n  \
+        "error: <root>/project/.mcp.json was not changed: no terminal is available to ask\n  \
          next: add `--yes` to write it without asking, or `--print` to see what to add by hand\n"
     );
     assert!(!home.is_there("project/.mcp.json"));
     let dry = home.done("claude --dry-run");
     assert!(
-        dry.contains("+++ <house>/project/.mcp.json\n") && dry.contains("would be added"),
+        dry.contains("+++ <root>/project/.mcp.json\n") && dry.contains("would be added"),
         "{dry}"
     );
     assert!(!home.is_there("project/.mcp.json"));
@@ -353,7 +354,7 @@ fn nobody_is_asked_where_there_is_no_terminal() {
 fn a_yes_on_the_screen_writes_and_a_no_does_not() {
     let home = Home::new().with("project/.mcp.json", "{\n  \"mcpServers\": {}\n}\n");
     let before = home.text("project/.mcp.json");
-    let screen = Screen::haft(&home.house, &["init", "claude"]);
+    let screen = Screen::haft(&home.fixture, &["init", "claude"]);
     let question = screen.wait_for("[y] yes   [n] no");
     assert!(question.contains("(claude, project):"), "{question}");
     assert!(question.contains("  | -  \"mcpServers\": {}"), "{question}");
@@ -365,7 +366,7 @@ fn a_yes_on_the_screen_writes_and_a_no_does_not() {
     assert_eq!(shown.matches("[y] yes").count(), 2, "an unclear answer is asked again: {shown}");
     assert_eq!(home.text("project/.mcp.json"), before);
 
-    let screen = Screen::haft(&home.house, &["init", "claude"]);
+    let screen = Screen::haft(&home.fixture, &["init", "claude"]);
     screen.wait_for("[y] yes   [n] no");
     screen.press(&["y", "Enter"]);
     assert_eq!(screen.exit_code(), 0);
@@ -376,9 +377,9 @@ fn a_yes_on_the_screen_writes_and_a_no_does_not() {
 #[test]
 fn a_file_that_changes_while_somebody_is_asked_is_left_alone() {
     let home = Home::new().with("project/.mcp.json", "{}");
-    let screen = Screen::haft(&home.house, &["init", "claude"]);
+    let screen = Screen::haft(&home.fixture, &["init", "claude"]);
     screen.wait_for("[y] yes   [n] no");
-    fs::write(home.house.path("project/.mcp.json"), "{\"a\": 1}").expect("written");
+    fs::write(home.fixture.path("project/.mcp.json"), "{\"a\": 1}").expect("written");
     screen.press(&["y", "Enter"]);
     assert_eq!(screen.exit_code(), 4);
     screen.wait_for("was changed by another process");
@@ -416,10 +417,7 @@ fn of_a_file_that_was_changed_since_only_the_entry_goes() {
     let home = home.with("project/.mcp.json", &edited);
     let out = home.done("claude --undo --yes");
     assert!(out.contains("has changed since, so only haft's entry was removed"), "{out}");
-    assert!(
-        out.contains("backup of the old file: <house>/project/.mcp.json.haft-backup-"),
-        "{out}"
-    );
+    assert!(out.contains("backup of the old file: <root>/project/.mcp.json.haft-backup-"), "{out}");
     assert_eq!(home.text("project/.mcp.json"), "{\n  \"a\": 2,\n  \"mcpServers\": {\n  }\n}\n");
     assert_eq!(home.backups("project").len(), 1);
 
@@ -449,7 +447,7 @@ fn a_copy_that_somebody_else_wrote_to_is_not_put_back() {
 fn what_is_no_longer_there_needs_no_taking_back() {
     let home = Home::new();
     home.done("claude --yes");
-    fs::remove_file(home.house.path("project/.mcp.json")).expect("removed");
+    fs::remove_file(home.fixture.path("project/.mcp.json")).expect("removed");
     let out = home.done("claude --undo");
     assert!(out.contains("is already undone"), "{out}");
     assert_eq!(home.init("claude --undo").code, 3, "it is forgotten");
@@ -478,7 +476,7 @@ fn another_projects_change_is_not_taken_back_from_here() {
     home.done("claude --yes --workspace ../other");
     let told = home.init("claude --undo --yes");
     assert_eq!(told.code, 3);
-    assert!(told.err.contains("the last change was to <house>/other/.mcp.json"), "{}", told.err);
+    assert!(told.err.contains("the last change was to <root>/other/.mcp.json"), "{}", told.err);
     assert!(home.is_there("other/.mcp.json"));
 }
 
@@ -515,7 +513,7 @@ fn a_broken_file_is_told_with_its_place_and_left_alone() {
         let home = Home::new().with(&file, text);
         let ran = home.init(&format!("{client} --yes"));
         assert_eq!(ran.code, 2, "{}", ran.err);
-        assert!(ran.err.contains(&format!("<house>/{file}{told}")), "{}", ran.err);
+        assert!(ran.err.contains(&format!("<root>/{file}{told}")), "{}", ran.err);
         assert!(ran.err.contains("`--print` shows it"), "{}", ran.err);
         assert_eq!(home.text(&file), text);
         let printed = home.init(&format!("{client} --print"));
@@ -526,11 +524,11 @@ fn a_broken_file_is_told_with_its_place_and_left_alone() {
 #[test]
 fn what_is_no_text_file_is_left_alone() {
     let home = Home::new();
-    fs::write(home.house.path("project/.mcp.json"), b"{\"a\": \"\xff\"}").expect("written");
+    fs::write(home.fixture.path("project/.mcp.json"), b"{\"a\": \"\xff\"}").expect("written");
     let told = home.init("claude --yes");
     assert_eq!(told.code, 7);
     assert!(told.err.contains("is not UTF-8: byte 7"), "{}", told.err);
-    fs::create_dir_all(home.house.path("project/.gemini/settings.json")).expect("a folder");
+    fs::create_dir_all(home.fixture.path("project/.gemini/settings.json")).expect("a folder");
     let told = home.init("gemini --yes");
     assert_eq!(told.code, 7);
     assert!(told.err.contains("is not a regular file"), "{}", told.err);
@@ -540,7 +538,7 @@ fn what_is_no_text_file_is_left_alone() {
 fn a_folder_that_takes_nothing_is_told_and_nothing_is_left_behind() {
     let home = Home::new();
     // Not even root can create files there.
-    symlink("/sys/kernel", home.house.path("project/.cursor")).expect("a link");
+    symlink("/sys/kernel", home.fixture.path("project/.cursor")).expect("a link");
     let told = home.init("cursor --yes");
     assert_eq!(told.code, 5, "{}", told.err);
     assert!(told.err.contains("/sys/kernel/mcp.json cannot be written"), "{}", told.err);
@@ -558,7 +556,7 @@ fn a_memory_that_cannot_be_kept_stops_the_change() {
     let told = home.init("claude --yes");
     assert_eq!(told.code, 2);
     assert!(
-        told.err.contains("cannot read <house>/home/.local/state/haft/init.json"),
+        told.err.contains("cannot read <root>/home/.local/state/haft/init.json"),
         "{}",
         told.err
     );
@@ -569,7 +567,7 @@ fn a_memory_that_cannot_be_kept_stops_the_change() {
 fn a_link_is_followed_and_stays_a_link() {
     let home = Home::new().with("dotfiles/claude.json", "{}");
     let (real, link) =
-        (home.house.path("dotfiles/claude.json"), home.house.path("home/.claude.json"));
+        (home.fixture.path("dotfiles/claude.json"), home.fixture.path("home/.claude.json"));
     symlink("../dotfiles/claude.json", &link).expect("a link");
     // The first mode is narrower than a usual umask, the second wider.
     for mode in [0o600, 0o664] {
@@ -588,7 +586,7 @@ fn check_followed(home: &Home, link: &Path, mode: u32) {
     home.done("claude --scope user --yes");
     assert!(link.symlink_metadata().expect("it is there").is_symlink());
     assert!(home.text("dotfiles/claude.json").contains("haft"));
-    for file in [home.house.path("dotfiles/claude.json"), home.backups("dotfiles")[0].clone()] {
+    for file in [home.fixture.path("dotfiles/claude.json"), home.backups("dotfiles")[0].clone()] {
         let found = file.metadata().expect("it is there").permissions().mode() & 0o777;
         assert_eq!(found, mode, "{}", file.display());
     }

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use crate::house::House;
+use crate::fixture::Fixture;
 
 /// Much longer than any step takes. Only a failing test waits this long.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -28,8 +28,8 @@ struct Served {
 
 impl Served {
     /// Starts `haft mcp --http`.
-    fn haft(house: &House, arguments: &[&str]) -> Self {
-        let mut command = haft(house, &["--http", "127.0.0.1:0"]);
+    fn haft(fixture: &Fixture, arguments: &[&str]) -> Self {
+        let mut command = haft(fixture, &["--http", "127.0.0.1:0"]);
         command.args(arguments);
         Self::start(command)
     }
@@ -70,8 +70,8 @@ impl Drop for Served {
 }
 
 /// Returns `haft mcp` for the fixture, without this machine's token.
-fn haft(house: &House, arguments: &[&str]) -> Command {
-    let mut command = house.haft(&["mcp"]);
+fn haft(fixture: &Fixture, arguments: &[&str]) -> Command {
+    let mut command = fixture.haft(&["mcp"]);
     command.env_remove("HAFT_TOKEN").args(arguments);
     command
 }

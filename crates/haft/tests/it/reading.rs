@@ -42,8 +42,8 @@ pub(crate) struct AnalysisReport {
 }
 
 pub(crate) fn run(seed: u64, cases: usize) -> AnalysisReport {
-    let house = tempfile::tempdir().expect("a temporary folder");
-    let programs = house.path().join("programs");
+    let fixture = tempfile::tempdir().expect("a temporary folder");
+    let programs = fixture.path().join("programs");
     make_programs(&programs);
     let mut chance = PseudoRandom(seed);
     let mut report = AnalysisReport { wrong: Vec::new(), sure: 0, ran: 0 };
@@ -57,7 +57,7 @@ pub(crate) fn run(seed: u64, cases: usize) -> AnalysisReport {
         }
         let reading = read(&text);
         report.sure += usize::from(reading.doubts.is_empty());
-        let place = house.path().join(format!("case{case}"));
+        let place = fixture.path().join(format!("case{case}"));
         let ran = execute(&text, &place, &programs);
         report.ran += ran.calls.len();
         let problems = problems(&reading, &ran);

@@ -14,7 +14,7 @@ use haft::{
 use serde_json::{Value, json};
 
 use crate::{
-    house::House,
+    fixture::Fixture,
     mcp_stdio,
     web_server::{SiteResponse, WebServer, path},
 };
@@ -430,20 +430,20 @@ fn the_command_line_and_its_config() {
         "/secret" => ("200 OK\r\nContent-Type: text/plain", request.as_bytes().to_vec()),
         _ => html(PAGE),
     });
-    let house = House::new().user_config(&format!(
+    let fixture = Fixture::new().user_config(&format!(
         "allow = [\"web_fetch(127.0.0.1)\"]\n[network]\nallow = [\"{}\"]\nmax_bytes = 1000\n\
          [credentials.MINE]\nvariable = \"OWN_VARIABLE\"\nhosts = [\"127.0.0.1\"]\n",
         site.address
     ));
-    let ran = house.run(&["web-fetch", &site.url("/")]);
+    let ran = fixture.run(&["web-fetch", &site.url("/")]);
     assert!(ran.code == 0 && ran.out.contains("# Tea"), "{}", ran.whole());
-    let closed = house.run(&["web-fetch", "--approve", "all", "http://127.0.0.1:9/"]);
+    let closed = fixture.run(&["web-fetch", "--approve", "all", "http://127.0.0.1:9/"]);
     assert!(closed.code == 5 && closed.err.contains("[network]"), "{}", closed.whole());
-    let nowhere = house.run(&["web-fetch", "--approve", "all", "https://nowhere.invalid/"]);
+    let nowhere = fixture.run(&["web-fetch", "--approve", "all", "https://nowhere.invalid/"]);
     assert_eq!(nowhere.code, 6, "{}", nowhere.whole());
     let input =
         json!({"url": site.url("/secret"), "headers": {"X-Key": "secret:MINE"}}).to_string();
-    let mut command = house.haft(&["--approve", "all", "call", "http_request", &input]);
+    let mut command = fixture.haft(&["--approve", "all", "call", "http_request", &input]);
     let output = command.env("OWN_VARIABLE", "own-secret-value").output().expect("haft runs");
     let out = String::from_utf8_lossy(&output.stdout);
     assert!(out.contains("[secret:MINE]") && !out.contains("own-secret-value"), "{out}");
@@ -459,7 +459,7 @@ fn a_project_cannot_open_the_network() {
         "[credentials.X]\nvariable = \"HOME\"\n",
         "[search]\nurl = \"http://x\"\n",
     ] {
-        let ran = House::new().project_config(config).run(&["hello", "Ada"]);
+        let ran = Fixture::new().project_config(config).run(&["hello", "Ada"]);
         assert!(
             ran.code == 2 && ran.err.contains("is allowed only in your own"),
             "{}",
@@ -471,11 +471,11 @@ fn a_project_cannot_open_the_network() {
 #[test]
 fn an_agent_that_asks_for_a_page_is_asked_about_and_shown_it() {
     let site = WebServer::start(|_| html(PAGE));
-    let house = House::new().user_config(&format!(
+    let fixture = Fixture::new().user_config(&format!(
         "allow = [\"web_fetch(127.0.0.1)\"]\n[network]\nallow = [\"{}\"]\n",
         site.address
     ));
-    let mut client = mcp_stdio::Client::introduced(&house, json!({}));
+    let mut client = mcp_stdio::Client::introduced(&fixture, json!({}));
     client.call(1, "web_fetch", json!({"url": site.url("/")}));
     let answer = client.next();
     let text = answer["result"]["content"][0]["text"].as_str().unwrap_or_default();

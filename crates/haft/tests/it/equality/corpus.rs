@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use tokio::runtime::Builder;
 
 use crate::{
-    house::House,
+    fixture::Fixture,
     web_server::{self, WebServer},
 };
 
@@ -78,40 +78,40 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08\x06
 pub(super) const KEPT: &str = "out_kept";
 
 /// Returns the fixture of a call, and its input with the real id.
-pub(super) fn house_of(call: &CorpusCall) -> (House, Value) {
-    let house = house();
+pub(super) fn fixture_of(call: &CorpusCall) -> (Fixture, Value) {
+    let fixture = fixture();
     if !call.input.to_string().contains(KEPT) {
-        return (house, call.input.clone());
+        return (fixture, call.input.clone());
     }
-    let outputs = outputs(&house);
+    let outputs = outputs(&fixture);
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let text: String = (1..=3_000).map(|number| format!("line {number}\n")).collect();
     let made_by =
         OutputSource { session: "s".into(), call_id: "call_1".into(), tool: "bash".into() };
     let id = runtime.block_on(outputs.keep(text, made_by)).expect("kept").id;
-    fs::write(house.path("kept"), &id).expect("written");
+    fs::write(fixture.path("kept"), &id).expect("written");
     let input = call.input.to_string().replace(KEPT, &id);
-    (house, serde_json::from_str(&input).expect("it was JSON before"))
+    (fixture, serde_json::from_str(&input).expect("it was JSON before"))
 }
 
 /// Opens the fixture's store like haft does.
-pub(super) fn place(house: &House) -> Arc<StoreLocation> {
-    StoreLocation::new(StoreAddress::Sqlite(house.path("project/.haft/haft.db")))
+pub(super) fn place(fixture: &Fixture) -> Arc<StoreLocation> {
+    StoreLocation::new(StoreAddress::Sqlite(fixture.path("project/.haft/haft.db")))
 }
 
-pub(super) fn outputs(house: &House) -> StoreOutputs {
-    StoreOutputs::new(place(house), &house.path("project"), OutputRetention::default())
+pub(super) fn outputs(fixture: &Fixture) -> StoreOutputs {
+    StoreOutputs::new(place(fixture), &fixture.path("project"), OutputRetention::default())
 }
 
 /// Returns a fixture with the workspace of all calls.
-pub(super) fn house() -> House {
+pub(super) fn fixture() -> Fixture {
     // Without a sandbox: sandboxes have their own tests, and a remote is a local folder here.
-    let house = House::new().user_config(&format!(
+    let fixture = Fixture::new().user_config(&format!(
         "sandbox = \"off\"\n[network]\nallow = [\"{}\"]\n[search]\nengine = \"searxng\"\nurl = \"{}\"\n",
         site().address,
         site().url("/searx")
     ));
-    let project = house.path("project");
+    let project = fixture.path("project");
     let put = |path: &str, content: &[u8]| {
         let path = project.join(path);
         fs::create_dir_all(path.parent().expect("in the project")).expect("a folder");
@@ -132,7 +132,7 @@ pub(super) fn house() -> House {
     std::os::unix::fs::symlink("src/main.rs", project.join("link.rs")).expect("a link");
     make_old(&project);
     copy_repositories(&project);
-    house
+    fixture
 }
 
 /// Returns a repository with one commit and a remote. Created once, because git takes longer than

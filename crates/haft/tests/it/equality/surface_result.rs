@@ -3,7 +3,7 @@
 use haft::Schema;
 use serde_json::{Map, Value};
 
-use crate::house::House;
+use crate::fixture::Fixture;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SurfaceResult {
@@ -37,8 +37,8 @@ pub(super) enum ResultSource {
 
 impl SurfaceResult {
     /// An outcome as JSON, from an embedding program or from `--json`.
-    pub(super) fn of_outcome(outcome: &Value, house: &House) -> Self {
-        let outcome = settled(outcome, house, outcome["output_id"].as_str());
+    pub(super) fn of_outcome(outcome: &Value, fixture: &Fixture) -> Self {
+        let outcome = settled(outcome, fixture, outcome["output_id"].as_str());
         Self {
             title: text(&outcome["title"]),
             content: text(&outcome["content"]),
@@ -54,14 +54,14 @@ impl SurfaceResult {
 
     /// The answer to `tools/call`.
     #[track_caller]
-    pub(super) fn of_answer(answer: &Value, house: &House) -> Self {
+    pub(super) fn of_answer(answer: &Value, fixture: &Fixture) -> Self {
         let refusal = &answer["error"];
         if refusal.is_object() {
-            return Self::of_refusal(&settled(refusal, house, None));
+            return Self::of_refusal(&settled(refusal, fixture, None));
         }
         let rest = &answer["result"]["_meta"]["haft/outcome"];
         assert!(rest.is_object(), "no outcome: {answer}");
-        let result = settled(&answer["result"], house, rest["output_id"].as_str());
+        let result = settled(&answer["result"], fixture, rest["output_id"].as_str());
         let rest = &result["_meta"]["haft/outcome"];
         let mut blocks = list(&result["content"]);
         let has_text = blocks.first().is_some_and(|block| block["type"] == "text");
@@ -168,10 +168,10 @@ impl SurfaceResult {
 }
 
 /// Replaces values that differ: paths, ids and file times.
-fn settled(value: &Value, house: &House, output_id: Option<&str>) -> Value {
-    let mut text = value.to_string().replace(&house.path("").display().to_string(), "<house>/");
+fn settled(value: &Value, fixture: &Fixture, output_id: Option<&str>) -> Value {
+    let mut text = value.to_string().replace(&fixture.path("").display().to_string(), "<root>/");
     // The output that existed before the call.
-    let kept = std::fs::read_to_string(house.path("kept")).ok();
+    let kept = std::fs::read_to_string(fixture.path("kept")).ok();
     for id in output_id.into_iter().chain(data_output_id(value)).chain(kept.as_deref()) {
         text = text.replace(id, "<output>");
     }

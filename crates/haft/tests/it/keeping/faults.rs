@@ -13,7 +13,7 @@ use haft::{
 use serde_json::{Value, json};
 
 use super::{called, store, text, with_long_file};
-use crate::{house::House, mcp_stdio::Client, small_disk::SmallDisk};
+use crate::{fixture::Fixture, mcp_stdio::Client, small_disk::SmallDisk};
 
 /// Statistics of the fixture's store.
 struct StoreContent {
@@ -24,9 +24,9 @@ struct StoreContent {
 }
 
 impl StoreContent {
-    fn of(house: &House) -> Self {
-        let address = StoreAddress::Sqlite(store(house));
-        let (place, project) = (StoreLocation::new(address.clone()), house.path("project"));
+    fn of(fixture: &Fixture) -> Self {
+        let address = StoreAddress::Sqlite(store(fixture));
+        let (place, project) = (StoreLocation::new(address.clone()), fixture.path("project"));
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let opened = runtime.block_on(Store::open(&address)).expect("it opens");
@@ -56,8 +56,8 @@ fn todos(count: usize) -> Value {
 #[test]
 fn what_a_killed_server_was_writing_is_there_whole_or_not_at_all() {
     for round in 0..8_usize {
-        let house = with_long_file();
-        let mut client = Client::introduced(&house, json!({}));
+        let fixture = with_long_file();
+        let mut client = Client::introduced(&fixture, json!({}));
         called(&mut client, 0, "hello", json!({"name": "Ada"}));
         let patched =
             called(&mut client, 0, "session", json!({"operation": "patch", "title": "t"}));
@@ -76,7 +76,7 @@ fn what_a_killed_server_was_writing_is_there_whole_or_not_at_all() {
         // Kill it in the middle, each round a little later.
         let answers: Vec<Value> = (0..round * 3 + 1).map(|_| client.next()).collect();
         client.kill();
-        let kept = StoreContent::of(&house);
+        let kept = StoreContent::of(&fixture);
         assert_eq!(kept.session().as_deref(), Some(&*own));
         let list: TodoList = kept.runtime.block_on(kept.todos.read(&own)).expect("a whole list");
         let is_whole = |content: &str| content.ends_with(&format!("of {}", list.todos.len()));
@@ -95,7 +95,7 @@ fn what_a_killed_server_was_writing_is_there_whole_or_not_at_all() {
             check_answered(answer, &kept, messages.len(), &list);
         }
         // The next process continues.
-        assert_eq!(house.run(&["todo_write", "--todos", r#"{"content": "a"}"#]).code, 0);
+        assert_eq!(fixture.run(&["todo_write", "--todos", r#"{"content": "a"}"#]).code, 0);
     }
 }
 
@@ -133,26 +133,26 @@ fn noise(seed: u64) -> String {
 
 #[test]
 fn on_a_full_disk_outputs_stay_in_memory_and_a_list_that_is_not_written_is_told() {
-    let house = House::new();
-    let Some(disk) = SmallDisk::new(&house, "640k") else {
+    let fixture = Fixture::new();
+    let Some(disk) = SmallDisk::new(&fixture, "640k") else {
         // Without root there is no such disk; use a file at the path of the store's folder instead.
-        fs::write(house.path("small/file"), "").expect("written");
-        let ran = house.run(&[
+        fs::write(fixture.path("small/file"), "").expect("written");
+        let ran = fixture.run(&[
             "todo_write",
             "--todos",
             r#"{"content": "a"}"#,
             "--store",
-            &house.path("small/file/x.db").display().to_string(),
+            &fixture.path("small/file/x.db").display().to_string(),
         ]);
         return assert_eq!(ran.code, 10, "{ran:?}");
     };
     let at = disk.0.join("haft.db").display().to_string();
-    let mut client = Client::start(&house, &["--structured", "always", "--store", &at]);
+    let mut client = Client::start(&fixture, &["--structured", "always", "--store", &at]);
     client.listen();
     client.introduce(json!({}));
     let mut full = None;
     for seed in 1..60 {
-        fs::write(house.path("project/noise.txt"), noise(seed)).expect("written");
+        fs::write(fixture.path("project/noise.txt"), noise(seed)).expect("written");
         let found = called(&mut client, seed, "grep", json!({"pattern": ".", "max_results": 2000}));
         assert_eq!(found["isError"], json!(false), "the call works: {found}");
         if found.to_string().contains("kept in memory only") {
@@ -173,10 +173,10 @@ fn on_a_full_disk_outputs_stay_in_memory_and_a_list_that_is_not_written_is_told(
 
 #[test]
 fn a_store_that_is_no_store_fails_no_call_but_those_that_are_about_it() {
-    let house = with_long_file();
-    fs::write(store(&house), "somebody's words, which are long enough ".repeat(60))
+    let fixture = with_long_file();
+    fs::write(store(&fixture), "somebody's words, which are long enough ".repeat(60))
         .expect("written");
-    let mut client = Client::introduced(&house, json!({}));
+    let mut client = Client::introduced(&fixture, json!({}));
     let found = called(&mut client, 1, "grep", json!({"pattern": "long", "max_results": 2000}));
     assert_eq!(found["isError"], json!(false), "{found}");
     assert!(found.to_string().contains("kept in memory only, until haft exits: "), "{found}");
@@ -185,20 +185,20 @@ fn a_store_that_is_no_store_fails_no_call_but_those_that_are_about_it() {
     let words = text(&refused);
     assert!(words.contains("error (unavailable)") && words.contains("the store"), "{refused}");
     // A command exits after its call, so data in memory is lost.
-    let cut = house.run(&["grep", "long", "--max-results", "2000", "--json"]).json();
+    let cut = fixture.run(&["grep", "long", "--max-results", "2000", "--json"]).json();
     assert!(cut["output_id"].is_null(), "{cut}");
     let content = cut["content"].as_str().expect("a text");
     assert!(content.contains("the whole text could not be kept: the store"), "{content}");
     assert!(
-        fs::read(store(&house)).expect("there").starts_with(b"somebody's"),
+        fs::read(store(&fixture)).expect("there").starts_with(b"somebody's"),
         "it was not touched"
     );
 }
 
 #[test]
 fn servers_that_write_at_once_lose_nothing() {
-    let house = with_long_file();
-    let mut clients = [0, 1, 2].map(|_| Client::introduced(&house, json!({})));
+    let fixture = with_long_file();
+    let mut clients = [0, 1, 2].map(|_| Client::introduced(&fixture, json!({})));
     let target = called(&mut clients[0], 0, "session", json!({"operation": "patch", "title": "t"}));
     let target = target["structuredContent"]["session"]["id"].as_str().expect("an id").to_owned();
     for client in &mut clients {
@@ -219,7 +219,7 @@ fn servers_that_write_at_once_lose_nothing() {
         }
         assert!(client.exit().success());
     }
-    let kept = StoreContent::of(&house);
+    let kept = StoreContent::of(&fixture);
     let history = kept.runtime.block_on(kept.sessions.history(&target, 0, 500)).expect("read");
     assert_eq!(history.session.messages, 60);
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Served, node, run, text};
-use crate::house::House;
+use crate::fixture::Fixture;
 
 /// The result of one run of the suite.
 struct SuiteReport {
@@ -209,9 +209,9 @@ const FIXTURES_OF_2026: &[UnsupportedScenario] = &[
 
 #[track_caller]
 fn check_haft(requirements: &str, scored: usize, lacks: &[&[UnsupportedScenario]]) {
-    let house = House::new();
-    let project = house.path("project").display().to_string();
-    let server = Served::haft(&house, &["--workspace", &project]);
+    let fixture = Fixture::new();
+    let project = fixture.path("project").display().to_string();
+    let server = Served::haft(&fixture, &["--workspace", &project]);
     let lacks: BTreeMap<&str, &UnsupportedScenario> =
         lacks.iter().copied().flatten().map(|lack| (lack.scenario, lack)).collect();
     let lacking: Vec<&str> = lacks.keys().copied().collect();

@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{Served, TIMEOUT, haft};
-use crate::house::House;
+use crate::fixture::Fixture;
 
 /// Maximum size of a request body.
 const MAX_BODY_BYTES: usize = 32 << 20;
@@ -135,15 +135,15 @@ fn initialize(capabilities: &Value) -> Value {
     })
 }
 
-fn served(arguments: &[&str]) -> (House, Served) {
-    let house = House::new();
-    let served = Served::haft(&house, arguments);
-    (house, served)
+fn served(arguments: &[&str]) -> (Fixture, Served) {
+    let fixture = Fixture::new();
+    let served = Served::haft(&fixture, arguments);
+    (fixture, served)
 }
 
 #[test]
 fn foreign_hosts_and_origins_are_turned_away() {
-    let (_house, served) = served(&[]);
+    let (_fixture, served) = served(&[]);
     let ask = RawRequest::post(&served);
     for (name, value, status) in [
         ("Host", "evil.example", 403),
@@ -161,11 +161,11 @@ fn foreign_hosts_and_origins_are_turned_away() {
 
 #[test]
 fn a_token_is_asked_for_and_known() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let token = "a-token-of-sixteen-or-more";
-    std::fs::write(house.path("token"), format!("{token}\n")).expect("written");
-    let file = house.path("token").display().to_string();
-    let served = Served::haft(&house, &["--token-file", &file]);
+    std::fs::write(fixture.path("token"), format!("{token}\n")).expect("written");
+    let file = fixture.path("token").display().to_string();
+    let served = Served::haft(&fixture, &["--token-file", &file]);
     let ask = RawRequest::post(&served);
     for wrong in ["", "Bearer", "Bearer wrong", "Basic a-token-of-sixteen-or-more", token] {
         let refused = ask.clone().with("Authorization", wrong).initialize();
@@ -182,7 +182,7 @@ fn a_token_is_asked_for_and_known() {
 
 #[test]
 fn a_body_that_is_too_large_is_refused_however_it_comes() {
-    let (_house, served) = served(&[]);
+    let (_fixture, served) = served(&[]);
     let ask = RawRequest::post(&served);
     // With Content-Length: refused before a byte of the body is sent.
     let announced = answer(ask.begin(&format!("Content-Length: {}", MAX_BODY_BYTES + 1)));
@@ -204,7 +204,7 @@ fn a_body_that_is_too_large_is_refused_however_it_comes() {
 
 #[test]
 fn wrong_paths_methods_and_sessions_are_told_apart() {
-    let (_house, served) = served(&[]);
+    let (_fixture, served) = served(&[]);
     let ask = RawRequest::post(&served);
     let elsewhere = RawRequest { path: "/", ..ask.clone() }.initialize();
     assert_eq!(elsewhere.status, 404);
@@ -220,7 +220,7 @@ fn wrong_paths_methods_and_sessions_are_told_apart() {
 
 #[test]
 fn a_session_ends_when_its_client_says_so() {
-    let (_house, served) = served(&[]);
+    let (_fixture, served) = served(&[]);
     let ask = RawRequest::post(&served);
     let session = ask.initialize().header("Mcp-Session-Id").expect("a session").to_owned();
     let ask = ask.with("Mcp-Session-Id", session);
@@ -232,14 +232,14 @@ fn a_session_ends_when_its_client_says_so() {
 
 #[test]
 fn other_machines_need_a_token() {
-    let house = House::new();
-    let output = super::run(haft(&house, &["--http", "0.0.0.0:0"]));
+    let fixture = Fixture::new();
+    let output = super::run(haft(&fixture, &["--http", "0.0.0.0:0"]));
     let said = super::text(&output.stderr);
     assert_eq!(output.status.code(), Some(10), "{said}");
     assert!(said.contains("0.0.0.0:0 can be reached from other machines"), "{said}");
     assert!(said.contains("set $HAFT_TOKEN or --token-file, or serve at 127.0.0.1"), "{said}");
 
-    let mut command = haft(&house, &["--http", "0.0.0.0:0"]);
+    let mut command = haft(&fixture, &["--http", "0.0.0.0:0"]);
     command.env("HAFT_TOKEN", "a-token-of-sixteen-or-more");
     let served = Served::start(command);
     assert!(served.url.starts_with("http://0.0.0.0:"), "{}", served.url);
@@ -285,8 +285,8 @@ fn a_tool_may_hang_up_and_finish_all_the_same() {
 
 #[test]
 fn a_client_that_only_opens_addresses_is_not_shown_forms() {
-    let (house, served) = served(&[]);
-    std::fs::write(house.path("project/doomed.txt"), "x").expect("written");
+    let (fixture, served) = served(&[]);
+    std::fs::write(fixture.path("project/doomed.txt"), "x").expect("written");
     let ask = session(&served, &json!({"elicitation": {"url": {}}}));
     let (_, result) = ask.send(&call("delete", &json!({"path": "doomed.txt"}))).message();
     assert!(result.to_string().contains("approval_unavailable"), "{result}");
@@ -294,7 +294,7 @@ fn a_client_that_only_opens_addresses_is_not_shown_forms() {
 
 #[test]
 fn what_ended_with_the_handshake_is_gone_from_2026_07_28_on() {
-    let (_house, served) = served(&[]);
+    let (_fixture, served) = served(&[]);
     for (method, params) in [("logging/setLevel", json!({"level": "info"})), ("ping", json!({}))] {
         let mut params = params;
         params["_meta"] = json!({
@@ -342,33 +342,33 @@ fn come_back(ask: &RawRequest<'_>, last: &str) -> Response {
 }
 
 #[track_caller]
-fn check_result(stream: &mut Response, house: &House) {
+fn check_result(stream: &mut Response, fixture: &Fixture) {
     let (_, result) = stream.message();
     assert_eq!(
         (&result["id"], &result["result"]["isError"]),
         (&json!(7), &json!(false)),
         "{result}"
     );
-    assert!(!house.path("project/doomed.txt").exists());
+    assert!(!fixture.path("project/doomed.txt").exists());
 }
 
 #[test]
 fn a_call_outlives_its_connection_and_can_be_come_back_to() {
-    let (house, served) = served(&[]);
-    let doomed = house.path("project/doomed.txt");
+    let (fixture, served) = served(&[]);
+    let doomed = fixture.path("project/doomed.txt");
     std::fs::write(&doomed, "x").expect("written");
     let pending = pending(&served);
     pending.call.rest.get_ref().shutdown(std::net::Shutdown::Both).expect("it is open");
     let mut again = come_back(&pending.ask, &pending.last);
     assert_eq!(again.status, 200);
     pending.say_yes();
-    check_result(&mut again, &house);
+    check_result(&mut again, &fixture);
 }
 
 #[test]
 fn an_answer_that_came_while_nobody_listened_is_kept() {
-    let (house, served) = served(&[]);
-    let doomed = house.path("project/doomed.txt");
+    let (fixture, served) = served(&[]);
+    let doomed = fixture.path("project/doomed.txt");
     std::fs::write(&doomed, "x").expect("written");
     let pending = pending(&served);
     pending.call.rest.get_ref().shutdown(std::net::Shutdown::Both).expect("it is open");
@@ -378,5 +378,5 @@ fn an_answer_that_came_while_nobody_listened_is_kept() {
     while doomed.exists() {
         assert!(begin.elapsed() < TIMEOUT, "the call was not made");
     }
-    check_result(&mut come_back(&pending.ask, &pending.last), &house);
+    check_result(&mut come_back(&pending.ask, &pending.last), &fixture);
 }

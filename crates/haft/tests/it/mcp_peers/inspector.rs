@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::{Served, node, run, text};
-use crate::house::House;
+use crate::fixture::Fixture;
 
 /// The transport between the Inspector and haft.
 enum Transport<'a> {
-    Stdio(&'a House),
-    Http(&'a House, &'a Served),
+    Stdio(&'a Fixture),
+    Http(&'a Fixture, &'a Served),
 }
 
 /// Returns its exit code and output.
@@ -17,13 +17,13 @@ fn inspect(way: &Transport<'_>, arguments: &[&str]) -> (i32, Value) {
     // Bypass its launcher, which requires the whole application with its web server.
     let mut inspector = node("inspector/clients/cli/build/index.js");
     match way {
-        Transport::Stdio(house) => {
-            let project = house.path("project").display().to_string();
+        Transport::Stdio(fixture) => {
+            let project = fixture.path("project").display().to_string();
             inspector.args([env!("CARGO_BIN_EXE_haft"), "mcp", "--workspace", &project]);
-            inspector.env("HOME", house.path("home"));
+            inspector.env("HOME", fixture.path("home"));
         }
-        Transport::Http(house, served) => {
-            inspector.arg(&served.url).env("HOME", house.path("home"));
+        Transport::Http(fixture, served) => {
+            inspector.arg(&served.url).env("HOME", fixture.path("home"));
         }
     }
     inspector.args(["--format", "json", "--quiet"]).args(arguments);
@@ -60,22 +60,22 @@ fn check(way: &Transport<'_>) {
     assert_eq!((code, &prompts["result"]["prompts"][0]["name"]), (0, &"orientation".into()));
 }
 
-fn house() -> House {
-    let house = House::new();
-    std::fs::write(house.path("project/a.txt"), "first line\nsecond line\n").expect("written");
-    house
+fn fixture() -> Fixture {
+    let fixture = Fixture::new();
+    std::fs::write(fixture.path("project/a.txt"), "first line\nsecond line\n").expect("written");
+    fixture
 }
 
 #[test]
 fn the_inspector_reaches_haft_over_stdio() {
-    let house = house();
-    check(&Transport::Stdio(&house));
+    let fixture = fixture();
+    check(&Transport::Stdio(&fixture));
 }
 
 #[test]
 fn the_inspector_reaches_haft_over_http() {
-    let house = house();
-    let project = house.path("project").display().to_string();
-    let served = Served::haft(&house, &["--workspace", &project]);
-    check(&Transport::Http(&house, &served));
+    let fixture = fixture();
+    let project = fixture.path("project").display().to_string();
+    let served = Served::haft(&fixture, &["--workspace", &project]);
+    check(&Transport::Http(&fixture, &served));
 }

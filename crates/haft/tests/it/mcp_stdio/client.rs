@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::house::House;
+use crate::fixture::Fixture;
 
 /// Much longer than any step takes. Only a failing test waits this long.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -26,15 +26,15 @@ pub(crate) struct Client {
 
 impl Client {
     /// Starts a server for the fixture's project without reading its output.
-    pub(crate) fn deaf(house: &House) -> Self {
-        Self::start(house, &["--structured", "always"])
+    pub(crate) fn deaf(fixture: &Fixture) -> Self {
+        Self::start(fixture, &["--structured", "always"])
     }
 
     /// Does the same with more arguments.
-    pub(crate) fn start(house: &House, arguments: &[&str]) -> Self {
-        let project = house.path("project").display().to_string();
+    pub(crate) fn start(fixture: &Fixture, arguments: &[&str]) -> Self {
+        let project = fixture.path("project").display().to_string();
         let mut command: Command =
-            house.haft(&["mcp", "--workspace", &project, "--profile", "developer"]);
+            fixture.haft(&["mcp", "--workspace", &project, "--profile", "developer"]);
         command.args(arguments);
         Self::of(command)
     }
@@ -48,16 +48,16 @@ impl Client {
     }
 
     /// Starts a server and reads its output.
-    pub(crate) fn new(house: &House) -> Self {
-        let mut client = Self::deaf(house);
+    pub(crate) fn new(fixture: &Fixture) -> Self {
+        let mut client = Self::deaf(fixture);
         client.listen();
         client
     }
 
     /// Starts a server and initializes with these capabilities.
     #[track_caller]
-    pub(crate) fn introduced(house: &House, capabilities: Value) -> Self {
-        let mut client = Self::new(house);
+    pub(crate) fn introduced(fixture: &Fixture, capabilities: Value) -> Self {
+        let mut client = Self::new(fixture);
         client.introduce(capabilities);
         client
     }

@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::client::{Client, TIMEOUT, call};
-use crate::house::House;
+use crate::fixture::Fixture;
 
 /// Cancelled work ends in milliseconds; an uncancelled search of that tree takes much longer than
 /// this.
@@ -17,19 +17,19 @@ const STOPS: Duration = Duration::from_secs(20);
 
 /// Creates a tree that takes a long time to search even on a fast machine: four thousand names of
 /// one file, and a pattern that backtracks in every line.
-fn slow_house() -> House {
-    let house = House::new();
+fn slow_fixture() -> Fixture {
+    let fixture = Fixture::new();
     let text = format!("{}\n", "ab".repeat(200)).repeat(2_000);
-    let original = house.path("project/original.txt");
+    let original = fixture.path("project/original.txt");
     fs::write(&original, text).expect("written");
     for folder in 0..8 {
-        let folder = house.path(&format!("project/{folder}"));
+        let folder = fixture.path(&format!("project/{folder}"));
         fs::create_dir(&folder).expect("a folder");
         for file in 0..500 {
             fs::hard_link(&original, folder.join(format!("{file}.txt"))).expect("another name");
         }
     }
-    house
+    fixture
 }
 
 fn slow_search() -> Value {
@@ -42,9 +42,9 @@ fn cancelled(id: impl Into<Value>) -> Value {
 
 #[test]
 fn a_call_that_waits_for_a_person_can_be_called_off() {
-    let house = House::new();
-    fs::write(house.path("project/doomed.txt"), "x").expect("written");
-    let mut client = Client::introduced(&house, json!({"elicitation": {}}));
+    let fixture = Fixture::new();
+    fs::write(fixture.path("project/doomed.txt"), "x").expect("written");
+    let mut client = Client::introduced(&fixture, json!({"elicitation": {}}));
     client.call(1, "delete", json!({"path": "doomed.txt"}));
     let question = client.next();
     client.send(&cancelled(1));
@@ -58,13 +58,13 @@ fn a_call_that_waits_for_a_person_can_be_called_off() {
         rest.iter().filter(|said| said.get("method").is_none()).map(|said| &said["id"]).collect();
     assert_eq!(ids, [2], "{rest:?}");
     assert!(client.exit().success());
-    assert!(house.path("project/doomed.txt").exists());
+    assert!(fixture.path("project/doomed.txt").exists());
 }
 
 #[test]
 fn a_search_that_is_called_off_is_not_answered_and_stops() {
-    let house = slow_house();
-    let mut client = Client::introduced(&house, json!({}));
+    let fixture = slow_fixture();
+    let mut client = Client::introduced(&fixture, json!({}));
     client.call(1, "grep", slow_search());
     // A later call is answered while it runs, and it still runs after that.
     client.check_alive();
@@ -78,9 +78,9 @@ fn a_search_that_is_called_off_is_not_answered_and_stops() {
 
 #[test]
 fn who_has_said_everything_still_gets_its_answers() {
-    let house = slow_house();
-    fs::write(house.path("project/small.txt"), "small\n").expect("written");
-    let mut client = Client::introduced(&house, json!({}));
+    let fixture = slow_fixture();
+    fs::write(fixture.path("project/small.txt"), "small\n").expect("written");
+    let mut client = Client::introduced(&fixture, json!({}));
     for id in 0..500 {
         let tool = if id % 2 == 0 { "read" } else { "stat" };
         client.call(id, tool, json!({"path": "small.txt"}));
@@ -104,8 +104,8 @@ fn who_has_said_everything_still_gets_its_answers() {
 
 #[test]
 fn who_says_nothing_at_all_ends_it_at_once() {
-    let house = House::new();
-    let mut client = Client::new(&house);
+    let fixture = Fixture::new();
+    let mut client = Client::new(&fixture);
     client.close();
     assert_eq!(client.rest(), [] as [Value; 0]);
     assert!(client.exit().success());
@@ -113,8 +113,8 @@ fn who_says_nothing_at_all_ends_it_at_once() {
 
 #[test]
 fn a_long_search_does_not_outlive_a_client_that_is_gone() {
-    let house = slow_house();
-    let mut client = Client::introduced(&house, json!({}));
+    let fixture = slow_fixture();
+    let mut client = Client::introduced(&fixture, json!({}));
     client.call(1, "grep", slow_search());
     client.check_alive();
     let begin = Instant::now();
@@ -126,13 +126,13 @@ fn a_long_search_does_not_outlive_a_client_that_is_gone() {
 /// The commands would write their files if haft let them run during its shutdown.
 #[test]
 fn commands_end_soon_after_the_input_of_the_server() {
-    let house = House::new().user_config("approve = \"all\"\nsandbox = \"off\"\n");
-    let mut client = Client::introduced(&house, json!({}));
+    let fixture = Fixture::new().user_config("approve = \"all\"\nsandbox = \"off\"\n");
+    let mut client = Client::introduced(&fixture, json!({}));
     let outlives = |file: &str| format!("echo begun > {file}-begun; sleep 8; echo late > {file}");
     client.call(1, "bash", json!({"command": outlives("behind"), "background": true}));
     assert_eq!(client.next()["id"], 1);
     client.call(2, "bash", json!({"command": outlives("before")}));
-    let begun = ["behind-begun", "before-begun"].map(|file| house.path("project").join(file));
+    let begun = ["behind-begun", "before-begun"].map(|file| fixture.path("project").join(file));
     let begin = Instant::now();
     while !begun.iter().all(|file| file.exists()) {
         assert!(begin.elapsed() < TIMEOUT, "a command does not begin");
@@ -142,14 +142,14 @@ fn commands_end_soon_after_the_input_of_the_server() {
     client.rest();
     assert!(client.exit().success());
     for file in ["behind", "before"] {
-        assert!(!house.path("project").join(file).exists(), "`{file}` was still written");
+        assert!(!fixture.path("project").join(file).exists(), "`{file}` was still written");
     }
 }
 
 #[test]
 fn a_client_that_dies_while_it_writes_leaves_nothing_half_written() {
-    let house = House::new();
-    let mut client = Client::introduced(&house, json!({}));
+    let fixture = Fixture::new();
+    let mut client = Client::introduced(&fixture, json!({}));
     let content = "0123456789abcde\n".repeat(1 << 16);
     for number in 0..8 {
         let path = format!("{number}.txt");
@@ -163,11 +163,11 @@ fn a_client_that_dies_while_it_writes_leaves_nothing_half_written() {
     client.die();
     assert!(client.exit().success());
     for number in 0..8 {
-        let path = house.path(&format!("project/{number}.txt"));
+        let path = fixture.path(&format!("project/{number}.txt"));
         let written = fs::read_to_string(path);
         assert!(written.is_err() || written.is_ok_and(|text| text == content), "{number}.txt");
     }
-    assert!(!house.path("project/8.txt").exists());
-    let unfinished = fs::read_dir(house.path("project/.haft/tmp")).map_or(0, Iterator::count);
+    assert!(!fixture.path("project/8.txt").exists());
+    let unfinished = fs::read_dir(fixture.path("project/.haft/tmp")).map_or(0, Iterator::count);
     assert_eq!(unfinished, 0);
 }

@@ -5,7 +5,7 @@ use std::{collections::HashSet, io::Write, os::fd::AsFd, thread, time::Instant};
 use serde_json::{Value, json};
 
 use super::client::{Client, TIMEOUT, call};
-use crate::house::House;
+use crate::fixture::Fixture;
 
 /// More than twice the memory that these tests need, and less than keeping one huge message would
 /// add.
@@ -13,8 +13,8 @@ const MAX_MB: u64 = 120;
 
 #[test]
 fn a_giant_message_is_passed_over_and_not_kept() {
-    let house = House::new();
-    let mut client = Client::introduced(&house, json!({}));
+    let fixture = Fixture::new();
+    let mut client = Client::introduced(&fixture, json!({}));
     let piece = vec![b'x'; 1 << 20];
     client
         .write(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"");
@@ -30,13 +30,13 @@ fn a_giant_message_is_passed_over_and_not_kept() {
 
 #[test]
 fn a_large_file_can_be_written() {
-    let house = House::new();
-    let mut client = Client::introduced(&house, json!({}));
+    let fixture = Fixture::new();
+    let mut client = Client::introduced(&fixture, json!({}));
     let content = "0123456789abcde\n".repeat(5 << 16);
     client.call(1, "write", json!({"path": "large.txt", "content": content}));
     let answer = client.next();
     assert_eq!(answer["result"]["isError"], false, "{answer}");
-    let written = std::fs::read_to_string(house.path("project/large.txt")).expect("it is there");
+    let written = std::fs::read_to_string(fixture.path("project/large.txt")).expect("it is there");
     assert!(written == content, "{} of {} bytes", written.len(), content.len());
 }
 
@@ -44,11 +44,11 @@ fn a_large_file_can_be_written() {
 fn a_client_that_does_not_read_holds_up_only_itself() {
     const CALLS: usize = 2_000;
     // Otherwise every second answer would be a pointer to an equal result.
-    let house = House::new().user_config("[outputs]\nrepeats = \"whole\"\n");
+    let fixture = Fixture::new().user_config("[outputs]\nrepeats = \"whole\"\n");
     let line = "0123456789 ".repeat(9);
     let text: String = (0..490).map(|number| format!("{number:03} {line}\n")).collect();
-    std::fs::write(house.path("project/page.txt"), text).expect("written");
-    let mut client = Client::deaf(&house);
+    std::fs::write(fixture.path("project/page.txt"), text).expect("written");
+    let mut client = Client::deaf(&fixture);
     client.send(&super::initialize(0, "2025-11-25", json!({})));
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     let mut input = client.take_input();
@@ -96,9 +96,9 @@ fn wait_for_full_output(client: &Client) {
 #[test]
 fn ten_thousand_calls_at_once_are_answered_once_each() {
     const CALLS: u64 = 10_000;
-    let house = House::new();
-    std::fs::write(house.path("project/small.txt"), "small\n").expect("written");
-    let mut client = Client::introduced(&house, json!({}));
+    let fixture = Fixture::new();
+    std::fs::write(fixture.path("project/small.txt"), "small\n").expect("written");
+    let mut client = Client::introduced(&fixture, json!({}));
     let mut input = client.take_input();
     let writing = thread::spawn(move || {
         let mut calls = Vec::new();

@@ -5,22 +5,22 @@ use std::os::fd::AsFd;
 use serde_json::{Value, json};
 
 use super::client::{Client, TIMEOUT, call, initialize};
-use crate::house::House;
+use crate::fixture::Fixture;
 
 const PARSE_ERROR: i64 = -32_700;
 const INVALID_REQUEST: i64 = -32_600;
 const METHOD_NOT_FOUND: i64 = -32_601;
 const INVALID_PARAMS: i64 = -32_602;
 
-fn introduced() -> (House, Client) {
-    let house = House::new();
-    let client = Client::introduced(&house, json!({}));
-    (house, client)
+fn introduced() -> (Fixture, Client) {
+    let fixture = Fixture::new();
+    let client = Client::introduced(&fixture, json!({}));
+    (fixture, client)
 }
 
 #[test]
 fn lines_that_are_no_messages_are_refused_and_the_conversation_goes_on() {
-    let (_house, mut client) = introduced();
+    let (_fixture, mut client) = introduced();
     for (line, code) in [
         (&b"{oops"[..], PARSE_ERROR),
         (b"nonsense", PARSE_ERROR),
@@ -55,7 +55,7 @@ fn lines_that_are_no_messages_are_refused_and_the_conversation_goes_on() {
 
 #[test]
 fn requests_that_cannot_be_met_are_refused_by_their_id() {
-    let (_house, mut client) = introduced();
+    let (_fixture, mut client) = introduced();
     for (method, params, code) in [
         ("tools/frobnicate", json!({}), METHOD_NOT_FOUND),
         ("", json!({}), METHOD_NOT_FOUND),
@@ -88,7 +88,7 @@ fn requests_that_cannot_be_met_are_refused_by_their_id() {
 
 #[test]
 fn what_needs_no_answer_gets_none() {
-    let (_house, mut client) = introduced();
+    let (_fixture, mut client) = introduced();
     for message in [
         json!({"jsonrpc": "2.0", "method": "notifications/nobody-knows"}),
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled"}),
@@ -110,7 +110,7 @@ fn what_needs_no_answer_gets_none() {
 
 #[test]
 fn blank_lines_and_carriage_returns_do_not_matter() {
-    let (_house, mut client) = introduced();
+    let (_fixture, mut client) = introduced();
     client.write(b"\n\r\n   \n\t\r\n");
     client.check_alive();
     let call = call(1, "hello", json!({"name": "Ada"}));
@@ -125,7 +125,7 @@ fn blank_lines_and_carriage_returns_do_not_matter() {
 
 #[test]
 fn a_message_may_be_split_anywhere() {
-    let (_house, mut client) = introduced();
+    let (_fixture, mut client) = introduced();
     let message = format!("{}\n", call("\u{e4}", "hello", json!({"name": "Gr\u{fc}n\u{1f30d}"})));
     for at in 1..message.len() {
         let (first, second) = message.as_bytes().split_at(at);
@@ -157,8 +157,8 @@ fn wait_until_read(client: &mut Client) {
 
 #[test]
 fn before_the_handshake_there_is_only_a_ping() {
-    let house = House::new();
-    let mut client = Client::new(&house);
+    let fixture = Fixture::new();
+    let mut client = Client::new(&fixture);
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     client.send(
         &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}),
@@ -181,16 +181,16 @@ fn before_the_handshake_there_is_only_a_ping() {
 #[test]
 fn a_version_that_nobody_knows_is_answered_with_one_that_we_do() {
     for asked in ["1999-01-01", "2999-01-01", "nonsense", ""] {
-        let house = House::new();
-        let mut client = Client::new(&house);
+        let fixture = Fixture::new();
+        let mut client = Client::new(&fixture);
         client.send(&initialize(1, asked, json!({})));
         let answer = client.next();
         assert_eq!(answer["result"]["protocolVersion"], "2025-11-25", "{asked}: {answer}");
         client.check_alive();
     }
     for known in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
-        let house = House::new();
-        let mut client = Client::new(&house);
+        let fixture = Fixture::new();
+        let mut client = Client::new(&fixture);
         client.send(&initialize(1, known, json!({})));
         assert_eq!(client.next()["result"]["protocolVersion"], known);
         client.check_alive();
@@ -199,8 +199,8 @@ fn a_version_that_nobody_knows_is_answered_with_one_that_we_do() {
 
 #[test]
 fn a_handshake_that_is_wrong_can_be_made_again() {
-    let house = House::new();
-    let mut client = Client::new(&house);
+    let fixture = Fixture::new();
+    let mut client = Client::new(&fixture);
     client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}));
     assert_eq!(client.refusal().1, 1);
     client.introduce(json!({}));
@@ -213,9 +213,9 @@ fn a_handshake_that_is_wrong_can_be_made_again() {
 
 #[test]
 fn an_id_that_is_in_use_is_refused_without_touching_the_first_call() {
-    let house = House::new();
-    std::fs::write(house.path("project/doomed.txt"), "x").expect("written");
-    let mut client = Client::introduced(&house, json!({"elicitation": {}}));
+    let fixture = Fixture::new();
+    std::fs::write(fixture.path("project/doomed.txt"), "x").expect("written");
+    let mut client = Client::introduced(&fixture, json!({"elicitation": {}}));
     client.call(7, "delete", json!({"path": "doomed.txt"}));
     let question = client.next();
     assert_eq!(question["method"], "elicitation/create", "{question}");
@@ -228,7 +228,7 @@ fn an_id_that_is_in_use_is_refused_without_touching_the_first_call() {
     client.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": yes}));
     let answer = client.next();
     assert_eq!((&answer["id"], &answer["result"]["isError"]), (&json!(7), &json!(false)));
-    assert!(!house.path("project/doomed.txt").exists());
+    assert!(!fixture.path("project/doomed.txt").exists());
     // Now the id is free again.
     client.call(7, "hello", json!({"name": "Ada"}));
     assert_eq!(client.next()["id"], 7);

@@ -16,12 +16,12 @@ const TEXTS: &str = include_str!("hostile.txt");
 
 #[test]
 fn what_changes_a_file_is_never_only_looking() {
-    let house = tempfile::tempdir().expect("a temporary folder");
+    let fixture = tempfile::tempdir().expect("a temporary folder");
     let (mut hidden, mut harmful) = (Vec::new(), 0);
     let texts = TEXTS.lines().filter(|line| !line.is_empty() && !line.starts_with("# "));
     for (index, line) in texts.enumerate() {
         let text = line.replace("NEWLINE", "\n");
-        let place = house.path().join(index.to_string());
+        let place = fixture.path().join(index.to_string());
         make_files(&place);
         let before = contents(&place);
         run(&text, &place);

@@ -15,7 +15,7 @@ const HAFT: &str = env!("CARGO_BIN_EXE_haft");
 /// Much longer than any step takes. Only a failing test waits this long.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(crate) struct House {
+pub(crate) struct Fixture {
     root: TempDir,
 }
 
@@ -27,17 +27,17 @@ pub(crate) struct Ran {
     pub(crate) err: String,
 }
 
-impl House {
+impl Fixture {
     pub(crate) fn new() -> Self {
-        let house = Self { root: tempfile::tempdir().expect("a temporary folder") };
+        let fixture = Self { root: tempfile::tempdir().expect("a temporary folder") };
         for folder in ["home/.config/haft", "project/.haft"] {
-            std::fs::create_dir_all(house.path(folder)).expect("a folder");
+            std::fs::create_dir_all(fixture.path(folder)).expect("a folder");
         }
-        house
+        fixture
     }
 
     pub(crate) fn path(&self, path: &str) -> PathBuf {
-        self.root.path().canonicalize().expect("the house stands").join(path)
+        self.root.path().canonicalize().expect("the fixture stands").join(path)
     }
 
     fn write(self, path: &str, text: &str) -> Self {
@@ -118,7 +118,7 @@ impl House {
     fn ran(&self, output: &Output) -> Ran {
         let text = |bytes: &[u8]| {
             let text = String::from_utf8_lossy(bytes);
-            text.replace(&self.path("").display().to_string(), "<house>/").trim_end().to_owned()
+            text.replace(&self.path("").display().to_string(), "<root>/").trim_end().to_owned()
         };
         Ran {
             code: output.status.code().expect("it was not killed"),
@@ -147,17 +147,17 @@ pub(crate) struct Screen {
 
 impl Screen {
     /// Runs a shell command in its own terminal.
-    pub(crate) fn start(house: &House, line: &str) -> Self {
-        let settings = house.path("tmux.conf");
+    pub(crate) fn start(fixture: &Fixture, line: &str) -> Self {
+        let settings = fixture.path("tmux.conf");
         std::fs::write(&settings, "set -g remain-on-exit on\nset -g default-terminal screen\n")
             .expect("written");
         // Each has its own socket, because the server of an earlier screen may take a moment to
         // exit.
         static SCREENS: AtomicUsize = AtomicUsize::new(0);
         let number = SCREENS.fetch_add(1, Ordering::Relaxed);
-        let screen = Self { socket: house.path(&format!("tmux-{number}.socket")) };
+        let screen = Self { socket: fixture.path(&format!("tmux-{number}.socket")) };
         let mut command = screen.tmux(&[]);
-        house.set_environment(&mut command);
+        fixture.set_environment(&mut command);
         command.arg("-f").arg(&settings).args(["new-session", "-d", "-x", "120", "-y", "40"]);
         let status = command.arg(line).status().expect("tmux is installed");
         assert!(status.success(), "tmux starts");
@@ -165,13 +165,13 @@ impl Screen {
     }
 
     /// Runs haft and then prints its exit code.
-    pub(crate) fn haft(house: &House, arguments: &[&str]) -> Self {
+    pub(crate) fn haft(fixture: &Fixture, arguments: &[&str]) -> Self {
         let quoted: Vec<String> =
             arguments.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect();
         // The shell must survive an interrupt to print the exit code. haft does not inherit the
         // trap.
         Self::start(
-            house,
+            fixture,
             &format!("trap : INT TERM; {HAFT} {}; echo \"[exit $?]\"", quoted.join(" ")),
         )
     }
