@@ -17,7 +17,7 @@ use haft_core::{ErrorKind, ToolError};
 
 use self::{
     change_records::{ChangeRecords, RecordedChange},
-    disk::FoundFile,
+    disk::FoundConfig,
     document::{ConfigDocument, EditError, EntryState},
     text::TextError,
 };
@@ -106,7 +106,7 @@ impl ClientConfigs<'_> {
         scope: InitScope,
         server: &ServerCommand,
     ) -> Result<InitPlan, ToolError> {
-        let FoundFile { path: file, text: before } = self.file_of(client, scope)?;
+        let FoundConfig { path: file, text: before } = self.file_of(client, scope)?;
         let Some(text) = &before else {
             let after = Some(new_file(client, server));
             return Ok(InitPlan {
@@ -183,10 +183,10 @@ impl ClientConfigs<'_> {
 
     /// Finds the file to change: the one with haft in it, else an existing one, else the one to
     /// create.
-    fn file_of(&self, client: ClientApp, scope: InitScope) -> Result<FoundFile, ToolError> {
+    fn file_of(&self, client: ClientApp, scope: InitScope) -> Result<FoundConfig, ToolError> {
         let files = client.files(scope, self.workspace, self.environment)?;
         let mut found = files.iter().map(|file| disk::read(file)).collect::<Result<Vec<_>, _>>()?;
-        let has_entry = |found: &FoundFile| {
+        let has_entry = |found: &FoundConfig| {
             let text = found.text.as_deref().unwrap_or_default();
             ConfigDocument::read(client, text).is_ok_and(|document| document.has_entry())
         };
@@ -317,7 +317,7 @@ fn plan_undo_of(
     Ok(InitPlan { client, scope, action, file, before, after, record: Some(change) })
 }
 
-fn status(client: ClientApp, found: &FoundFile, server: &ServerCommand) -> &'static str {
+fn status(client: ClientApp, found: &FoundConfig, server: &ServerCommand) -> &'static str {
     let Some(text) = &found.text else { return "-" };
     match ConfigDocument::read(client, text).map(|document| document.entry_state(server)) {
         Ok(EntryState::Same) => "yes",

@@ -139,15 +139,15 @@ impl ConfigFiles {
             read_file(ConfigLocation::new(kind, path, home), path, if_missing)
         };
         let mut admin =
-            Vec::from_iter(read(LayerKind::Admin, Path::new(ADMIN_FILE), IfMissing::Skip)?);
+            Vec::from_iter(read(LayerKind::Admin, Path::new(ADMIN_FILE), MissingFile::Skip)?);
         if let Some(path) = &environment.admin_config {
-            admin.extend(read(LayerKind::Admin, path, IfMissing::Fail)?);
+            admin.extend(read(LayerKind::Admin, path, MissingFile::Fail)?);
         }
         let (user_path, if_missing) = user_file(choices, environment);
         let user = read(LayerKind::User, &user_path, if_missing)?;
         // Add the layer even without a file, because hints on what to change name it.
         let user = user.unwrap_or_else(|| ConfigFile::empty(LayerKind::User, &user_path));
-        let project = read(LayerKind::Project, &workspace.join(PROJECT_FILE), IfMissing::Skip)?;
+        let project = read(LayerKind::Project, &workspace.join(PROJECT_FILE), MissingFile::Skip)?;
         let mut session = Layer::new(LayerKind::Session, "the command line");
         session.mode = choices.approve;
         let sandbox = choices.sandbox.clone();
@@ -263,11 +263,11 @@ impl ConfigFiles {
 }
 
 /// Returns the path of the user's file, and whether it may be missing.
-fn user_file(choices: &Choices, environment: &Environment) -> (PathBuf, IfMissing) {
+fn user_file(choices: &Choices, environment: &Environment) -> (PathBuf, MissingFile) {
     match (&choices.config, &environment.config_home) {
-        (Some(path), _) => (path.clone(), IfMissing::Fail),
-        (None, Some(folder)) => (folder.join(USER_FILE), IfMissing::Skip),
-        (None, None) => (Path::new("~/.config").join(USER_FILE), IfMissing::Skip),
+        (Some(path), _) => (path.clone(), MissingFile::Fail),
+        (None, Some(folder)) => (folder.join(USER_FILE), MissingFile::Skip),
+        (None, None) => (Path::new("~/.config").join(USER_FILE), MissingFile::Skip),
     }
 }
 
@@ -290,7 +290,7 @@ fn chosen_profile(choices: &Choices, files: &ConfigFiles) -> Result<Option<Strin
 
 /// Effect of a missing file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum IfMissing {
+enum MissingFile {
     /// The file is optional.
     Skip,
     /// The user named the file.
@@ -300,7 +300,7 @@ enum IfMissing {
 fn read_file(
     location: ConfigLocation<'_>,
     path: &Path,
-    if_missing: IfMissing,
+    if_missing: MissingFile,
 ) -> Result<Option<ConfigFile>, ToolError> {
     let fail = |problem: String| {
         let hint = "fix the file or its permissions; no call runs until it can be read";
@@ -311,7 +311,7 @@ fn read_file(
     let metadata = match std::fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error)
-            if error.kind() == std::io::ErrorKind::NotFound && if_missing == IfMissing::Skip =>
+            if error.kind() == std::io::ErrorKind::NotFound && if_missing == MissingFile::Skip =>
         {
             return Ok(None);
         }

@@ -17,7 +17,7 @@ const MAX_NAME_ATTEMPTS: usize = 100;
 
 /// The current content of a file.
 #[derive(Debug)]
-pub(super) struct FoundFile {
+pub(super) struct FoundConfig {
     /// Path with symbolic links resolved.
     pub(super) path: PathBuf,
     /// `None` when the file does not exist.
@@ -26,10 +26,10 @@ pub(super) struct FoundFile {
 
 /// # Errors
 /// When the file exists but is not readable as text.
-pub(super) fn read(path: &Path) -> Result<FoundFile, ToolError> {
+pub(super) fn read(path: &Path) -> Result<FoundConfig, ToolError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(FoundFile { path: resolved(path), text: None });
+            return Ok(FoundConfig { path: resolved(path), text: None });
         }
         Err(error) => return Err(refused("cannot be inspected", path, error)),
         Ok(_) => {}
@@ -46,7 +46,7 @@ pub(super) fn read(path: &Path) -> Result<FoundFile, ToolError> {
         let message = format!("{} is not UTF-8: byte {at} is invalid", real.display());
         ToolError::new(ErrorKind::Unsupported, message).hint("save it as UTF-8, then retry")
     })?;
-    Ok(FoundFile { path: real, text: Some(text) })
+    Ok(FoundConfig { path: real, text: Some(text) })
 }
 
 /// Resolves the existing part of a path, so that a new file has the same path once it exists.

@@ -8,7 +8,7 @@ use haft_core::{
 };
 
 use super::{
-    ADMIN_FILE, ConfigFile, ConfigFiles, ConfigLocation, IfMissing, PROJECT_FILE, Settings,
+    ADMIN_FILE, ConfigFile, ConfigFiles, ConfigLocation, MissingFile, PROJECT_FILE, Settings,
     read_file, store, user_file, workspace,
 };
 use crate::host::{Choices, environment::Environment};
@@ -32,11 +32,11 @@ impl Settings {
         let directory = directory(environment)?;
         let workspace = workspace::find(choices.workspace.as_deref(), &directory)?;
         let (user, if_missing) = user_file(choices, environment);
-        let mut places = vec![(LayerKind::Admin, PathBuf::from(ADMIN_FILE), IfMissing::Skip)];
+        let mut places = vec![(LayerKind::Admin, PathBuf::from(ADMIN_FILE), MissingFile::Skip)];
         let admin = environment.admin_config.iter();
-        places.extend(admin.map(|path| (LayerKind::Admin, path.clone(), IfMissing::Fail)));
+        places.extend(admin.map(|path| (LayerKind::Admin, path.clone(), MissingFile::Fail)));
         places.push((LayerKind::User, user, if_missing));
-        places.push((LayerKind::Project, workspace.join(PROJECT_FILE), IfMissing::Skip));
+        places.push((LayerKind::Project, workspace.join(PROJECT_FILE), MissingFile::Skip));
         Ok(checked(places, (choices, environment), (workspace, directory)))
     }
 
@@ -60,7 +60,7 @@ impl Settings {
             () if file.ends_with(PROJECT_FILE) => LayerKind::Project,
             () => LayerKind::User,
         };
-        let place = (kind, file.to_owned(), IfMissing::Fail);
+        let place = (kind, file.to_owned(), MissingFile::Fail);
         Ok(checked(vec![place], (choices, environment), (workspace, directory)))
     }
 }
@@ -73,7 +73,7 @@ fn directory(environment: &Environment) -> Result<PathBuf, ToolError> {
 }
 
 fn checked(
-    places: Vec<(LayerKind, PathBuf, IfMissing)>,
+    places: Vec<(LayerKind, PathBuf, MissingFile)>,
     (choices, environment): (&Choices, &Environment),
     (workspace, directory): (PathBuf, PathBuf),
 ) -> CheckedConfig {

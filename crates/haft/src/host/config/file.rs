@@ -164,7 +164,7 @@ pub(super) fn parse(text: &str, location: &ConfigLocation<'_>) -> Result<ConfigF
         let at = error.span().map_or(0, |span| span.start);
         source.error(at, error.message(), "fix the TOML syntax")
     })?;
-    let root = Section { source: &source, path: "", table: table.get_ref() };
+    let root = ConfigSection { source: &source, path: "", table: table.get_ref() };
     root.file()
 }
 
@@ -237,14 +237,14 @@ impl ConfigText<'_> {
 }
 
 /// A table of a config file.
-pub(super) struct Section<'a> {
+pub(super) struct ConfigSection<'a> {
     pub(super) source: &'a ConfigText<'a>,
     /// The table's path with a trailing dot, to prefix key names with. Empty for the root.
     pub(super) path: &'a str,
     pub(super) table: &'a DeTable<'a>,
 }
 
-impl<'a> Section<'a> {
+impl<'a> ConfigSection<'a> {
     fn file(&self) -> Result<ConfigFile, ToolError> {
         self.check_keys(&keys::ROOT)?;
         let location = self.source.location;
@@ -281,7 +281,7 @@ impl<'a> Section<'a> {
     fn sandbox(&self) -> Result<Option<ProcessSettings>, ToolError> {
         let (section, key) = match self.sandbox_table()? {
             Some(section) => (section, "backend"),
-            None => (Section { ..*self }, "sandbox"),
+            None => (ConfigSection { ..*self }, "sandbox"),
         };
         if let Some(value) = self.table.get("sandbox")
             && !value.get_ref().is_str()
@@ -314,7 +314,7 @@ impl<'a> Section<'a> {
 
     fn container(&self) -> Result<ContainerConfig, ToolError> {
         let Some(table) = self.table("container")? else { return Ok(ContainerConfig::default()) };
-        let section = Section { path: "container.", table, ..*self };
+        let section = ConfigSection { path: "container.", table, ..*self };
         section.check_keys(&keys::CONTAINER)?;
         let engine =
             section.checked("engine", "`podman`, `docker` or an absolute path", |text| {
@@ -419,7 +419,7 @@ impl<'a> Section<'a> {
 
     fn roots(&self) -> Result<Vec<(String, PathBuf)>, ToolError> {
         let Some(table) = self.table("roots")? else { return Ok(Vec::new()) };
-        let section = Section { path: "roots.", table, ..*self };
+        let section = ConfigSection { path: "roots.", table, ..*self };
         let root = |(key, _): (&Spanned<_>, _)| {
             let name: &str = AsRef::<str>::as_ref(key.get_ref());
             let Some((at, folder)) = section.text(name)? else { return Ok(None) };
@@ -445,7 +445,7 @@ impl<'a> Section<'a> {
 
     fn secrets(&self, file: &mut ConfigFile) -> Result<(), ToolError> {
         let Some(table) = self.table("secrets")? else { return Ok(()) };
-        let section = Section { path: "secrets.", table, ..*self };
+        let section = ConfigSection { path: "secrets.", table, ..*self };
         section.check_keys(&keys::SECRETS)?;
         for (at, glob) in section.texts("paths")? {
             let glob = self.source.glob(at, glob)?;
@@ -459,7 +459,7 @@ impl<'a> Section<'a> {
 
     fn limits(&self) -> Result<Vec<(ConfigLimit, usize)>, ToolError> {
         let Some(table) = self.table("limits")? else { return Ok(Vec::new()) };
-        let section = Section { path: "limits.", table, ..*self };
+        let section = ConfigSection { path: "limits.", table, ..*self };
         section.check_keys(&keys::LIMITS)?;
         let mut limits = Vec::new();
         for (name, limit) in ConfigLimit::ALL {
@@ -472,13 +472,13 @@ impl<'a> Section<'a> {
     pub(super) fn named<T>(
         &self,
         key: &str,
-        read: impl Fn(&Section<'_>, &str, usize) -> Result<T, ToolError>,
+        read: impl Fn(&ConfigSection<'_>, &str, usize) -> Result<T, ToolError>,
     ) -> Result<Vec<T>, ToolError> {
         let Some(tables) = self.table(key)? else { return Ok(Vec::new()) };
         let each = tables.iter().map(|(name, value)| {
             let table = self.as_table(&format!("{key}.{}", name.get_ref()), value)?;
             let path = format!("{key}.{}.", name.get_ref());
-            let section = Section { source: self.source, path: &path, table };
+            let section = ConfigSection { source: self.source, path: &path, table };
             read(&section, name.get_ref(), name.span().start)
         });
         each.collect()

@@ -5,7 +5,7 @@ use haft_core::ToolError;
 use haft_store::JournalRetention;
 
 use super::{
-    file::{ConfigFile, Section},
+    file::{ConfigFile, ConfigSection},
     keys,
 };
 
@@ -17,10 +17,10 @@ pub(super) struct JournalConfig {
     bytes: Option<usize>,
 }
 
-impl Section<'_> {
+impl ConfigSection<'_> {
     pub(super) fn journal(&self) -> Result<JournalConfig, ToolError> {
         let Some(table) = self.table("journal")? else { return Ok(JournalConfig::default()) };
-        let section = Section { path: "journal.", table, ..*self };
+        let section = ConfigSection { path: "journal.", table, ..*self };
         section.check_keys(&keys::JOURNAL)?;
         Ok(JournalConfig {
             records: section.flag("record")?,

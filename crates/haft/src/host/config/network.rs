@@ -10,7 +10,7 @@ use haft_core::{
 use haft_exec::{Allowed, Credential, NetworkSettings};
 
 use super::{
-    file::{ConfigFile, Section},
+    file::{ConfigFile, ConfigSection},
     keys,
 };
 
@@ -31,14 +31,14 @@ pub(super) struct NetworkConfig {
     credentials: Vec<Credential>,
 }
 
-impl Section<'_> {
+impl ConfigSection<'_> {
     pub(super) fn network(&self) -> Result<NetworkConfig, ToolError> {
         let mut config = NetworkConfig::default();
         if let Some(table) = self.table("network")? {
-            Section { path: "network.", table, ..*self }.connections(&mut config)?;
+            ConfigSection { path: "network.", table, ..*self }.connections(&mut config)?;
         }
         if let Some(table) = self.table("search")? {
-            let section = Section { path: "search.", table, ..*self };
+            let section = ConfigSection { path: "search.", table, ..*self };
             section.check_keys(&keys::SEARCH)?;
             config.engine = section.word("engine", &EngineKind::ALL)?;
             config.search_url = section.web_address("url")?.map(String::from);

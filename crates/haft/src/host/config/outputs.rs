@@ -7,7 +7,7 @@ use haft_core::ToolError;
 use haft_store::OutputRetention;
 
 use super::{
-    file::{ConfigFile, Section},
+    file::{ConfigFile, ConfigSection},
     keys,
 };
 
@@ -28,10 +28,10 @@ pub struct OutputSettings {
     pub points_at_repeats: bool,
 }
 
-impl Section<'_> {
+impl ConfigSection<'_> {
     pub(super) fn outputs(&self) -> Result<OutputConfig, ToolError> {
         let Some(table) = self.table("outputs")? else { return Ok(OutputConfig::default()) };
-        let section = Section { path: "outputs.", table, ..*self };
+        let section = ConfigSection { path: "outputs.", table, ..*self };
         section.check_keys(&keys::OUTPUTS)?;
         Ok(OutputConfig {
             max_bytes: section.number("max_bytes")?,

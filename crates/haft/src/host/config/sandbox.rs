@@ -7,7 +7,7 @@ use haft_core::ToolError;
 use haft_exec::{ProcessSettings, ShownFolders};
 
 use super::{
-    file::{ConfigFile, Section},
+    file::{ConfigFile, ConfigSection},
     keys,
 };
 
@@ -79,7 +79,7 @@ pub(super) fn merged<'f>(files: impl Iterator<Item = &'f ConfigFile> + Clone) ->
     }
 }
 
-impl<'a> Section<'a> {
+impl<'a> ConfigSection<'a> {
     /// Returns the `[sandbox]` table, or `None` for the short form.
     pub(super) fn sandbox_table(&self) -> Result<Option<Self>, ToolError> {
         let written = self.table.get("sandbox").and_then(|value| value.get_ref().as_table());

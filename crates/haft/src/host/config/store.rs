@@ -7,7 +7,7 @@ use haft_core::ToolError;
 use haft_store::{EventRetention, LedgerRetention, StoreAddress};
 
 use super::{
-    file::{ConfigFile, Section},
+    file::{ConfigFile, ConfigSection},
     keys,
 };
 use crate::host::Choices;
@@ -45,11 +45,11 @@ pub struct StoreSettings {
     pub asks_elsewhere: bool,
 }
 
-impl Section<'_> {
+impl ConfigSection<'_> {
     pub(super) fn store(&self) -> Result<StoreConfig, ToolError> {
         let elsewhere = match self.table("approvals")? {
             Some(table) => {
-                let section = Section { path: "approvals.", table, ..*self };
+                let section = ConfigSection { path: "approvals.", table, ..*self };
                 section.check_keys(&keys::APPROVALS)?;
                 section.flag("elsewhere")?
             }
@@ -58,7 +58,7 @@ impl Section<'_> {
         let Some(table) = self.table("store")? else {
             return Ok(StoreConfig { elsewhere, ..StoreConfig::default() });
         };
-        let section = Section { path: "store.", table, ..*self };
+        let section = ConfigSection { path: "store.", table, ..*self };
         section.check_keys(&keys::STORE)?;
         let address = match section.text("url")? {
             Some((at, text)) => Some(section.address(at, text)?),
