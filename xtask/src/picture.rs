@@ -11,10 +11,11 @@ use crate::shell;
 const COMMANDS: &[&str] = &[
     "haft bash ./test.sh",
     "haft edit greet.sh Bonjuor Bonjour",
-    "haft undo --preview",
+    "haft undo | head -2",
     "haft bash 'cat .env'",
 ];
 const COLUMNS: u16 = 92;
+pub(crate) const PATH: &str = "docs/haft.svg";
 
 /// Runs the commands with this binary.
 pub(crate) fn render(haft: &Path) -> Result<String> {

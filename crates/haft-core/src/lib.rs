@@ -93,7 +93,7 @@ pub use self::{
     redactor::Redactor,
     registry::{AgentView, Definitions, Registry, RegistryError},
     reply::{Attachment, Output, Reply, Return},
-    schema::{ALIASES, IN_CONTENT, SHORT, Schema},
+    schema::{ALIASES, IN_CONTENT, REFERS_TO, SHORT, Schema},
     tool::{
         AccessLookup, AccessLookupResult, BoxFuture, DEFAULT_DEADLINE, Origin, StaticTool, Tool,
         ToolSpec, description_of,

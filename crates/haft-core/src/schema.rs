@@ -27,6 +27,10 @@ pub const IN_CONTENT: &str = "x-in-content";
 /// The one-letter option of a property on the command line, such as `"x-short" = "i"`; no other surface shows it.
 pub const SHORT: &str = "x-short";
 
+/// Names what a property identifies: `change`, `output` or `session`. Completion offers the ones that exist; no other surface
+/// shows it.
+pub const REFERS_TO: &str = "x-refers-to";
+
 /// Marks a text that is a path; see [`crate::PathInput`].
 pub(crate) const PATH: &str = "x-path";
 
@@ -161,6 +165,12 @@ impl Schema {
         schema.get(SHORT)?.as_str()?.chars().next()
     }
 
+    /// What a property of the root object identifies; see [`REFERS_TO`].
+    pub fn refers_to(&self, property: &str) -> Option<&str> {
+        let schema = self.raw().get("properties").and_then(|all| all.get(property))?;
+        schema.get(REFERS_TO)?.as_str()
+    }
+
     /// Reports whether the schema of a property of the root object is the one of a path.
     pub fn is_path(&self, property: &str) -> bool {
         let schema = self.raw().get("properties").and_then(|all| all.get(property));
@@ -290,7 +300,7 @@ fn is_number_format(format: &Value) -> bool {
 fn published(raw: &Value) -> Value {
     match raw {
         Value::Object(object) => {
-            let is_ours = |key: &str| [ALIASES, IN_CONTENT, PATH, SHORT].contains(&key);
+            let is_ours = |key: &str| [ALIASES, IN_CONTENT, PATH, REFERS_TO, SHORT].contains(&key);
             let kept = object.iter().filter(|(key, _)| !is_ours(key));
             Value::Object(kept.map(|(key, value)| (key.clone(), published(value))).collect())
         }

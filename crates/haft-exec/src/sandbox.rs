@@ -1,4 +1,4 @@
-//! Walls of this machine's kernel around a program. Two fences, made from one list of what a program sees (`layout.rs`):
+//! ChildRestrictions of this machine's kernel around a program. Two fences, made from one list of what a program sees (`layout.rs`):
 //!
 //! - `Landlock` needs no program: Landlock rules, a seccomp program, and a room: mounts (and, without the network, an empty
 //!   network) that the commands of a session share. The mounts are what keeps `.git/hooks`, `.git/config` and `.haft` as they are in a workspace that may be changed, because
@@ -51,7 +51,7 @@ pub use self::{
     probe::{ProbeResult, verdicts},
     remembered::remember_probes_in,
 };
-use crate::processes::fence::Fence;
+use crate::processes::backend::LaunchBackend;
 
 /// Which fence somebody asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(crate) enum Wanted {
 ///
 /// # Errors
 /// Of kind `unavailable` when it does not work here, with what to do about it.
-pub(crate) fn fence(wanted: Wanted, temporary: &Path) -> Result<Box<dyn Fence>, ToolError> {
+pub(crate) fn fence(wanted: Wanted, temporary: &Path) -> Result<Box<dyn LaunchBackend>, ToolError> {
     match choose(wanted, probe::bubblewrap, probe::landlock)? {
         Chosen::Bubblewrap => Ok(Box::new(Bubblewrap::find(temporary)?)),
         Chosen::Landlock => Ok(Box::new(Landlock::in_directory(temporary))),

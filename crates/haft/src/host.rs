@@ -266,7 +266,7 @@ fn open_workspace(
         ToolError::unavailable(format!("cannot open the workspace {folder}: {error}"))
             .hint("fix its permissions, or choose another with --workspace")
     })?;
-    workspace.stand_in(&settings.directory);
+    workspace.set_current_directory(&settings.directory);
     for (name, path) in &settings.roots {
         match workspace.add_root(name, path) {
             Ok(real) => settings.policy.roots.named.push((name.clone(), real)),

@@ -1,5 +1,6 @@
-//! Lines that match a pattern, in one file or in all below a directory. Searching itself is ripgrep's libraries' work;
-//! here is what they are given, what is kept, and when they stop.
+//! Finds lines that match a pattern, in one file or in all files below a directory. The search
+//! itself is done by ripgrep's libraries; this module chooses their input, keeps the results, and
+//! stops them.
 
 mod lines;
 mod pattern;
@@ -20,23 +21,24 @@ use haft_core::{
 };
 use rustix::fs::{self, FileType};
 
-use self::lines::{Lines, keep_matches};
+use self::lines::{LineCollector, keep_matches};
 use crate::files::{
     open_file::read_up_to,
-    walk::{Globs, Met, READ, Start, Visitor, Walk, is_worth_telling},
+    walk::{DirectoryWalk, FileVisitor, Globs, READ, Start, VisitedFile, should_report},
     workspace::{Workspace, not_regular},
 };
 
-/// Of a directory with more files, other threads take some.
-const BATCH: usize = 64;
-/// Files up to this size are read at once; longer ones in blocks, so that a search can be stopped.
-const LARGEST_AT_ONCE: usize = 1 << 20;
-/// A longer line makes a file unreadable: it would have to be in memory whole.
-const LONGEST_LINE: usize = 8 << 20;
+/// In a directory with more files, other threads take some.
+const BATCH_FILES: usize = 64;
+/// Maximum size of a file that is read at once; longer ones are read in blocks, so that a search
+/// can be stopped.
+const MAX_WHOLE_READ_BYTES: usize = 1 << 20;
+/// A longer line makes a file unreadable, because it would have to be in memory as a whole.
+const MAX_LINE_BYTES: usize = 8 << 20;
 /// Matches that span lines need the whole file in memory.
-const LARGEST_MULTILINE: usize = 32 << 20;
+const MAX_MULTILINE_BYTES: usize = 32 << 20;
 
-/// Searches a file, or all below a directory.
+/// Searches a file, or all files below a directory.
 pub(crate) fn search(
     workspace: &Workspace,
     query: &SearchFiles,
@@ -46,7 +48,7 @@ pub(crate) fn search(
     let matcher = pattern::matcher(query)?;
     let globs = query.include.as_deref().map(Globs::list).transpose()?;
     let start = Start::find(workspace, &query.path, grant)?;
-    let search = Search {
+    let search = SharedSearch {
         query,
         stop,
         matcher,
@@ -58,16 +60,17 @@ pub(crate) fn search(
         FileKind::File => {
             let opened = start.root.open_at(&start.path, READ);
             let handle = opened.map_err(|error| workspace.failure(&start.shown, error, grant))?;
-            let mut seeker = Seeker::new(&search);
-            let _ = seeker.look_into(handle, &start.shown);
-            Ok(search.answer(vec![seeker]))
+            let mut worker = SearchWorker::new(&search);
+            let _ = worker.search_file(handle, &start.shown);
+            Ok(search.answer(vec![worker]))
         }
         FileKind::Directory => {
             let start = Start::directory(workspace, &query.path, grant)?;
             let globs = globs.as_ref();
             let ignored = query.ignored;
-            let walk = Walk { start: &start, grant, stop, globs, ignored, batch: BATCH };
-            let walked = walk.run(|| Seeker::new(&search));
+            let walk =
+                DirectoryWalk { start: &start, grant, stop, globs, ignored, batch: BATCH_FILES };
+            let walked = walk.run(|| SearchWorker::new(&search));
             let mut searched = search.answer(walked.visitors);
             searched.is_complete &= walked.is_complete;
             searched.unreadable += walked.unreadable;
@@ -77,30 +80,30 @@ pub(crate) fn search(
     }
 }
 
-/// What all workers share.
-struct Search<'a> {
+/// The state that all workers share.
+struct SharedSearch<'a> {
     query: &'a SearchFiles,
     stop: ShouldStop<'a>,
     matcher: RegexMatcher,
-    /// Matching lines of all files that are finished.
+    /// Number of matching lines in all finished files.
     found: AtomicUsize,
-    /// More than the limit: everybody may stop.
+    /// The limit was exceeded: all workers may stop.
     has_more: AtomicBool,
     is_stopped: AtomicBool,
 }
 
-impl Search<'_> {
-    fn answer(&self, seekers: Vec<Seeker<'_>>) -> SearchResult {
+impl SharedSearch<'_> {
+    fn answer(&self, workers: Vec<SearchWorker<'_>>) -> SearchResult {
         let mut searched = SearchResult {
             has_more: self.has_more.load(Ordering::Relaxed),
             is_complete: !self.is_stopped.load(Ordering::Relaxed),
             ..SearchResult::default()
         };
-        for seeker in seekers {
-            searched.searched += seeker.searched;
-            searched.binary += seeker.binary;
-            searched.unreadable += seeker.unreadable;
-            searched.files.extend(seeker.files);
+        for worker in workers {
+            searched.searched += worker.searched;
+            searched.binary += worker.binary;
+            searched.unreadable += worker.unreadable;
+            searched.files.extend(worker.files);
         }
         searched.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         searched.matches = self.found.load(Ordering::Relaxed).min(self.query.limit);
@@ -108,10 +111,10 @@ impl Search<'_> {
     }
 }
 
-/// One worker's searcher, its buffer, and what it found.
-struct Seeker<'a> {
-    search: &'a Search<'a>,
-    /// Its own: a shared one makes threads wait for each other's caches.
+/// The searcher of one worker, its buffer and its results.
+struct SearchWorker<'a> {
+    search: &'a SharedSearch<'a>,
+    /// Not shared: with a shared matcher the threads contend for its cache.
     matcher: RegexMatcher,
     searcher: Searcher,
     buffer: Vec<u8>,
@@ -121,27 +124,27 @@ struct Seeker<'a> {
     unreadable: usize,
 }
 
-impl Visitor for Seeker<'_> {
-    const MEETS_LINKS: bool = false;
+impl FileVisitor for SearchWorker<'_> {
+    const VISITS_LINKS: bool = false;
 
-    fn meet(&mut self, file: &Met<'_>) -> ControlFlow<()> {
+    fn visit(&mut self, file: &VisitedFile<'_>) -> ControlFlow<()> {
         if self.search.has_more.load(Ordering::Relaxed) {
             return ControlFlow::Break(());
         }
         match file.open() {
-            Ok(handle) => self.look_into(handle, file.path),
+            Ok(handle) => self.search_file(handle, file.path),
             Err(error) => {
-                self.unreadable += usize::from(is_worth_telling(error));
+                self.unreadable += usize::from(should_report(error));
                 ControlFlow::Continue(())
             }
         }
     }
 }
 
-impl<'a> Seeker<'a> {
-    fn new(search: &'a Search<'a>) -> Self {
+impl<'a> SearchWorker<'a> {
+    fn new(search: &'a SharedSearch<'a>) -> Self {
         let query = search.query;
-        let most = if query.is_multiline { LARGEST_MULTILINE } else { LONGEST_LINE };
+        let max = if query.is_multiline { MAX_MULTILINE_BYTES } else { MAX_LINE_BYTES };
         let searcher = SearcherBuilder::new()
             .line_number(true)
             .multi_line(query.is_multiline)
@@ -149,7 +152,7 @@ impl<'a> Seeker<'a> {
             .after_context(query.context)
             .binary_detection(BinaryDetection::quit(0))
             .memory_map(MmapChoice::never())
-            .heap_limit(Some(most))
+            .heap_limit(Some(max))
             .build();
         Self {
             search,
@@ -163,10 +166,10 @@ impl<'a> Seeker<'a> {
         }
     }
 
-    fn look_into(&mut self, handle: OwnedFd, path: &Path) -> ControlFlow<()> {
+    fn search_file(&mut self, handle: OwnedFd, path: &Path) -> ControlFlow<()> {
         let query = self.search.query;
         let found = self.search.found.load(Ordering::Relaxed);
-        let mut lines = Lines {
+        let mut lines = LineCollector {
             matcher: &self.search.matcher,
             line_chars: query.line_chars,
             enough: query.limit.saturating_sub(found),
@@ -192,38 +195,38 @@ impl<'a> Seeker<'a> {
         if is_stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// False when it is no regular file after all.
-    fn find_lines(&mut self, handle: OwnedFd, lines: &mut Lines<'_>) -> io::Result<bool> {
+    /// Returns false when it is not a regular file after all.
+    fn find_lines(&mut self, handle: OwnedFd, lines: &mut LineCollector<'_>) -> io::Result<bool> {
         let stat = fs::fstat(&handle)?;
         if !FileType::from_raw_mode(stat.st_mode).is_file() {
             return Ok(false);
         }
         let size = usize::try_from(stat.st_size).unwrap_or(usize::MAX);
-        if size <= LARGEST_AT_ONCE {
+        if size <= MAX_WHOLE_READ_BYTES {
             if self.buffer.len() < size {
                 self.buffer.resize(size.next_power_of_two(), 0);
             }
             let read = read_up_to(&handle, &mut self.buffer[..size])?;
             self.searcher.search_slice(&self.matcher, &self.buffer[..read], lines)?;
         } else {
-            let reader = Blocks { handle, search: self.search };
+            let reader = BlockReader { handle, search: self.search };
             self.searcher.search_reader(&self.matcher, reader, lines)?;
         }
         Ok(true)
     }
 
-    /// Takes as many of a file's matches into the answer as there is still room for.
+    /// Adds the matches of a file to the result, up to the limit.
     fn keep(&mut self, path: &Path, mut lines: Vec<MatchLine>, matches: usize) -> ControlFlow<()> {
         if matches == 0 {
             return ControlFlow::Continue(());
         }
         let query = self.search.query;
         let before = self.search.found.fetch_add(matches, Ordering::Relaxed);
-        let room = query.limit.saturating_sub(before);
-        let has_more = matches > room;
+        let remaining = query.limit.saturating_sub(before);
+        let has_more = matches > remaining;
         if has_more {
             self.search.has_more.store(true, Ordering::Relaxed);
-            keep_matches(&mut lines, room, query.context);
+            keep_matches(&mut lines, remaining, query.context);
         }
         if !lines.is_empty() {
             self.files.push(FileMatches { path: path.to_owned(), lines });
@@ -232,16 +235,16 @@ impl<'a> Seeker<'a> {
     }
 }
 
-/// A long file, which asks before each block whether to stop.
-struct Blocks<'a> {
+/// Reads a long file in blocks, and checks before each block whether to stop.
+struct BlockReader<'a> {
     handle: OwnedFd,
-    search: &'a Search<'a>,
+    search: &'a SharedSearch<'a>,
 }
 
-impl Read for Blocks<'_> {
+impl Read for BlockReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.search.has_more.load(Ordering::Relaxed) {
-            // Others have found enough: as if the file ended here.
+            // The other workers found enough: act as if the file ended here.
             return Ok(0);
         }
         if (self.search.stop)() {
@@ -293,29 +296,29 @@ mod tests {
         files.search(query, &|| false).expect("a search")
     }
 
-    /// As `path:line:text`, with `-` in lines of context.
-    fn told(searched: &SearchResult) -> Vec<String> {
-        let mut told = Vec::new();
+    /// Formats the result as `path:line:text`, with `-` for context lines.
+    fn formatted(searched: &SearchResult) -> Vec<String> {
+        let mut formatted = Vec::new();
         for file in &searched.files {
-            told.extend(file.lines.iter().map(|line| {
+            formatted.extend(file.lines.iter().map(|line| {
                 let mark = if line.is_match { ':' } else { '-' };
                 format!("{}{mark}{}{mark}{}", file.path.display(), line.number, line.text)
             }));
         }
-        told
+        formatted
     }
 
     #[track_caller]
     fn check(files: &ReadFiles, query: &SearchFiles, expected: &[&str]) {
         let searched = run(files, query);
-        assert_eq!(told(&searched), expected, "{query:?}");
+        assert_eq!(formatted(&searched), expected, "{query:?}");
         assert!(searched.is_complete && !searched.has_more);
         let matches = expected.iter().filter(|line| line.contains(':')).count();
         assert_eq!(searched.matches, matches);
     }
 
     #[test]
-    fn lines_are_told_by_path_and_number() {
+    fn lines_have_path_and_number() {
         let (_folder, files) = workspace(&[
             ("b.txt", b"one\r\ntwo foo\r\nfoo\xff"),
             ("a/c.rs", b"fn foo() {}\n"),
@@ -368,7 +371,7 @@ mod tests {
             &["f-1-1", "f:2:2 x", "f-3-3", "f:4:4 x", "f-5-5", "f-7-7", "f:8:8 x"],
         );
         let two = run(&files, &SearchFiles { limit: 2, ..query.clone() });
-        assert_eq!(told(&two), ["f-1-1", "f:2:2 x", "f-3-3", "f:4:4 x", "f-5-5"]);
+        assert_eq!(formatted(&two), ["f-1-1", "f:2:2 x", "f-3-3", "f:4:4 x", "f-5-5"]);
         assert!(two.has_more && two.matches == 2);
         let three = run(&files, &SearchFiles { limit: 3, ..query });
         assert!(!three.has_more && three.matches == 3);
@@ -387,7 +390,7 @@ mod tests {
         {
             let searched = run(&files, &SearchFiles { limit, ..for_text("hit") });
             assert_eq!((searched.matches, searched.has_more), (matches, has_more), "{limit}");
-            assert_eq!(told(&searched).len(), matches);
+            assert_eq!(formatted(&searched).len(), matches);
             assert!(searched.files.is_sorted_by(|a, b| a.path < b.path));
         }
     }
@@ -405,7 +408,7 @@ mod tests {
             ("text", b"hit\n"),
         ]);
         let searched = run(&files, &SearchFiles { limit: 2_000_000, ..for_text("hit") });
-        assert_eq!(told(&searched), ["text:1:hit"]);
+        assert_eq!(formatted(&searched), ["text:1:hit"]);
         assert_eq!((searched.binary, searched.searched, searched.matches), (3, 4, 1));
     }
 
@@ -430,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_cut_so_that_the_match_is_seen() {
+    fn a_long_line_is_truncated_so_that_the_match_is_seen() {
         let line = format!("{}needle{}", "a".repeat(5_000), "b".repeat(5_000));
         let (_folder, files) = workspace(&[("f", line.as_bytes())]);
         let searched = run(&files, &for_text("needle"));
@@ -440,19 +443,19 @@ mod tests {
 
     #[test]
     fn a_file_that_is_one_endless_line_does_not_fill_the_memory() {
-        let endless = b"x".repeat(LONGEST_LINE * 2);
+        let endless = b"x".repeat(MAX_LINE_BYTES * 2);
         let (_folder, files) = workspace(&[("endless", &endless), ("ok", b"x\n")]);
         let searched = run(&files, &for_text("xy?$"));
-        assert_eq!(told(&searched), ["ok:1:x"]);
+        assert_eq!(formatted(&searched), ["ok:1:x"]);
         assert_eq!(searched.unreadable, 1);
     }
 
     #[test]
     fn long_files_are_searched_in_blocks_and_can_be_stopped() {
-        let mut long = b"some line\n".repeat(LARGEST_AT_ONCE / 4);
+        let mut long = b"some line\n".repeat(MAX_WHOLE_READ_BYTES / 4);
         long.extend_from_slice(b"the needle\n");
         let (_folder, files) = workspace(&[("long", &long)]);
-        let number = LARGEST_AT_ONCE / 4 + 1;
+        let number = MAX_WHOLE_READ_BYTES / 4 + 1;
         check(&files, &for_text("needle"), &[&format!("long:{number}:the needle")]);
         let asked = AtomicUsize::new(0);
         let stop = || asked.fetch_add(1, Ordering::Relaxed) > 5;

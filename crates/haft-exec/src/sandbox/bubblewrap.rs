@@ -23,7 +23,7 @@ use super::{
     syscalls::{self, Calls, Internet, Namespaces},
 };
 use crate::processes::{
-    fence::{Fence, Recipe, Site, Walls},
+    backend::{ChildRestrictions, LaunchBackend, LaunchContext, Recipe},
     local,
 };
 
@@ -71,14 +71,17 @@ impl Bubblewrap {
         })
     }
 
-    /// The walls, and what is denied where calls can be reported.
-    fn walls(&self, launch: &Launch) -> Result<(Walls, Arc<BpfProgram>), ToolError> {
+    /// The restrictions, and what is denied where calls can be reported.
+    fn restrictions(
+        &self,
+        launch: &Launch,
+    ) -> Result<(ChildRestrictions, Arc<BpfProgram>), ToolError> {
         let namespaces = if self.is_root { Namespaces::WithRights } else { Namespaces::WithUser };
         // In a network of its own there are no abstract sockets of others; in the machine's only the scopes keep them away.
         let unix = self.has_scopes || !launch.confinement.network;
         let landlock = if self.has_scopes { Some(Arc::new(rules::scopes_only()?)) } else { None };
         let calls = Calls { internet: Internet::Allowed, unix, namespaces, attributes: true };
-        let walls = Walls {
+        let restrictions = ChildRestrictions {
             landlock,
             // Who reports keeps programs from the sockets of others. Where nobody can, there are none.
             seccomp: Some(syscalls::program(Calls { unix: false, ..calls })?),
@@ -86,7 +89,7 @@ impl Bubblewrap {
             inside: None,
             reporter: None,
         };
-        Ok((walls, syscalls::program(calls)?))
+        Ok((restrictions, syscalls::program(calls)?))
     }
 
     /// Builds all of it.
@@ -127,7 +130,7 @@ impl Bubblewrap {
     }
 }
 
-impl Fence for Bubblewrap {
+impl LaunchBackend for Bubblewrap {
     fn forget(&self, session: &str) {
         self.rooms.forget(session);
         self.scratches.forget(session);
@@ -137,29 +140,29 @@ impl Fence for Bubblewrap {
         ExecutorKind::Sandbox
     }
 
-    fn recipe(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError> {
+    fn recipe(&self, launch: &Launch, context: &LaunchContext) -> Result<Recipe, ToolError> {
         let scratch = self.scratches.of_session(&launch.session)?;
-        let layout = Layout::of(site, launch.confinement.writes, &scratch)?;
-        let (mut walls, denying) = self.walls(launch)?;
+        let layout = Layout::of(context, launch.confinement.writes, &scratch)?;
+        let (mut restrictions, denying) = self.restrictions(launch)?;
         let mut words = if self.has_rooms() {
             let network = launch.confinement.network;
             let whole = (&layout, &*scratch);
             let room = self.rooms.room(&launch.session, whole, network, || Ok(None))?;
-            walls.inside = Some(Inside { kept: None, ..Inside::of(room, &site.path)? });
+            restrictions.inside = Some(Inside { kept: None, ..Inside::of(room, &context.path)? });
             Words(self.builds_the_rest(launch))
         } else {
             Words(self.builds_all(launch, (&layout, &scratch)))
         };
-        words.add(["--chdir".into(), site.path.clone().into_os_string(), "--".into()]);
-        words.0.extend(local::command(&launch.program, site)?);
-        let environment = layout::environment(site, layout.tmp());
+        words.add(["--chdir".into(), context.path.clone().into_os_string(), "--".into()]);
+        words.0.extend(local::command(&launch.program, context)?);
+        let environment = layout::environment(context, layout.tmp());
         let internet = Internet::of(launch.confinement.network);
         let builder = Some(self.program.clone());
         let arranged = notices::arrange(Arc::new(layout), internet, builder, &denying);
         let (reporter, listening) = arranged.unzip();
-        walls.reporter = reporter;
+        restrictions.reporter = reporter;
         let command = words.0;
-        Ok(Recipe { command, environment, walls, listening, interior: None })
+        Ok(Recipe { command, environment, restrictions, listening, isolated: None })
     }
 }
 

@@ -6,7 +6,7 @@
 //! would be a download that nobody was asked about.
 
 mod engine;
-mod interior;
+mod isolated;
 mod owner;
 mod plan;
 mod probe;
@@ -32,7 +32,7 @@ use haft_core::{
 
 use self::{
     engine::{Engine, Kind},
-    interior::Inside,
+    isolated::Inside,
     plan::Plan,
     warm::Warm,
 };
@@ -40,8 +40,8 @@ pub use self::{probe::container_verdict, settings::ContainerSettings};
 use crate::{
     processes::{
         Variables,
+        backend::{ChildRestrictions, LaunchBackend, LaunchContext, Recipe},
         environment::MARK,
-        fence::{Fence, Recipe, Site, Walls},
     },
     sandbox::Scratches,
 };
@@ -107,7 +107,7 @@ impl Container {
 
     /// The container for such a launch; another one when the old one is gone, or when its mounts do not hold any more what
     /// they have to.
-    fn warm(&self, launch: &Launch, site: &Site) -> Result<Arc<Warm>, ToolError> {
+    fn warm(&self, launch: &Launch, context: &LaunchContext) -> Result<Arc<Warm>, ToolError> {
         let engine = self.engine()?;
         let session = self.session(&launch.session);
         session.bury();
@@ -115,14 +115,14 @@ impl Container {
         let room = &session.rooms[usize::from(network) + 2 * usize::from(writes)];
         let mut room = room.lock();
         if let Some(warm) = &*room {
-            if warm.serves(self.settings.longest, &site.closed) {
+            if warm.serves(self.settings.longest, &context.closed) {
                 return Ok(warm.clone());
             }
             session.retire(warm.clone());
             *room = None;
         }
         let cover = self.scratches.of_session(&launch.session)?;
-        let plan = Plan::of(&self.settings, launch, site, &engine, &cover)?;
+        let plan = Plan::of(&self.settings, launch, context, &engine, &cover)?;
         let warm = Arc::new(Warm::start(engine, plan)?);
         note(&warm);
         *room = Some(warm.clone());
@@ -189,16 +189,16 @@ pub(crate) fn end_everything() {
     end_all(&all.iter().filter_map(Weak::upgrade).collect::<Vec<_>>());
 }
 
-impl Fence for Container {
+impl LaunchBackend for Container {
     fn place(&self) -> ExecutorKind {
         ExecutorKind::Container
     }
 
-    fn recipe(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError> {
-        let warm = self.warm(launch, site)?;
-        let directory = plan::inside(site, &site.path)?;
+    fn recipe(&self, launch: &Launch, context: &LaunchContext) -> Result<Recipe, ToolError> {
+        let warm = self.warm(launch, context)?;
+        let directory = plan::inside(context, &context.path)?;
         let program = warm.command(&launch.program, &directory, &self.settings)?;
-        let mark = site.environment.iter().find(|(name, _)| name == MARK);
+        let mark = context.environment.iter().find(|(name, _)| name == MARK);
         let mark = mark.map(|(_, mark)| mark.to_string_lossy().into_owned()).unwrap_or_default();
         let inside = Inside::new(warm.clone(), &mark);
         // Its warnings would stand among the words of the program.
@@ -216,16 +216,16 @@ impl Fence for Container {
             // By name only: what stands among arguments every process of the machine can read.
             engine::check_not_its_own(variable)?;
             command.extend(["--env".into(), variable.into()]);
-            let valued = site.environment.iter().find(|(name, _)| name == variable.as_str());
+            let valued = context.environment.iter().find(|(name, _)| name == variable.as_str());
             environment.extend(valued.cloned());
         }
         command.push(warm.name.clone().into());
         command.extend(before(launch));
         command.extend(program);
         environment.push((MARK.into(), mark.into()));
-        let interior = Some(inside as _);
-        let (walls, listening) = (Walls::default(), None);
-        Ok(Recipe { command, environment, walls, listening, interior })
+        let isolated = Some(inside as _);
+        let (restrictions, listening) = (ChildRestrictions::default(), None);
+        Ok(Recipe { command, environment, restrictions, listening, isolated })
     }
 
     fn forget(&self, name: &str) {

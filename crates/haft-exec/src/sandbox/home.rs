@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Workspace,
-    processes::{Variables, fence::Site},
+    processes::{Variables, backend::LaunchContext},
 };
 
 /// The folders outside the workspace that a person shows to sandboxed programs.
@@ -125,7 +125,7 @@ pub fn shown_places(
     variables: Variables,
 ) -> Result<Vec<(PathBuf, bool)>, ToolError> {
     let (directory, path) = workspace.directory(Path::new("."))?;
-    let site = Site {
+    let context = LaunchContext {
         workspace: workspace.clone(),
         directory,
         path,
@@ -134,7 +134,7 @@ pub fn shown_places(
         private: Arc::default(),
         shown: Arc::new(shown.resolved(workspace)),
     };
-    Ok(seen_of_home(&site))
+    Ok(seen_of_home(&context))
 }
 
 /// Folders and files of toolchains, relative to the home.
@@ -193,13 +193,14 @@ const FOLDER_VARIABLES: &[&str] = &[
 
 /// The parts of the home that tools need, parents first. Nothing below a root: a command can write there, and a link that it
 /// planted would choose what the next command sees.
-pub(super) fn tools(home: &Path, site: &Site, roots: &[PathBuf]) -> Vec<Part> {
+pub(super) fn tools(home: &Path, context: &LaunchContext, roots: &[PathBuf]) -> Vec<Part> {
     let mut named: Vec<PathBuf> = TOOLS.iter().map(|name| home.join(name)).collect();
     let of_variables = FOLDER_VARIABLES.iter().chain(["PATH"].iter());
-    let listed = of_variables.filter_map(|name| variable(site, name)).flat_map(|value: &OsStr| {
-        let folders = std::env::split_paths(value).filter(|path| path.is_absolute());
-        folders.collect::<Vec<_>>()
-    });
+    let listed =
+        of_variables.filter_map(|name| variable(context, name)).flat_map(|value: &OsStr| {
+            let folders = std::env::split_paths(value).filter(|path| path.is_absolute());
+            folders.collect::<Vec<_>>()
+        });
     named.extend(listed.filter_map(|path| inside(home, &path, roots)));
     named.sort();
     named.dedup();

@@ -21,7 +21,7 @@ use super::{
     syscalls::{self, Calls, Internet, Namespaces},
 };
 use crate::processes::{
-    fence::{Fence, Recipe, Site, Walls},
+    backend::{ChildRestrictions, LaunchBackend, LaunchContext, Recipe},
     local,
 };
 
@@ -44,9 +44,9 @@ impl Landlock {
         Self { mounts: has_mounts.into(), ..Self::in_directory(temporary) }
     }
 
-    fn with_mounts(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError> {
+    fn with_mounts(&self, launch: &Launch, context: &LaunchContext) -> Result<Recipe, ToolError> {
         let scratch = self.scratches.of_session(&launch.session)?;
-        let layout = Layout::of(site, launch.confinement.writes, &scratch)?;
+        let layout = Layout::of(context, launch.confinement.writes, &scratch)?;
         let rules = || rules::of(&layout, rules::Secrets::Covered).map(Some);
         let network = launch.confinement.network;
         let room = self.rooms.room(&launch.session, (&layout, &scratch), network, rules)?;
@@ -57,18 +57,22 @@ impl Landlock {
             namespaces: Namespaces::Denied,
             attributes: true,
         };
-        let walls = Walls {
+        let restrictions = ChildRestrictions {
             landlock: room.rules.clone(),
-            inside: Some(Inside::of(room, &site.path)?),
-            ..walls(calls)?
+            inside: Some(Inside::of(room, &context.path)?),
+            ..restrictions(calls)?
         };
-        let mut recipe = recipe(launch, site, layout.tmp(), walls)?;
+        let mut recipe = recipe(launch, context, layout.tmp(), restrictions)?;
         report(&mut recipe, layout, Internet::of(network), &syscalls::program(calls)?);
         Ok(recipe)
     }
 
     /// Nothing is changed, so nothing has to be protected from change; and who has no sockets reaches nobody's.
-    fn without_mounts(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError> {
+    fn without_mounts(
+        &self,
+        launch: &Launch,
+        context: &LaunchContext,
+    ) -> Result<Recipe, ToolError> {
         if launch.confinement.writes {
             let verdict = probe::mounts();
             let message = "without mounts of its own a program that may write could change `.git/hooks`, `.git/config` and `.haft`";
@@ -79,17 +83,17 @@ impl Landlock {
             return Err(ToolError::unavailable(message).hint(hint));
         }
         let scratch = self.scratches.of_session(&launch.session)?;
-        let layout = Layout::of(site, false, &scratch)?;
+        let layout = Layout::of(context, false, &scratch)?;
         let internet = Internet::of(launch.confinement.network);
         let calls =
             Calls { internet, unix: false, namespaces: Namespaces::Denied, attributes: false };
         let rules = rules::of(&layout, rules::Secrets::Bare)?;
-        let walls = Walls {
+        let restrictions = ChildRestrictions {
             landlock: Some(Arc::new(rules)),
             inside: Some(Inside::nothing()),
-            ..walls(calls)?
+            ..restrictions(calls)?
         };
-        let mut recipe = recipe(launch, site, &scratch.tmp(), walls)?;
+        let mut recipe = recipe(launch, context, &scratch.tmp(), restrictions)?;
         let has_network = internet == Internet::Allowed;
         let internet = if has_network { internet } else { Internet::DeniedByReport };
         report(&mut recipe, layout, internet, &syscalls::program(Calls { internet, ..calls })?);
@@ -97,7 +101,7 @@ impl Landlock {
     }
 }
 
-impl Fence for Landlock {
+impl LaunchBackend for Landlock {
     fn forget(&self, session: &str) {
         self.rooms.forget(session);
         self.scratches.forget(session);
@@ -107,14 +111,18 @@ impl Fence for Landlock {
         ExecutorKind::Sandbox
     }
 
-    fn recipe(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError> {
+    fn recipe(&self, launch: &Launch, context: &LaunchContext) -> Result<Recipe, ToolError> {
         let has_mounts = *self.mounts.get_or_init(|| probe::mounts().works);
-        if has_mounts { self.with_mounts(launch, site) } else { self.without_mounts(launch, site) }
+        if has_mounts {
+            self.with_mounts(launch, context)
+        } else {
+            self.without_mounts(launch, context)
+        }
     }
 }
 
-fn walls(calls: Calls) -> Result<Walls, ToolError> {
-    Ok(Walls {
+fn restrictions(calls: Calls) -> Result<ChildRestrictions, ToolError> {
+    Ok(ChildRestrictions {
         landlock: None,
         // Who reports keeps programs from the sockets of others. Where nobody can, there are none.
         seccomp: Some(syscalls::program(Calls { unix: false, ..calls })?),
@@ -127,11 +135,16 @@ fn walls(calls: Calls) -> Result<Walls, ToolError> {
 /// Has it told what will be refused.
 fn report(recipe: &mut Recipe, layout: Layout, internet: Internet, denying: &[sock_filter]) {
     let arranged = notices::arrange(Arc::new(layout), internet, None, denying);
-    (recipe.walls.reporter, recipe.listening) = arranged.unzip();
+    (recipe.restrictions.reporter, recipe.listening) = arranged.unzip();
 }
 
-fn recipe(launch: &Launch, site: &Site, tmp: &Path, walls: Walls) -> Result<Recipe, ToolError> {
-    let command = local::command(&launch.program, site)?;
-    let environment = layout::environment(site, tmp);
-    Ok(Recipe { command, environment, walls, listening: None, interior: None })
+fn recipe(
+    launch: &Launch,
+    context: &LaunchContext,
+    tmp: &Path,
+    restrictions: ChildRestrictions,
+) -> Result<Recipe, ToolError> {
+    let command = local::command(&launch.program, context)?;
+    let environment = layout::environment(context, tmp);
+    Ok(Recipe { command, environment, restrictions, listening: None, isolated: None })
 }

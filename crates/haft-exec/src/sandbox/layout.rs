@@ -15,7 +15,7 @@ use super::{
     machine::{Machine, Secret},
     scratch::Scratch,
 };
-use crate::processes::{closed::Closed, fence::Site};
+use crate::processes::{backend::LaunchContext, closed::Closed};
 
 /// Later parts lie on top of earlier ones.
 #[derive(Debug)]
@@ -49,14 +49,18 @@ pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
 impl Layout {
     /// # Errors
     /// Of kind `unavailable` when something of the workspace cannot be protected, or when the workspace is everything.
-    pub(crate) fn of(site: &Site, writes: bool, scratch: &Scratch) -> Result<Self, ToolError> {
-        let machine = Machine::seen_by(site);
+    pub(crate) fn of(
+        context: &LaunchContext,
+        writes: bool,
+        scratch: &Scratch,
+    ) -> Result<Self, ToolError> {
+        let machine = Machine::seen_by(context);
         let (temporary, system) = machine.system.iter().cloned().partition(is_temporary);
-        let mut layout = Self { parts: system, roots: roots(site) };
+        let mut layout = Self { parts: system, roots: roots(context) };
         layout.parts.push(Part::Private { at: "/tmp".into(), source: scratch.tmp() });
         layout.parts.push(Part::Private { at: SHARED_MEMORY.into(), source: scratch.shm() });
-        layout.parts.extend(of_home(&machine, site));
-        layout.parts.extend(site.shown.parts(writes));
+        layout.parts.extend(of_home(&machine, context));
+        layout.parts.extend(context.shown.parts(writes));
         let roots = layout.roots.clone();
         if roots.iter().any(|root| root.parent().is_none()) {
             return Err(ToolError::unavailable(
@@ -75,7 +79,7 @@ impl Layout {
         let access = if writes { Access::Write } else { Access::Read };
         roots.iter().for_each(|root| layout.show(root.clone(), access));
         layout.hide_secrets(&machine.secrets);
-        layout.hide_closed(&site.closed);
+        layout.hide_closed(&context.closed);
         if writes {
             roots.iter().try_for_each(|root| layout.protect(root))?;
         }
@@ -175,25 +179,25 @@ fn is_temporary(part: &Part) -> bool {
 }
 
 /// What is shown of the home.
-fn of_home(machine: &Machine, site: &Site) -> Vec<Part> {
+fn of_home(machine: &Machine, context: &LaunchContext) -> Vec<Part> {
     match &machine.home {
-        Some(home) if site.shown.whole_home => {
+        Some(home) if context.shown.whole_home => {
             vec![Part::Shown { path: home.clone(), access: Access::Read }]
         }
         Some(home) => {
-            let mut writable = roots(site);
-            writable.extend(site.shown.write.iter().cloned());
-            home::tools(home, site, &writable)
+            let mut writable = roots(context);
+            writable.extend(context.shown.write.iter().cloned());
+            home::tools(home, context, &writable)
         }
         None => Vec::new(),
     }
 }
 
 /// The folders outside the workspace that programs see.
-pub(crate) fn areas(site: &Site) -> Vec<PathBuf> {
-    let machine = Machine::seen_by(site);
-    let parts = machine.system.iter().cloned().chain(of_home(&machine, site));
-    let shown = parts.chain(site.shown.parts(false)).filter_map(|part| match part {
+pub(crate) fn areas(context: &LaunchContext) -> Vec<PathBuf> {
+    let machine = Machine::seen_by(context);
+    let parts = machine.system.iter().cloned().chain(of_home(&machine, context));
+    let shown = parts.chain(context.shown.parts(false)).filter_map(|part| match part {
         Part::Shown { path, .. } => Some(path),
         _ => None,
     });
@@ -201,9 +205,9 @@ pub(crate) fn areas(site: &Site) -> Vec<PathBuf> {
 }
 
 /// The folders and files of the home that programs see, and whether they may write there.
-pub(super) fn seen_of_home(site: &Site) -> Vec<(PathBuf, bool)> {
-    let machine = Machine::seen_by(site);
-    let parts = of_home(&machine, site).into_iter().chain(site.shown.parts(true));
+pub(super) fn seen_of_home(context: &LaunchContext) -> Vec<(PathBuf, bool)> {
+    let machine = Machine::seen_by(context);
+    let parts = of_home(&machine, context).into_iter().chain(context.shown.parts(true));
     let shown = parts.filter_map(|part| match part {
         Part::Shown { path, access } => Some((path, access == Access::Write)),
         _ => None,
@@ -213,9 +217,9 @@ pub(super) fn seen_of_home(site: &Site) -> Vec<(PathBuf, bool)> {
 }
 
 /// Of the folders outside the workspace those that are looked through for secret files.
-pub(crate) fn searched(site: &Site) -> Vec<PathBuf> {
-    let home = site.shown.whole_home.then(|| Machine::seen_by(site).home.clone()).flatten();
-    site.shown.read.iter().chain(&site.shown.write).cloned().chain(home).collect()
+pub(crate) fn searched(context: &LaunchContext) -> Vec<PathBuf> {
+    let home = context.shown.whole_home.then(|| Machine::seen_by(context).home.clone()).flatten();
+    context.shown.read.iter().chain(&context.shown.write).cloned().chain(home).collect()
 }
 
 enum Missing {
@@ -250,9 +254,9 @@ fn unprotectable(path: &Path) -> ToolError {
 }
 
 /// The directories of a person, parents first: what lies in another is laid on top of it.
-pub(crate) fn roots(site: &Site) -> Vec<PathBuf> {
+pub(crate) fn roots(context: &LaunchContext) -> Vec<PathBuf> {
     let mut roots: Vec<PathBuf> =
-        site.workspace.roots.iter().map(|root| root.path.clone()).collect();
+        context.workspace.roots.iter().map(|root| root.path.clone()).collect();
     roots.sort();
     roots.dedup();
     roots
@@ -277,10 +281,10 @@ const LEADING_OUT: &[&str] = &[
 ];
 
 /// The variables of a program behind a fence.
-pub(crate) fn environment(site: &Site, tmp: &Path) -> Vec<(OsString, OsString)> {
+pub(crate) fn environment(context: &LaunchContext, tmp: &Path) -> Vec<(OsString, OsString)> {
     let stays = |name: &OsStr| !LEADING_OUT.iter().any(|out| name == *out);
     let mut all: Vec<_> =
-        site.environment.iter().filter(|(name, _)| stays(name)).cloned().collect();
+        context.environment.iter().filter(|(name, _)| stays(name)).cloned().collect();
     all.push(("TMPDIR".into(), tmp.into()));
     all
 }

@@ -17,7 +17,7 @@ use super::{
     home::real_outside,
     layout::{Access, Part, roots},
 };
-use crate::processes::fence::Site;
+use crate::processes::backend::LaunchContext;
 
 /// How long a look holds.
 const FRESH: Duration = Duration::from_secs(2);
@@ -149,11 +149,11 @@ type Question = (Option<OsString>, Option<OsString>, Arc<Vec<PathBuf>>, Vec<Path
 
 impl Machine {
     /// As a program with this environment would see it.
-    pub(crate) fn seen_by(site: &Site) -> Arc<Self> {
+    pub(crate) fn seen_by(context: &LaunchContext) -> Arc<Self> {
         static LAST: Mutex<Option<(Question, Instant, Arc<Machine>)>> = Mutex::new(None);
-        let owned = |name| variable(site, name).map(OsStr::to_owned);
-        let writable = roots(site).into_iter().chain(site.shown.write.iter().cloned());
-        let question = (owned("PATH"), owned("HOME"), site.private.clone(), writable.collect());
+        let owned = |name| variable(context, name).map(OsStr::to_owned);
+        let writable = roots(context).into_iter().chain(context.shown.write.iter().cloned());
+        let question = (owned("PATH"), owned("HOME"), context.private.clone(), writable.collect());
         let mut last = LAST.lock();
         match &*last {
             Some((asked, at, machine)) if *asked == question && at.elapsed() < FRESH => {
@@ -245,6 +245,6 @@ fn home_at(named: &OsStr) -> Option<PathBuf> {
     (!is_shared).then_some(home)
 }
 
-pub(crate) fn variable<'a>(site: &'a Site, name: &str) -> Option<&'a OsStr> {
-    site.environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
+pub(crate) fn variable<'a>(context: &'a LaunchContext, name: &str) -> Option<&'a OsStr> {
+    context.environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
 }

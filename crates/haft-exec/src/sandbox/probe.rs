@@ -29,7 +29,7 @@ use super::{
 use crate::{
     Workspace,
     processes::{
-        fence::{Fence, Recipe, Site, Walls},
+        backend::{ChildRestrictions, LaunchBackend, LaunchContext, Recipe},
         limits::{Allowance, LimitBackend},
     },
 };
@@ -71,7 +71,7 @@ pub fn verdicts(workspace: &Workspace) -> Vec<ProbeResult> {
 
 /// What keeps commands from taking all there is.
 fn limits() -> ProbeResult {
-    let (works, detail, advice) = match Allowance::default().held() {
+    let (works, detail, advice) = match Allowance::default().mechanism() {
         LimitBackend::Group => (true, "a control group holds all commands together", None),
         LimitBackend::Each => (
             true,
@@ -130,8 +130,9 @@ fn try_landlock(has_mounts: bool) -> ProbeResult {
         return ProbeResult { mechanism: LANDLOCK, works: false, detail, advice };
     }
     let fence = Landlock::knowing(Path::new(TEMPORARY), has_mounts);
-    let tried = Ground::make()
-        .and_then(|ground| ground.hold(has_mounts, |launch, site| fence.recipe(launch, site)));
+    let tried = Ground::make().and_then(|ground| {
+        ground.hold(has_mounts, |launch, context| fence.recipe(launch, context))
+    });
     let detail = if has_mounts {
         format!("version {version}")
     } else {
@@ -163,7 +164,7 @@ fn try_bubblewrap() -> ProbeResult {
     };
     let tried = Ground::make().and_then(|ground| {
         let fence = Bubblewrap::find(Path::new(TEMPORARY))?;
-        ground.hold(true, |launch, site| fence.recipe(launch, site))
+        ground.hold(true, |launch, context| fence.recipe(launch, context))
     });
     let advice = format!("{INSTALL_BUBBLEWRAP}; {ALLOW_NAMESPACES}");
     verdict(BUBBLEWRAP, tried, program.display().to_string(), &advice)
@@ -191,7 +192,7 @@ fn verdict(
 struct Ground {
     scratch: Arc<Scratch>,
     scratches: Scratches,
-    site: Site,
+    context: LaunchContext,
 }
 
 /// Each number that it can end with is something that was not as it must be.
@@ -232,11 +233,11 @@ impl Ground {
     fn make() -> Result<Self, ToolError> {
         let scratches = Scratches::in_directory(Path::new(TEMPORARY));
         let scratch = scratches.of_session("ground")?;
-        let site = Self::prepare(&scratch.tmp()).map_err(not_tried)?;
-        Ok(Self { scratch, scratches, site })
+        let context = Self::prepare(&scratch.tmp()).map_err(not_tried)?;
+        Ok(Self { scratch, scratches, context })
     }
 
-    fn prepare(at: &Path) -> io::Result<Site> {
+    fn prepare(at: &Path) -> io::Result<LaunchContext> {
         let at = at.canonicalize()?;
         let path = at.join("workspace");
         for folder in [path.join(".git/hooks"), at.join("home/.ssh")] {
@@ -261,7 +262,7 @@ impl Ground {
         ];
         let environment = environment.map(|(name, value)| (name.into(), value.into())).into();
         let workspace = Arc::new(Workspace::open(&path)?);
-        Ok(Site {
+        Ok(LaunchContext {
             workspace,
             directory,
             path,
@@ -275,37 +276,40 @@ impl Ground {
     fn hold(
         mut self,
         writes: bool,
-        prepare: impl FnOnce(&Launch, &Site) -> Result<Recipe, ToolError>,
+        prepare: impl FnOnce(&Launch, &LaunchContext) -> Result<Recipe, ToolError>,
     ) -> Result<(), ToolError> {
-        self.site.environment.push(("WRITES".into(), if writes { "yes" } else { "no" }.into()));
+        self.context.environment.push(("WRITES".into(), if writes { "yes" } else { "no" }.into()));
         let launch = launch(SCRIPT, writes);
-        let recipe = prepare(&launch, &self.site)?;
+        let recipe = prepare(&launch, &self.context)?;
         self.end(recipe)
     }
 
     /// Mounts and nothing else.
     fn mount(self) -> Result<(), ToolError> {
         let scratch = self.scratches.of_session("mounts")?;
-        let layout = Layout::of(&self.site, true, &scratch)?;
+        let layout = Layout::of(&self.context, true, &scratch)?;
         let room = Rooms::default().room("mounts", (&layout, &scratch), false, || Ok(None))?;
         let shell =
-            self.site.find("sh").ok_or_else(|| ToolError::unavailable("there is no `sh`"))?;
+            self.context.find("sh").ok_or_else(|| ToolError::unavailable("there is no `sh`"))?;
         let script = "echo x > .git/hooks/pre-commit && exit 20; echo x > made";
         let command = vec![shell.into(), "-c".into(), script.into()];
-        let environment = self.site.environment.clone();
+        let environment = self.context.environment.clone();
         let recipe = Recipe {
             command,
             environment,
-            walls: Walls { inside: Some(Inside::of(room, &self.site.path)?), ..Walls::default() },
+            restrictions: ChildRestrictions {
+                inside: Some(Inside::of(room, &self.context.path)?),
+                ..ChildRestrictions::default()
+            },
 
             listening: None,
-            interior: None,
+            isolated: None,
         };
         self.end(recipe)
     }
 
     fn end(self, recipe: Recipe) -> Result<(), ToolError> {
-        let outcome = trial::run(recipe, &self.site.path, LIMIT).map_err(not_tried)?;
+        let outcome = trial::run(recipe, &self.context.path, LIMIT).map_err(not_tried)?;
         // A program may well write to that path, in a place of its own.
         if self.scratch.tmp().join("outside").exists() {
             return Err(ToolError::unavailable("a file outside can be written"));
@@ -355,7 +359,10 @@ fn denied_calls() -> Result<(), ToolError> {
     };
     let seccomp = Some(syscalls::program(calls)?);
     let mut command = Command::new("/proc/self/exe");
-    trial::put_up(&mut command, Walls { seccomp, no_new_privileges: true, ..Walls::default() });
+    trial::apply(
+        &mut command,
+        ChildRestrictions { seccomp, no_new_privileges: true, ..ChildRestrictions::default() },
+    );
     let tries = || {
         let is_denied = |family: i32| {
             #[expect(unsafe_code, reason = "a plain call, between fork and exec")]

@@ -32,7 +32,7 @@ use super::{
     rights::Kept,
     scratch::Scratch,
 };
-use crate::processes::birth::Stand;
+use crate::processes::child::ChildStack;
 
 /// As long as a look at the machine holds.
 const FRESH: Duration = Duration::from_secs(2);
@@ -93,7 +93,7 @@ impl Inside {
     }
 
     /// Whether it will be one's own person in a namespace of its own.
-    pub(crate) fn changes_person(&self) -> bool {
+    pub(crate) fn enters_user_namespace(&self) -> bool {
         self.room.as_ref().is_some_and(|room| room.has_person)
     }
 
@@ -239,7 +239,7 @@ fn built(
         hand_over(c"/", OFlags::PATH)?;
         kinds.iter().try_for_each(|(_, path)| hand_over(path, OFlags::RDONLY))
     };
-    Stand::new()?.errand(!mounts.makes_user_namespace(), &work)?;
+    ChildStack::new()?.run_in_child(!mounts.makes_user_namespace(), &work)?;
     let root = receive(&ours)?;
     let space = |(kind, _): &(i32, _)| Ok(Space { kind: *kind, handle: receive(&ours)? });
     Ok((root, kinds.iter().map(space).collect::<io::Result<_>>()?))

@@ -1,5 +1,5 @@
 //! Which calls of the kernel a program may not make, as a seccomp program: those that look into other processes, change
-//! the machine, or reach what the other walls do not stand around. They fail as if the program lacked the right.
+//! the machine, or reach what the other restrictions do not stand around. They fail as if the program lacked the right.
 
 mod set_id;
 
@@ -90,7 +90,7 @@ const NEVER: &[i64] = &[
     libc::SYS_iopl,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_ioperm,
-    // Ways around the other walls: files by number, calls made by the kernel for a program, memory faults at will, keys.
+    // Ways around the other restrictions: files by number, calls made by the kernel for a program, memory faults at will, keys.
     libc::SYS_open_by_handle_at,
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,

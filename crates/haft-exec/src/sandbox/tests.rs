@@ -35,8 +35,8 @@ use super::{
 use crate::{
     Workspace,
     processes::{
+        backend::{LaunchBackend, LaunchContext, Recipe},
         closed::Closed,
-        fence::{Fence, Recipe, Site},
     },
 };
 
@@ -116,7 +116,7 @@ impl Field {
         self.directory.path().join(name)
     }
 
-    fn site(&self) -> Site {
+    fn context(&self) -> LaunchContext {
         let path = self.at("workspace").canonicalize().expect("there");
         let mut environment: Vec<(OsString, OsString)> = vec![
             ("PATH".into(), self.path.clone().into()),
@@ -129,7 +129,7 @@ impl Field {
         ];
         environment.push(("REAL".into(), self.directory.path().into()));
         let directory = OwnedFd::from(fs::File::open(&path).expect("opened"));
-        Site {
+        LaunchContext {
             workspace: Arc::new(Workspace::open(&path).expect("opened")),
             directory,
             path,
@@ -140,20 +140,20 @@ impl Field {
         }
     }
 
-    fn recipe(&self, which: Which, launch: &Launch, site: &Site) -> Recipe {
+    fn recipe(&self, which: Which, launch: &Launch, context: &LaunchContext) -> Recipe {
         let recipe = match which {
-            WithMounts => self.landlock.recipe(launch, site),
-            Bare => self.bare.recipe(launch, site),
-            WithBubblewrap => self.bubblewrap.recipe(launch, site),
+            WithMounts => self.landlock.recipe(launch, context),
+            Bare => self.bare.recipe(launch, context),
+            WithBubblewrap => self.bubblewrap.recipe(launch, context),
         };
         recipe.expect("this machine has the fence")
     }
 
     fn run(&self, which: Which, confinement: Confinement, program: Program) -> Outcome {
-        let site = self.site();
+        let context = self.context();
         let launch = launch(program, confinement);
-        let recipe = self.recipe(which, &launch, &site);
-        trial::run(recipe, &site.path, Duration::from_secs(20)).expect("started")
+        let recipe = self.recipe(which, &launch, &context);
+        trial::run(recipe, &context.path, Duration::from_secs(20)).expect("started")
     }
 
     fn shell(&self, which: Which, confinement: Confinement, script: &str) -> Outcome {
@@ -335,13 +335,13 @@ fn what_cannot_be_protected_is_refused() {
         std::os::unix::fs::symlink(field.at("workspace/elsewhere"), &path).expect("linked");
         let launch = launch(Program::Shell("true".to_owned()), WRITES);
         let error = Landlock::knowing(&field.at("scratch"), true)
-            .recipe(&launch, &field.site())
+            .recipe(&launch, &field.context())
             .err()
             .expect(link);
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{link}");
         let error = Bubblewrap::find(&field.at("scratch"))
             .expect("there")
-            .recipe(&launch, &field.site())
+            .recipe(&launch, &field.context())
             .err()
             .expect(link);
         assert!(
@@ -651,15 +651,15 @@ fn a_programs_temporary_files_are_its_own_and_its_sessions() {
 #[test]
 fn a_session_finds_its_temporary_files_again_and_they_go_with_the_fence() {
     let field = Field::new();
-    let site = field.site();
+    let context = field.context();
     let fence = Landlock::knowing(&field.at("scratch"), true);
     let run = |session: &str, script: &str| {
         let launch = Launch {
             session: session.to_owned(),
             ..launch(Program::Shell(script.to_owned()), READS)
         };
-        let recipe = fence.recipe(&launch, &site).expect("works here");
-        trial::run(recipe, &site.path, Duration::from_secs(20)).expect("started").code
+        let recipe = fence.recipe(&launch, &context).expect("works here");
+        trial::run(recipe, &context.path, Duration::from_secs(20)).expect("started").code
     };
     assert_eq!(run("one", "echo x > /tmp/mine"), Some(0));
     assert_eq!(run("one", "cat /tmp/mine"), Some(0));
@@ -765,17 +765,17 @@ fn roots_inside_each_other_are_each_protected() {
     fs::create_dir_all(field.at("outside/inner/.git/hooks")).expect("made");
     fs::create_dir_all(field.at("outside/.git/hooks")).expect("made");
     for which in WRITING {
-        let mut site = field.site();
-        let mut workspace = Workspace::open(&site.path).expect("opened");
+        let mut context = field.context();
+        let mut workspace = Workspace::open(&context.path).expect("opened");
         for (name, path) in [("inner", "outside/inner"), ("outer", "outside")] {
             workspace.add_root(name, &field.at(path)).expect("added");
         }
-        site.workspace = Arc::new(workspace);
+        context.workspace = Arc::new(workspace);
         let script = "echo x > $OUT/file && echo x > $OUT/inner/file || exit 9
             echo x > $OUT/.git/hooks/x && exit 1; echo x > $OUT/inner/.git/hooks/x && exit 2; exit 0";
         let launch = launch(Program::Shell(script.to_owned()), WRITES);
-        let recipe = field.recipe(*which, &launch, &site);
-        let outcome = trial::run(recipe, &site.path, Duration::from_secs(20)).expect("started");
+        let recipe = field.recipe(*which, &launch, &context);
+        let outcome = trial::run(recipe, &context.path, Duration::from_secs(20)).expect("started");
         assert_eq!(outcome.code, Some(0), "{which:?} {outcome:?}");
     }
 }
@@ -785,7 +785,7 @@ fn writing_without_mounts_is_refused_and_never_held_less() {
     let field = Field::new();
     let fence = Landlock::knowing(&field.at("scratch"), false);
     let launch = launch(Program::Shell("true".to_owned()), WRITES);
-    let error = fence.recipe(&launch, &field.site()).err().expect("refused");
+    let error = fence.recipe(&launch, &field.context()).err().expect("refused");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(
         error.message().contains(".git/hooks") && error.next_step().contains("bubblewrap"),
@@ -796,26 +796,26 @@ fn writing_without_mounts_is_refused_and_never_held_less() {
 #[test]
 fn no_sandbox_goes_around_a_whole_machine() {
     let field = Field::new();
-    let site = Site {
+    let context = LaunchContext {
         workspace: Arc::new(Workspace::open(Path::new("/")).expect("opened")),
-        ..field.site()
+        ..field.context()
     };
     let launch = launch(Program::Shell("true".to_owned()), READS);
     for has_mounts in [true, false] {
         let error = Landlock::knowing(&field.at("scratch"), has_mounts)
-            .recipe(&launch, &site)
+            .recipe(&launch, &context)
             .err()
             .expect("refused");
         assert_eq!(error.kind(), ErrorKind::Unavailable);
     }
-    let found = verdicts(&site.workspace);
+    let found = verdicts(&context.workspace);
     assert!(found.iter().any(|verdict| verdict.mechanism == "workspace" && !verdict.works));
 }
 
 #[test]
 fn each_mechanism_is_found_working_by_using_it() {
     let field = Field::new();
-    let found = verdicts(&field.site().workspace);
+    let found = verdicts(&field.context().workspace);
     let names: BTreeSet<&str> = found.iter().map(|verdict| verdict.mechanism).collect();
     assert_eq!(
         names,
@@ -868,13 +868,13 @@ fn what_is_closed_in_the_workspace_cannot_be_read_by_anybody() {
     let closed = |name: &str, is_directory| Closed { path: root.join(name), is_directory };
     let gone = closed("gone", false);
     for which in ALL {
-        let mut site = field.site();
-        site.closed = Arc::new(vec![closed(".env", false), gone.clone(), closed("keys", true)]);
+        let mut context = field.context();
+        context.closed = Arc::new(vec![closed(".env", false), gone.clone(), closed("keys", true)]);
         let confinement = if *which == Bare { READS } else { WRITES };
         let script = "cat .env src/main.c; ls keys; grep -rh secret . ; git add .env; rm -f .env; mv .env x; true";
         let launch = launch(Program::Shell(script.to_owned()), confinement);
-        let recipe = field.recipe(*which, &launch, &site);
-        let outcome = trial::run(recipe, &site.path, Duration::from_secs(20)).expect("started");
+        let recipe = field.recipe(*which, &launch, &context);
+        let outcome = trial::run(recipe, &context.path, Duration::from_secs(20)).expect("started");
         assert!(!outcome.output.contains("secret"), "{which:?}: {outcome:?}");
         assert!(outcome.output.contains(".env: Permission denied"), "{which:?}: {outcome:?}");
         assert!(outcome.output.contains("int main"), "{which:?}: {outcome:?}");

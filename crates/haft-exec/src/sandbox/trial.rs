@@ -1,4 +1,4 @@
-//! Starting something behind walls once, with a time limit, to see what happens. For probing and for tests; commands of
+//! Starting something behind restrictions once, with a time limit, to see what happens. For probing and for tests; commands of
 //! tools are started by `processes/spawn.rs`.
 
 use std::{
@@ -18,7 +18,7 @@ use rustix::{
 };
 
 use super::notices::Listening;
-use crate::processes::fence::{Recipe, Walls};
+use crate::processes::backend::{ChildRestrictions, Recipe};
 
 /// How a trial went.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct Outcome {
 }
 
 /// # Errors
-/// When it cannot be started, walls included.
+/// When it cannot be started, restrictions included.
 pub(crate) fn run(recipe: Recipe, directory: &Path, limit: Duration) -> io::Result<Outcome> {
     let Some((program, arguments)) = recipe.command.split_first() else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -42,7 +42,7 @@ pub(crate) fn run(recipe: Recipe, directory: &Path, limit: Duration) -> io::Resu
     let mut command = Command::new(program);
     command.args(arguments).env_clear().envs(recipe.environment.iter().cloned());
     command.current_dir(directory);
-    put_up(&mut command, recipe.walls);
+    apply(&mut command, recipe.restrictions);
     finish(command, recipe.listening, limit)
 }
 
@@ -76,11 +76,11 @@ fn finish(
 }
 
 /// Has the child put them up around itself before it becomes the program.
-pub(crate) fn put_up(command: &mut Command, walls: Walls) {
+pub(crate) fn apply(command: &mut Command, restrictions: ChildRestrictions) {
     #[expect(unsafe_code, reason = "std has no other door between fork and exec")]
     // SAFETY: between fork and exec only system calls are made; what they need was made before, and nothing is allocated
     // or locked (errors are numbers).
     unsafe {
-        command.pre_exec(move || walls.put_up());
+        command.pre_exec(move || restrictions.apply());
     }
 }

@@ -28,13 +28,13 @@ fn start(around: ProcessSettings, place: &Place, text: &str) -> (Shell, Arc<dyn 
 fn check_told(process: &dyn Process, what: &str) {
     let told = process.denials();
     // Only a group tells; limits of single processes do not.
-    if ALLOWANCE.held() == LimitBackend::Group {
+    if ALLOWANCE.mechanism() == LimitBackend::Group {
         assert!(told.iter().any(|refusal| refusal.what == what), "{told:?}");
     }
 }
 
 async fn a_bomb_of_processes_is_bounded_and_goes(around: ProcessSettings) {
-    let held = ALLOWANCE.held();
+    let held = ALLOWANCE.mechanism();
     assert_ne!(
         held,
         LimitBackend::MemoryOnly,

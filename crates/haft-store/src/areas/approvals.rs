@@ -63,7 +63,7 @@ const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The approval requests of a workspace, in a store. Opens nothing before the first request.
 pub struct StoreApprovals {
-    place: Arc<StoreLocation>,
+    location: Arc<StoreLocation>,
     workspace: String,
     key: PathBuf,
     /// Identifies this requester among all requesters.
@@ -83,9 +83,9 @@ enum CreateError {
 
 impl StoreApprovals {
     /// Creates the requests of `workspace`. `state` is the directory of the user's key.
-    pub fn new(place: Arc<StoreLocation>, workspace: &Path, state: &Path) -> Self {
+    pub fn new(location: Arc<StoreLocation>, workspace: &Path, state: &Path) -> Self {
         Self {
-            place,
+            location,
             workspace: workspace.to_string_lossy().into_owned(),
             key: state.join("rules.key"),
             name: format!("{}-{:016x}", std::process::id(), random_number()),
@@ -127,7 +127,7 @@ impl StoreApprovals {
     }
 
     fn feed(&self) -> StoreFeed {
-        StoreFeed::new(self.place.clone())
+        StoreFeed::new(self.location.clone())
     }
 
     async fn keep(&self, request: Arc<ApprovalRequest>) -> Result<(), ToolError> {
@@ -185,7 +185,7 @@ impl StoreApprovals {
         closed: &[u8],
         is_new: bool,
     ) -> Result<(), CreateError> {
-        let store = self.place.store().await.map_err(CreateError::NotWritten)?;
+        let store = self.location.store().await.map_err(CreateError::NotWritten)?;
         if !is_new
             && rows::one(&store, &request.id).await.map_err(CreateError::NotWritten)?.is_some()
         {
@@ -215,7 +215,7 @@ impl StoreApprovals {
         // SQLite reports for certain that it wrote nothing; a server may have committed and lost
         // the connection.
         let committed = transaction.commit().await;
-        committed.map_err(match self.place.address() {
+        committed.map_err(match self.location.address() {
             StoreAddress::Sqlite(_) => CreateError::NotWritten,
             StoreAddress::Postgres(_) => CreateError::Unclear,
         })
@@ -224,7 +224,7 @@ impl StoreApprovals {
     /// Waits before a retry, if one makes sense: a restarted server comes back.
     async fn wait_to_retry(&self, error: &ToolError, until: Instant) -> bool {
         let is_away = error.kind() == ErrorKind::Unavailable
-            && matches!(self.place.address(), StoreAddress::Postgres(_))
+            && matches!(self.location.address(), StoreAddress::Postgres(_))
             && Instant::now() < until;
         if is_away {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -254,7 +254,7 @@ impl StoreApprovals {
 
     /// Returns the store and a request in it, of any workspace.
     async fn opened(&self, id: &str) -> Result<(Store, StoredRequest), ToolError> {
-        let store = self.place.existing().await?.ok_or_else(|| no_such_request(id))?;
+        let store = self.location.existing().await?.ok_or_else(|| no_such_request(id))?;
         let row = rows::one(&store, id).await?.ok_or_else(|| no_such_request(id))?;
         let envelope = self.envelope()?.ok_or_else(|| rows::foreign(id))?;
         Ok((store, self.free_expired_claim(row.open(&envelope)?)))
@@ -356,7 +356,7 @@ impl StoreApprovals {
     /// Renews the lease. If that fails, the lease ends and other processes may go first.
     async fn renew(&self, id: &str) {
         let renewed = async {
-            let Some(store) = self.place.existing().await? else { return Ok(()) };
+            let Some(store) = self.location.existing().await? else { return Ok(()) };
             let mut transaction = store.begin().await?;
             let lease = Value::number(self.now().saturating_add(LEASE_MS));
             let lease = [lease, Value::Text(id), Value::Text(&self.name)];
@@ -385,7 +385,7 @@ impl StoreApprovals {
             return Err(ToolError::conflict(message).hint("make the call again"));
         }
         // With a ledger, a call counts as run from its beginning there; until then it is taken up.
-        let has_ledger = self.place.has_ledger();
+        let has_ledger = self.location.has_ledger();
         let mut transaction = store.begin().await?;
         let values = [
             Value::Text(token),
@@ -500,7 +500,7 @@ impl Approvals for StoreApprovals {
 
     fn mark_started<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
         Box::pin(async move {
-            if self.is_in_memory(id).await || !self.place.has_ledger() {
+            if self.is_in_memory(id).await || !self.location.has_ledger() {
                 return Ok(());
             }
             self.note_begun(id).await

@@ -50,8 +50,8 @@ pub(crate) fn approvals(store: &Fresh) -> StoreApprovals {
 
 fn approvals_of(store: &Fresh, workspace: &str) -> StoreApprovals {
     let folder = store.folder.path();
-    let place = StoreLocation::new(store.address.clone());
-    StoreApprovals::new(place, &folder.join(workspace), &folder.join("state/haft"))
+    let location = StoreLocation::new(store.address.clone());
+    StoreApprovals::new(location, &folder.join(workspace), &folder.join("state/haft"))
 }
 
 fn approval() -> Option<ApprovalDecision> {
@@ -498,8 +498,8 @@ async fn the_request_of_another_user_or_folder_is_not_run() {
             ErrorKind::Denied
         );
         let folder = store.folder.path();
-        let place = StoreLocation::new(store.address.clone());
-        let other = StoreApprovals::new(place, &folder.join("here"), &folder.join("other/haft"));
+        let location = StoreLocation::new(store.address.clone());
+        let other = StoreApprovals::new(location, &folder.join("here"), &folder.join("other/haft"));
         assert_eq!(other.entries().await.expect("read").foreign, 1);
         other.claim("ask_1").await.expect_err("no key");
     }
@@ -636,7 +636,7 @@ async fn a_call_of_a_gate_waits_for_another_process_and_runs_once() {
         let mut news = StoreFeed::new(StoreLocation::new(store.address.clone())).subscribe(0);
         let calls = tokio::spawn(async move { asked.call(call()).await });
         let id = loop {
-            match in_time(news.next()).await.expect("heard") {
+            match in_time(news.next()).await.expect("received") {
                 FeedItem::Event(event) if event.kind == "approval.asked" => {
                     break event.subject.expect("an id");
                 }
@@ -686,9 +686,10 @@ async fn the_call_of_a_gone_requester_runs_in_another_process_as_recorded() {
 /// Approvals and ledger of a process that records its calls in the same store.
 fn recording(store: &Fresh) -> (StoreApprovals, haft_store::StoreLedger) {
     let folder = store.folder.path();
-    let place = StoreLocation::new(store.address.clone());
-    let ledger = haft_store::StoreLedger::new(place.clone(), haft_store::ReplyTiming::AfterCommit);
-    (StoreApprovals::new(place, &folder.join("here"), &folder.join("state/haft")), ledger)
+    let location = StoreLocation::new(store.address.clone());
+    let ledger =
+        haft_store::StoreLedger::new(location.clone(), haft_store::ReplyTiming::AfterCommit);
+    (StoreApprovals::new(location, &folder.join("here"), &folder.join("state/haft")), ledger)
 }
 
 #[tokio::test]

@@ -141,7 +141,7 @@ fn options_of(words: &[String]) -> Result<BenchOptions, ToolError> {
 fn measured(extent: BenchOptions) -> Result<Results, ToolError> {
     // Configures the process like the server does. No process may then be spawned by this thread,
     // so another one measures.
-    Programs::take_in_orphans();
+    Programs::adopt_orphans();
     let work = thread::spawn(move || {
         let parent = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let folder = TemporaryFolder::make(parent).map_err(|error| unusable(parent, &error))?;

@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use crate::{
-    progress::{BEAT, Progress},
+    progress::{DRAW_INTERVAL, Progress},
     terminal::Terminal,
 };
 
@@ -137,7 +137,7 @@ impl Attendant {
 impl Monitor {
     async fn run(&mut self, mut call: MonitoredCall) -> Abandoned {
         let mut progress = Progress::default();
-        let mut beat = tokio::time::interval(BEAT);
+        let mut beat = tokio::time::interval(DRAW_INTERVAL);
         let mut end = AbandonTime { at: Instant::now() + NEVER, kind: ErrorKind::Timeout };
         loop {
             tokio::select! {
@@ -152,7 +152,7 @@ impl Monitor {
                     if let Some(deadline) = call.started(&event).await {
                         end.at = end.at.min(Instant::now() + deadline + self.grace);
                     }
-                    progress.hear(event, std::time::Instant::now());
+                    progress.update(event, std::time::Instant::now());
                 }
                 _ = beat.tick(), if self.watching == Watching::Yes => {
                     if let Some(line) = progress.line(std::time::Instant::now()) {

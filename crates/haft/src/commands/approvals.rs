@@ -155,7 +155,10 @@ impl Desk<'_> {
             Format::Text if entries.is_empty() => {
                 self.bench.terminal.print("no pending requests")?;
             }
-            Format::Text => write_out(&table::of(&entries, Zoned::now().timestamp()))?,
+            Format::Text => {
+                let width = self.bench.terminal.width();
+                write_out(&table::of(&entries, Zoned::now().timestamp(), width))?;
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -254,7 +257,7 @@ fn scopes_of(request: &ApprovalRequest) -> &'static [Scope] {
 }
 
 /// Returns true for a request that still needs an action of the user.
-fn is_open(standing: &InboxEntry) -> bool {
+pub(super) fn is_open(standing: &InboxEntry) -> bool {
     match standing.record.state {
         ApprovalState::Pending => true,
         ApprovalState::Approved => !matches!(standing.result, CallResult::Ran(_)),

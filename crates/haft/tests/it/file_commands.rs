@@ -121,7 +121,7 @@ fn errors_name_the_next_step() {
     insta::assert_snapshot!(fixture.run(&["grep", "a(b"]).whole(), @r"
 
     --- stderr
-    error: `a(b` is no regular expression: unclosed group
+    error: `a(b` is not a valid regular expression: unclosed group
       next: set literal to true to search for the text as it is, or write `\` before the character
     --- exit 2
     ");

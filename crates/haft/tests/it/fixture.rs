@@ -60,7 +60,7 @@ impl Fixture {
     /// Returns haft as a user in the project would start it.
     pub(crate) fn haft(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(HAFT);
-        self.set_environment(&mut command);
+        self.prepare(&mut command);
         command.args(arguments).stdin(Stdio::null());
         command
     }
@@ -68,12 +68,13 @@ impl Fixture {
     /// Does the same without a terminal, wherever the tests run.
     pub(crate) fn haft_without_terminal(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("setsid");
-        self.set_environment(&mut command);
+        self.prepare(&mut command);
         command.arg("--wait").arg(HAFT).args(arguments).stdin(Stdio::null());
         command
     }
 
-    fn set_environment(&self, command: &mut Command) {
+    /// Sets the folder and the environment of a command.
+    pub(crate) fn prepare(&self, command: &mut Command) {
         let admin = self.path("admin.toml");
         command.current_dir(self.path("project")).env("HOME", self.path("home"));
         command.env("XDG_CONFIG_HOME", self.path("home/.config")).env("USER", "ada");
@@ -83,6 +84,7 @@ impl Fixture {
             "COLUMNS",
             "DBUS_SESSION_BUS_ADDRESS",
             "HAFT_ADMIN_CONFIG",
+            "HAFT_COMPLETE",
             "HAFT_PASSPHRASE",
             "NO_COLOR",
             "RUST_BACKTRACE",
@@ -157,7 +159,7 @@ impl Screen {
         let number = SCREENS.fetch_add(1, Ordering::Relaxed);
         let screen = Self { socket: fixture.path(&format!("tmux-{number}.socket")) };
         let mut command = screen.tmux(&[]);
-        fixture.set_environment(&mut command);
+        fixture.prepare(&mut command);
         command.arg("-f").arg(&settings).args(["new-session", "-d", "-x", "120", "-y", "40"]);
         let status = command.arg(line).status().expect("tmux is installed");
         assert!(status.success(), "tmux starts");

@@ -33,7 +33,7 @@ struct ShownCommand {
 
 #[test]
 fn commands_of_the_readme_run_as_shown() {
-    check(&repository().join("README.md"));
+    assert!(check(&repository().join("README.md")) >= 3);
 }
 
 #[test]
@@ -41,18 +41,15 @@ fn the_walk_of_the_sample_project_runs_as_shown() {
     let home = Home::new();
     let (_, output) = home.run("haft sample demo");
     assert!(output.contains("haft bash ./test.sh"), "{output}");
-    home.check_page(&home.folder().join("demo/README.md"), "cd demo");
+    assert!(home.check_page(&home.folder().join("demo/README.md"), "cd demo") >= 15);
 }
 
 #[test]
 fn commands_of_the_guides_run_as_shown() {
     let guides = guides();
     assert!(guides.len() >= 9, "{guides:?}");
-    std::thread::scope(|scope| {
-        for guide in &guides {
-            scope.spawn(|| check(guide));
-        }
-    });
+    let count: usize = guides.iter().map(|guide| check(guide)).sum();
+    assert!(count >= 20, "the guides show what they explain");
 }
 
 #[test]
@@ -141,14 +138,14 @@ fn guides() -> Vec<PathBuf> {
     pages
 }
 
-/// Runs a page in a folder that holds the sample project as `demo`.
+/// Runs a page in the sample project, and returns the number of its commands.
 #[track_caller]
-fn check(page: &Path) {
+fn check(page: &Path) -> usize {
     let home = Home::new();
     let is_readme = page.file_name().is_some_and(|name| name == "README.md");
     // The README makes the sample itself.
     let before = if is_readme { ":" } else { "haft sample demo >/dev/null && cd demo" };
-    home.check_page(page, before);
+    home.check_page(page, before)
 }
 
 /// An empty home with a folder to work in.
@@ -185,13 +182,12 @@ impl Home {
     }
 
     #[track_caller]
-    fn check_page(&self, page: &Path, before: &str) {
+    fn check_page(&self, page: &Path, before: &str) -> usize {
         let commands: Vec<ShownCommand> = blocks(page)
             .into_iter()
             .filter(|block| block.language == "console")
             .flat_map(|block| commands(&block))
             .collect();
-        assert!(!commands.is_empty(), "{} shows no command", page.display());
         // One shell for all, so that `cd` and variables last.
         let mut script = format!("{before}\n");
         for command in &commands {
@@ -219,6 +215,7 @@ impl Home {
                 );
             }
         }
+        commands.len()
     }
 }
 

@@ -87,11 +87,11 @@ fn who_records_nothing_has_no_outputs_on_disk_but_may_write_a_list() {
     let fixture = with_long_file().user_config("[store]\nrecord = false\n");
     let cut = fixture.run(&[&SEARCH[..], &["--json"]].concat()).json();
     assert!(cut["output_id"].is_string(), "{cut}");
-    assert_eq!(fixture.run(&["todo_read"]).out, "[there is no todo list yet]");
+    assert_eq!(fixture.run(&["todo_read"]).out, "[no todo list yet]");
     assert_eq!(fixture.run(&["session", "list"]).out, "[no sessions]");
     assert!(!store(&fixture).exists(), "nobody asked for one");
     let written = fixture.run(&["todo_write", "--todos", r#"{"content": "a"}"#]);
-    assert_eq!(written.out, "[ ] 1: a\n[1 of 1 to do; version 1]", "{written:?}");
+    assert_eq!(written.out, "[ ] 1: a\n[1 of 1 open; version 1]", "{written:?}");
     assert_eq!(fixture.run(&["todo_read"]).out, written.out);
 }
 
@@ -130,7 +130,7 @@ fn sessions_see_each_other_and_leave_word() {
     let own = patched["structuredContent"]["session"]["id"].as_str().expect("an id").to_owned();
     assert!(own.starts_with("mcp-"), "{own}");
     let listed = called(&mut two, 1, "session", json!({"operation": "list", "filter": "parse"}));
-    assert!(text(&listed).starts_with(&format!("{own}; Parser; at work until 20")), "{listed}");
+    assert!(text(&listed).starts_with(&format!("{own}; Parser; last active 20")), "{listed}");
     let secret = format!("{}{}", "ghp_", "a1B2".repeat(9));
     let words = json!({"operation": "send", "session_id": own, "message": format!("the token is {secret}")});
     assert_eq!(
@@ -147,8 +147,8 @@ fn sessions_see_each_other_and_leave_word() {
     let todos = json!({"todos": [{"content": "a", "status": "in_progress"}]});
     called(&mut one, 4, "todo_write", todos);
     let other = called(&mut two, 3, "todo_read", json!({"session_id": own}));
-    assert_eq!(text(&other), "[~] 1: a\n[1 of 1 to do; version 1]");
-    assert_eq!(text(&called(&mut two, 4, "todo_read", json!({}))), "[there is no todo list yet]");
+    assert_eq!(text(&other), "[~] 1: a\n[1 of 1 open; version 1]");
+    assert_eq!(text(&called(&mut two, 4, "todo_read", json!({}))), "[no todo list yet]");
 }
 
 #[test]

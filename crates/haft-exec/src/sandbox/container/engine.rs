@@ -18,7 +18,7 @@ use rustix::{
 };
 
 use super::ContainerSettings;
-use crate::processes::{Variables, aside::aside, environment};
+use crate::processes::{Variables, environment, helper_thread::on_helper_thread};
 
 /// Which of the two it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ pub(super) fn variables(ours: &Variables) -> Variables {
     let is_for_engines = |name: &OsStr| OF_ENGINES.iter().any(|known| name == *known);
     let handed_on = ours
         .iter()
-        .filter(|(name, _)| environment::is_handed_on(name) || is_for_engines(name))
+        .filter(|(name, _)| environment::is_inherited(name) || is_for_engines(name))
         .cloned();
     handed_on
         .map(
@@ -183,7 +183,7 @@ impl Engine {
         let (mut out, mut err) = (scrap()?, scrap()?);
         let mut command = self.command(words);
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(err.try_clone()?);
-        let mut child = aside(move || command.spawn())??;
+        let mut child = on_helper_thread(move || command.spawn())??;
         let is_over = ended_within(&child, self.patience);
         if !is_over {
             end_group(&mut child);
@@ -200,7 +200,7 @@ impl Engine {
         let err = scrap()?;
         let mut command = self.command(words);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(err.try_clone()?);
-        let child = aside(move || command.spawn())??;
+        let child = on_helper_thread(move || command.spawn())??;
         Ok((child, err))
     }
 

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     files::root::Root,
-    processes::{closed::Closed, environment::QUIET, fence::Site},
+    processes::{backend::LaunchContext, closed::Closed, environment::NON_INTERACTIVE},
     sandbox::{Access, Layout, Part, Scratch},
 };
 
@@ -69,7 +69,7 @@ impl Plan {
     pub(super) fn of(
         settings: &ContainerSettings,
         launch: &Launch,
-        site: &Site,
+        context: &LaunchContext,
         engine: &Engine,
         cover: &Scratch,
     ) -> Result<Self, ToolError> {
@@ -79,18 +79,18 @@ impl Plan {
         words.add(["--name", &name, "--log-driver", "none"]);
         words.add(["--label", "haft=1", "--label", &format!("haft.session={}", launch.session)]);
         words.add(["--label", &format!("haft.owner={}", owner::this())]);
-        let workspace = site.workspace.roots.first().map(|root| root.path.display().to_string());
+        let workspace = context.workspace.roots.first().map(|root| root.path.display().to_string());
         let workspace = workspace.unwrap_or_default();
         words.add(["--label", &format!("haft.workspace={workspace}")]);
         limits(&mut words, settings);
-        walls(&mut words, settings, launch, site, engine)?;
+        restrictions(&mut words, settings, launch, context, engine)?;
         if engine.takes_profile {
             words.add(["--security-opt", &format!("seccomp={}", profile(cover)?)]);
         }
-        for (name, value) in QUIET {
+        for (name, value) in NON_INTERACTIVE {
             words.add(["--env", &format!("{name}={value}")]);
         }
-        let guards = mounts(&mut words, site, launch.confinement.writes, cover)?;
+        let guards = mounts(&mut words, context, launch.confinement.writes, cover)?;
         words.add(["--workdir", WORKSPACE, &settings.image]);
         words.add(["-c", RESIDENT, "sh", &settings.longest.as_secs().max(1).to_string()]);
         Ok(Self {
@@ -98,7 +98,7 @@ impl Plan {
             image: settings.image.clone(),
             words: words.0,
             guards,
-            closed: site.closed.clone(),
+            closed: context.closed.clone(),
         })
     }
 }
@@ -111,11 +111,11 @@ fn limits(words: &mut Words, settings: &ContainerSettings) {
     }
 }
 
-fn walls(
+fn restrictions(
     words: &mut Words,
     settings: &ContainerSettings,
     launch: &Launch,
-    site: &Site,
+    context: &LaunchContext,
     engine: &Engine,
 ) -> Result<(), ToolError> {
     words.add(["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
@@ -142,7 +142,7 @@ fn walls(
     }
     let user = match &settings.user {
         Some(user) => user.clone(),
-        None => user(site, engine)?,
+        None => user(context, engine)?,
     };
     words.add(["--user", &user]);
     Ok(())
@@ -159,7 +159,7 @@ fn profile(cover: &Scratch) -> Result<String, ToolError> {
 }
 
 /// Who owns the workspace, so that what a program writes belongs to the same.
-fn user(site: &Site, engine: &Engine) -> Result<String, ToolError> {
+fn user(context: &LaunchContext, engine: &Engine) -> Result<String, ToolError> {
     if engine.is_rootless {
         let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         return Ok(match engine.kind {
@@ -168,7 +168,7 @@ fn user(site: &Site, engine: &Engine) -> Result<String, ToolError> {
             Kind::Docker => "0:0".to_owned(),
         });
     }
-    let path = site.workspace.roots.first().map(|root| root.path.as_path());
+    let path = context.workspace.roots.first().map(|root| root.path.as_path());
     let found = path.map(fs::metadata).transpose().ok().flatten().ok_or_else(|| {
         ToolError::unavailable("the workspace is gone").hint("start haft in a folder that is there")
     })?;
@@ -178,11 +178,11 @@ fn user(site: &Site, engine: &Engine) -> Result<String, ToolError> {
 /// The roots, and over them what of them stays as it is.
 fn mounts(
     words: &mut Words,
-    site: &Site,
+    context: &LaunchContext,
     writes: bool,
     cover: &Scratch,
 ) -> Result<Vec<Guard>, ToolError> {
-    let roots = &site.workspace.roots;
+    let roots = &context.workspace.roots;
     let mut guards: Vec<Guard> = roots.iter().map(|root| Guard::of(root.path.clone())).collect();
     let mut protected = Vec::new();
     if writes {
@@ -202,7 +202,7 @@ fn mounts(
             words.mount(path, &target(root).join(below), *access)?;
             guards.push(Guard::of(path.clone()));
         }
-        for Closed { path, is_directory } in &*site.closed {
+        for Closed { path, is_directory } in &*context.closed {
             let Ok(below) = path.strip_prefix(&root.path) else { continue };
             // Nothing can be laid over a link.
             if path.symlink_metadata().is_ok_and(|found| !found.is_symlink()) {
@@ -226,8 +226,8 @@ fn target(root: &Root) -> PathBuf {
 ///
 /// # Errors
 /// Of kind `denied` when it is not there.
-pub(super) fn inside(site: &Site, path: &Path) -> Result<PathBuf, ToolError> {
-    let mut roots = site.workspace.roots.iter().filter_map(|root| {
+pub(super) fn inside(context: &LaunchContext, path: &Path) -> Result<PathBuf, ToolError> {
+    let mut roots = context.workspace.roots.iter().filter_map(|root| {
         let below = path.strip_prefix(&root.path).ok()?;
         Some((root, below))
     });

@@ -16,7 +16,7 @@ use crate::{
     ProbeResult, Workspace,
     processes::{
         Variables,
-        fence::{Fence, Site},
+        backend::{LaunchBackend, LaunchContext},
     },
 };
 
@@ -76,7 +76,7 @@ pub fn container_verdict(
 
 fn hold(fence: &Container, settings: &ContainerSettings, folder: &Path) -> Result<(), ToolError> {
     let ground = Ground::make(folder)?;
-    let site = ground.site()?;
+    let context = ground.context()?;
     let launch = Launch {
         session: "probe".to_owned(),
         program: Program::Shell(SCRIPT.to_owned()),
@@ -88,7 +88,7 @@ fn hold(fence: &Container, settings: &ContainerSettings, folder: &Path) -> Resul
         streams: Streams::Joined,
         grant: FileGrant::none(),
     };
-    let recipe = fence.recipe(&launch, &site)?;
+    let recipe = fence.recipe(&launch, &context)?;
     let words = recipe.command.get(1..).unwrap_or_default();
     let answer = fence.engine()?.run(words);
     fence.forget("probe");
@@ -111,11 +111,11 @@ impl Ground {
         Ok(Self(path))
     }
 
-    fn site(&self) -> Result<Site, ToolError> {
+    fn context(&self) -> Result<LaunchContext, ToolError> {
         let workspace = Workspace::open(&self.0).map_err(not_tried)?;
         let (directory, path) = workspace.directory(Path::new("."))?;
         let workspace = Arc::new(workspace);
-        Ok(Site {
+        Ok(LaunchContext {
             workspace,
             directory,
             path,

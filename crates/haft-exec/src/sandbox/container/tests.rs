@@ -16,8 +16,8 @@ use super::{Container, ContainerSettings, engine::ended_within};
 use crate::{
     Workspace,
     processes::{
+        backend::{LaunchBackend, LaunchContext},
         environment::MARK,
-        fence::{Fence, Site},
     },
 };
 
@@ -142,11 +142,11 @@ fn it_knows_programs_ports_and_a_home_in_every_shell() {
     }
 }
 
-fn site(folder: &Path, mark: &str) -> Site {
+fn context(folder: &Path, mark: &str) -> LaunchContext {
     let workspace = Arc::new(Workspace::open(folder).expect("a directory"));
     let (directory, path) = workspace.directory(Path::new(".")).expect("there");
     let environment = vec![(MARK.into(), mark.into())];
-    Site {
+    LaunchContext {
         workspace,
         directory,
         path,
@@ -198,13 +198,14 @@ fn a_launch_is_counted_and_ended_from_inside_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let start = |mark: &str| {
         let text = "trap 'echo asked > asked; exit 7' TERM; setsid sleep 1000 & echo up; wait";
-        let recipe = fence.recipe(&launch(text), &site(folder.path(), mark)).expect("a container");
+        let recipe =
+            fence.recipe(&launch(text), &context(folder.path(), mark)).expect("a container");
         let mut command = Command::new(&recipe.command[0]);
         command.args(&recipe.command[1..]).env_clear().envs(recipe.environment);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the engine");
         let mut output = BufReader::new(child.stdout.take().expect("piped"));
         output.read_line(&mut String::new()).expect("it speaks");
-        (child, recipe.interior.expect("it is inside"))
+        (child, recipe.isolated.expect("it is inside"))
     };
     let (mut first, inside_first) = start("1-x-p1.");
     let (mut second, inside_second) = start("1-x-p10.");

@@ -233,7 +233,7 @@ impl Talk {
         let fail = |error: std::io::Error| {
             let program = engine.program.display();
             ToolError::unavailable(format!("the container engine `{program}` cannot be started"))
-                .hint("see whether it may be executed")
+                .hint("check that it is executable")
                 .caused_by(error)
         };
         let (mut carrier, complaints) = engine.start(words).map_err(fail)?;

@@ -13,7 +13,7 @@ const ASK: &str = "use IO::Socket::INET; \
 /// The room that a program would get.
 fn room(field: &Field, confinement: Confinement) -> Arc<Room> {
     let launch = launch(perl("1"), confinement);
-    field.recipe(WithMounts, &launch, &field.site()).walls.room().expect("it has one")
+    field.recipe(WithMounts, &launch, &field.context()).restrictions.room().expect("it has one")
 }
 
 #[test]

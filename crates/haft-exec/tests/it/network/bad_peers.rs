@@ -24,7 +24,7 @@ async fn ask(
 ) -> (ErrorKind, Option<NetworkError>, String) {
     let server = Server::start(move |_| act());
     let mut settings = open_to(&[server.address]);
-    settings.most_bytes = 100_000;
+    settings.max_bytes = 100_000;
     let mut request = get(&server.url("/"));
     request.timeout = Some(Duration::from_millis(timeout_ms));
     let begin = Instant::now();

@@ -53,7 +53,7 @@ async fn a_service_of_ones_own_authority_is_trusted() {
 #[tokio::test]
 async fn who_does_not_prove_to_be_itself_is_not_talked_to() {
     for ((certificate, key), is_known, why) in [
-        (GOOD, false, "nobody known has signed"),
+        (GOOD, false, "signed by an unknown authority"),
         (OTHER, true, "for another name"),
         (EXPIRED, true, "has expired"),
     ] {
@@ -119,7 +119,7 @@ async fn protection_is_not_lost_on_the_way_unless_that_is_allowed() {
     let (kind, fault, words) = failure(send(&client, get(&url(&server, "/"))).await);
     assert_eq!((kind, fault), (ErrorKind::Denied, Some(NetworkError::Redirect)), "{words}");
     assert!(plain.heard().is_empty());
-    settings.may_unprotect = true;
+    settings.allows_downgrade = true;
     let client = Network::with_resolver(settings, names());
     assert_eq!(
         text(&send(&client, get(&url(&server, "/"))).await.expect("an answer")),

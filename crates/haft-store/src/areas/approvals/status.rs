@@ -21,7 +21,7 @@ impl StoreApprovals {
     async fn of(&self, id: &str) -> Result<Self, ToolError> {
         let (_, kept) = self.with_retries(|| self.opened(id)).await?;
         let state = self.key.parent().unwrap_or(Path::new(""));
-        let of = Self::new(self.place.clone(), Path::new(&kept.workspace), state);
+        let of = Self::new(self.location.clone(), Path::new(&kept.workspace), state);
         Ok(Self { name: self.name.clone(), clock: self.clock, ..of })
     }
 
@@ -73,7 +73,7 @@ impl StoreApprovals {
 impl Inbox for StoreApprovals {
     fn entries(&self) -> BoxFuture<'_, Result<InboxListing, ToolError>> {
         Box::pin(async move {
-            let Some(store) = self.place.existing().await? else {
+            let Some(store) = self.location.existing().await? else {
                 return Ok(InboxListing::default());
             };
             let rows = rows::newest(&store, MAX_LISTED).await?;

@@ -110,7 +110,7 @@ mod tests {
     fn a_call_that_cannot_be_noted_is_not_taken_up() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("taken"), "in the way").expect("written");
-        let error = note(&folder.path().join("rules.key"), "ask_1", "one").expect_err("told");
+        let error = note(&folder.path().join("rules.key"), "ask_1", "one").expect_err("reported");
         assert!(error.message().contains("cannot note in"), "{error}");
     }
 }

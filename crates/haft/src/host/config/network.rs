@@ -21,10 +21,10 @@ pub(super) struct NetworkConfig {
     proxy: Option<url::Url>,
     authorities: Vec<PathBuf>,
     timeout: Option<usize>,
-    most_bytes: Option<usize>,
+    max_bytes: Option<usize>,
     per_minute: Option<usize>,
     respects_robots: Option<bool>,
-    may_unprotect: Option<bool>,
+    allows_downgrade: Option<bool>,
     engine: Option<EngineKind>,
     search_url: Option<String>,
     search_key: Option<String>,
@@ -66,10 +66,10 @@ impl ConfigSection<'_> {
             config.authorities.push(self.source.path(at, text)?.into());
         }
         config.timeout = self.number("timeout_secs")?;
-        config.most_bytes = self.number("max_bytes")?;
+        config.max_bytes = self.number("max_bytes")?;
         config.per_minute = self.number("requests_per_minute")?;
         config.respects_robots = self.word("robots", &[("ignore", false), ("respect", true)])?;
-        config.may_unprotect = self.word("downgrade", &[("refuse", false), ("follow", true)])?;
+        config.allows_downgrade = self.word("downgrade", &[("refuse", false), ("follow", true)])?;
         Ok(())
     }
 
@@ -117,12 +117,12 @@ pub(super) fn settings<'f>(files: impl Iterator<Item = &'f ConfigFile> + Clone) 
         configs().flat_map(|config| config.authorities.iter().cloned()).collect();
     settings.timeout =
         timeout.map_or(default.timeout, |seconds| Duration::from_secs(seconds.max(1) as u64));
-    settings.most_bytes =
-        configs().find_map(|config| config.most_bytes).unwrap_or(default.most_bytes);
+    settings.max_bytes = configs().find_map(|config| config.max_bytes).unwrap_or(default.max_bytes);
     settings.per_minute = configs().find_map(|config| config.per_minute).unwrap_or_default();
     settings.respects_robots =
         configs().find_map(|config| config.respects_robots).unwrap_or_default();
-    settings.may_unprotect = configs().find_map(|config| config.may_unprotect).unwrap_or_default();
+    settings.allows_downgrade =
+        configs().find_map(|config| config.allows_downgrade).unwrap_or_default();
     settings.credentials =
         configs().flat_map(|config| config.credentials.iter().cloned()).collect();
     settings.search = SearchEngine {

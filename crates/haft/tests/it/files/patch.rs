@@ -7,10 +7,10 @@ use super::{Setup, data};
 
 /// Returns a setup with some files of each kind.
 fn setup() -> Setup {
-    furnished(Setup::new())
+    with_files(Setup::new())
 }
 
-fn furnished(setup: Setup) -> Setup {
+fn with_files(setup: Setup) -> Setup {
     setup.put("src/keep.txt", "one\ntwo\nthree\n");
     setup.put("src/old.sh", "#!/bin/sh\necho old\n");
     setup.set_mode("src/old.sh", 0o755);
@@ -166,7 +166,7 @@ fn secrets_and_denied_paths_are_refused_before_anything_happens() {
         "*** Begin Patch\n*** Delete File: gone.txt\n*** Add File: .env\n+TOKEN=x\n*** End Patch\n";
     check_refused(&setup(), secret, ErrorKind::Denied, ".env");
     for rule in ["write(src/**)", "read(src/**)"] {
-        let setup = furnished(Setup::with(Mode::All, &[(Action::Deny, rule)]));
+        let setup = with_files(Setup::with(Mode::All, &[(Action::Deny, rule)]));
         check_refused(&setup, ENVELOPE, ErrorKind::Denied, "src");
     }
 }
@@ -248,7 +248,7 @@ fn a_binary_file_can_be_deleted_but_not_changed() {
 
 #[test]
 fn the_same_on_several_threads() {
-    let setup = furnished(Setup::new().on_several_threads());
+    let setup = with_files(Setup::new().on_several_threads());
     setup.ok("patch", json!({"patch": ENVELOPE}));
     assert_eq!(setup.text("src/keep.txt"), "one\n2\nthree\n");
 }

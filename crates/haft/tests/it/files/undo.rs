@@ -41,7 +41,7 @@ fn check(setup: &Setup, tool: &str, input: Value) {
     setup.refused("undo", json!({}), ErrorKind::NotFound);
 }
 
-fn furnished() -> Setup {
+fn with_files() -> Setup {
     let setup = Setup::new();
     setup.put("a.txt", "one\ntwo\n");
     setup.put("run.sh", "#!/bin/sh\n");
@@ -77,14 +77,14 @@ fn every_file_tool_is_taken_back_and_done_again() {
         ("delete", json!({"path": "tree", "recursive": true})),
         ("make_directory", json!({"path": "m/n"})),
     ] {
-        check(&furnished(), tool, input.clone());
-        check(&furnished().on_several_threads(), tool, input);
+        check(&with_files(), tool, input.clone());
+        check(&with_files().on_several_threads(), tool, input);
     }
 }
 
 #[test]
 fn undo_after_undo_goes_back_to_the_beginning() {
-    let setup = furnished();
+    let setup = with_files();
     let mut trees = vec![setup.tree()];
     for (tool, input) in [
         ("edit", json!({"path": "a.txt", "old_string": "two", "new_string": "2"})),
@@ -114,7 +114,7 @@ fn undo_after_undo_goes_back_to_the_beginning() {
 
 #[test]
 fn what_somebody_else_changed_is_never_overwritten() {
-    let setup = furnished();
+    let setup = with_files();
     setup.ok("write", json!({"path": "a.txt", "content": "mine\n"}));
     setup.ok("write", json!({"path": "b.txt", "content": "mine\n"}));
     setup.put("a.txt", "mine\nand theirs\n");
@@ -122,7 +122,7 @@ fn what_somebody_else_changed_is_never_overwritten() {
     let outcome = setup.call("undo", json!({"session": "files"}));
     let error = outcome.error.as_ref().expect("a conflict");
     assert_eq!(error.kind, ErrorKind::Conflict);
-    assert!(error.message.contains("`a.txt` was changed by somebody else"), "{}", error.message);
+    assert!(error.message.contains("`a.txt` was changed by another process"), "{}", error.message);
     assert!(outcome.content.contains("-and theirs"), "{}", outcome.content);
     assert_eq!(setup.tree(), before, "all or nothing");
     setup.ok("undo", json!({"session": "files", "path": "b.txt"}));
@@ -146,7 +146,7 @@ fn what_somebody_else_changed_is_never_overwritten() {
             fs::create_dir(setup.path("a.txt")).expect("made");
         }),
     ] {
-        let setup = furnished();
+        let setup = with_files();
         setup.ok("write", json!({"path": "a.txt", "content": "mine"}));
         spoil(&setup);
         let before = setup.tree();
@@ -157,7 +157,7 @@ fn what_somebody_else_changed_is_never_overwritten() {
 
 #[test]
 fn what_lies_in_a_new_directory_keeps_it_and_permissions_of_others_stay() {
-    let setup = furnished();
+    let setup = with_files();
     setup.ok("write", json!({"path": "d/x.txt", "content": "x"}));
     setup.put("d/theirs.txt", "y");
     let outcome = setup.ok("undo", json!({}));
@@ -171,7 +171,7 @@ fn what_lies_in_a_new_directory_keeps_it_and_permissions_of_others_stay() {
 
 #[test]
 fn what_was_put_back_by_hand_is_told_and_the_next_undo_goes_on() {
-    let setup = furnished();
+    let setup = with_files();
     setup.ok("write", json!({"path": "a.txt", "content": "first"}));
     setup.ok("write", json!({"path": "a.txt", "content": "second"}));
     setup.put("a.txt", "first");
@@ -184,7 +184,7 @@ fn what_was_put_back_by_hand_is_told_and_the_next_undo_goes_on() {
 
 #[test]
 fn a_preview_shows_the_difference_and_changes_nothing() {
-    let setup = furnished();
+    let setup = with_files();
     setup.ok("edit", json!({"path": "a.txt", "old_string": "two", "new_string": "2"}));
     let before = setup.tree();
     let outcome = setup.ok("undo", json!({"preview": true}));
@@ -196,7 +196,7 @@ fn a_preview_shows_the_difference_and_changes_nothing() {
 
 #[test]
 fn changes_say_what_happened_and_whether_it_was_undone() {
-    let setup = furnished();
+    let setup = with_files();
     setup.ok("edit", json!({"path": "a.txt", "old_string": "two", "new_string": "2\n3"}));
     setup.ok("delete", json!({"path": "tree", "recursive": true}));
     setup.ok("undo", json!({"changes": [1]}));
@@ -226,7 +226,7 @@ fn changes_say_what_happened_and_whether_it_was_undone() {
 
 #[test]
 fn calls_sessions_and_times_are_taken_back_as_a_whole() {
-    let setup = furnished();
+    let setup = with_files();
     let call = |session: &str, id: &str, path: &str| {
         let mut context = Context::new(session);
         context.call_id = Some(id.to_owned());
@@ -319,7 +319,7 @@ fn a_decision_that_comes_late_is_about_what_was_shown() {
 
 #[test]
 fn what_is_too_much_to_be_kept_is_said_before_it_goes() {
-    let setup = furnished();
+    let setup = with_files();
     let large = fs::File::create(setup.path("large.bin")).expect("made");
     large.set_len(65 << 20).expect("a hole");
     let before = fs::metadata(setup.path("large.bin")).expect("there").ino();
@@ -335,12 +335,12 @@ fn what_is_too_much_to_be_kept_is_said_before_it_goes() {
         assert!(error.hint.contains("without_undo"), "{}", error.hint);
         assert_eq!(fs::metadata(setup.path("large.bin")).expect("there").ino(), before);
     }
-    // Moving copies nothing, so the size does not matter.
+    // Moving copies nothing, so it may be as large as it likes.
     check(&setup, "move", json!({"from": "large.bin", "to": "larger.bin"}));
     let gone = setup.ok("delete", json!({"path": "large.bin", "without_undo": true}));
-    assert!(gone.content.contains("undo cannot bring it back"), "{}", gone.content);
+    assert!(gone.content.contains("undo cannot restore it"), "{}", gone.content);
     let error = setup.refused("undo", json!({}), ErrorKind::Conflict);
-    assert!(error.message.contains("`large.bin` went without being kept"), "{}", error.message);
+    assert!(error.message.contains("`large.bin` was not kept"), "{}", error.message);
 }
 
 #[test]

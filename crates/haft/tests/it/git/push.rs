@@ -18,7 +18,7 @@ fn on_topic() -> Setup {
 #[test]
 fn a_branch_is_created_updated_and_up_to_date() {
     let setup = on_topic();
-    assert_eq!(setup.text("git_push", json!({})), "Pushed topic to origin, where it is new.");
+    assert_eq!(setup.text("git_push", json!({})), "Pushed topic to origin, as a new branch.");
     assert_eq!(at_remote(&setup, "topic"), Some(setup.git(&["rev-parse", "HEAD"])));
     assert_eq!(setup.text("git_push", json!({})), "origin already has all of topic.");
     setup.put("a.txt", "x");

@@ -395,13 +395,13 @@ fn the_command_line_undoes_and_shows_changes() {
     fs::write(fixture.path("project/a.txt"), "theirs\n").expect("written");
     let conflict = fixture.run(&["redo"]);
     assert_eq!(conflict.code, 4, "{conflict:?}");
-    assert!(conflict.err.contains("changed by somebody else"), "{conflict:?}");
+    assert!(conflict.err.contains("changed by another process"), "{conflict:?}");
 }
 
 #[test]
 fn whoever_only_looks_for_changes_makes_no_journal() {
     let fixture = Fixture::new().user_config("[store]\nrecord = false\n");
-    assert!(fixture.run(&["changes"]).out.contains("No change is known"));
+    assert!(fixture.run(&["changes"]).out.contains("No changes found"));
     assert_ne!(fixture.run(&["undo"]).code, 0);
     assert!(!usual(&fixture).exists());
     fixture.run(&["write", "a.txt", "one"]);

@@ -1,6 +1,7 @@
-//! The process tree of a launch, however its processes tried to get away: groups and sessions of their own, orphans that
-//! other processes have taken in, daemons. Each process bears the mark of its launch in a resource limit (`limits/mark.rs`) and
-//! in its environment, is below one that does, or holds the launch's pipe.
+//! The process tree of a launch, even when its processes try to escape: own process groups and
+//! sessions, orphans that other processes adopted, daemons. A process belongs to it if it has the
+//! mark of the launch in a resource limit (`limits/mark.rs`) or in its environment, is a descendant
+//! of one that has, or holds the launch's pipe.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,54 +21,54 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{environment::MARK, limits::LaunchMark, orphans};
 
-/// What the members of a launch have in common.
+/// Identifies the processes of one launch.
 #[derive(Clone, Debug)]
-pub(crate) struct Family {
-    /// The first of them; the number of its group and session too.
+pub(crate) struct ProcessTree {
+    /// The first process, which is also the id of its group and session.
     pub(crate) leader: Pid,
     /// The mark in the environment.
     pub(crate) mark: String,
-    /// The mark in the limits.
+    /// The mark in the resource limits.
     pub(crate) number: LaunchMark,
-    /// The inodes of our pipes, which only members hold at the other end.
+    /// The inodes of our pipes, whose other ends only processes of the tree hold.
     pub(crate) pipes: Vec<u64>,
 }
 
-/// One line of the table of processes.
+/// An entry of the process table.
 struct Entry {
     parent: i32,
     group: i32,
     session: i32,
-    /// None of its code runs any more.
+    /// True when it runs no more code.
     is_over: bool,
 }
 
-/// So often a look is repeated that has found traces only.
-const MOST_LOOKS: usize = 20;
-/// After so many rounds without a member all are gone.
+/// Maximum number of attempts to count processes that keep forking.
+const MAX_COUNT_ATTEMPTS: usize = 20;
+/// Number of consecutive rounds without members after which all are gone.
 const QUIET_ROUNDS: usize = 2;
-/// Rounds of looking and killing: whoever forks faster than that is caught at the next.
-const MOST_ROUNDS: usize = 200;
-/// A process that does not die of this (it waits for a disk) is left to the system.
-const LONGEST: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(2);
+/// Maximum number of rounds: a process that forks faster than one round is caught in the next.
+const MAX_KILL_ROUNDS: usize = 200;
+/// A process that survives this long (it waits for a disk) is left to the system.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+const ROUND_DELAY: Duration = Duration::from_millis(2);
 
-impl Family {
-    /// Those that live. The leader only while it does.
+impl ProcessTree {
+    /// Returns the living members; the leader only while it lives.
     pub(crate) fn members(&self) -> Vec<Pid> {
         self.members_in(&table(0))
     }
 
-    /// How many it has left behind, now that its leader has ended.
-    pub(crate) fn left(&self) -> usize {
-        // A process that forks and ends, again and again, may be another one each time somebody looks.
-        for _ in 0..MOST_LOOKS {
+    /// Counts the processes that are left after the leader has ended.
+    pub(crate) fn remaining(&self) -> usize {
+        // A process that forks and exits repeatedly may have another id at each check.
+        for _ in 0..MAX_COUNT_ATTEMPTS {
             let ended = orphans::ended();
             let Some(alive) = orphans::alive() else {
-                // Numbers go round one day, so this is for counting and not for ending.
+                // Ids are reused eventually, so this is only for counting, not for killing.
                 return self.members_in(&table(self.leader.as_raw_nonzero().get())).len();
             };
-            // All that is left is below orphans, and they are ours.
+            // All remaining processes are descendants of orphans, which are our children.
             if alive.iter().any(|pid| self.has(*pid)) {
                 return self.members().len().max(1);
             }
@@ -92,7 +93,7 @@ impl Family {
             .filter(|(pid, entry)| **pid != own && !entry.is_over && self.is_marked(**pid, entry))
             .map(|(pid, _)| *pid)
             .collect();
-        // Whoever is below a member is one, whatever it has done to its environment.
+        // Descendants of a member are members, whatever they did to their environment.
         loop {
             let before = found.len();
             let below = table.iter().filter(|(pid, entry)| {
@@ -113,12 +114,12 @@ impl Family {
             || entry.group == leader
             || entry.session == leader
             || self.number.is_on(pid)
-            || self.bears_mark(pid)
-            || (self.holds_pipe(pid) && !is_to_be(pid, entry))
-            || has_changed_its_mark(pid, entry)
+            || self.has_mark(pid)
+            || (self.holds_pipe(pid) && !has_not_called_exec(pid, entry))
+            || has_changed_mark(pid, entry)
     }
 
-    fn bears_mark(&self, pid: i32) -> bool {
+    fn has_mark(&self, pid: i32) -> bool {
         let wanted = format!("{MARK}={}", self.mark);
         let is_it = |variable: &[u8]| variable == wanted.as_bytes();
         environment_of(pid).is_some_and(|all| all.split(|byte| *byte == 0).any(is_it))
@@ -133,88 +134,92 @@ impl Family {
         })
     }
 
-    /// Ends all of them and returns when none is left, or when the system does not let one go. Blocks.
+    /// Ends all members. Returns when none is left, or when the system cannot end one. Blocks.
     pub(crate) fn end(&self) {
         let begun = Instant::now();
         let mut quiet = 0;
-        while quiet < QUIET_ROUNDS && begun.elapsed() < LONGEST {
+        while quiet < QUIET_ROUNDS && begun.elapsed() < KILL_TIMEOUT {
             let ended = orphans::ended();
-            self.stop_at_sight();
+            self.stop_marked();
             let members = self.members();
-            let is_quiet = members.is_empty() && !has_ended_since(ended) && self.left() == 0;
+            let is_quiet = members.is_empty() && !has_ended_since(ended) && self.remaining() == 0;
             quiet = if is_quiet { quiet + 1 } else { 0 };
-            // All stand still before the first one dies, or its fellows would take its place.
+            // Stop all before killing the first one, or others would replace it.
             for signal in [Signal::STOP, Signal::KILL] {
                 for member in &members {
-                    // Gone in the meantime, or not ours to kill: the next round tells.
+                    // It is gone, or we may not signal it: the next round shows.
                     let _ = kill_process(*member, signal);
                 }
             }
             if !members.is_empty() {
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(ROUND_DELAY);
             }
         }
     }
 
-    /// Stops each that bears the mark when it is seen, not after the whole table was read: a process that forks and ends, again
-    /// and again, has another number by then.
-    fn stop_at_sight(&self) {
+    /// Stops each marked process as soon as it is seen, not after reading the whole table: a
+    /// process that forks and exits repeatedly has another id by then.
+    fn stop_marked(&self) {
         let own = std::process::id().cast_signed();
         let stop = |pid: i32| {
             if let Some(it) = Pid::from_raw(pid).filter(|_| pid != own && self.number.is_on(pid)) {
                 let _ = kill_process(it, Signal::STOP);
             }
         };
-        // What loses its parent is in a short list; the whole table takes long to read.
+        // Orphans are in a short list; reading the whole table takes long.
         orphans::alive().into_iter().flatten().for_each(stop);
         let listing = fs::read_dir("/proc").into_iter().flatten().flatten();
         listing.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).for_each(stop);
     }
 
-    /// Those that could not be ended, each with its number and command line.
+    /// Returns the processes that could not be ended, with id and command line.
     pub(crate) fn survivors(&self) -> Vec<(i32, String)> {
         let members = self.members().into_iter().map(|pid| pid.as_raw_nonzero().get());
         members.map(|pid| (pid, command_of(pid))).collect()
     }
 
-    /// Has [`end_all`] end it too, whatever its processes do.
-    pub(crate) fn note(&self) {
-        noted().push(self.clone());
+    /// Registers the tree, so that [`end_all`] ends it too.
+    pub(crate) fn register(&self) {
+        registered().push(self.clone());
     }
 
-    /// Nothing of it is left.
-    pub(crate) fn forget(&self) {
-        noted().retain(|family| family.number != self.number);
+    /// Removes the tree when none of its processes is left.
+    pub(crate) fn unregister(&self) {
+        registered().retain(|tree| tree.number != self.number);
     }
 }
 
-/// Whether a process that is exiting still has children. They become orphans when its exit is complete: until then no list of
-/// orphans shows them.
+/// Returns true when an exiting process still has children. They become orphans when it has exited:
+/// until then no list of orphans contains them.
 fn has_children(pid: i32) -> bool {
     fs::read(format!("/proc/{pid}/task/{pid}/children")).is_ok_and(|children| !children.is_empty())
 }
 
-/// Whether an orphan has ended since this count, also one that lived when it was listed and ended before it was judged.
+/// Returns true when an orphan has ended since this count, including one that ended between listing
+/// and checking.
 fn has_ended_since(count: usize) -> bool {
     let _ = orphans::alive();
     orphans::ended() != count
 }
 
-/// Whether an orphan that we have taken in has changed its mark. Then nobody can tell which launch it is of, so it ends with
-/// the first that does.
-fn has_changed_its_mark(pid: i32, entry: &Entry) -> bool {
+/// Returns true when an orphan that we adopted has changed its mark. Its launch is unknown then, so
+/// it ends with the first one that ends.
+fn has_changed_mark(pid: i32, entry: &Entry) -> bool {
     entry.parent == std::process::id().cast_signed()
         && orphans::alive().is_some_and(|alive| alive.contains(&pid))
-        && LaunchMark::is_changed_on(pid, &noted().iter().map(|it| it.number).collect::<Vec<_>>())
+        && LaunchMark::is_changed_on(
+            pid,
+            &registered().iter().map(|it| it.number).collect::<Vec<_>>(),
+        )
 }
 
-/// Those of this process that may live.
-fn noted() -> MutexGuard<'static, Vec<Family>> {
-    static NOTED: Mutex<Vec<Family>> = Mutex::new(Vec::new());
-    NOTED.lock()
+/// The trees of this process that may be alive.
+fn registered() -> MutexGuard<'static, Vec<ProcessTree>> {
+    static REGISTERED: Mutex<Vec<ProcessTree>> = Mutex::new(Vec::new());
+    REGISTERED.lock()
 }
 
-/// The command line of a process, or its name when it has none.
+/// Returns the command line of a process, or its name when it has none.
 fn command_of(pid: i32) -> String {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = String::from_utf8_lossy(&words).replace('\0', " ");
@@ -224,18 +229,19 @@ fn command_of(pid: i32) -> String {
     }
 }
 
-/// Ends everything whose mark begins like this, whoever its leader was.
+/// Ends everything whose mark begins like this, including launches of other leaders.
 pub(crate) fn end_all(beginning: &str) {
-    let families = std::mem::take(&mut *noted());
-    families.iter().for_each(Family::end);
-    // Only a command without a sandbox can have had another program start something for it, which is then not below this
-    // process. Reading the environment of every process takes longer than most commands.
+    let trees = std::mem::take(&mut *registered());
+    trees.iter().for_each(ProcessTree::end);
+    // Only an unsandboxed command can have made another program start something for it, which is
+    // then not below this process. Reading the environment of every process takes longer than most
+    // commands.
     if !HAS_RUN_UNSANDBOXED.load(Ordering::Acquire) && has_no_descendants() {
         return;
     }
     let wanted = format!("{MARK}={beginning}");
     let own = std::process::id().cast_signed();
-    for _ in 0..MOST_ROUNDS {
+    for _ in 0..MAX_KILL_ROUNDS {
         let is_it = |variable: &[u8]| variable.starts_with(wanted.as_bytes());
         let marked = table(0).into_iter().filter(|(pid, entry)| {
             *pid != own
@@ -249,23 +255,24 @@ pub(crate) fn end_all(beginning: &str) {
         for member in marked {
             let _ = kill_process(member, Signal::KILL);
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(ROUND_DELAY);
     }
 }
 
-/// Notes that a command runs without a sandbox, or in a container, whose processes are not below this one.
+/// Notes that a command runs without a sandbox, or in a container, whose processes are not
+/// descendants of this one.
 pub(crate) fn note_unsandboxed() {
     HAS_RUN_UNSANDBOXED.store(true, Ordering::Release);
 }
 
 static HAS_RUN_UNSANDBOXED: AtomicBool = AtomicBool::new(false);
 
-/// Returns true if no process is below this one. Only a process that takes in its orphans can know.
+/// Returns true if this process has no descendants. Only a process that adopts its orphans can know.
 fn has_no_descendants() -> bool {
     let ended = orphans::ended();
     let Some(orphans) = orphans::alive() else { return false };
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return false };
-    // A list that cannot be read may have names on it.
+    // An unreadable list may contain processes.
     let has_none = |thread: io::Result<fs::DirEntry>| {
         let children = thread.and_then(|thread| fs::read(thread.path().join("children")));
         children.is_ok_and(|pids| pids.is_empty())
@@ -274,9 +281,10 @@ fn has_no_descendants() -> bool {
     orphans.is_empty() && threads.into_iter().all(has_none) && !has_ended_since(ended)
 }
 
-/// Whether it is a child of ours that is not yet the program it will be. Until then it has all that we have, our pipes to every
-/// launch among it; whose it is shows afterwards. Somebody in this process may just start something that is none of ours.
-fn is_to_be(pid: i32, entry: &Entry) -> bool {
+/// Returns true for a child of ours that has not called exec yet. Until then it has all our
+/// descriptors, including the pipes of every launch; its owner is known afterwards. Other code in
+/// this process may be starting an unrelated program.
+fn has_not_called_exec(pid: i32, entry: &Entry) -> bool {
     let is_like_us = |file: &str| {
         let of = |who: &str| fs::read(format!("/proc/{who}/{file}")).ok();
         of(&pid.to_string()).is_some_and(|theirs| Some(theirs) == of("self"))
@@ -288,27 +296,27 @@ fn is_to_be(pid: i32, entry: &Entry) -> bool {
         && is_like_us("cmdline")
 }
 
-/// A process that just becomes another program has none for a moment.
+/// The environment is empty for a moment during exec.
 fn environment_of(pid: i32) -> Option<Vec<u8>> {
     for _ in 0..5 {
         let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-        // The kernel's own threads have no program either.
+        // Kernel threads have no program either.
         let is_between =
             environment.is_empty() && fs::read_link(format!("/proc/{pid}/exe")).is_ok();
         if !is_between {
             return Some(environment);
         }
-        std::thread::sleep(PAUSE / 10);
+        std::thread::sleep(ROUND_DELAY / 10);
     }
     None
 }
 
-/// The inode behind a descriptor.
+/// Returns the inode of a descriptor.
 pub(crate) fn inode(handle: impl AsFd) -> Option<u64> {
     rustix::fs::fstat(handle).ok().map(|stat| stat.st_ino)
 }
 
-/// The processes from a number on.
+/// Returns the processes with at least this id.
 fn table(from: i32) -> HashMap<i32, Entry> {
     let Ok(listing) = fs::read_dir("/proc") else { return HashMap::new() };
     listing.flatten().filter_map(|entry| entry_of(&entry.file_name(), from)).collect()
@@ -320,10 +328,12 @@ fn entry_of(name: &OsStr, from: i32) -> Option<(i32, Entry)> {
     Some((pid, parsed(&stat)?))
 }
 
-/// `PF_EXITING`. The first process of a PID namespace stays in that state until its mounts are taken down.
+/// `PF_EXITING`. The first process of a PID namespace stays in that state until its mounts are
+/// removed.
 const EXITING: u64 = 4;
 
-/// `pid (name) state parent group session …`; the name may hold anything, so what counts is behind its last parenthesis.
+/// `pid (name) state parent group session …`; the name may contain any character, so the fields
+/// start after its last parenthesis.
 fn parsed(stat: &[u8]) -> Option<Entry> {
     let behind = stat.iter().rposition(|byte| *byte == b')')?;
     let rest = OsStr::from_bytes(stat.get(behind + 1..)?).to_str()?;
@@ -364,23 +374,25 @@ mod tests {
         assert!(parsed(b"").is_none() && parsed(b"1 (x) S").is_none());
     }
 
-    /// A child is called like the thread that it comes from until it is its program.
-    const NAME: &str = "half-born";
-    /// It has the other end of what it waits for, too, so nothing else would end its wait if we are gone.
-    const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+    /// Until exec a child has the name of the thread that created it.
+    const NAME: &str = "before-exec";
+    /// The child also has the other end of the pipe that it waits on, so without a timeout it would
+    /// wait forever if the test died.
+    const TIMEOUT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
-    /// A child that waits for us before it becomes `cat`, which then holds the pipe as its input.
-    fn half_born(release: OwnedFd, input: OwnedFd) -> thread::JoinHandle<Child> {
+    /// Starts a child that waits for us before it becomes `cat`, which then holds the pipe as its
+    /// input.
+    fn start_before_exec(release: OwnedFd, input: OwnedFd) -> thread::JoinHandle<Child> {
         let named = thread::Builder::new().name(NAME.to_owned());
         let begun = named.spawn(move || {
             let mut command = Command::new("cat");
             command.stdin(input).stdout(Stdio::null()).env_clear();
-            #[expect(unsafe_code, reason = "a child is held between its birth and its program")]
-            // SAFETY: it makes one system call, on a descriptor that is its own.
+            #[expect(unsafe_code, reason = "a child is held between fork and exec")]
+            // SAFETY: it makes one system call, on its own descriptor.
             unsafe {
                 command.pre_exec(move || {
                     let mut polled = [PollFd::new(&release, PollFlags::IN)];
-                    poll(&mut polled, Some(&PATIENCE))?;
+                    poll(&mut polled, Some(&TIMEOUT))?;
                     Ok(())
                 });
             }
@@ -390,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_a_pipe_is_a_member_but_not_before_it_is_its_program() {
+    fn a_process_that_holds_a_pipe_is_a_member_after_exec() {
         let own = std::process::id().cast_signed();
         let is_called = |pid: i32| {
             fs::read(format!("/proc/{pid}/comm"))
@@ -400,9 +412,9 @@ mod tests {
         let (wait, release) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
         let leader = Pid::from_raw(i32::MAX).expect("not zero");
         let pipes = vec![inode(&reader).expect("it is open")];
-        let family =
-            Family { leader, mark: "nobody".to_owned(), number: LaunchMark::of("x"), pipes };
-        let born = half_born(wait, reader);
+        let tree =
+            ProcessTree { leader, mark: "none".to_owned(), number: LaunchMark::of("x"), pipes };
+        let starting = start_before_exec(wait, reader);
         let child = loop {
             let mut ours = table(0).into_iter().filter(|(_, entry)| entry.parent == own);
             if let Some((child, _)) = ours.find(|(pid, _)| is_called(*pid)) {
@@ -410,41 +422,41 @@ mod tests {
             }
             thread::yield_now();
         };
-        let is_member = || family.members().iter().any(|it| it.as_raw_nonzero().get() == child);
-        assert!(family.holds_pipe(child) && !is_member());
+        let is_member = || tree.members().iter().any(|it| it.as_raw_nonzero().get() == child);
+        assert!(tree.holds_pipe(child) && !is_member());
         rustix::io::write(&release, b"x").expect("it waits");
-        let mut cat = born.join().expect("it is born");
+        let mut cat = starting.join().expect("it is starting");
         assert!(is_member());
         drop(writer);
         assert!(cat.wait().expect("it ends").success());
     }
 
     #[test]
-    fn we_are_in_the_table_and_in_no_family() {
+    fn this_process_is_in_the_table_and_in_no_tree() {
         let own = std::process::id().cast_signed();
         assert!(table(0).contains_key(&own) && table(own).contains_key(&own));
         assert!(!table(own + 1).contains_key(&own));
         let leader = Pid::from_raw(i32::MAX).expect("not zero");
         let number = LaunchMark::of("x");
-        let family = Family { leader, mark: "nobody".to_owned(), number, pipes: vec![] };
-        assert!(family.members().is_empty() && family.survivors().is_empty());
-        family.end();
+        let tree = ProcessTree { leader, mark: "none".to_owned(), number, pipes: vec![] };
+        assert!(tree.members().is_empty() && tree.survivors().is_empty());
+        tree.end();
     }
 
     #[test]
-    fn who_survives_is_named_with_its_command() {
+    fn a_survivor_is_named_with_its_command() {
         let mut child = Command::new("sleep").arg("4719").process_group(0).spawn().expect("runs");
         let leader = Pid::from_child(&child);
         let number = LaunchMark::of("x");
-        let family = Family { leader, mark: "nobody".to_owned(), number, pipes: vec![] };
+        let tree = ProcessTree { leader, mark: "none".to_owned(), number, pipes: vec![] };
         let pid = child.id().cast_signed();
-        // Until it is the program it is called as we are.
+        // Until exec it has our name.
         while command_of(pid) != "sleep 4719" {
             thread::yield_now();
         }
-        assert_eq!(family.survivors(), [(pid, "sleep 4719".to_owned())]);
-        family.end();
+        assert_eq!(tree.survivors(), [(pid, "sleep 4719".to_owned())]);
+        tree.end();
         assert!(!child.wait().expect("ended").success());
-        assert!(family.survivors().is_empty());
+        assert!(tree.survivors().is_empty());
     }
 }

@@ -1,5 +1,5 @@
-//! Which paths are left out: the lines of `.gitignore` and `.ignore` files, read through handles. What the lines mean is
-//! the `ignore` crate's knowledge.
+//! The paths that are excluded by lines of `.gitignore` and `.ignore` files, which are read by
+//! handles. The `ignore` crate interprets the lines.
 
 use std::{
     ffi::OsStr,
@@ -25,41 +25,42 @@ use crate::files::{open_file::read_up_to, root::Root};
 
 const GIT: &[u8] = b".gitignore";
 const OWN: &[u8] = b".ignore";
-/// A longer ignore file is none.
-const LONGEST_FILE: usize = 1 << 20;
+/// A longer ignore file is skipped.
+const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// The ignore files of one directory, and those above it.
-pub(crate) struct Rules {
+pub(crate) struct IgnoreRules {
     above: Option<Arc<Self>>,
-    /// How many bytes of a path lead to this directory: its lines are about the rest.
+    /// Number of bytes of a path up to this directory: its lines match the rest.
     depth: usize,
     git: Option<Gitignore>,
     own: Option<Gitignore>,
 }
 
-/// Which ignore files a directory was seen to hold.
+/// The ignore files that a directory contains.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Seen {
+pub(crate) struct IgnoreFiles {
     git: bool,
     own: bool,
 }
 
-impl Seen {
-    /// Takes note of an entry.
+impl IgnoreFiles {
+    /// Records an entry.
     pub(crate) fn note(&mut self, name: &[u8], is_file: bool) {
         self.git |= is_file && name == GIT;
         self.own |= is_file && name == OWN;
     }
 
-    /// Whether there are any.
+    /// Returns true when there are any.
     pub(crate) fn any(self) -> bool {
         self.git || self.own
     }
 }
 
-impl Rules {
-    /// The rules that hold for a directory of a root before its own files are looked at. The warrant is not asked:
-    /// these files are above what the call names, and nothing of them is shown.
+impl IgnoreRules {
+    /// Returns the rules for a directory of a root before its own files are read. The grant is not
+    /// checked: these files are above the path that the call names, and their contents are not
+    /// shown.
     pub(crate) fn above(root: &Root, start: &Path) -> Option<Arc<Self>> {
         let exclude = read(root.open_at(Path::new(".git/info/exclude"), READ));
         let mut rules = exclude
@@ -67,7 +68,7 @@ impl Rules {
         let mut directory = PathBuf::new();
         for name in start.components() {
             if let Ok(handle) = root.open_at(or_dot(&directory), OFlags::PATH | OFlags::DIRECTORY) {
-                let seen = Seen { git: true, own: true };
+                let seen = IgnoreFiles { git: true, own: true };
                 rules = Self::with(rules, &handle, seen, directory.as_os_str().len());
             }
             directory.push(name);
@@ -79,7 +80,7 @@ impl Rules {
     pub(crate) fn with(
         above: Option<Arc<Self>>,
         directory: &OwnedFd,
-        seen: Seen,
+        seen: IgnoreFiles,
         path_length: usize,
     ) -> Option<Arc<Self>> {
         let load = |is_seen: bool, name: &[u8]| {
@@ -90,12 +91,12 @@ impl Rules {
         if git.is_none() && own.is_none() {
             return above;
         }
-        // The slash after the directory is no part of the rest.
+        // The slash after the directory is not part of the rest.
         let depth = if path_length == 0 { 0 } else { path_length + 1 };
         Some(Arc::new(Self { above, depth, git, own }))
     }
 
-    /// Whether something is left out. The directory it is in is known not to be.
+    /// Returns true when a path is excluded. Its directory is known not to be.
     pub(crate) fn ignore(&self, path: &[u8], is_directory: bool) -> bool {
         self.verdict(path, is_directory, |rules| rules.own.as_ref())
             .or_else(|| self.verdict(path, is_directory, |rules| rules.git.as_ref()))
@@ -125,11 +126,11 @@ impl Rules {
     }
 }
 
-/// What an ignore file says; `None` when it is not there or no regular file of sensible size.
+/// Reads an ignore file; `None` when it is missing, not a regular file, or too large.
 fn read(opened: io::Result<OwnedFd>) -> Option<String> {
     let handle = opened.ok()?;
     let stat = fs::fstat(handle.as_fd()).ok()?;
-    let size = usize::try_from(stat.st_size).ok().filter(|size| *size <= LONGEST_FILE)?;
+    let size = usize::try_from(stat.st_size).ok().filter(|size| *size <= MAX_FILE_BYTES)?;
     if !FileType::from_raw_mode(stat.st_mode).is_file() {
         return None;
     }
@@ -139,7 +140,7 @@ fn read(opened: io::Result<OwnedFd>) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A line that means nothing is passed over, as git does.
+/// Skips invalid lines, as git does.
 fn parse(text: &str) -> Option<Gitignore> {
     let mut builder = GitignoreBuilder::new(".");
     for line in text.trim_start_matches('\u{feff}').lines() {
@@ -152,18 +153,18 @@ fn parse(text: &str) -> Option<Gitignore> {
 mod tests {
     use super::*;
 
-    fn rules(layers: &[(&str, Option<&str>, Option<&str>)]) -> Rules {
+    fn rules(layers: &[(&str, Option<&str>, Option<&str>)]) -> IgnoreRules {
         let mut above = None;
         for (directory, git, own) in layers {
             let depth = if directory.is_empty() { 0 } else { directory.len() + 1 };
             let (git, own) = (git.and_then(parse), own.and_then(parse));
-            above = Some(Arc::new(Rules { above, depth, git, own }));
+            above = Some(Arc::new(IgnoreRules { above, depth, git, own }));
         }
         Arc::into_inner(above.expect("a layer")).expect("nobody else holds it")
     }
 
     #[track_caller]
-    fn check(rules: &Rules, path: &str, is_directory: bool, expected: bool) {
+    fn check(rules: &IgnoreRules, path: &str, is_directory: bool, expected: bool) {
         assert_eq!(rules.ignore(path.as_bytes(), is_directory), expected, "{path}");
     }
 

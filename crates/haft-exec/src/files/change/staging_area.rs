@@ -1,5 +1,6 @@
-//! `.haft/tmp` of a root: the only place where unfinished things ever have a name, so that a crash leaves nothing beside
-//! people's files. Whoever works in it holds a shared lock; when nobody does, what lies there is left over.
+//! `.haft/tmp` of a root: the only place where unfinished files have a name, so that a crash leaves
+//! nothing among the user's files. Every process that works in it holds a shared lock; without a
+//! lock holder its files are leftovers.
 
 use std::{
     ffi::OsStr,
@@ -19,30 +20,30 @@ use rustix::{
 };
 
 use super::{
-    descend::{Visit, descend, names, open},
-    hold::flock_within,
+    descend::{TreeVisitor, descend, names, open},
     record::{self, RECORD},
+    targets::flock_within,
 };
 use crate::files::{root::Root, workspace::Workspace};
 
-pub(super) const HOME: &str = ".haft";
-const AREA: &str = ".haft/tmp";
+pub(super) const HAFT_DIRECTORY: &str = ".haft";
+const STAGING_DIRECTORY: &str = ".haft/tmp";
 
-pub(super) struct Area {
+pub(super) struct StagingArea {
     pub(super) handle: OwnedFd,
 }
 
-impl Area {
-    /// Opens it, made when it is not there.
-    pub(super) fn open(root: &Root, patience: Duration) -> Result<Self, Errno> {
+impl StagingArea {
+    /// Opens the area, and creates it if it is missing.
+    pub(super) fn open(root: &Root, lock_timeout: Duration) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let handle = match root.open_at(Path::new(AREA), flags) {
+        let handle = match root.open_at(Path::new(STAGING_DIRECTORY), flags) {
             Err(Errno::NOENT) => Self::make(root)?,
             opened => opened?,
         };
         check_writable(&handle, Path::new("."))?;
-        // A file system without locks is swept by nobody either: `sweep` needs the lock.
-        match flock_within(&handle, FlockOperation::NonBlockingLockShared, patience) {
+        // Without file locks the area is never swept, because `sweep` needs the lock.
+        match flock_within(&handle, FlockOperation::NonBlockingLockShared, lock_timeout) {
             Err(Errno::WOULDBLOCK) => Err(Errno::WOULDBLOCK),
             _ => Ok(Self { handle }),
         }
@@ -50,16 +51,16 @@ impl Area {
 
     fn make(root: &Root) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        make(&root.handle, HOME, 0o777)?;
-        let home = root.open_at(Path::new(HOME), flags)?;
+        make(&root.handle, HAFT_DIRECTORY, 0o777)?;
+        let home = root.open_at(Path::new(HAFT_DIRECTORY), flags)?;
         make(&home, "tmp", 0o700)?;
-        // A record is of use after a power cut only if the way to it is on disk.
+        // After a power cut a record is only useful if its directory is on disk.
         fs::fsync(&home)?;
         fs::fsync(&root.handle)?;
-        root.open_at(Path::new(AREA), flags)
+        root.open_at(Path::new(STAGING_DIRECTORY), flags)
     }
 
-    /// A name that nobody has.
+    /// Returns an unused name.
     pub(super) fn name() -> String {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -75,22 +76,24 @@ fn make(directory: &OwnedFd, name: &str, mode: u32) -> Result<(), Errno> {
     }
 }
 
-/// Found before anything is changed: a later failure would be told of the file that was to be written.
+/// Checks write access before anything is changed: a later error would name the file to write instead.
 fn check_writable(directory: &OwnedFd, path: &Path) -> Result<(), Errno> {
     let wanted = Access::WRITE_OK | Access::EXEC_OK;
     match fs::accessat(directory, path, wanted, AtFlags::EACCESS) {
         Err(error @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => Err(error),
-        // Anything else is found when it is used.
+        // Any other error is found when the directory is used.
         _ => Ok(()),
     }
 }
 
-/// Names what of haft's own folder is closed to this process, and whose it is. None when that is something else.
-fn closed(root: &Root) -> Option<ToolError> {
+/// Returns an error that names the part of haft's own folder that this process may not write, and
+/// its owner. None when something else is wrong.
+fn permission_error(root: &Root) -> Option<ToolError> {
     let is_closed = |path: &&Path| {
         matches!(check_writable(&root.handle, path), Err(Errno::ACCESS | Errno::PERM))
     };
-    let path = [Path::new(AREA), Path::new(HOME), Path::new(".")].into_iter().find(is_closed)?;
+    let candidates = [Path::new(STAGING_DIRECTORY), Path::new(HAFT_DIRECTORY), Path::new(".")];
+    let path = candidates.into_iter().find(is_closed)?;
     let stat = fs::statat(&root.handle, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let shown = match path.to_str() {
         Some(".") | None => root.path.clone(),
@@ -108,36 +111,37 @@ fn closed(root: &Root) -> Option<ToolError> {
     Some(ToolError::denied(message).hint(closed.next_step()))
 }
 
-/// Why the area of a root could not be had.
+/// Explains why the area of a root could not be opened.
 pub(super) fn failure(
     workspace: &Workspace,
     root: &Root,
     error: Errno,
     grant: &FileGrant,
 ) -> ToolError {
-    let shown = root.shown(Path::new(AREA));
+    let shown = root.shown(Path::new(STAGING_DIRECTORY));
     let path = shown.display();
-    if let (Errno::ACCESS | Errno::PERM, Some(told)) = (error, closed(root)) {
-        return told;
+    if let (Errno::ACCESS | Errno::PERM, Some(denied)) = (error, permission_error(root)) {
+        return denied;
     }
     match error {
         Errno::LOOP | Errno::NOTDIR | Errno::EXIST => {
             let message = format!("`{path}`, where unfinished writes are kept, is not a directory");
             ToolError::conflict(message)
-                .hint(format!("nothing was changed; have `{HOME}` put out of the way"))
+                .hint(format!("nothing was changed; move `{HAFT_DIRECTORY}` away"))
         }
         Errno::WOULDBLOCK => {
-            ToolError::unavailable(format!("another process is sweeping `{path}`"))
-                .hint("call again when it is done")
+            ToolError::unavailable(format!("another process is cleaning up `{path}`"))
+                .hint("retry when it is done")
         }
         error => workspace.failure(&shown, error, grant),
     }
 }
 
-/// Removes what a crash left, and takes back what it left half-made. Fails silently: whoever opens a workspace to read
-/// it is not to be stopped by this.
+/// Removes the leftovers of a crash, and reverts the changes that it interrupted. Ignores errors:
+/// they must not prevent opening a workspace for reading.
 pub(crate) fn sweep(root: &Root) {
-    let Ok(area) = root.open_at(Path::new(AREA), OFlags::RDONLY | OFlags::DIRECTORY) else {
+    let Ok(area) = root.open_at(Path::new(STAGING_DIRECTORY), OFlags::RDONLY | OFlags::DIRECTORY)
+    else {
         return;
     };
     if names(&area).map_or(true, |names| names.is_empty())
@@ -145,18 +149,19 @@ pub(crate) fn sweep(root: &Root) {
     {
         return;
     }
-    // Read only now: whoever had the lock until now may have left more.
+    // List the names only now: the previous holder of the lock may have left more.
     let names = names(&area).unwrap_or_default();
     let is_record = |name: &OsStr| name.as_bytes().ends_with(RECORD.as_bytes());
     for name in names.iter().filter(|name| is_record(name)) {
-        record::take_back(root, &area, name);
+        record::revert(root, &area, name);
     }
     for name in names {
         let _ = remove_tree(&area, &name);
     }
 }
 
-/// Removes a file, or a directory and all below it. Returns how many entries went; with an error, how many went before.
+/// Removes a file, or a directory with its contents. Returns the number of removed entries; on
+/// error, the number removed before it.
 pub(super) fn remove_tree(above: &OwnedFd, name: &OsStr) -> Result<u64, (u64, Errno)> {
     let mut removal = Removal { removed: 0 };
     let removed = removal.tree(above, name).map(|()| removal.removed);
@@ -177,8 +182,8 @@ impl Removal {
     }
 }
 
-impl Visit for Removal {
-    type Failure = Errno;
+impl TreeVisitor for Removal {
+    type VisitError = Errno;
 
     fn entry(&mut self, directory: &OwnedFd, path: &Path) -> Result<bool, Errno> {
         let name = path.file_name().unwrap_or_default();

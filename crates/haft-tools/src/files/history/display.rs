@@ -1,4 +1,4 @@
-//! What became of files, in the words of people and models.
+//! The changes of paths as texts for people and models.
 
 use std::path::Path;
 
@@ -8,30 +8,30 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::contents::Contents;
-use crate::text::{count, diff::Change};
+use crate::text::{count, diff::UnifiedDiff};
 
-/// What became of one file.
+/// The change of one path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChangedPath {
     /// The path, relative to the workspace.
     pub path: String,
-    /// What was done.
-    pub action: Action,
-    /// Where it came from, when it was moved.
+    /// The kind of change.
+    pub action: PathAction,
+    /// The old path, when it was moved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moved_from: Option<String>,
-    /// Lines added; absent when it is no text.
+    /// Lines added; absent when the content is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub added: Option<usize>,
-    /// Lines removed; absent when it is no text.
+    /// Lines removed; absent when the content is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed: Option<usize>,
 }
 
-/// What was done with a path.
+/// The kind of change of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Action {
+pub enum PathAction {
     Added,
     Changed,
     Deleted,
@@ -41,11 +41,11 @@ pub enum Action {
 impl ChangedPath {
     pub(crate) fn new(path: &Path, from: &PathState, to: &PathState) -> Self {
         let action = match (from, to) {
-            (PathState::Missing, _) => Action::Added,
-            (_, PathState::Missing) => Action::Deleted,
-            _ => Action::Changed,
+            (PathState::Missing, _) => PathAction::Added,
+            (_, PathState::Missing) => PathAction::Deleted,
+            _ => PathAction::Changed,
         };
-        let is_directory = |image: &PathState| matches!(image, PathState::Directory { .. });
+        let is_directory = |state: &PathState| matches!(state, PathState::Directory { .. });
         let slash = if is_directory(from) || is_directory(to) { "/" } else { "" };
         let path = format!("{}{slash}", path.display());
         Self { path, action, moved_from: None, added: None, removed: None }
@@ -54,11 +54,11 @@ impl ChangedPath {
     pub(crate) fn moved(path: &Path, from: &Path) -> Self {
         let path = path.display().to_string();
         let moved_from = Some(from.display().to_string());
-        Self { path, action: Action::Moved, moved_from, added: None, removed: None }
+        Self { path, action: PathAction::Moved, moved_from, added: None, removed: None }
     }
 
     #[must_use]
-    pub(crate) fn counted(mut self, change: Option<&Change>) -> Self {
+    pub(crate) fn counted(mut self, change: Option<&UnifiedDiff>) -> Self {
         self.added = change.map(|change| change.added);
         self.removed = change.map(|change| change.removed);
         self
@@ -66,10 +66,10 @@ impl ChangedPath {
 
     pub(crate) fn line(&self) -> String {
         let letter = match self.action {
-            Action::Added => "A",
-            Action::Changed => "M",
-            Action::Deleted => "D",
-            Action::Moved => "R",
+            PathAction::Added => "A",
+            PathAction::Changed => "M",
+            PathAction::Deleted => "D",
+            PathAction::Moved => "R",
         };
         let from = self.moved_from.as_ref().map_or(String::new(), |from| format!(" (from {from})"));
         let lines = match (self.added, self.removed) {
@@ -80,7 +80,7 @@ impl ChangedPath {
     }
 }
 
-/// `1, 2 and 7 more`.
+/// Formats numbers as `1, 2 and 7 more`.
 pub(crate) fn numbers(numbers: &[u64]) -> String {
     const SHOWN: usize = 5;
     let shown: Vec<String> = numbers.iter().take(SHOWN).map(u64::to_string).collect();
@@ -90,13 +90,13 @@ pub(crate) fn numbers(numbers: &[u64]) -> String {
     }
 }
 
-/// A moment, in UTC.
-pub(crate) fn moment(at_ms: u64) -> String {
+/// Formats a time in UTC.
+pub(crate) fn time_of(at_ms: u64) -> String {
     let time = i64::try_from(at_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     time.map_or_else(|| "an unknown time".to_owned(), |time| format!("{time:.0}"))
 }
 
-/// How long ago that was.
+/// Formats how long ago a time was.
 pub(crate) fn ago(at_ms: u64, now_ms: u64) -> String {
     let seconds = usize::try_from(now_ms.saturating_sub(at_ms) / 1_000).unwrap_or(usize::MAX);
     match seconds {
@@ -107,8 +107,8 @@ pub(crate) fn ago(at_ms: u64, now_ms: u64) -> String {
     }
 }
 
-/// The diff of one path and the line about it.
-pub(crate) fn told(
+/// Returns the change of one path and its diff.
+pub(crate) fn changed_path(
     contents: &Contents,
     path: &Path,
     from: &PathState,
@@ -120,12 +120,12 @@ pub(crate) fn told(
         || match (from, to) {
             (PathState::Directory { .. }, _) | (_, PathState::Directory { .. }) => String::new(),
             (PathState::Link { to }, PathState::Missing) => {
-                format!("link to {} goes: {}\n", to.display(), path.display())
+                format!("remove link to {}: {}\n", to.display(), path.display())
             }
             (_, PathState::Link { to }) => {
                 format!("link to {}: {}\n", to.display(), path.display())
             }
-            _ => format!("no text, or not kept: {}\n", path.display()),
+            _ => format!("not text, or not kept: {}\n", path.display()),
         },
         |change| change.diff.clone(),
     );
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_told_as_long_ago() {
+    fn times_are_shown_as_ages() {
         for (seconds, expected) in [
             (5, "just now"),
             (61, "1 minute ago"),
@@ -147,8 +147,8 @@ mod tests {
             assert_eq!(ago(1_000, 1_000 + seconds * 1_000), expected);
         }
         assert_eq!(ago(5_000, 1_000), "just now");
-        assert_eq!(moment(1_769_817_600_000), "2026-01-31T00:00:00Z");
-        assert_eq!(moment(u64::MAX), "an unknown time");
+        assert_eq!(time_of(1_769_817_600_000), "2026-01-31T00:00:00Z");
+        assert_eq!(time_of(u64::MAX), "an unknown time");
     }
 
     #[test]

@@ -1,54 +1,55 @@
-//! What went wrong, in words with a next step. Which of them it is comes from the structure of the error, never from its text.
+//! Error messages with a next step. The structure of an error decides which one applies, never its
+//! text.
 
 use std::{io, time::Duration};
 
 use haft_core::{ErrorKind, ToolError, network::NetworkError};
 use tokio_rustls::rustls;
 
-pub(super) fn name_unknown(host: &str) -> ToolError {
+pub(super) fn unknown_name(host: &str) -> ToolError {
     NetworkError::Name
         .error(ErrorKind::Network, format!("the name {host} cannot be resolved"))
         .hint("check the spelling of the host, and whether this machine has a network")
 }
 
-pub(super) fn address_closed(host: &str, port: u16, what: &str) -> ToolError {
-    let message = format!("{host} is {what}, which is not talked to");
+pub(super) fn address_blocked(host: &str, port: u16, what: &str) -> ToolError {
+    let message = format!("{host} is {what}, which is blocked");
     NetworkError::Address.error(ErrorKind::Denied, message).hint(format!(
-        "if it is a service that you mean to open, add `{host}:{port}` to `allow` under [network] in your own config"
+        "to allow this service, add `{host}:{port}` to `allow` under [network] in your own config"
     ))
 }
 
-pub(super) fn overdue(shown: &str, limit: Duration) -> ToolError {
+pub(super) fn timed_out(shown: &str, limit: Duration) -> ToolError {
     NetworkError::Timeout
-        .error(ErrorKind::Timeout, format!("{shown} did not answer in full within {limit:?}"))
+        .error(ErrorKind::Timeout, format!("{shown} did not respond completely within {limit:?}"))
         .hint("give the call a longer timeout, up to 120 seconds, or try again later")
 }
 
-pub(super) fn connect_overdue(place: &str, limit: Duration) -> ToolError {
+pub(super) fn connect_timed_out(place: &str, limit: Duration) -> ToolError {
     NetworkError::Timeout
-        .error(ErrorKind::Timeout, format!("no connection to {place} came about within {limit:?}"))
+        .error(ErrorKind::Timeout, format!("no connection to {place} within {limit:?}"))
         .hint("the host may be down or a firewall may drop the packets; try again later")
 }
 
 pub(super) fn too_large(shown: &str, limit: usize) -> ToolError {
     NetworkError::Size
-        .error(ErrorKind::TooLarge, format!("{shown} answers with more than {limit} bytes"))
+        .error(ErrorKind::TooLarge, format!("{shown} responds with more than {limit} bytes"))
         .hint("ask for a part of it, or raise `max_bytes` under [network] in your own config")
 }
 
 pub(super) fn head_too_large(shown: &str) -> ToolError {
     NetworkError::Size
-        .error(ErrorKind::TooLarge, format!("the headers of {shown} are longer than is taken"))
-        .hint("the service is at fault; use another address of it")
+        .error(ErrorKind::TooLarge, format!("the response headers of {shown} are too long"))
+        .hint("the service is faulty; use another of its addresses")
 }
 
 pub(super) fn malformed(shown: &str, what: &str) -> ToolError {
     NetworkError::Malformed
-        .error(ErrorKind::Network, format!("the answer of {shown} cannot be understood: {what}"))
+        .error(ErrorKind::Network, format!("invalid response from {shown}: {what}"))
         .hint("check that an HTTP service runs at this address and port, and http against https")
 }
 
-/// Of connecting, reading and writing.
+/// For errors while connecting, reading and writing.
 pub(super) fn io(place: &str, error: &io::Error) -> ToolError {
     if let Some(inner) = error.get_ref()
         && let Some(inner) = inner.downcast_ref::<rustls::Error>()
@@ -58,19 +59,21 @@ pub(super) fn io(place: &str, error: &io::Error) -> ToolError {
     let (fault, what, hint) = match error.kind() {
         io::ErrorKind::ConnectionRefused => (
             NetworkError::Refused,
-            "nobody listens there",
+            "connection refused",
             "check the port, and whether the service runs",
         ),
         io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => (
             NetworkError::Unreachable,
-            "there is no way there from here",
+            "network unreachable",
             "check whether this machine has a network",
         ),
-        io::ErrorKind::TimedOut => (NetworkError::Timeout, "it does not answer", "try again later"),
+        io::ErrorKind::TimedOut => {
+            (NetworkError::Timeout, "it does not respond", "try again later")
+        }
         _ => (
             NetworkError::Ended,
-            "the connection ended before the answer was whole",
-            "try again; if it stays so the service is at fault",
+            "the connection ended before the response was complete",
+            "try again; if it persists, the service is faulty",
         ),
     };
     let kind = if fault == NetworkError::Timeout { ErrorKind::Timeout } else { ErrorKind::Network };
@@ -80,13 +83,13 @@ pub(super) fn io(place: &str, error: &io::Error) -> ToolError {
 pub(super) fn tls(place: &str, error: &rustls::Error) -> ToolError {
     match error {
         rustls::Error::InvalidCertificate(why) => NetworkError::Untrusted
-            .error(ErrorKind::Network, format!("{place} does not prove to be itself: {}", reason(why)))
+            .error(ErrorKind::Network, format!("cannot verify {place}: {}", reason(why)))
             .hint(
                 "if it is a service of your own, name the certificate of its authority under `ca` in [network] of your \
                  own config; otherwise do not trust it",
             ),
         _ => NetworkError::Tls
-            .error(ErrorKind::Network, format!("{place}: no protected connection came about: {error}"))
+            .error(ErrorKind::Network, format!("{place}: the TLS handshake failed: {error}"))
             .hint("check that the port speaks https, or use http if it does not"),
     }
 }
@@ -100,7 +103,7 @@ fn reason(why: &rustls::CertificateError) -> &'static str {
             "its certificate is for another name"
         }
         Why::Revoked => "its certificate was revoked",
-        Why::UnknownIssuer => "nobody known has signed its certificate",
+        Why::UnknownIssuer => "its certificate is signed by an unknown authority",
         _ => "its certificate cannot be accepted",
     }
 }
@@ -122,5 +125,5 @@ pub(super) fn http(shown: &str, error: &hyper::Error) -> ToolError {
         }
         source = inner.source();
     }
-    malformed(shown, "its body is not sent as HTTP has it")
+    malformed(shown, "its body violates HTTP")
 }

@@ -1,4 +1,4 @@
-//! What to say when a path is not there: the names beside it that come nearest.
+//! The error for a path that does not exist, with the most similar names.
 
 use std::path::{Path, PathBuf};
 
@@ -6,44 +6,46 @@ use haft_core::{ToolError, files::FileGrant, nearest};
 use rustix::fs::{Dir, OFlags};
 
 use crate::files::{
-    locate::{LastLink, Place, locate},
+    locate::{LastLink, PathLocation, locate},
     workspace::Workspace,
 };
 
-/// Only so many names of a directory are compared: the answer must come at once.
-const MOST_NAMES: usize = 10_000;
-const MOST_SHOWN: usize = 3;
-/// Comparing two names costs their lengths multiplied; some milliseconds are spent on all of them.
-const MOST_COMPARING: usize = 4_000_000;
+/// Maximum number of names in a directory that are compared, so that the error comes quickly.
+const MAX_NAMES: usize = 10_000;
+const MAX_SUGGESTIONS: usize = 3;
+/// Comparing two names costs the product of their lengths; this limits all comparisons to a few
+/// milliseconds.
+const MAX_COMPARISON_COST: usize = 4_000_000;
 
-/// The error for a path that leads to nothing. `shown` is relative to the workspace.
+/// Returns the error for a path that does not exist. `shown` is relative to the workspace.
 pub(crate) fn not_found(workspace: &Workspace, shown: &Path, grant: &FileGrant) -> ToolError {
-    if let Some(meant) = meant_from_here(workspace, shown, grant) {
+    if let Some(meant) = relative_to_current(workspace, shown, grant) {
         let (shown, meant) = (shown.display(), meant.display());
         return ToolError::not_found(format!("there is no `{shown}` in the workspace"))
             .hint(format!("paths are relative to the workspace: did you mean `{meant}`?"));
     }
     let mut path = shown;
-    // The nearest directory above that is there; the root may be gone as well, and has nothing above it.
+    // Find the nearest existing directory above; the root may be gone too, and has no parent.
     while path != Path::new(".")
         && let Some(above) = path.parent()
     {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
         if let Some(mut names) = names_in(workspace, above) {
-            // A near name must not betray what is kept secret.
+            // A suggestion must not reveal a secret name.
             names.retain(|name| !grant.hides(&below(above, name)));
-            return told(shown, above, &name, &names);
+            return with_suggestions(shown, above, &name, &names);
         }
         path = above;
     }
     ToolError::not_found(format!("there is no `{}`", shown.display()))
 }
 
-/// The path as somebody means it who stands in a folder of the workspace.
-fn meant_from_here(workspace: &Workspace, shown: &Path, grant: &FileGrant) -> Option<PathBuf> {
-    let meant = workspace.standing.as_ref()?.join(shown);
-    let Ok(Place::Inside { root, path }) = locate(&workspace.roots, &meant, LastLink::Keep) else {
+/// Interprets the path relative to the current directory of the user.
+fn relative_to_current(workspace: &Workspace, shown: &Path, grant: &FileGrant) -> Option<PathBuf> {
+    let meant = workspace.current_directory.as_ref()?.join(shown);
+    let Ok(PathLocation::Inside { root, path }) = locate(&workspace.roots, &meant, LastLink::Keep)
+    else {
         return None;
     };
     workspace.roots[root].open_at(&path, OFlags::PATH).ok()?;
@@ -54,14 +56,16 @@ fn below(above: &Path, name: &str) -> PathBuf {
     if above == Path::new(".") { PathBuf::from(name) } else { above.join(name) }
 }
 
-fn told(shown: &Path, above: &Path, name: &str, names: &[String]) -> ToolError {
+fn with_suggestions(shown: &Path, above: &Path, name: &str, names: &[String]) -> ToolError {
     let missing = below(above, name);
     let message = if missing == shown {
         format!("there is no `{}`", shown.display())
     } else if names.iter().any(|known| known == name) {
         let (shown, missing) = (shown.display(), missing.display());
-        return ToolError::not_found(format!("there is no `{shown}`: `{missing}` is no directory"))
-            .hint("name the file itself, or a path in a directory");
+        return ToolError::not_found(format!(
+            "there is no `{shown}`: `{missing}` is not a directory"
+        ))
+        .hint("name the file itself, or a path in a directory");
     } else {
         format!("there is no `{}`: no directory `{}`", shown.display(), missing.display())
     };
@@ -76,24 +80,25 @@ fn told(shown: &Path, above: &Path, name: &str, names: &[String]) -> ToolError {
     error.hint(format!("did you mean {}?", near.join(" or ")))
 }
 
-/// Names that are a few slips away, and those that contain or are contained in the wanted one.
+/// Returns names with few differences, and names that contain the wanted one or are contained in
+/// it.
 fn near_names(wanted: &str, names: &[String]) -> Vec<String> {
     let lower = wanted.to_lowercase();
     let contains = |name: &&String| {
         let name = name.to_lowercase();
         lower.len() > 2 && (name.contains(&lower) || (name.len() > 2 && lower.contains(&name)))
     };
-    // Names of very different lengths are not near.
+    // Names of very different lengths are not similar.
     let slack = 4 + wanted.len() / 3;
     let mut spent = 0;
     let comparable = names.iter().map(String::as_str).filter(|name| {
         let is_of_such_length = name.len().abs_diff(wanted.len()) <= slack;
         spent += if is_of_such_length { name.len() * wanted.len() } else { 0 };
-        is_of_such_length && spent <= MOST_COMPARING
+        is_of_such_length && spent <= MAX_COMPARISON_COST
     });
     let mut near: Vec<String> =
         nearest(wanted, comparable).into_iter().map(str::to_owned).collect();
-    // Two letters in the wrong order make a short name look like another one.
+    // Two swapped letters make a short name look very different.
     let letters = sorted_letters(&lower);
     let is_scrambled = |name: &&String| {
         name.len() == wanted.len() && sorted_letters(&name.to_lowercase()) == letters
@@ -103,7 +108,7 @@ fn near_names(wanted: &str, names: &[String]) -> Vec<String> {
             near.push(name.clone());
         }
     }
-    near.truncate(MOST_SHOWN);
+    near.truncate(MAX_SUGGESTIONS);
     near
 }
 
@@ -114,7 +119,8 @@ fn sorted_letters(name: &str) -> Vec<char> {
 }
 
 fn names_in(workspace: &Workspace, directory: &Path) -> Option<Vec<String>> {
-    let Ok(Place::Inside { root, path }) = locate(&workspace.roots, directory, LastLink::Follow)
+    let Ok(PathLocation::Inside { root, path }) =
+        locate(&workspace.roots, directory, LastLink::Follow)
     else {
         return None;
     };
@@ -124,7 +130,7 @@ fn names_in(workspace: &Workspace, directory: &Path) -> Option<Vec<String>> {
         .ok()?
         .filter_map(|entry| Some(entry.ok()?.file_name().to_str().ok()?.to_owned()))
         .filter(|name| name != "." && name != "..")
-        .take(MOST_NAMES)
+        .take(MAX_NAMES)
         .collect();
     names.sort_unstable();
     Some(names)

@@ -1,5 +1,6 @@
-//! Tools that ask the client in the middle of their work. They are written once for both eras of the protocol: an older
-//! client is asked and waited for; from 2026-07-28 the `?` ends the call, and the client makes it again with the answer.
+//! Tools that ask the client during a call. They work with both versions of the protocol: with an
+//! older client the tool waits for the answer. From 2026-07-28 on the `?` ends the call, and the
+//! client repeats the call with the answer.
 
 use haft::{
     Call, Capability, Reply, ToolError,
@@ -13,31 +14,34 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::tools::Fixture;
+use crate::tools::ExampleTool;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Prompt {
-    /// What the client's model is asked.
+pub(crate) struct SamplingInput {
+    /// The question for the client's model.
     prompt: String,
 }
 
 #[tool(title = "Ask the model", static = SAMPLE)]
-pub(crate) async fn test_sampling(input: Prompt, client: McpClient) -> Result<Reply, ToolError> {
+pub(crate) async fn test_sampling(
+    input: SamplingInput,
+    client: McpClient,
+) -> Result<Reply, ToolError> {
     let answer = client.sample("answer", question(&input.prompt)).await?;
     Ok(Reply::text(format!("LLM response: {}", text_of(&answer))))
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Message {
-    /// What the person is shown above the form.
+pub(crate) struct ElicitationInput {
+    /// The message above the form.
     message: String,
 }
 
-#[tool(title = "Ask the person", static = ELICIT)]
+#[tool(title = "Ask the user", static = ELICIT)]
 pub(crate) async fn test_elicitation(
-    input: Message,
+    input: ElicitationInput,
     client: McpClient,
 ) -> Result<Reply, ToolError> {
     let form = json!({
@@ -52,23 +56,31 @@ pub(crate) async fn test_elicitation(
     Ok(Reply::text(format!("User response: {}", words(&answer))))
 }
 
-pub(crate) fn all() -> Result<Vec<Fixture>, ToolError> {
-    // What is left of the long names that the suite gives to tools with several rounds.
+pub(crate) fn all() -> Result<Vec<ExampleTool>, ToolError> {
+    // The suite gives tools with several rounds this common prefix.
     let rounds = |name: &str| format!("test_input_required_result_{name}");
     Ok(vec![
-        Fixture::new("test_elicitation_sep1034_defaults", "Shows a filled in form.", defaults)?,
-        Fixture::new("test_elicitation_sep1330_enums", "Shows every sort of choice.", choices)?,
-        Fixture::new(&rounds("elicitation"), "Asks for a name.", name)?,
-        Fixture::new("test_streaming_elicitation", "Asks for a name.", name)?,
-        Fixture::new(&rounds("sampling"), "Asks the model for a capital.", capital)?,
-        // A client that does not announce `sampling` is told so in the protocol's own words.
-        Fixture::new("test_missing_capability", "Cannot do without a model.", capital)?,
-        Fixture::new(&rounds("list_roots"), "Asks where the client works.", roots)?,
-        Fixture::new(&rounds("request_state"), "Remembers between its rounds.", confirmed)?,
-        Fixture::new(&rounds("tampered_state"), "Remembers what nobody can forge.", confirmed)?,
-        Fixture::new(&rounds("multiple_inputs"), "Asks three things at once.", three_at_once)?,
-        Fixture::new(&rounds("multi_round"), "Asks two things in turn.", one_after_the_other)?,
-        Fixture::new(&rounds("capabilities"), "Asks whoever can be asked.", whoever_can)?,
+        ExampleTool::new(
+            "test_elicitation_sep1034_defaults",
+            "Shows a form with defaults.",
+            defaults,
+        )?,
+        ExampleTool::new("test_elicitation_sep1330_enums", "Shows every kind of choice.", choices)?,
+        ExampleTool::new(&rounds("elicitation"), "Asks for a name.", name)?,
+        ExampleTool::new("test_streaming_elicitation", "Asks for a name.", name)?,
+        ExampleTool::new(&rounds("sampling"), "Asks the model for a capital.", capital)?,
+        // A client without `sampling` gets the protocol's own error.
+        ExampleTool::new("test_missing_capability", "Needs the client's model.", capital)?,
+        ExampleTool::new(&rounds("list_roots"), "Asks for the client's roots.", roots)?,
+        ExampleTool::new(&rounds("request_state"), "Keeps state between its rounds.", confirmed)?,
+        ExampleTool::new(&rounds("tampered_state"), "Keeps signed state.", confirmed)?,
+        ExampleTool::new(
+            &rounds("multiple_inputs"),
+            "Asks three questions at once.",
+            three_at_once,
+        )?,
+        ExampleTool::new(&rounds("multi_round"), "Asks two questions in turn.", two_in_turn)?,
+        ExampleTool::new(&rounds("capabilities"), "Asks the user or the model.", user_or_model)?,
     ])
 }
 
@@ -137,12 +149,12 @@ async fn three_at_once(call: Call) -> Result<Reply, ToolError> {
     let name = client.elicit("user_name", "What is your name?", field("name")).await;
     let greeting = client.sample("greeting", question("Generate a greeting")).await;
     let roots = client.roots("client_roots").await;
-    // Only now: with a `?` after each question there would be a round for each.
+    // Only now: a `?` after each question would cost a round each.
     let (name, greeting, roots) = (name?, greeting?, roots?);
     Ok(Reply::text(format!("{} {} in {roots}", text_of(&greeting), value(&name, "name"))))
 }
 
-async fn one_after_the_other(call: Call) -> Result<Reply, ToolError> {
+async fn two_in_turn(call: Call) -> Result<Reply, ToolError> {
     let client = McpClient::from_call(&call)?;
     let name = client.elicit("step1", "Step 1: What is your name?", field("name")).await?;
     let question = "Step 2: What is your favorite color?";
@@ -150,7 +162,7 @@ async fn one_after_the_other(call: Call) -> Result<Reply, ToolError> {
     Ok(Reply::text(format!("{} likes {}", value(&name, "name"), value(&colour, "color"))))
 }
 
-async fn whoever_can(call: Call) -> Result<Reply, ToolError> {
+async fn user_or_model(call: Call) -> Result<Reply, ToolError> {
     let client = McpClient::from_call(&call)?;
     if client.capabilities().elicitation.is_some() {
         return name(call).await;
@@ -159,7 +171,7 @@ async fn whoever_can(call: Call) -> Result<Reply, ToolError> {
     Ok(Reply::text(text_of(&greeting)))
 }
 
-/// The client carries what is kept, signed by the server and bound to this call.
+/// Keeps a count at the client, signed by the server and bound to this call.
 async fn confirmed(call: Call) -> Result<Reply, ToolError> {
     let client = McpClient::from_call(&call)?;
     let rounds = client.kept::<usize>().unwrap_or_default();
@@ -183,13 +195,13 @@ fn words(answer: &ElicitResult) -> String {
     format!("action={}, content={content}", json!(answer.action))
 }
 
-/// What was filled in; nothing when the person declined.
+/// Returns the value of a field; a default when the user declined.
 fn value(answer: &ElicitResult, field: &str) -> String {
     let content = answer.content.as_ref().and_then(|content| content.get(field));
-    content.and_then(Value::as_str).unwrap_or("nobody").to_owned()
+    content.and_then(Value::as_str).unwrap_or("unknown").to_owned()
 }
 
-/// The text of a model's answer.
+/// Returns the text of a model's answer.
 fn text_of(answer: &Value) -> String {
     answer.pointer("/content/text").and_then(Value::as_str).unwrap_or_default().to_owned()
 }

@@ -1,4 +1,4 @@
-//! No host is asked more often than it should be: requests to one host wait for each other.
+//! Limits the rate of requests per host: requests to one host wait for each other.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -6,34 +6,34 @@ use parking_lot::Mutex;
 
 use tokio::time::{Instant, sleep_until};
 
-/// More hosts than this are not kept in mind.
-const MOST_HOSTS: usize = 256;
+/// Maximum number of hosts that are tracked.
+const MAX_HOSTS: usize = 256;
 
-/// When each host may be asked again.
+/// The time when each host may be contacted again.
 #[derive(Default)]
-pub(super) struct Pace {
+pub(super) struct RateLimiter {
     next: Mutex<HashMap<String, Instant>>,
 }
 
-impl Pace {
-    /// Waits for this host's turn. 0 a minute means: as often as anybody likes.
+impl RateLimiter {
+    /// Waits until a request to this host is allowed. 0 per minute means unlimited.
     pub(super) async fn wait(&self, host: &str, per_minute: usize) {
-        if let Some(turn) = self.turn(host, per_minute) {
-            sleep_until(turn).await;
+        if let Some(next_slot) = self.next_slot(host, per_minute) {
+            sleep_until(next_slot).await;
         }
     }
 
-    fn turn(&self, host: &str, per_minute: usize) -> Option<Instant> {
+    fn next_slot(&self, host: &str, per_minute: usize) -> Option<Instant> {
         let per_minute = u32::try_from(per_minute).ok().filter(|count| *count > 0)?;
         let gap = Duration::from_secs(60) / per_minute;
         let now = Instant::now();
         let mut next = self.next.lock();
-        if next.len() >= MOST_HOSTS {
-            next.retain(|_, turn| *turn > now);
+        if next.len() >= MAX_HOSTS {
+            next.retain(|_, next_slot| *next_slot > now);
         }
-        let turn = next.get(host).map_or(now, |turn| (*turn).max(now));
-        next.insert(host.to_owned(), turn + gap);
-        Some(turn)
+        let next_slot = next.get(host).map_or(now, |next_slot| (*next_slot).max(now));
+        next.insert(host.to_owned(), next_slot + gap);
+        Some(next_slot)
     }
 }
 
@@ -43,7 +43,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_host_is_asked_in_its_pace_and_others_do_not_wait() {
-        let (pace, begin) = (Pace::default(), Instant::now());
+        let (pace, begin) = (RateLimiter::default(), Instant::now());
         for _ in 0..3 {
             pace.wait("a", 6).await;
         }

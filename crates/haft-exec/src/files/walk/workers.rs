@@ -1,45 +1,45 @@
-//! Work that makes more work, shared among threads: whoever is free takes the newest task. Nothing here knows what the
-//! work is.
+//! Runs tasks that create more tasks on several threads: a free worker takes the newest task. This
+//! module does not know what the tasks are.
 
 use std::{num::NonZero, ops::ControlFlow, sync::LazyLock, thread};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// More threads than this wait for each other and for the disk.
-const MOST_WORKERS: usize = 12;
-/// Kept, because asking reads files of the system's.
+/// With more threads they wait for each other and for the disk.
+const MAX_WORKERS: usize = 12;
+/// Cached, because determining it reads files of the system.
 static WORKERS: LazyLock<usize> =
-    LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get).min(MOST_WORKERS));
-/// With fewer tasks waiting, one thread is done before a second one has started.
-const WORTH_SHARING: usize = 4;
+    LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get).min(MAX_WORKERS));
+/// With fewer waiting tasks, one thread is done before a second one has started.
+const MIN_SHARED_TASKS: usize = 4;
 
-/// Does the first task and all that come of it. `step` puts new tasks into its last argument; when it breaks off, all
-/// workers stop. Returns the workers, in no order.
+/// Runs the first task and all tasks that follow from it. `step` puts new tasks into its last
+/// argument; when it returns `Break`, all workers stop. Returns the workers, in no order.
 ///
 /// # Panics
-/// When `step` does: the others are stopped before.
+/// When `step` panics: the other workers are stopped first.
 pub(crate) fn share<T: Send, W: Send>(
     first: T,
     make: impl Fn() -> W + Sync,
     step: impl Fn(&mut W, T, &mut Vec<T>) -> ControlFlow<()> + Sync,
 ) -> Vec<W> {
-    let crew = Crew {
+    let queue = TaskQueue {
         state: Mutex::new(State { tasks: vec![first], ..State::default() }),
         wake: Condvar::new(),
     };
     thread::scope(|scope| {
         let mut helpers = Vec::new();
         let mut worker = make();
-        crew.work(&mut worker, &step, |waiting| {
-            if waiting < WORTH_SHARING || !helpers.is_empty() {
+        queue.work(&mut worker, &step, |waiting| {
+            if waiting < MIN_SHARED_TASKS || !helpers.is_empty() {
                 return;
             }
             let help = || {
                 let mut worker = make();
-                crew.work(&mut worker, &step, |_| {});
+                queue.work(&mut worker, &step, |_| {});
                 worker
             };
-            // A thread that cannot be had is no failure: there is one fewer.
+            // If a thread cannot be started, there is one worker fewer.
             helpers.extend((1..*WORKERS).filter_map(|_| {
                 thread::Builder::new().name("haft-walk".into()).spawn_scoped(scope, help).ok()
             }));
@@ -55,14 +55,14 @@ pub(crate) fn share<T: Send, W: Send>(
     })
 }
 
-struct Crew<T> {
+struct TaskQueue<T> {
     state: Mutex<State<T>>,
     wake: Condvar,
 }
 
 struct State<T> {
     tasks: Vec<T>,
-    /// Workers with a task in hand: it may still make others.
+    /// Number of workers that run a task, which may still create others.
     busy: usize,
     idle: usize,
     is_over: bool,
@@ -74,19 +74,20 @@ impl<T> Default for State<T> {
     }
 }
 
-impl<T> Crew<T> {
+impl<T> TaskQueue<T> {
     fn work<W>(
         &self,
         worker: &mut W,
         step: &impl Fn(&mut W, T, &mut Vec<T>) -> ControlFlow<()>,
-        mut told: impl FnMut(usize),
+        mut on_waiting: impl FnMut(usize),
     ) {
-        // Ends the work for all also when `step` panics, or the others would wait for this one for ever.
-        let _over = EndsAll(self);
+        // Ends the work for all workers also when `step` panics; otherwise they would wait for this
+        // one forever.
+        let _over = StopOnDrop(self);
         let mut new = Vec::new();
         let mut next = self.next(&mut new, 0);
         while let Some((task, waiting)) = next {
-            told(waiting);
+            on_waiting(waiting);
             if step(worker, task, &mut new).is_break() {
                 return;
             }
@@ -94,7 +95,8 @@ impl<T> Crew<T> {
         }
     }
 
-    /// Hands in the tasks that the last one made (`done` is 1 then) and takes another; `None` when all is done.
+    /// Adds the tasks that the last one created (`done` is 1 then) and takes another; `None` when
+    /// all are done.
     fn next(&self, new: &mut Vec<T>, done: usize) -> Option<(T, usize)> {
         let mut state = self.lock();
         state.busy -= done;
@@ -120,15 +122,16 @@ impl<T> Crew<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        // Nothing panics while it is held.
+        // No code panics while holding it.
         self.state.lock()
     }
 }
 
-/// A worker leaves only when there is nothing left to do, was told to stop, or panics: each time it is over for all.
-struct EndsAll<'a, T>(&'a Crew<T>);
+/// A worker leaves only when no work is left, when it was stopped, or when it panics: in each case
+/// the work ends for all.
+struct StopOnDrop<'a, T>(&'a TaskQueue<T>);
 
-impl<T> Drop for EndsAll<'_, T> {
+impl<T> Drop for StopOnDrop<'_, T> {
     fn drop(&mut self) {
         self.0.lock().is_over = true;
         self.0.wake.notify_all();
@@ -141,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    /// Every number makes two of one less.
+    /// Every number creates two tasks of one less.
     fn split(count: &mut usize, number: u32, new: &mut Vec<u32>) -> ControlFlow<()> {
         *count += 1;
         new.extend(number.checked_sub(1).map(|less| [less; 2]).into_iter().flatten());
@@ -170,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_passed_on_and_nobody_waits_for_ever() {
+    fn a_panic_is_passed_on_and_no_worker_waits_forever() {
         let shared = catch_unwind(AssertUnwindSafe(|| {
             share(
                 12,

@@ -1,5 +1,5 @@
-//! Lines that were begun in what was written to a shell and not ended: what is written next is read with them, so that
-//! policy cannot judge it by itself.
+//! Unfinished lines written to shells. The next text continues such a line, so policy cannot judge
+//! that text separately.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -7,23 +7,23 @@ use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::commands::Process;
 
-/// A longer beginning stays one: nothing ends it any more.
+/// Maximum size of an unfinished line. A longer one stays unfinished forever.
 const MAX_BYTES: usize = 64 << 10;
 
-/// By the ids of processes. Sessions number their own, so that one may be asked about a line of another; only that there is
-/// one shows.
-static BEGUN: LazyLock<Mutex<HashMap<String, String>>> = LazyLock::new(Mutex::default);
+/// Unfinished lines by process id. Sessions number their processes separately, so an id may name a
+/// line of another session; the only consequence is one more approval request.
+static UNFINISHED: LazyLock<Mutex<HashMap<String, String>>> = LazyLock::new(Mutex::default);
 
-fn begun() -> MutexGuard<'static, HashMap<String, String>> {
-    BEGUN.lock()
+fn unfinished() -> MutexGuard<'static, HashMap<String, String>> {
+    UNFINISHED.lock()
 }
 
-/// Whether a line was begun and not ended.
-pub(super) fn is_open(id: &str) -> bool {
-    begun().contains_key(id)
+/// Returns true if a process has an unfinished line.
+pub(super) fn has_unfinished(id: &str) -> bool {
+    unfinished().contains_key(id)
 }
 
-/// Remembers what is written, as far as a shell still waits for its end.
+/// Remembers a text written to a shell, as far as its last line is unfinished.
 pub(super) fn note(process: &dyn Process, text: &str) {
     if haft_shell::starts_shell(process.command()) {
         add(process.id(), text);
@@ -31,13 +31,13 @@ pub(super) fn note(process: &dyn Process, text: &str) {
 }
 
 fn add(id: &str, text: &str) {
-    let mut begun = begun();
-    let mut line = begun.remove(id).unwrap_or_default();
+    let mut unfinished = unfinished();
+    let mut line = unfinished.remove(id).unwrap_or_default();
     if line.len() <= MAX_BYTES {
         line.push_str(text);
     }
     if !line.is_empty() && !haft_shell::is_complete(&line) {
-        begun.insert(id.to_owned(), line);
+        unfinished.insert(id.to_owned(), line);
     }
 }
 
@@ -51,11 +51,11 @@ mod tests {
         for piece in pieces {
             add(&id, piece);
         }
-        assert_eq!(is_open(&id), expected, "{pieces:?}");
+        assert_eq!(has_unfinished(&id), expected, "{pieces:?}");
     }
 
     #[test]
-    fn a_line_is_open_until_the_shell_runs_it() {
+    fn a_line_is_unfinished_until_the_shell_runs_it() {
         check(&["tou"], true);
         check(&["tou", "ch m\n"], false);
         check(&["ls\n"], false);

@@ -1,25 +1,24 @@
-//! The second net under the fence of haft-tools. Clippy knows functions and types by list; this
-//! finds the modules themselves, in any spelling of `use`. It runs only as a test.
+//! Checks that haft-tools and haft-shell do not use modules with IO. Their clippy.toml lists
+//! functions and types; this test finds the modules themselves, in any spelling of `use`.
 
 use std::{fs, path::Path};
 
 use crate::shell;
 
-const FENCED: &[(&str, &[&str])] =
+const BANNED: &[(&str, &[&str])] =
     &[("std", &["fs", "process", "net", "env"]), ("tokio", &["fs", "process", "net"])];
 
-/// Line and module of each mention, comments and tests included: a tool has no reason to speak of
-/// them.
+/// Returns line and module of each mention, including comments and tests.
 fn scan(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
-    for (krate, modules) in FENCED {
-        let door = format!("{krate}::");
-        for (start, _) in text.match_indices(&door) {
-            let (_, after) = text.split_at(start + door.len());
+    for (krate, modules) in BANNED {
+        let prefix = format!("{krate}::");
+        for (start, _) in text.match_indices(&prefix) {
+            let (_, after) = text.split_at(start + prefix.len());
             let names = named_after(after);
-            let fenced = names.into_iter().filter(|(_, name)| modules.contains(name));
-            found.extend(fenced.map(|(skip, name)| {
-                (line_of(text, start + door.len() + skip), format!("{door}{name}"))
+            let banned = names.into_iter().filter(|(_, name)| modules.contains(name));
+            found.extend(banned.map(|(skip, name)| {
+                (line_of(text, start + prefix.len() + skip), format!("{prefix}{name}"))
             }));
         }
     }
@@ -28,7 +27,7 @@ fn scan(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// What follows a `std::`, with offsets: one name, or with a brace the first of each item in it.
+/// Returns the names after a `std::`, with offsets: one name, or the first of each item in braces.
 fn named_after(text: &str) -> Vec<(usize, &str)> {
     let trimmed = text.trim_start();
     if !trimmed.starts_with('{') {
@@ -76,11 +75,11 @@ fn scan_folder(folder: &Path, found: &mut Vec<String>) {
 }
 
 #[test]
-fn tools_reach_the_world_only_through_capabilities() {
+fn tools_use_only_capabilities() {
     for name in ["haft-shell", "haft-tools"] {
         let mut found = Vec::new();
         scan_folder(&shell::root().join("crates").join(name).join("src"), &mut found);
-        assert!(found.is_empty(), "{name} names what is outside its fence:\n{}", found.join("\n"));
+        assert!(found.is_empty(), "{name} uses banned modules:\n{}", found.join("\n"));
     }
 }
 
@@ -102,7 +101,7 @@ fn every_spelling_is_found_with_its_line() {
 }
 
 #[test]
-fn what_only_looks_alike_is_left_alone() {
+fn similar_names_are_not_reported() {
     for text in [
         "use std::path::Path;",
         "std::fsync",
@@ -115,9 +114,9 @@ fn what_only_looks_alike_is_left_alone() {
     }
 }
 
-/// A crate's own clippy.toml replaces the root's instead of adding to it.
+/// Checks that the crate's clippy.toml repeats the root's rules, because it replaces that file.
 #[test]
-fn the_fence_repeats_the_rules_of_the_root() {
+fn the_crate_rules_include_those_of_the_root() {
     let read = |path: &str| {
         fs::read_to_string(shell::root().join(path)).unwrap().parse::<toml::Table>().unwrap()
     };

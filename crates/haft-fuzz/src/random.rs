@@ -1,11 +1,12 @@
-//! Random numbers that are the same for the same seed.
+//! Reproducible random numbers.
 
 /// A xorshift generator.
 #[derive(Clone, Debug)]
-pub(crate) struct Chance(u64);
+pub(crate) struct RandomSource(u64);
 
-impl Chance {
-    /// Small seeds are spread over all bits: xorshift would need many steps to do so.
+impl RandomSource {
+    /// Creates a generator. A small seed is spread over all bits, which would take xorshift many
+    /// steps.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d)
     }
@@ -17,7 +18,7 @@ impl Chance {
         self.0
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which must not be 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() >> 33).unwrap_or_default() % end
     }

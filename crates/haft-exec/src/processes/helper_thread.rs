@@ -1,5 +1,5 @@
-//! A thread that starts what commands need besides themselves. Children are told to die with the *thread* that made them, so
-//! it lives as long as we do.
+//! A thread that starts helper processes of commands. Children are set to die with the *thread*
+//! that created them, so it lives as long as this process.
 
 use std::{io, sync::mpsc, thread};
 
@@ -7,11 +7,13 @@ use parking_lot::Mutex;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Does something on that thread, and waits for it.
+/// Runs a job on that thread and waits for it.
 ///
 /// # Errors
-/// When there is no such thread.
-pub(crate) fn aside<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+/// When the thread cannot be started.
+pub(crate) fn on_helper_thread<T: Send + 'static>(
+    job: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
     let (answer, done) = mpsc::channel();
     let job: Job = Box::new(move || {
         let _ = answer.send(job());

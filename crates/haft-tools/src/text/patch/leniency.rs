@@ -1,9 +1,9 @@
-//! How closely lines must agree, from bytes to looks.
+//! Comparisons of lines, from exact to lenient.
 
 use std::borrow::Cow;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Looseness {
+pub(super) enum LineComparison {
     Exact,
     TrailingSpace,
     Indentation,
@@ -11,8 +11,8 @@ pub(super) enum Looseness {
     TypographyAndIndentation,
 }
 
-impl Looseness {
-    /// In the order in which they are tried.
+impl LineComparison {
+    /// All comparisons, in the order in which they are tried.
     pub(super) const ALL: [Self; 5] = [
         Self::Exact,
         Self::TrailingSpace,
@@ -21,7 +21,7 @@ impl Looseness {
         Self::TypographyAndIndentation,
     ];
 
-    /// Two lines agree when their keys are equal.
+    /// Returns the key of a line. Two lines match when their keys are equal.
     pub(super) fn key(self, line: &str) -> Cow<'_, str> {
         match self {
             Self::Exact => Cow::Borrowed(line),
@@ -36,21 +36,21 @@ impl Looseness {
         matches!(self, Self::Indentation | Self::TypographyAndIndentation)
     }
 
-    /// Completes "matched only ...".
-    pub(super) fn words(self) -> &'static str {
+    /// Completes the sentence "matched only …".
+    pub(super) fn description(self) -> &'static str {
         match self {
             Self::Exact => "exactly",
             Self::TrailingSpace => "without the white space at line ends",
-            Self::Indentation => "without its indentation, added lines were indented like the file",
+            Self::Indentation => "without its indentation; added lines were indented like the file",
             Self::Typography => "with typographic quotes, dashes and spaces read as plain ones",
             Self::TypographyAndIndentation => {
-                "without its indentation and with typographic characters read as plain ones, added lines were indented like the file"
+                "without its indentation and with typographic characters read as plain ones; added lines were indented like the file"
             }
         }
     }
 }
 
-/// The line with typographic characters as a keyboard has them; the usual line is only looked at.
+/// Replaces typographic characters by those of a keyboard. A plain line is not copied.
 fn folded(line: &str) -> Cow<'_, str> {
     if line.is_ascii() {
         return Cow::Borrowed(line);
@@ -91,21 +91,21 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(one: &str, other: &str, first: Looseness) {
-        let agree = |looseness: &Looseness| looseness.key(one) == looseness.key(other);
-        assert_eq!(Looseness::ALL.into_iter().find(agree), Some(first));
+    fn check(one: &str, other: &str, first: LineComparison) {
+        let agree = |comparison: &LineComparison| comparison.key(one) == comparison.key(other);
+        assert_eq!(LineComparison::ALL.into_iter().find(agree), Some(first));
     }
 
     #[test]
-    fn each_difference_has_its_step() {
-        check("a", "a", Looseness::Exact);
-        check("a \t", "a", Looseness::TrailingSpace);
-        check("\ta", "    a ", Looseness::Indentation);
+    fn each_difference_needs_its_comparison() {
+        check("a", "a", LineComparison::Exact);
+        check("a \t", "a", LineComparison::TrailingSpace);
+        check("\ta", "    a ", LineComparison::Indentation);
         check(
             "say \u{201c}hi\u{201d}\u{a0}\u{2013} it\u{2019}s\u{2026}",
             "say \"hi\" - it's...",
-            Looseness::Typography,
+            LineComparison::Typography,
         );
-        check("  \u{2018}a\u{2019}", "'a'", Looseness::TypographyAndIndentation);
+        check("  \u{2018}a\u{2019}", "'a'", LineComparison::TypographyAndIndentation);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{
 use haft_core::ToolError;
 
 use super::warm::Warm;
-use crate::processes::fence::Interior;
+use crate::processes::backend::IsolatedLaunch;
 
 pub(super) struct Inside {
     warm: Arc<Warm>,
@@ -31,7 +31,7 @@ impl Inside {
     }
 }
 
-impl Interior for Inside {
+impl IsolatedLaunch for Inside {
     fn ask_to_end(&self) {
         self.warm.ask(&format!("ask {}", self.mark));
     }

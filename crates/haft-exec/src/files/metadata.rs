@@ -1,4 +1,4 @@
-//! What the system says about an open handle, in core's words.
+//! Converts what the system reports about an open handle into the types of haft-core.
 
 use std::{
     ffi::OsStr,
@@ -12,7 +12,7 @@ use rustix::{
     io::Errno,
 };
 
-/// The facts of what a handle holds; `shown` is its path.
+/// Returns the metadata of an open file; `shown` is its path.
 pub(crate) fn of(handle: &impl AsFd, shown: &Path) -> Result<FileMetadata, Errno> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
