@@ -73,7 +73,7 @@ struct Row {
 }
 
 /// All measurements.
-struct Results {
+struct BenchResults {
     rows: Vec<Row>,
     /// Memory measurements.
     memory: Vec<MemoryRow>,
@@ -138,7 +138,7 @@ fn options_of(words: &[String]) -> Result<BenchOptions, ToolError> {
 }
 
 /// Measures everything in a temporary folder.
-fn measured(extent: BenchOptions) -> Result<Results, ToolError> {
+fn measured(extent: BenchOptions) -> Result<BenchResults, ToolError> {
     // Configures the process like the server does. No process may then be spawned by this thread,
     // so another one measures.
     Programs::adopt_orphans();
@@ -156,7 +156,7 @@ fn measured(extent: BenchOptions) -> Result<Results, ToolError> {
             BenchError::Tool(error) => *error,
             BenchError::Io(error) => unusable(&folder.0, &error),
         })?;
-        Ok(Results { rows: bench.rows, memory: bench.memory })
+        Ok(BenchResults { rows: bench.rows, memory: bench.memory })
     });
     work.join().expect("a bench that panics has said why")
 }
@@ -535,7 +535,7 @@ struct GateSetup {
 
 impl GateSetup {
     /// With a workspace without caches.
-    fn open(&self) -> Result<Calls, BenchError> {
+    fn open(&self) -> Result<GateCalls, BenchError> {
         let workspace = Arc::new(Workspace::open(&self.folder)?);
         let sandbox = self.sandbox.clone();
         let programs = Programs::new(sandbox, workspace.clone(), environment::all, &self.folder);
@@ -555,16 +555,16 @@ impl GateSetup {
             .service(web::client())
             .policy(Policy::new([layer]))
             .build();
-        Ok(Calls { gate, runtime: self.runtime })
+        Ok(GateCalls { gate, runtime: self.runtime })
     }
 }
 
-struct Calls {
+struct GateCalls {
     gate: Gate,
     runtime: &'static Runtime,
 }
 
-impl Calls {
+impl GateCalls {
     fn call(&self, tool: &str, input: &Value) -> Result<(), BenchError> {
         self.answer(tool, input).map(drop)
     }
@@ -625,7 +625,7 @@ fn memory_of(process: &str) -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
-impl Results {
+impl BenchResults {
     /// Formats the table for people.
     fn text(&self) -> String {
         let mut lines = vec![format!(

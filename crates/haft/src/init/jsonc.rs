@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use self::parse::{JsonMember, JsonNode, NodeKind};
+use self::parse::{JsonKind, JsonMember, JsonNode};
 pub(super) use self::parse::{JsonTree, parse};
 use super::text::{TextError, TextStyle, begins_line, indentation_at};
 
@@ -301,7 +301,7 @@ impl JsonNode {
 
     fn must_be_object(&self, what: &str) -> Result<(), TextError> {
         match self.kind {
-            NodeKind::Object(_) => Ok(()),
+            JsonKind::Object(_) => Ok(()),
             _ => {
                 Err(TextError::new(self.span.start, format!("{what} must be an object in braces")))
             }

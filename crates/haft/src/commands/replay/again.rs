@@ -16,7 +16,7 @@ use crate::{commands::Cli, globals::Format, report, safe_text::shown_in_line, st
 const MAX_DIFF_LINES: usize = 60;
 
 /// The result of running a call compare.
-enum Comparison {
+enum RerunResult {
     Same,
     /// The diff.
     Different(String),
@@ -41,7 +41,7 @@ impl Cli<'_> {
         }
         let differ = comparisons
             .iter()
-            .any(|(_, comparison)| matches!(comparison, Comparison::Different(_)));
+            .any(|(_, comparison)| matches!(comparison, RerunResult::Different(_)));
         match format {
             Format::Json => report::json(self.terminal, &as_json(&comparisons))?,
             Format::Text => self.terminal.print(&as_text(&comparisons))?,
@@ -50,26 +50,26 @@ impl Cli<'_> {
     }
 }
 
-async fn compare(gate: &Gate, recording: &Recording, call: &RecordingCall) -> Comparison {
+async fn compare(gate: &Gate, recording: &Recording, call: &RecordingCall) -> RerunResult {
     let entry = &call.entry;
     if !entry.is_read_only() {
-        return Comparison::NotRun("it may change something".to_owned());
+        return RerunResult::NotRun("it may change something".to_owned());
     }
     let then = match recording.outcome(call).await {
         Ok(outcome) => outcome,
-        Err(error) => return Comparison::NotRun(error.message().to_owned()),
+        Err(error) => return RerunResult::NotRun(error.message().to_owned()),
     };
     if then.metadata.contains_key("repeats") {
-        return Comparison::NotRun("its result was a pointer to an earlier result".to_owned());
+        return RerunResult::NotRun("its result was a pointer to an earlier result".to_owned());
     }
     match make(gate, call).await {
         Ok(now) => {
             let (then, now) = (comparable(&then), comparable(&now));
             let name = format!("{}/{}", call.seq, entry.tool);
             let difference = haft_tools::difference(&name, &then, &now, MAX_DIFF_LINES);
-            if then == now { Comparison::Same } else { Comparison::Different(difference) }
+            if then == now { RerunResult::Same } else { RerunResult::Different(difference) }
         }
-        Err(why) => Comparison::NotRun(why),
+        Err(why) => RerunResult::NotRun(why),
     }
 }
 
@@ -94,13 +94,13 @@ fn comparable(outcome: &Outcome) -> String {
     }
 }
 
-fn as_json(comparisons: &[(&RecordingCall, Comparison)]) -> Value {
-    let each = |(call, comparison): &(&RecordingCall, Comparison)| {
+fn as_json(comparisons: &[(&RecordingCall, RerunResult)]) -> Value {
+    let each = |(call, comparison): &(&RecordingCall, RerunResult)| {
         let mut json = json!({"seq": call.seq, "tool": call.entry.tool, "input": call.entry.input});
         let (word, more) = match comparison {
-            Comparison::Same => ("same", None),
-            Comparison::Different(diff) => ("different", Some(("diff", diff))),
-            Comparison::NotRun(why) => ("not_run", Some(("why", why))),
+            RerunResult::Same => ("same", None),
+            RerunResult::Different(diff) => ("different", Some(("diff", diff))),
+            RerunResult::NotRun(why) => ("not_run", Some(("why", why))),
         };
         json["now"] = word.into();
         if let Some((name, text)) = more {
@@ -109,22 +109,22 @@ fn as_json(comparisons: &[(&RecordingCall, Comparison)]) -> Value {
         json
     };
     let differ =
-        comparisons.iter().any(|(_, comparison)| matches!(comparison, Comparison::Different(_)));
+        comparisons.iter().any(|(_, comparison)| matches!(comparison, RerunResult::Different(_)));
     json!({"differs": differ, "calls": comparisons.iter().map(each).collect::<Vec<_>>()})
 }
 
-fn as_text(comparisons: &[(&RecordingCall, Comparison)]) -> String {
+fn as_text(comparisons: &[(&RecordingCall, RerunResult)]) -> String {
     let (mut lines, mut same, mut different, mut not_run) = (Vec::new(), 0, 0, 0);
     for (call, comparison) in comparisons {
         let (tool, input) = (shown_in_line(&call.entry.tool), short(&call.entry.input));
         let name = format!("{:>5}  {tool}  {input}", call.seq);
         match comparison {
-            Comparison::Same => same += 1,
-            Comparison::Different(diff) => {
+            RerunResult::Same => same += 1,
+            RerunResult::Different(diff) => {
                 different += 1;
                 lines.push(format!("{name}  differs now\n{}", diff.trim_end()));
             }
-            Comparison::NotRun(why) => {
+            RerunResult::NotRun(why) => {
                 not_run += 1;
                 lines.push(format!("{name}  not run: {}", shown_in_line(why)));
             }

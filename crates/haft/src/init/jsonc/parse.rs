@@ -12,11 +12,11 @@ const MAX_DEPTH: usize = 200;
 #[derive(Debug)]
 pub(crate) struct JsonNode {
     pub(super) span: Range<usize>,
-    pub(super) kind: NodeKind,
+    pub(super) kind: JsonKind,
 }
 
 #[derive(Debug)]
-pub(super) enum NodeKind {
+pub(super) enum JsonKind {
     Object(Vec<JsonMember>),
     List(Vec<JsonNode>),
     /// The source text of a string, a number or a word.
@@ -51,19 +51,19 @@ pub(crate) enum JsonTree {
 impl JsonNode {
     pub(super) fn members(&self) -> &[JsonMember] {
         match &self.kind {
-            NodeKind::Object(members) => members,
+            JsonKind::Object(members) => members,
             _ => &[],
         }
     }
 
     pub(crate) fn tree(&self) -> JsonTree {
         match &self.kind {
-            NodeKind::Object(members) => {
+            JsonKind::Object(members) => {
                 let member = |member: &JsonMember| (member.name.clone(), member.value.tree());
                 JsonTree::Object(members.iter().map(member).collect())
             }
-            NodeKind::List(items) => JsonTree::List(items.iter().map(Self::tree).collect()),
-            NodeKind::Scalar(written) => JsonTree::Scalar(written.clone()),
+            JsonKind::List(items) => JsonTree::List(items.iter().map(Self::tree).collect()),
+            JsonKind::Scalar(written) => JsonTree::Scalar(written.clone()),
         }
     }
 }
@@ -148,10 +148,10 @@ impl Parser<'_> {
         }
         let start = self.at;
         let kind = match self.rest().chars().next() {
-            Some('{') => NodeKind::Object(self.members(depth)?),
-            Some('[') => NodeKind::List(self.items(depth)?),
-            Some('"') => NodeKind::Scalar(self.string()?.to_owned()),
-            _ => NodeKind::Scalar(self.word()?),
+            Some('{') => JsonKind::Object(self.members(depth)?),
+            Some('[') => JsonKind::List(self.items(depth)?),
+            Some('"') => JsonKind::Scalar(self.string()?.to_owned()),
+            _ => JsonKind::Scalar(self.word()?),
         };
         Ok(JsonNode { span: start..self.at, kind })
     }
