@@ -66,7 +66,7 @@ struct Row {
     against_us: Option<f64>,
     /// haft's median divided by the alternative's.
     ratio: Option<f64>,
-    /// What it should not exceed.
+    /// The limit.
     goal: Goal,
     /// Whether it does not; absent when it could not be compared.
     is_reached: Option<bool>,
@@ -83,7 +83,7 @@ struct BenchResults {
 struct MemoryRow {
     what: &'static str,
     bytes: u64,
-    /// What it should not exceed.
+    /// The limit.
     goal_bytes: u64,
     is_reached: bool,
 }

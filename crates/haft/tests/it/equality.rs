@@ -2,13 +2,13 @@
 //! command line, `haft call` and MCP over both transports get the same title, content, data, error,
 //! repairs and files. Each call is made in a fresh copy of the same workspace on every surface.
 //!
-//! What may differ, and why:
+//! Allowed differences:
 //!
 //! - how long a call took, and the ids of calls and kept outputs: they are made anew each time;
 //! - the path of the workspace, and when its files were made: it is a fresh one;
 //! - over MCP the data lacks what the content says anyway (`x-in-content`), as its schema
 //!   announces;
-//! - over MCP an attachment has no name of its own, because blocks have none;
+//! - over MCP an attachment has no name, because content blocks have none;
 //! - over MCP a tool that does not exist is an error of the protocol, which carries ours as its
 //!   data;
 //! - arguments that a command line cannot take at all are refused by its parser, in the parser's

@@ -215,7 +215,7 @@ impl TestApprover {
 
     fn last(&self) -> (ApprovalRequest, Tree) {
         let asked = self.asked.lock();
-        asked.last().expect("somebody was asked").clone()
+        asked.last().expect("an approver was asked").clone()
     }
 }
 

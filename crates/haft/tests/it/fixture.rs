@@ -198,7 +198,7 @@ impl Screen {
     }
 
     /// Waits until haft exits, and returns its exit code.
-    /// Waits until a text is on the screen so many times.
+    /// Waits until a text is on the screen `count` times.
     #[track_caller]
     pub(crate) fn wait_for_count(&self, text: &str, count: usize) {
         let begin = Instant::now();

@@ -34,7 +34,7 @@ fn ways() -> impl Iterator<Item = (ModelFormat, FormatOptions)> {
     })
 }
 
-/// The catalogue as it is told where no place is meant.
+/// Returns the catalogue's definitions with placeholders for paths.
 fn told(format: ModelFormat, options: &FormatOptions) -> ToolDefinitions {
     let registry = Registry::default();
     registry.register_all(catalogue::all()).expect("the catalogue registers");

@@ -1,4 +1,4 @@
-//! What sandboxed commands can access in the home directory: what tools need, and the folders that
+//! Access of sandboxed commands to the home directory: the folders that tools need, and those that
 //! the user adds.
 
 use std::fs;

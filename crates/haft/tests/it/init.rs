@@ -98,7 +98,7 @@ fn check_fresh(words: &str, file: &str, expected: &str) {
     assert_eq!(home.text(file), expected, "{words}");
     let again = home.init(&format!("{words} --yes"));
     assert_eq!(again.out, format!("haft is already in <root>/{file}\n"), "{}", again.err);
-    assert_eq!(home.done(words), again.out, "and nobody needs to be asked about that");
+    assert_eq!(home.done(words), again.out, "and that needs no approval");
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn what_is_written_starts_a_server() {
 }
 
 #[test]
-fn nobody_is_asked_where_there_is_no_terminal() {
+fn without_a_terminal_nothing_is_written() {
     let home = Home::new();
     let told = home.init("claude");
     assert_eq!((told.code, told.out.as_str()), (5, ""));
@@ -351,7 +351,7 @@ fn nobody_is_asked_where_there_is_no_terminal() {
 }
 
 #[test]
-fn a_yes_on_the_screen_writes_and_a_no_does_not() {
+fn an_approved_change_is_written_and_a_denied_one_is_not() {
     let home = Home::new().with("project/.mcp.json", "{\n  \"mcpServers\": {}\n}\n");
     let before = home.text("project/.mcp.json");
     let screen = Screen::haft(&home.fixture, &["init", "claude"]);
@@ -375,7 +375,7 @@ fn a_yes_on_the_screen_writes_and_a_no_does_not() {
 }
 
 #[test]
-fn a_file_that_changes_while_somebody_is_asked_is_left_alone() {
+fn a_file_that_changes_during_the_prompt_is_not_written() {
     let home = Home::new().with("project/.mcp.json", "{}");
     let screen = Screen::haft(&home.fixture, &["init", "claude"]);
     screen.wait_for("[y] yes   [n] no");
@@ -434,7 +434,7 @@ fn of_a_file_that_was_changed_since_only_the_entry_goes() {
 }
 
 #[test]
-fn a_copy_that_somebody_else_wrote_to_is_not_put_back() {
+fn a_backup_that_was_changed_is_not_restored() {
     let home = Home::new().with("project/.mcp.json", "{\n  \"a\": 1\n}\n");
     home.done("claude --yes");
     fs::write(&home.backups("project")[0], "{ \"planted\": true }").expect("written");
@@ -444,7 +444,7 @@ fn a_copy_that_somebody_else_wrote_to_is_not_put_back() {
 }
 
 #[test]
-fn what_is_no_longer_there_needs_no_taking_back() {
+fn a_change_that_is_gone_needs_no_undo() {
     let home = Home::new();
     home.done("claude --yes");
     fs::remove_file(home.fixture.path("project/.mcp.json")).expect("removed");
@@ -454,7 +454,7 @@ fn what_is_no_longer_there_needs_no_taking_back() {
 }
 
 #[test]
-fn changes_are_taken_back_one_by_one_the_last_first() {
+fn changes_are_undone_one_by_one_in_reverse_order() {
     let home = Home::new().with("project/.mcp.json", "{}");
     home.done("claude --yes");
     let first = home.text("project/.mcp.json");
@@ -471,7 +471,7 @@ fn changes_are_taken_back_one_by_one_the_last_first() {
 }
 
 #[test]
-fn another_projects_change_is_not_taken_back_from_here() {
+fn another_projects_change_is_not_undone_from_here() {
     let home = Home::new().with("other/.git/HEAD", "");
     home.done("claude --yes --workspace ../other");
     let told = home.init("claude --undo --yes");
@@ -481,7 +481,7 @@ fn another_projects_change_is_not_taken_back_from_here() {
 }
 
 #[test]
-fn a_broken_file_is_told_with_its_place_and_left_alone() {
+fn a_broken_file_is_reported_with_its_position_and_not_changed() {
     for (client, file, text, told) in [
         (
             "claude",
@@ -517,7 +517,7 @@ fn a_broken_file_is_told_with_its_place_and_left_alone() {
         assert!(ran.err.contains("`--print` shows it"), "{}", ran.err);
         assert_eq!(home.text(&file), text);
         let printed = home.init(&format!("{client} --print"));
-        assert_eq!(printed.code, 0, "what to add by hand is told all the same");
+        assert_eq!(printed.code, 0, "the entry to add by hand is still printed");
     }
 }
 
@@ -535,7 +535,7 @@ fn what_is_no_text_file_is_left_alone() {
 }
 
 #[test]
-fn a_folder_that_takes_nothing_is_told_and_nothing_is_left_behind() {
+fn an_unwritable_folder_is_reported_and_nothing_is_left_behind() {
     let home = Home::new();
     // Not even root can create files there.
     symlink("/sys/kernel", home.fixture.path("project/.cursor")).expect("a link");
@@ -551,7 +551,7 @@ fn a_folder_that_takes_nothing_is_told_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn a_memory_that_cannot_be_kept_stops_the_change() {
+fn an_unreadable_record_file_stops_the_change() {
     let home = Home::new().with("home/.local/state/haft/init.json", "not JSON");
     let told = home.init("claude --yes");
     assert_eq!(told.code, 2);
@@ -626,7 +626,7 @@ fn without_a_client_all_are_listed() {
 }
 
 #[test]
-fn the_result_is_told_to_programs_too() {
+fn json_has_the_result_too() {
     let home = Home::new();
     let told: serde_json::Value =
         serde_json::from_str(&home.done("zed --yes --json")).expect("JSON");
@@ -642,7 +642,7 @@ fn the_result_is_told_to_programs_too() {
 }
 
 #[test]
-fn clients_are_known_by_their_usual_names_and_misspelt_ones_are_mended() {
+fn clients_have_aliases_and_misspelt_names_get_a_suggestion() {
     let home = Home::new();
     assert_eq!(home.done("Claude-Code --print"), home.done("claude --print"));
     assert_eq!(home.done("VS-Code --print"), home.done("vscode --print"));

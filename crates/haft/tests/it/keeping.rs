@@ -89,7 +89,7 @@ fn who_records_nothing_has_no_outputs_on_disk_but_may_write_a_list() {
     assert!(cut["output_id"].is_string(), "{cut}");
     assert_eq!(fixture.run(&["todo_read"]).out, "[no todo list yet]");
     assert_eq!(fixture.run(&["session", "list"]).out, "[no sessions]");
-    assert!(!store(&fixture).exists(), "nobody asked for one");
+    assert!(!store(&fixture).exists(), "no call needed one");
     let written = fixture.run(&["todo_write", "--todos", r#"{"content": "a"}"#]);
     assert_eq!(written.out, "[ ] 1: a\n[1 of 1 open; version 1]", "{written:?}");
     assert_eq!(fixture.run(&["todo_read"]).out, written.out);

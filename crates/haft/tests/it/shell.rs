@@ -299,7 +299,7 @@ fn what_is_written_to_a_shell_is_asked_for_like_a_command() {
     assert_eq!(refused["isError"], true);
     assert!(text(&refused).contains("approval_unavailable"), "{}", text(&refused));
     let polled = ask(&mut client, 3, "process", json!({"action": "poll", "id": id}));
-    assert_eq!(polled["isError"], false, "looking needs nobody's yes: {polled}");
+    assert_eq!(polled["isError"], false, "a read-only call needs no approval: {polled}");
 }
 
 #[test]

@@ -83,7 +83,7 @@ impl<'a> RawRequest<'a> {
     /// Sends the head and returns the connection for the rest.
     fn begin(&self, framing: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).expect("the server listens");
-        stream.set_read_timeout(Some(TIMEOUT)).expect("a socket can be told this");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a socket option can be set");
         let mut head = format!("{} {} HTTP/1.1\r\n{framing}\r\n", self.method, self.path);
         for (name, value) in &self.headers {
             head += &format!("{name}: {value}\r\n");

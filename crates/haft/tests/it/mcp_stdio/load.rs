@@ -65,7 +65,10 @@ fn a_client_that_does_not_read_holds_up_only_itself() {
     // megabytes of answers by now.
     wait_for_full_output(&client);
     client.wait_until_idle(TIMEOUT);
-    assert!(!writing.is_finished(), "the server takes requests whose answers nobody reads");
+    assert!(
+        !writing.is_finished(),
+        "the server accepts requests although the answers are not read"
+    );
     client.listen();
     let mut open: HashSet<u64> = (0..=CALLS as u64).collect();
     let mut bytes = 0;

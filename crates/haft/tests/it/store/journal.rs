@@ -192,7 +192,7 @@ fn check_approvals(fixture: &Fixture, round: u64) -> Vec<String> {
         asked.iter().copied().collect::<BTreeSet<_>>(),
         "round {round}"
     );
-    assert_eq!(ids.len(), asked.len(), "round {round}: each was told of once");
+    assert_eq!(ids.len(), asked.len(), "round {round}: each was announced once");
     ids
 }
 

@@ -187,6 +187,6 @@ fn of_a_hundred_approved_calls_whose_asker_was_killed_none_is_lost_and_none_runs
     }
     assert!(unknown < 50, "{unknown} of a hundred are unknown");
     let pending = requests.values().filter(|row| row["state"] == "pending").count();
-    assert_eq!(pending, 0, "nobody is asked twice about the same");
+    assert_eq!(pending, 0, "no request is made twice");
     assert!(usual(&fixture).exists());
 }

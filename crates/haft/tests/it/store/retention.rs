@@ -72,7 +72,7 @@ fn equal_reads_in_a_loop_are_counted_in_few_entries() {
     assert!(info["entries"].as_u64() < Some(500), "{info}");
     let stats = fixture.run(&["ledger", "stats", "--json"]).json();
     assert_eq!(stats["by_tool"]["hello"]["calls"], 2_000, "{stats}");
-    assert!(fixture.run(&["ledger", "show"]).out.contains("hello x"), "the table tells of it");
+    assert!(fixture.run(&["ledger", "show"]).out.contains("hello x"), "the table shows it");
     assert_eq!(verified(&fixture)["whole"], true);
 }
 

@@ -165,9 +165,9 @@ fn every_surface_records_decision_rule_approver_accesses_and_output_and_no_secre
             assert_eq!(entry.error.map(|kind| kind.name()), error, "{surface:?}");
         }
         assert_eq!((&allowed.verdict, &denied.verdict), (&None, &None));
-        let verdict = approved.verdict.as_ref().expect("somebody said yes");
+        let verdict = approved.verdict.as_ref().expect("it was approved");
         assert_eq!((verdict.approved, &*verdict.by, &*verdict.via), (true, "ada", "approvals"));
-        let verdict = refused.verdict.as_ref().expect("somebody said no");
+        let verdict = refused.verdict.as_ref().expect("it was denied");
         assert_eq!((verdict.approved, &*verdict.by), (false, "ada"));
         assert_eq!(verdict.note.as_deref(), Some("not with [redacted:github-token]"));
         check_no_secret(&fixture);

@@ -60,7 +60,7 @@ impl Http {
     fn post(&self, message: &Value) -> (String, String) {
         let body = message.to_string();
         let mut stream = TcpStream::connect(&self.address).expect("haft listens");
-        stream.set_read_timeout(Some(TIMEOUT)).expect("a socket can be told this");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a socket option can be set");
         let (address, length) = (&self.address, body.len());
         let mut head = format!(
             "POST /mcp HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
