@@ -34,9 +34,10 @@ pub(super) fn command() -> Command {
         .about("List and answer pending approval requests from all haft processes")
         .long_about(
             "List and answer pending approval requests from all haft processes.\n\n\
-             Without a command on a terminal: a live list with keys to approve and deny. An approved call runs in the \
-             process that asked. If that process has ended, `approve` runs the recorded call itself, once, in the \
-             workspace, session and profile of the call.",
+             Without a command on a terminal: a live list with keys to approve and deny. An \
+             approved call runs in the process that asked. If that process has ended, `approve` \
+             runs the recorded call itself, once, in the workspace, session and profile of the \
+             call.",
         )
         .disable_help_subcommand(true)
         .subcommand(
@@ -47,9 +48,7 @@ pub(super) fn command() -> Command {
                     .help("Include decided requests and their results"),
             ),
         )
-        .subcommand(
-            Command::new("show").about("Show all details of a request").arg(id()),
-        )
+        .subcommand(Command::new("show").about("Show all details of a request").arg(id()))
         .subcommand(
             Command::new("approve")
                 .about("Approve a request, so that its call runs")

@@ -127,14 +127,16 @@ impl Cli<'_> {
         }
         if let (InitScope::User, Some(folder)) = (plan.scope, server.fixed_workspace()) {
             let message = format!(
-                "haft will work in {folder} whatever project {} has open; leave out --workspace to use the open project",
+                "haft will work in {folder} whatever project {} has open; leave out --workspace \
+                 to use the open project",
                 plan.client.name()
             );
             self.terminal.tell(Label::Warning, &message);
         }
         if let (InitScope::Project, Some(program)) = (plan.scope, server.fixed_program()) {
             let message = format!(
-                "`haft` on your PATH is not this program, so the entry names {program}, which other machines may not have"
+                "`haft` on your PATH is not this program, so the entry names {program}, which \
+                 other machines may not have"
             );
             self.terminal.tell(Label::Note, &message);
         }

@@ -50,8 +50,9 @@ pub(super) fn command() -> Command {
                 .long_about(
                     "Verify the chain of hashes and report where it is broken: entries that were changed, moved or \
                      removed, and a truncated end. The exit code is 4 when the chain is broken.\n\n\
-                     A process that can write the store could also build a new chain from some entry on. To \
-                     detect that, keep the printed anchor elsewhere and pass it with --anchor later.",
+                     A process that can write the store could also build a new chain from some \
+                     entry on. To detect that, keep the printed anchor elsewhere and pass it with \
+                     --anchor later.",
                 )
                 .arg(
                     Arg::new("anchor")
@@ -72,11 +73,11 @@ pub(super) fn command() -> Command {
                 .about("Drop entries beyond `ledger_days` and `ledger_bytes` now")
                 .long_about(
                     "Drop entries that are older than `ledger_days`, and more entries until the ledger is not larger than \
-                     `ledger_bytes`. Both are set under `[store]` in your config.toml. haft also does this \
-                     automatically while it records calls.\n\n\
-                     Calls that changed nothing are dropped first. Entries that an undo, a pending approval or a \
-                     kept result needs stay. An anchor entry records what was dropped, so that `haft ledger \
-                     verify` can tell it from tampering.",
+                     `ledger_bytes`. Both are set under `[store]` in your config.toml. haft also \
+                     does this automatically while it records calls.\n\n\
+                     Calls that changed nothing are dropped first. Entries that an undo, a pending \
+                     approval or a kept result needs stay. An anchor entry records what was \
+                     dropped, so that `haft ledger verify` can tell it from tampering.",
                 )
                 .arg(
                     Arg::new("dry-run")
@@ -211,7 +212,8 @@ impl Cli<'_> {
                 let Pruned { read_only, changing, bytes, .. } = pruned;
                 let kilobytes = bytes.div_ceil(1024);
                 self.terminal.print(&format!(
-                    "{read_only} calls that changed nothing and {changing} that may have changed something {words}, {kilobytes} KB"
+                    "{read_only} calls that changed nothing and {changing} that may have changed \
+                     something {words}, {kilobytes} KB"
                 ))?;
             }
         }
@@ -275,7 +277,8 @@ fn dropped_lines(Verification { dropped, anchor_is_dropped, .. }: &Verification)
     }
     if *anchor_is_dropped {
         lines.push_str(
-            "  the given anchor's entry was dropped too, so its hash was not compared: keep the new anchor\n",
+            "  the given anchor's entry was dropped too, so its hash was not compared: keep the \
+             new anchor\n",
         );
     }
     lines

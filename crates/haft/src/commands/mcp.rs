@@ -29,18 +29,20 @@ use crate::{
 pub(super) const PROFILE: &str = "mcp";
 
 const INSTRUCTIONS: &str = "Tools for the files of one workspace: `read`, `list`, `glob` and `grep` read, \
-    `write`, `edit`, `edit_lines` and `patch` change files, `move` and `delete` move and delete them, `bash` runs a \
-    command, and `process` manages commands that keep running. Paths are relative to the workspace. Every error names \
-    the next step; a denied call says what would allow it.";
+    `write`, `edit`, `edit_lines` and `patch` change files, `move` and `delete` move and delete \
+    them, `bash` runs a command, and `process` manages commands that keep running. Paths are \
+    relative to the workspace. Every error names the next step; a denied call says what would \
+    allow it.";
 
 pub(super) fn command() -> Command {
     Command::new("mcp")
         .about("Serve the tools to MCP clients over stdio or HTTP")
         .long_about(
             "Serve the tools to an MCP client over standard input and output, or over HTTP.\n\n\
-             Without --workspace and --root, haft works in the client's roots, or else in the directory it \
-             was started in. Calls that need approval are asked through the client if it supports elicitation. If it \
-             does not, they are denied, and the error says what would allow the call.\n\n\
+             Without --workspace and --root, haft works in the client's roots, or else in the \
+             directory it was started in. Calls that need approval are asked through the client if \
+             it supports elicitation. If it does not, they are denied, and the error says what \
+             would allow the call.\n\n\
              `haft init CLIENT` adds this command to a client's configuration.",
         )
         .arg(
@@ -65,7 +67,10 @@ pub(super) fn command() -> Command {
                 .value_name("FILE")
                 .value_parser(value_parser!(PathBuf))
                 .requires("http")
-                .help("File with the token that clients must send [default: $HAFT_TOKEN; none on loopback]"),
+                .help(
+                    "File with the token that clients must send [default: $HAFT_TOKEN; none on \
+                    loopback]",
+                ),
         )
         .arg(
             Arg::new("host")
@@ -90,7 +95,10 @@ pub(super) fn structured_option() -> Arg {
         .value_name("WHEN")
         .default_value("auto")
         .value_parser(["auto", "always", "never"])
-        .help("Send structured data in addition to text; auto: not to clients that would then ignore the text")
+        .help(
+            "Send structured data in addition to text; auto: not to clients that would then \
+            ignore the text",
+        )
 }
 
 /// `haft mcp`
@@ -245,7 +253,8 @@ impl GateFactory {
 fn keep_results(settings: &mut Settings, is_asked: bool) -> Result<(), ToolError> {
     settings.store.keeps_results |= is_asked;
     if is_asked && !settings.store.records {
-        let message = "results are kept with the record of calls, which `record = false` under `[store]` disables";
+        let message = "results are kept with the record of calls, which `record = false` under \
+            `[store]` disables";
         return Err(ToolError::input(message).hint("remove that line, or leave out --keep-results"));
     }
     Ok(())

@@ -37,12 +37,12 @@ pub(super) fn command() -> Command {
         .about("Serve the recorded results of a session again, instead of `haft mcp`")
         .long_about(
             "Serve a recorded session over standard input and output, in place of `haft mcp`: a client that makes the \
-             same calls gets the same results, byte for byte, and nothing is run, asked or changed. Results of \
-             repeated calls come in the recorded order. A call beyond these, or with another input, returns an \
-             error that it was not recorded.\n\n\
+             same calls gets the same results, byte for byte, and nothing is run, asked or \
+             changed. Results of repeated calls come in the recorded order. A call beyond these, \
+             or with another input, returns an error that it was not recorded.\n\n\
              Results exist for sessions that were recorded with `haft mcp --keep-results`, or with \
-             `results = true` under `[store]` in your config.toml. Each result is verified against the ledger \
-             before it is returned.",
+             `results = true` under `[store]` in your config.toml. Each result is verified against \
+             the ledger before it is returned.",
         )
         .arg(Arg::new("session").value_name("SESSION").required(true).help(
             "Session id from `haft ledger show`; mcp-… for a client of `haft mcp`",
@@ -101,12 +101,14 @@ impl Cli<'_> {
             let (what, hint) = if dropped > 0 {
                 (
                     "is left",
-                    "raise `max_bytes` or `max_age_days` under `[outputs]` in your config.toml, then record again",
+                    "raise `max_bytes` or `max_age_days` under `[outputs]` in your config.toml, \
+                     then record again",
                 )
             } else {
                 (
                     "was kept",
-                    "set `results = true` under `[store]` in your config.toml, or serve with `haft mcp --keep-results`, then record again",
+                    "set `results = true` under `[store]` in your config.toml, or serve with \
+                     `haft mcp --keep-results`, then record again",
                 )
             };
             let message = format!("no result of session {session} {what}");
@@ -118,7 +120,8 @@ impl Cli<'_> {
         if missing > 0 {
             let all = recording.calls().len();
             let message = format!(
-                "{missing} of {all} results of session {session} are missing; `haft replay {session} --list` shows which"
+                "{missing} of {all} results of session {session} are missing; `haft replay \
+                 {session} --list` shows which"
             );
             self.terminal.tell(Label::Warning, &message);
         }
@@ -132,7 +135,8 @@ impl Cli<'_> {
         if lost > 0 {
             let calls = if lost == 1 { "call was" } else { "calls were" };
             let message = format!(
-                "session {session} is incomplete: {lost} older {calls} dropped from the ledger (`ledger_days`, `ledger_bytes`)"
+                "session {session} is incomplete: {lost} older {calls} dropped from the ledger \
+                 (`ledger_days`, `ledger_bytes`)"
             );
             self.terminal.tell(Label::Warning, &message);
         }

@@ -30,9 +30,10 @@ pub(super) fn command() -> Command {
         .about("Save, list and remove secrets that calls use as secret:NAME")
         .long_about(
             "Manage secrets that requests and commands refer to as secret:NAME.\n\n\
-             An agent refers to a secret by name and never sees its value: haft puts the value into the request \
-             or the command's environment, and redacts it from the result. `http_request` accepts \
-             `Bearer secret:NAME` in a header; `bash` accepts `KEY=secret:NAME` in `env` and needs approval.",
+             An agent refers to a secret by name and never sees its value: haft puts the value \
+             into the request or the command's environment, and redacts it from the result. \
+             `http_request` accepts `Bearer secret:NAME` in a header; `bash` accepts \
+             `KEY=secret:NAME` in `env` and needs approval.",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -46,7 +47,10 @@ pub(super) fn command() -> Command {
                         .long("host")
                         .value_name("HOST")
                         .action(ArgAction::Append)
-                        .help("Send it only to this host (`*.example.org`: all subdomains); commands cannot use it then"),
+                        .help(
+                            "Send it only to this host (`*.example.org`: all subdomains); \
+                            commands cannot use it then",
+                        ),
                 )
                 .arg(
                     Arg::new("key")
@@ -54,7 +58,10 @@ pub(super) fn command() -> Command {
                         .value_name("PLACE")
                         .value_parser(["auto", "keyring", "file"])
                         .default_value("auto")
-                        .help("Where to keep the vault's key, chosen with the first secret: $HAFT_PASSPHRASE, else the desktop's keyring, else a file"),
+                        .help(
+                            "Where to keep the vault's key, chosen with the first secret: \
+                            $HAFT_PASSPHRASE, else the desktop's keyring, else a file",
+                        ),
                 )
                 .arg(
                     Arg::new("force")
@@ -63,7 +70,10 @@ pub(super) fn command() -> Command {
                         .help("Replace an existing secret of this name"),
                 ),
         )
-        .subcommand(Command::new("list").about("List names, hosts and places of all secrets, without values"))
+        .subcommand(
+            Command::new("list")
+                .about("List names, hosts and places of all secrets, without values"),
+        )
         .subcommand(Command::new("remove").about("Delete a secret").arg(name()))
 }
 

@@ -139,7 +139,8 @@ fn publish_approvals(
     }
 }
 
-const ADVICE: &str = "or set `elsewhere = true` under `[approvals]` in your config.toml to let calls wait for `haft approvals`";
+const ADVICE: &str = "or set `elsewhere = true` under `[approvals]` in your config.toml to let \
+    calls wait for `haft approvals`";
 
 /// Writes the pending ledger entries. Call it before the process ends.
 ///

@@ -232,16 +232,19 @@ impl ClientApp {
     pub(crate) fn next_step(self, scope: InitScope) -> &'static str {
         match (self, scope) {
             (Self::Claude, InitScope::Project) => {
-                "start `claude` in this project, choose to use the server it found (not the first answer in the list), and check `/mcp`"
+                "start `claude` in this project, choose to use the server it found (not the first \
+                 answer in the list), and check `/mcp`"
             }
             (Self::Claude, InitScope::User) => "start `claude` again and check `/mcp`",
             (Self::Codex, InitScope::Project) => {
-                "codex reads this file only in projects that it trusts; start it again and check `/mcp`"
+                "codex reads this file only in projects that it trusts; start it again and check \
+                 `/mcp`"
             }
             (Self::Codex, InitScope::User) => "start `codex` again and check `/mcp`",
             (Self::OpenCode, _) => "start `opencode` again and check `opencode mcp list`",
             (Self::Gemini, InitScope::Project) => {
-                "gemini reads this file only in folders that it trusts; start it again and check `/mcp`"
+                "gemini reads this file only in folders that it trusts; start it again and check \
+                 `/mcp`"
             }
             (Self::Gemini, InitScope::User) => "start `gemini` again and check `/mcp`",
             (Self::Zed, _) => {

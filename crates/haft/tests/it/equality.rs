@@ -4,18 +4,17 @@
 //!
 //! Allowed differences:
 //!
-//! - how long a call took, and the ids of calls and kept outputs: they are made anew each time;
-//! - the path of the workspace, and when its files were made: it is a fresh one;
-//! - over MCP the data lacks what the content says anyway (`x-in-content`), as its schema
+//! - how long a call took, and the ids of calls and kept outputs: they differ each time;
+//! - the path of the workspace, and the times of its files: it is a fresh one;
+//! - over MCP the data omits what the content already has (`x-in-content`), as its schema
 //!   announces;
 //! - over MCP an attachment has no name, because content blocks have none;
 //! - over MCP a tool that does not exist is an error of the protocol, which carries ours as its
 //!   data;
 //! - arguments that a command line cannot take at all are refused by its parser, in the parser's
 //!   words;
-//! - a number is a number on a command line, so that nothing has to be mended there;
-//! - who cannot be asked is told in the words of the surface: only the command line has a place
-//!   where it would ask.
+//! - a number is already a number on a command line, so nothing has to be repaired there;
+//! - without an approver the error names the surface: only the command line names its terminal.
 
 mod corpus;
 mod definitions;

@@ -97,6 +97,7 @@ fn asked_again(id: &str, request: &ApprovalRequest) -> ToolError {
     );
     let next = &request.id;
     ToolError::conflict(message).hint(format!(
-        "the new request is `{next}`: inspect it with `haft approvals show {next}`, then approve or deny it"
+        "the new request is `{next}`: inspect it with `haft approvals show {next}`, then approve \
+         or deny it"
     ))
 }

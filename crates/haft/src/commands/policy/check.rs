@@ -23,12 +23,14 @@ const FINDINGS_EXIT_CODE: u8 = 2;
 
 pub(super) fn command() -> Command {
     Command::new("check")
-        .about("Check the rules for errors, unused rules, unknown tools and rules that are too wide")
+        .about("Check the rules for errors, unused rules, unknown tools and rules that are too \
+            wide")
         .long_about(
             "Check the rules for errors, unused rules, unknown tools and rules that are too wide.\n\n\
-             Without FILE, all active config files are checked together with the saved rules. A given file is \
-             checked alone: as an admin's if its name is admin.toml, as a project's if it is \
-             .haft/config.toml, else as yours. The exit code is 0 without findings, else 2.",
+             Without FILE, all active config files are checked together with the saved rules. A \
+             given file is checked alone: as an admin's if its name is admin.toml, as a project's \
+             if it is .haft/config.toml, else as yours. The exit code is 0 without findings, else \
+             2.",
         )
         .arg(
             Arg::new("file")

@@ -40,11 +40,11 @@ fn bare() -> Command {
         .about("Show how a call would be decided, and why, without running it")
         .long_about(
             "Show how a call would be decided, and why, without running it.\n\n\
-             Insert `policy why` into the command: `haft policy why bash 'git push origin main'`, or \
-             `haft policy why call edit -` with JSON on standard input. The output names the rule with file \
-             and line, or the mode; the decision for each command, file and address; the smallest change that \
-             would alter the decision; and the rules that an approver could save. The exit code is 0 for every \
-             decision.",
+             Insert `policy why` into the command: `haft policy why bash 'git push origin main'`, \
+             or `haft policy why call edit -` with JSON on standard input. The output names the \
+             rule with file and line, or the mode; the decision for each command, file and \
+             address; the smallest change that would alter the decision; and the rules that an \
+             approver could save. The exit code is 0 for every decision.",
         )
 }
 

@@ -25,13 +25,14 @@ pub(super) fn command() -> Command {
         .about("Copy everything to another store: between files and PostgreSQL, in any direction")
         .long_about(
             "Copy everything to another store: between files and PostgreSQL, in any direction.\n\n\
-             The source is not changed. haft reads it in one snapshot, so first stop other haft processes that \
-             use it; calls that they record during the copy are missing in it, and haft warns about them. The \
-             target must be empty. haft writes it in one transaction, then counts the rows and verifies the \
-             ledger's chain of hashes. After an error the target is still empty, and you can run the command \
-             again.\n\n\
-             A store is `sqlite:PATH`, a path, or `postgres://USER@HOST/DATABASE`. Saved rules and pending \
-             approvals stay valid in the copy if your key (in your state folder) is the same.",
+             The source is not changed. haft reads it in one snapshot, so first stop other haft \
+             processes that use it; calls that they record during the copy are missing in it, and \
+             haft warns about them. The target must be empty. haft writes it in one transaction, \
+             then counts the rows and verifies the ledger's chain of hashes. After an error the \
+             target is still empty, and you can run the command again.\n\n\
+             A store is `sqlite:PATH`, a path, or `postgres://USER@HOST/DATABASE`. Saved rules and \
+             pending approvals stay valid in the copy if your key (in your state folder) is the \
+             same.",
         )
         .arg(place("from", "The store to copy [default: the active one]"))
         .arg(place("to", "The target store").required(true))
@@ -82,7 +83,8 @@ impl Cli<'_> {
                 let CopySummary { rows, calls, tables, .. } = &copied;
                 let count = tables.len();
                 let summary = format!(
-                    "copied {rows} rows of {count} tables, including {calls} ledger entries, from {from} to {to}"
+                    "copied {rows} rows of {count} tables, including {calls} ledger entries, from \
+                     {from} to {to}"
                 );
                 self.terminal.print(&format!("{summary}\nnext: {next}"))?;
             }
@@ -95,7 +97,8 @@ impl Cli<'_> {
         if let Some(fault) = copied.faults.first() {
             let (count, seq) = (copied.faults.len(), fault.seq);
             warn(format!(
-                "the ledger's chain of hashes was already broken, first at entry {seq} ({count} errors in total); it was copied unchanged"
+                "the ledger's chain of hashes was already broken, first at entry {seq} ({count} \
+                 errors in total); it was copied unchanged"
             ));
         }
         if !copied.left_behind.is_empty() {
@@ -105,7 +108,8 @@ impl Cli<'_> {
         if copied.missed > 0 {
             let missed = copied.missed;
             warn(format!(
-                "{missed} calls were recorded in {from} during the copy and are missing in it: stop the haft processes that use it and copy again"
+                "{missed} calls were recorded in {from} during the copy and are missing in it: \
+                 stop the haft processes that use it and copy again"
             ));
         }
     }

@@ -330,7 +330,8 @@ pub(super) const AGENTS: ConfigTable = ConfigTable {
 
 pub(super) const LIMITS: ConfigTable = ConfigTable {
     header: "limits",
-    description: "Limits of sizes and times. You set them; an admin and a project may only lower them.",
+    description: "Limits of sizes and times. You set them; an admin and a project may only lower \
+        them.",
     names: KeyNames::Listed,
     keys: &[
         key(
@@ -388,7 +389,8 @@ pub(super) const ROOTS: ConfigTable = ConfigTable {
         "docs",
         ValueType::Folder,
         USER_ONLY,
-        "Absolute path of the folder, or `~/…`. The key is any name of letters, digits, `-`, `_` and `.`.",
+        "Absolute path of the folder, or `~/…`. The key is any name of letters, digits, `-`, `_` \
+         and `.`.",
         "\"~/docs\"",
     )],
 };
@@ -396,9 +398,9 @@ pub(super) const ROOTS: ConfigTable = ConfigTable {
 pub(super) const SANDBOX: ConfigTable = ConfigTable {
     header: "sandbox",
     description: "The sandbox that commands run in, and what they can access outside the workspace: by default the \
-              system's folders and the parts of your home that tools need, without keys, tokens and \
-              histories. `haft doctor` lists the folders. `sandbox = \"…\"` sets `backend` alone. An admin's \
-              value takes precedence; lists are joined.",
+              system's folders and the parts of your home that tools need, without keys, tokens \
+              and histories. `haft doctor` lists the folders. `sandbox = \"…\"` sets `backend` \
+              alone. An admin's value takes precedence; lists are joined.",
     names: KeyNames::Listed,
     keys: &[
         key(
@@ -406,8 +408,9 @@ pub(super) const SANDBOX: ConfigTable = ConfigTable {
             ValueType::OneOf(BACKENDS),
             USER_AND_ADMIN,
             "`auto`: the strongest backend that works on this machine; if none does, every command needs \
-             approval. `required`: like `auto`, but without a working backend no command runs. `container`: \
-             in a container, see `[container]`. `off`: commands run without a sandbox.",
+             approval. `required`: like `auto`, but without a working backend no command runs. \
+             `container`: in a container, see `[container]`. `off`: commands run without a \
+             sandbox.",
             "\"required\"",
         ),
         key(
@@ -439,9 +442,9 @@ pub(super) const SANDBOX: ConfigTable = ConfigTable {
 pub(super) const CONTAINER: ConfigTable = ConfigTable {
     header: "container",
     description: "Containers for commands with `sandbox = \"container\"`. haft keeps one container for each session \
-              and kind of command until the session ends. Inside, the workspace is `/workspace`, the root \
-              `docs` is `/roots/docs`, and all capabilities are dropped. For each key an admin's value takes \
-              precedence over yours.",
+              and kind of command until the session ends. Inside, the workspace is `/workspace`, \
+              the root `docs` is `/roots/docs`, and all capabilities are dropped. For each key an \
+              admin's value takes precedence over yours.",
     names: KeyNames::Listed,
     keys: &[
         key(
@@ -456,7 +459,8 @@ pub(super) const CONTAINER: ConfigTable = ConfigTable {
             "image",
             ValueType::Text,
             USER_AND_ADMIN,
-            "Image of the container. It must contain `sh`. haft does not pull images; use `podman pull`.",
+            "Image of the container. It must contain `sh`. haft does not pull images; use `podman \
+             pull`.",
             "\"debian:stable-slim\"",
         ),
         key(
@@ -513,7 +517,8 @@ pub(super) const CONTAINER: ConfigTable = ConfigTable {
             "max_age_secs",
             ValueType::Number,
             USER_AND_ADMIN,
-            "Maximum age of a container, in seconds. An older one is ended with everything that runs in it.",
+            "Maximum age of a container, in seconds. An older one is ended with everything that \
+             runs in it.",
             "3600",
         ),
     ],
@@ -591,8 +596,8 @@ pub(super) const APPROVALS: ConfigTable = ConfigTable {
         ValueType::Flag,
         USER_AND_ADMIN,
         "Whether a call that needs approval waits for `haft approvals` when no approver is available here: \
-         there is no terminal, or the client cannot ask its user. Otherwise it is refused at once. The \
-         wait ends after `approval_wait_secs`.",
+         there is no terminal, or the client cannot ask its user. Otherwise it is refused at once. \
+         The wait ends after `approval_wait_secs`.",
         "true",
     )],
 };
@@ -600,22 +605,24 @@ pub(super) const APPROVALS: ConfigTable = ConfigTable {
 pub(super) const OUTPUTS: ConfigTable = ConfigTable {
     header: "outputs",
     description: "How results that were too long to be sent whole are kept in the store, where `output_read` and \
-              `output_search` find them. With `record = false` under `[store]` they are kept in memory only. \
-              An admin's value takes precedence.",
+              `output_search` find them. With `record = false` under `[store]` they are kept in \
+              memory only. An admin's value takes precedence.",
     names: KeyNames::Listed,
     keys: &[
         key(
             "max_bytes",
             ValueType::NumberOr(256 << 20),
             USER_AND_ADMIN,
-            "Maximum size of all outputs of a workspace, in bytes, compressed. The oldest are dropped first.",
+            "Maximum size of all outputs of a workspace, in bytes, compressed. The oldest are \
+             dropped first.",
             "100000000",
         ),
         key(
             "max_age_days",
             ValueType::NumberOr(14),
             USER_AND_ADMIN,
-            "Maximum age of an output, in days. Even with 0, an output is kept for at least an hour.",
+            "Maximum age of an output, in days. Even with 0, an output is kept for at least an \
+             hour.",
             "30",
         ),
         key(
@@ -623,8 +630,8 @@ pub(super) const OUTPUTS: ConfigTable = ConfigTable {
             ValueType::OneOf(&["pointer", "whole"]),
             USER_AND_ADMIN,
             "What an MCP client receives when a read-only call returns the same long text that the client \
-             received a moment ago. `pointer`: a note with the id of an output that has the text; if the \
-             client repeats the call, the whole text. `whole`: always the whole text.",
+             received a moment ago. `pointer`: a note with the id of an output that has the text; \
+             if the client repeats the call, the whole text. `whole`: always the whole text.",
             "\"whole\"",
         ),
     ],
@@ -648,7 +655,8 @@ pub(super) const NETWORK: ConfigTable = ConfigTable {
             "proxy",
             ValueType::Text,
             USER_AND_ADMIN,
-            "Proxy for all requests. The proxy resolves host names, so it must block private addresses itself.",
+            "Proxy for all requests. The proxy resolves host names, so it must block private \
+             addresses itself.",
             "\"http://proxy.corp:3128\"",
         ),
         key(
@@ -729,7 +737,8 @@ pub(super) const JOURNAL: ConfigTable = ConfigTable {
 
 pub(super) const SEARCH: ConfigTable = ConfigTable {
     header: "search",
-    description: "Search engine for `web_search`. SearXNG needs `url`; Brave, Tavily and Exa need `key`.",
+    description: "Search engine for `web_search`. SearXNG needs `url`; Brave, Tavily and Exa need \
+        `key`.",
     names: KeyNames::Listed,
     keys: &[
         key(
@@ -760,8 +769,8 @@ pub(super) const SEARCH: ConfigTable = ConfigTable {
 pub(super) const CREDENTIALS: ConfigTable = ConfigTable {
     header: "credentials.NAME",
     description: "A secret that requests refer to as `secret:NAME`. Its value comes from an environment variable, by \
-              default `HAFT_SECRET_NAME`, or, if that is not set, from the vault (`haft secret set NAME`). \
-              Only secrets with other variables or with bound hosts need an entry here.",
+              default `HAFT_SECRET_NAME`, or, if that is not set, from the vault (`haft secret set \
+              NAME`). Only secrets with other variables or with bound hosts need an entry here.",
     names: KeyNames::Listed,
     keys: &[
         key(
