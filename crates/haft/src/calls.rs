@@ -2,15 +2,15 @@
 //! third to the time of a short call, and several times that on a busy machine. A second thread
 //! handles signals, draws the status line, and ends the process when a tool blocks the main thread.
 
-mod attendant;
+mod monitor;
 
 use std::{io, sync::Arc, thread};
 
 use haft_core::{CallRequest, Gate, Outcome};
 use tokio::runtime::{Builder, Runtime};
 
-pub(crate) use self::attendant::{Abandoned, Attendant, Watching};
-use self::attendant::{MonitoredCall, ReportClaim};
+pub(crate) use self::monitor::{Abandoned, CallMonitor, StatusLine};
+use self::monitor::{MonitoredCall, ReportClaim};
 
 /// Creates the runtime of the process. It is never dropped, because that would wait for blocked
 /// threads; the end of the process does not.
@@ -28,14 +28,14 @@ pub(crate) fn make(
     runtime: &Runtime,
     gate: &Gate,
     request: CallRequest,
-    attendant: Attendant,
+    monitor: CallMonitor,
     abandon: impl FnOnce(Abandoned) + Send + 'static,
 ) -> io::Result<Outcome> {
     let claim = Arc::new(ReportClaim::default());
-    let terminal = attendant.terminal();
+    let terminal = monitor.terminal();
     let call = MonitoredCall::of(gate, &request, claim.clone());
-    thread::Builder::new().name("haft-attendant".to_owned()).spawn(move || {
-        if let Some(end) = attendant.watch(call) {
+    thread::Builder::new().name("haft-monitor".to_owned()).spawn(move || {
+        if let Some(end) = monitor.watch(call) {
             abandon(end);
         }
     })?;

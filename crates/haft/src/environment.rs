@@ -8,7 +8,7 @@ use crate::commands::completion::VARIABLE;
 
 /// The environment of the command line.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Environment {
+pub(crate) struct CliEnvironment {
     /// The part that hosts need.
     pub(crate) host: environment::Environment,
     /// `$PATH`, the search path for programs.
@@ -68,7 +68,7 @@ pub(crate) fn program() -> Option<PathBuf> {
     std::env::current_exe().ok().filter(|program| program.is_file())
 }
 
-impl Environment {
+impl CliEnvironment {
     pub(crate) fn read() -> Self {
         let folder = |name: &str| {
             variable(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute())

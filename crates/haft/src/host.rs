@@ -29,7 +29,7 @@ use haft_core::{
 use haft_exec::{Network, ProcessSettings, Programs, Workspace};
 use haft_store::{Recording, StoreVault};
 
-pub use self::storage::{Ending, feed, flush, inbox, leases, state, store_location};
+pub use self::storage::{Shutdown, feed, flush, inbox, leases, state_folder, store_location};
 use self::{config::Settings, environment::Environment, secret_hosts::BoundSecrets};
 
 /// Choices of the user or the embedding program that override the config files.
@@ -59,7 +59,7 @@ pub struct Host {
     settings: Settings,
     registry: Registry,
     workspace: Arc<Workspace>,
-    shutdown: Ending,
+    shutdown: Shutdown,
     is_attended: fn() -> bool,
     warnings: Vec<String>,
 }
@@ -87,14 +87,14 @@ impl Host {
     ) -> Result<Self, ToolError> {
         let mut warnings = Vec::new();
         let workspace = open_workspace(&mut settings, &mut warnings)?;
-        let (shutdown, is_attended) = (Ending::default(), || false);
+        let (shutdown, is_attended) = (Shutdown::default(), || false);
         Ok(Self { environment, settings, registry, workspace, shutdown, is_attended, warnings })
     }
 
     /// Sets how this process ends. By default the caller calls [`flush`] and handles signals
     /// itself.
     #[must_use]
-    pub fn ending(mut self, shutdown: Ending) -> Self {
+    pub fn with_shutdown(mut self, shutdown: Shutdown) -> Self {
         self.shutdown = shutdown;
         self
     }
@@ -138,7 +138,7 @@ impl Host {
             .command_reader(self.command_reader())
             .limits(settings.limits.clone())
             .redactor(self.redactor(vault));
-        if settings.outputs.points_at_repeats && self.shutdown != Ending::WithTheCall {
+        if settings.outputs.points_at_repeats && self.shutdown != Shutdown::AfterOneCall {
             return gate.omit_repeats();
         }
         gate
@@ -180,7 +180,7 @@ impl Host {
             .with_secrets(settings.network.credentials.clone(), vault)
             .showing(settings.shown.clone())
             .closing(self.closed_globs())
-            .hiding(state(environment).into_iter().collect());
+            .hiding(state_folder(environment).into_iter().collect());
         Arc::new(programs)
     }
 
@@ -254,7 +254,7 @@ pub fn catalogue() -> Result<Registry, ToolError> {
 
 /// Returns the user's vault of secrets, or `None` when there is no home directory.
 pub fn vault(environment: &Environment) -> Option<Arc<StoreVault>> {
-    Some(StoreVault::new(&state(environment)?, environment::all))
+    Some(StoreVault::new(&state_folder(environment)?, environment::all))
 }
 
 fn open_workspace(

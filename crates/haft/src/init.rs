@@ -26,14 +26,14 @@ pub(crate) use self::{
     document::new_file,
     server_command::ServerCommand,
 };
-use crate::environment::Environment;
+use crate::environment::CliEnvironment;
 
 const BY_HAND: &str = "fix it and retry, or add the entry by hand; `--print` shows it";
 
 /// The configuration files of clients in one workspace and one environment.
 pub(crate) struct ClientConfigs<'a> {
     pub(crate) workspace: &'a Path,
-    pub(crate) environment: &'a Environment,
+    pub(crate) environment: &'a CliEnvironment,
 }
 
 /// How a change affects a file.
@@ -208,7 +208,7 @@ impl InitPlan {
     /// # Errors
     /// Of kind `conflict` when the file changed in the meantime. After any error the file is
     /// unchanged.
-    pub(crate) fn apply(self, environment: &Environment) -> Result<Option<PathBuf>, ToolError> {
+    pub(crate) fn apply(self, environment: &CliEnvironment) -> Result<Option<PathBuf>, ToolError> {
         self.check_unchanged()?;
         let mut records = ChangeRecords::load(environment.host.state_home.as_deref())?;
         match (&self.record, &self.after) {

@@ -19,7 +19,7 @@ pub(crate) use self::{
 };
 
 /// Placeholders for tool descriptions on the pages.
-pub(crate) fn anywhere() -> WorkspaceInfo {
+pub(crate) fn placeholders() -> WorkspaceInfo {
     WorkspaceInfo {
         workspace: "<workspace>".into(),
         directory: "<directory>".into(),
@@ -29,7 +29,7 @@ pub(crate) fn anywhere() -> WorkspaceInfo {
 
 /// A reference page other than the page of tools, which `haft tools` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Page {
+pub(crate) enum ReferencePage {
     Cli,
     Config,
     ConfigSchema,
@@ -37,7 +37,7 @@ pub(crate) enum Page {
     ToolSchemas,
 }
 
-impl Page {
+impl ReferencePage {
     pub(crate) const ALL: [Self; 5] =
         [Self::Cli, Self::Config, Self::ConfigSchema, Self::OutcomeSchema, Self::ToolSchemas];
 

@@ -82,13 +82,13 @@ fn call(behaviour: Behaviour, deadline: Option<Duration>, grace: Duration) -> Ru
     context.deadline = deadline;
     let request = CallRequest::new("test_tool", json!({}), context);
     let terminal = Arc::new(Terminal::new(Colours::Unwanted, None));
-    let attendant = Attendant::without_signals(terminal, Watching::Yes, grace);
-    let (attendant, interrupt) = attendant.expect("a runtime");
+    let monitor = CallMonitor::without_signals(terminal, StatusLine::Shown, grace);
+    let (monitor, interrupt) = monitor.expect("a runtime");
     thread::spawn(move || {
         let abandoned = ending.clone();
         let runtime = runtime().expect("a runtime");
         let abandon = move |end| abandoned.send(Err(end)).expect("the test waits");
-        let outcome = make(runtime, &gate, request, attendant, abandon).expect("a thread");
+        let outcome = make(runtime, &gate, request, monitor, abandon).expect("a thread");
         ending.send(Ok(outcome)).expect("the test waits");
     });
     RunningCall { interrupt, started, end, _release: release }

@@ -92,8 +92,8 @@ fn lapses(text: &str) -> Result<Option<u64>, String> {
 }
 
 /// The state that all subcommands share.
-struct Desk<'a> {
-    bench: &'a Cli<'a>,
+struct ApprovalsCommand<'a> {
+    cli: &'a Cli<'a>,
     globals: Globals,
     settings: Settings,
     inbox: Arc<dyn Inbox>,
@@ -110,22 +110,22 @@ impl Cli<'_> {
         let inbox = inbox(&self.environment.host, &settings).ok_or_else(no_home)?;
         let feed = feed(&settings);
         let person = self.environment.host.user.clone().unwrap_or_else(|| "you".to_owned());
-        let desk = Desk { bench: self, globals, settings, inbox, feed, person };
+        let command = ApprovalsCommand { cli: self, globals, settings, inbox, feed, person };
         match word {
-            "list" => desk.list(matches.get_flag("all")),
-            "show" => desk.show(matches),
-            "approve" => desk.approve(matches),
-            "deny" => desk.deny(matches),
-            _ if desk.has_eyes() => desk.live(),
-            _ => desk.list(false),
+            "list" => command.list(matches.get_flag("all")),
+            "show" => command.show(matches),
+            "approve" => command.approve(matches),
+            "deny" => command.deny(matches),
+            _ if command.is_interactive() => command.live(),
+            _ => command.list(false),
         }
     }
 }
 
-impl Desk<'_> {
-    fn has_eyes(&self) -> bool {
+impl ApprovalsCommand<'_> {
+    fn is_interactive(&self) -> bool {
         let Globals { format, .. } = self.globals;
-        let is_shown = self.bench.terminal.shows_results() && format == Format::Text;
+        let is_shown = self.cli.terminal.shows_results() && format == Format::Text;
         is_shown && !stdin::is_piped() && Tty::open().is_ok()
     }
 
@@ -137,25 +137,25 @@ impl Desk<'_> {
                 "{} {requests} not created by your haft, or changed since, and ignored: {}",
                 found.foreign, self.settings.store.address
             );
-            self.bench.terminal.tell(Label::Warning, &message);
+            self.cli.terminal.tell(Label::Warning, &message);
         }
         Ok(found)
     }
 
     fn list(&self, all: bool) -> Result<ExitCode, Stop> {
-        let found = self.bench.runtime.block_on(self.entries())?;
-        let wanted = |standing: &&InboxEntry| all || is_open(standing);
+        let found = self.cli.runtime.block_on(self.entries())?;
+        let wanted = |entry: &&InboxEntry| all || is_open(entry);
         let entries: Vec<&InboxEntry> = found.entries.iter().filter(wanted).collect();
         match self.globals.format {
             Format::Json => {
                 let rows: Vec<Value> = entries.into_iter().map(as_json).collect();
-                report::json(self.bench.terminal, &rows)?;
+                report::json(self.cli.terminal, &rows)?;
             }
             Format::Text if entries.is_empty() => {
-                self.bench.terminal.print("no pending requests")?;
+                self.cli.terminal.print("no pending requests")?;
             }
             Format::Text => {
-                let width = self.bench.terminal.width();
+                let width = self.cli.terminal.width();
                 write_out(&table::of(&entries, Zoned::now().timestamp(), width))?;
             }
         }
@@ -165,8 +165,8 @@ impl Desk<'_> {
     /// Finds the request with this id prefix. The part up to the first `_` is optional.
     fn named(&self, matches: &ArgMatches) -> Result<InboxEntry, ToolError> {
         let wanted = matches.get_one::<String>("id").map_or("", String::as_str);
-        let found = self.bench.runtime.block_on(self.entries())?;
-        let fitting = by_id(&found.entries, wanted, |standing| &standing.record.request.id);
+        let found = self.cli.runtime.block_on(self.entries())?;
+        let fitting = by_id(&found.entries, wanted, |entry| &entry.record.request.id);
         match fitting[..] {
             [one] => Ok(one.clone()),
             [] => Err(no_such_request(wanted)),
@@ -178,15 +178,15 @@ impl Desk<'_> {
     }
 
     fn show(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
-        let standing = self.named(matches)?;
+        let entry = self.named(matches)?;
         match self.globals.format {
-            Format::Json => report::json(self.bench.terminal, &as_json(&standing))?,
+            Format::Json => report::json(self.cli.terminal, &as_json(&entry))?,
             Format::Text => {
-                let scopes = scopes_of(&standing.record.request);
-                let colours = self.bench.terminal.result_colours();
-                let request = &standing.record.request;
+                let scopes = scopes_of(&entry.record.request);
+                let colours = self.cli.terminal.result_colours();
+                let request = &entry.record.request;
                 let talk = Conversation::new(request, scopes, &self.person, colours);
-                let about = table::about(&standing, Zoned::now().timestamp());
+                let about = table::about(&entry, Zoned::now().timestamp());
                 write_out(&format!("{about}\n{}", talk.details()))?;
             }
         }
@@ -194,40 +194,40 @@ impl Desk<'_> {
     }
 
     fn approve(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
-        let standing = self.named(matches)?;
+        let entry = self.named(matches)?;
         let mut verdict = ApprovalDecision::approve(&self.person, "approvals");
-        verdict.remember = remember(&standing, matches)?;
-        self.decide(&standing, ApprovalState::Approved, verdict)?;
-        self.see_it_run(&standing)
+        verdict.remember = remember(&entry, matches)?;
+        self.decide(&entry, ApprovalState::Approved, verdict)?;
+        self.run_or_wait(&entry)
     }
 
     fn deny(&self, matches: &ArgMatches) -> Result<ExitCode, Stop> {
-        let standing = self.named(matches)?;
+        let entry = self.named(matches)?;
         let note = matches.get_one::<String>("note").cloned();
         let verdict = ApprovalDecision::deny(&self.person, "approvals", note);
-        self.decide(&standing, ApprovalState::Denied, verdict)?;
-        self.say(&standing, "denied", "the call will not run")
+        self.decide(&entry, ApprovalState::Denied, verdict)?;
+        self.report(&entry, "denied", "the call will not run")
     }
 
-    fn say(&self, standing: &InboxEntry, state: &str, words: &str) -> Result<ExitCode, Stop> {
-        let id = &standing.record.request.id;
+    fn report(&self, entry: &InboxEntry, state: &str, words: &str) -> Result<ExitCode, Stop> {
+        let id = &entry.record.request.id;
         match self.globals.format {
             Format::Json => {
-                let told = json!({"id": id, "state": state, "note": words});
-                report::json(self.bench.terminal, &told)?;
+                let report = json!({"id": id, "state": state, "note": words});
+                report::json(self.cli.terminal, &report)?;
             }
-            Format::Text => self.bench.terminal.print(&format!("{state}: {words}"))?,
+            Format::Text => self.cli.terminal.print(&format!("{state}: {words}"))?,
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn remember(standing: &InboxEntry, matches: &ArgMatches) -> Result<Option<Remember>, ToolError> {
+fn remember(entry: &InboxEntry, matches: &ArgMatches) -> Result<Option<Remember>, ToolError> {
     let Some(number) = matches.get_one::<u32>("remember") else { return Ok(None) };
-    let suggestions = &standing.record.request.suggestions;
+    let suggestions = &entry.record.request.suggestions;
     let place = usize::try_from(*number).unwrap_or(usize::MAX).saturating_sub(1);
     let suggestion = suggestions.get(place).ok_or_else(|| {
-        let id = &standing.record.request.id;
+        let id = &entry.record.request.id;
         let count = suggestions.len();
         ToolError::input(format!(
             "request `{id}` offers {count} rules to save; there is no number {number}"
@@ -235,7 +235,7 @@ fn remember(standing: &InboxEntry, matches: &ArgMatches) -> Result<Option<Rememb
         .hint(format!("list them with `haft approvals show {id}`"))
     })?;
     let word = matches.get_one::<String>("scope").map_or("", String::as_str);
-    let scopes = scopes_of(&standing.record.request);
+    let scopes = scopes_of(&entry.record.request);
     let scope = scopes.iter().copied().find(|scope| scope.name() == word).ok_or_else(|| {
         ToolError::input(format!(
             "a rule of scope `{word}` would never expire: all command line calls share one session"
@@ -256,16 +256,16 @@ fn scopes_of(request: &ApprovalRequest) -> &'static [Scope] {
 }
 
 /// Returns true for a request that still needs an action of the user.
-pub(super) fn is_open(standing: &InboxEntry) -> bool {
-    match standing.record.state {
+pub(super) fn is_open(entry: &InboxEntry) -> bool {
+    match entry.record.state {
         ApprovalState::Pending => true,
-        ApprovalState::Approved => !matches!(standing.result, CallResult::Ran(_)),
+        ApprovalState::Approved => !matches!(entry.result, CallResult::Ran(_)),
         _ => false,
     }
 }
 
-fn as_json(standing: &InboxEntry) -> Value {
-    let InboxEntry { record, workspace, requester, taken_ms, result } = standing;
+fn as_json(entry: &InboxEntry) -> Value {
+    let InboxEntry { record, workspace, requester, taken_ms, result } = entry;
     json!({
         "request": record.request,
         "state": record.state,

@@ -12,7 +12,7 @@ use haft_exec::{ProbeResult, ProcessSettings, Workspace};
 use serde_json::{Value, json};
 
 use crate::{
-    environment::Environment,
+    environment::CliEnvironment,
     globals::Format,
     stop::Stop,
     terminal::{Terminal, Tone, write_out},
@@ -33,7 +33,7 @@ pub(super) fn run(
     terminal: &Terminal,
     format: Format,
     workspace: &Arc<Workspace>,
-    (settings, environment): (&Settings, &Environment),
+    (settings, environment): (&Settings, &CliEnvironment),
 ) -> Result<ExitCode, Stop> {
     let wanted = &settings.sandbox;
     let mut verdicts = haft_exec::verdicts(workspace);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use haft::host::{Ending, Host, config::Settings, flush};
+use haft::host::{Host, Shutdown, config::Settings, flush};
 use haft_core::{CancellationToken, Gate, Registry, ToolError};
 use haft_exec::Programs;
 use haft_mcp::{Http, HttpError, Server, Structured};
@@ -19,7 +19,7 @@ use tokio::{
 
 use super::no_threads;
 use crate::{
-    environment::Environment,
+    environment::CliEnvironment,
     globals::Globals,
     stop::Stop,
     terminal::{Label, Terminal},
@@ -103,7 +103,7 @@ pub(super) fn structured_option() -> Arg {
 
 /// `haft mcp`
 pub(super) fn run(
-    environment: &Environment,
+    environment: &CliEnvironment,
     terminal: &Arc<Terminal>,
     registry: Registry,
     matches: &ArgMatches,
@@ -157,7 +157,7 @@ pub(super) fn run(
 }
 
 fn serve_http(
-    environment: &Environment,
+    environment: &CliEnvironment,
     terminal: &Terminal,
     server: &Server,
     address: SocketAddr,
@@ -205,7 +205,7 @@ async fn stop_signal() {
 
 /// Builds gates: one at startup, and one for each set of roots that a client sends.
 struct GateFactory {
-    environment: Environment,
+    environment: CliEnvironment,
     terminal: Arc<Terminal>,
     registry: Registry,
     globals: Globals,
@@ -237,10 +237,11 @@ impl GateFactory {
         keep_results(&mut settings, self.keeps_results)?;
         let profile = settings.profile.clone().unwrap_or_else(|| PROFILE.to_owned());
         // Over HTTP, signals are handled already.
-        let ending = if self.starts_in_place { Ending::OnSignal } else { Ending::CallerFlushes };
+        let ending =
+            if self.starts_in_place { Shutdown::OnSignal } else { Shutdown::CallerFlushes };
         let host = Host::new(self.environment.host.clone(), settings, self.registry.clone())?;
         host.warnings().iter().for_each(|text| self.terminal.tell(Label::Warning, text));
-        let mut gate = host.ending(ending).gate();
+        let mut gate = host.with_shutdown(ending).gate();
         if self.starts_in_place {
             gate = gate.start_in_place();
         }

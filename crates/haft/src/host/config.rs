@@ -101,7 +101,7 @@ impl Settings {
             settings.policy.profiles.get(profile)?;
         }
         // Set this before the policy or the executor checks whether a sandbox works.
-        if let Some(folder) = storage::state(environment) {
+        if let Some(folder) = storage::state_folder(environment) {
             haft_exec::remember_probes_in(&folder);
         }
         Ok(settings)

@@ -21,15 +21,15 @@ use super::{config::Settings, environment::Environment};
 
 /// Returns the folder for data of the user rather than the workspace: keys and secrets. `None` when
 /// there is no home directory.
-pub fn state(environment: &Environment) -> Option<PathBuf> {
+pub fn state_folder(environment: &Environment) -> Option<PathBuf> {
     environment.state_home.as_ref().map(|folder| folder.join("haft"))
 }
 
 /// How the process ends. It decides how long a ledger entry may wait to be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ending {
+pub enum Shutdown {
     /// The process ends after one call.
-    WithTheCall,
+    AfterOneCall,
     /// The program calls [`flush`] when it ends, and handles signals itself.
     #[default]
     CallerFlushes,
@@ -44,7 +44,7 @@ pub(super) fn attach(
     mut gate: GateBuilder,
     environment: &Environment,
     settings: &Settings,
-    shutdown: Ending,
+    shutdown: Shutdown,
     is_attended: fn() -> bool,
 ) -> GateBuilder {
     let location = store_location(settings);
@@ -55,15 +55,15 @@ pub(super) fn attach(
         let retention = settings.outputs.retention.clone();
         let outputs = StoreOutputs::new(location.clone(), &settings.workspace, retention);
         gate = match shutdown {
-            Ending::WithTheCall => gate.outputs(Arc::new(outputs.without_memory())),
-            Ending::CallerFlushes | Ending::OnSignal => gate.outputs(Arc::new(outputs)),
+            Shutdown::AfterOneCall => gate.outputs(Arc::new(outputs.without_memory())),
+            Shutdown::CallerFlushes | Shutdown::OnSignal => gate.outputs(Arc::new(outputs)),
         };
         let ledger = ledger(location.clone(), settings, shutdown);
         let ledger = match shutdown {
             // Each command line call belongs to the session `cli`, which is not listed.
-            Ending::WithTheCall => ledger,
-            Ending::CallerFlushes => ledger.noting(sessions.clone()),
-            Ending::OnSignal => ledger.noting(sessions.clone()).before_writing(flush_on_signal),
+            Shutdown::AfterOneCall => ledger,
+            Shutdown::CallerFlushes => ledger.noting(sessions.clone()),
+            Shutdown::OnSignal => ledger.noting(sessions.clone()).before_writing(flush_on_signal),
         };
         gate = gate.ledger(Arc::new(ledger));
     }
@@ -76,7 +76,7 @@ pub(super) fn attach(
     gate = gate.service::<dyn Sessions>(sessions).service::<dyn Todos>(Arc::new(todos));
     // Without a home directory there is no key to seal rules with. Saved rules then last as long as
     // the process.
-    if let Some(state) = state(environment) {
+    if let Some(state) = state_folder(environment) {
         let workspace = &settings.workspace;
         gate = gate.saved_rules(Arc::new(StoreRules::new(location.clone(), workspace, &state)));
         let approvals = StoreApprovals::new(location, workspace, &state);
@@ -86,10 +86,10 @@ pub(super) fn attach(
     gate
 }
 
-fn ledger(location: Arc<StoreLocation>, settings: &Settings, shutdown: Ending) -> StoreLedger {
+fn ledger(location: Arc<StoreLocation>, settings: &Settings, shutdown: Shutdown) -> StoreLedger {
     let reply_timing = match shutdown {
-        Ending::WithTheCall => ReplyTiming::AfterCommit,
-        Ending::CallerFlushes | Ending::OnSignal => ReplyTiming::Early,
+        Shutdown::AfterOneCall => ReplyTiming::AfterCommit,
+        Shutdown::CallerFlushes | Shutdown::OnSignal => ReplyTiming::Early,
     };
     let kept = settings.store.ledger;
     if !settings.store.keeps_results {
@@ -108,7 +108,7 @@ pub fn store_location(settings: &Settings) -> Arc<StoreLocation> {
 /// Returns the approval requests of all of the user's processes, or `None` when there is no home
 /// directory.
 pub fn inbox(environment: &Environment, settings: &Settings) -> Option<Arc<dyn Inbox>> {
-    let state = state(environment)?;
+    let state = state_folder(environment)?;
     Some(Arc::new(StoreApprovals::new(store_location(settings), &settings.workspace, &state)))
 }
 
@@ -128,13 +128,15 @@ fn publish_approvals(
     gate: GateBuilder,
     approvals: StoreApprovals,
     is_wanted: bool,
-    shutdown: Ending,
+    shutdown: Shutdown,
     is_attended: fn() -> bool,
 ) -> GateBuilder {
     match (is_wanted, shutdown) {
         (true, _) => gate.approvals(Arc::new(approvals)).decided_externally(),
         // Without a terminal the call is refused at once, so its request is not published.
-        (false, Ending::WithTheCall) => gate.approvals(Arc::new(approvals.only_when(is_attended))),
+        (false, Shutdown::AfterOneCall) => {
+            gate.approvals(Arc::new(approvals.only_when(is_attended)))
+        }
         (false, _) => gate.approvals(Arc::new(approvals)).no_approver_hint(ADVICE),
     }
 }

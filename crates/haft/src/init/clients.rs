@@ -7,7 +7,7 @@ use haft_core::{ToolError, did_you_mean, nearest};
 use serde_json::{Value, json};
 
 use super::{document::ConfigFormat, server_command::ServerCommand};
-use crate::environment::Environment;
+use crate::environment::CliEnvironment;
 
 /// Scope of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl ClientApp {
         self,
         scope: InitScope,
         workspace: &Path,
-        environment: &Environment,
+        environment: &CliEnvironment,
     ) -> Result<Vec<PathBuf>, ToolError> {
         match scope {
             InitScope::Project => {
@@ -139,8 +139,8 @@ impl ClientApp {
         }
     }
 
-    fn of_user(self, environment: &Environment) -> Result<Vec<PathBuf>, ToolError> {
-        let Environment { host, codex_home, claude_home, .. } = environment;
+    fn of_user(self, environment: &CliEnvironment) -> Result<Vec<PathBuf>, ToolError> {
+        let CliEnvironment { host, codex_home, claude_home, .. } = environment;
         let haft::host::environment::Environment { home, config_home, .. } = host;
         let own = |folder: &Option<PathBuf>, in_home: &str| {
             folder.clone().or_else(|| home.as_ref().map(|home| home.join(in_home)))

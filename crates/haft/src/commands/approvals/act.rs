@@ -10,19 +10,19 @@ use haft_core::{
 };
 use haft_exec::Programs;
 
-use super::Desk;
+use super::ApprovalsCommand;
 use crate::{report, stop::Stop, terminal::Label};
 
-impl Desk<'_> {
+impl ApprovalsCommand<'_> {
     /// Decides a request. An approved request that no process has claimed may be approved again,
     /// because its call still has to run.
     pub(super) fn decide(
         &self,
-        standing: &InboxEntry,
+        entry: &InboxEntry,
         state: ApprovalState,
         verdict: ApprovalDecision,
     ) -> Result<(), ToolError> {
-        let record = &standing.record;
+        let record = &entry.record;
         let both = (record.state, state);
         if both == (ApprovalState::Approved, ApprovalState::Approved) && !record.is_claimed {
             return Ok(());
@@ -32,30 +32,30 @@ impl Desk<'_> {
             return Err(already_settled(record));
         }
         let decided = self.inbox.decide(&record.request.id, state, verdict);
-        self.bench.runtime.block_on(decided).map(|_| ())
+        self.cli.runtime.block_on(decided).map(|_| ())
     }
 
     /// Waits until the process that asked has claimed the call. Runs the call here if that process
     /// is gone.
-    pub(super) fn see_it_run(&self, standing: &InboxEntry) -> Result<ExitCode, Stop> {
-        let id = &standing.record.request.id;
-        match self.bench.runtime.block_on(self.inbox.wait_for_claim(id))? {
+    pub(super) fn run_or_wait(&self, entry: &InboxEntry) -> Result<ExitCode, Stop> {
+        let id = &entry.record.request.id;
+        match self.cli.runtime.block_on(self.inbox.wait_for_claim(id))? {
             CallClaim::Taken => {
-                self.say(standing, "approved", "the process that asked runs the call")
+                self.report(entry, "approved", "the process that asked runs the call")
             }
             CallClaim::Free => {
                 let message = "the process that asked is gone; running the call here";
-                self.bench.terminal.tell(Label::Note, message);
-                let outcome = self.run(standing)?;
-                Ok(report::outcome(self.bench.terminal, self.globals.format, &outcome)?)
+                self.cli.terminal.tell(Label::Note, message);
+                let outcome = self.run(entry)?;
+                Ok(report::outcome(self.cli.terminal, self.globals.format, &outcome)?)
             }
         }
     }
 
     /// Runs the recorded call, once.
-    pub(super) fn run(&self, standing: &InboxEntry) -> Result<Outcome, ToolError> {
-        let gate = self.gate_of(standing)?;
-        let id = standing.record.request.id.clone();
+    pub(super) fn run(&self, entry: &InboxEntry) -> Result<Outcome, ToolError> {
+        let gate = self.gate_of(entry)?;
+        let id = entry.record.request.id.clone();
         let context = Context::new("approvals");
         let stop = context.cancel.clone();
         let work = async {
@@ -69,7 +69,7 @@ impl Desk<'_> {
                 }
             }
         };
-        let done = self.bench.runtime.block_on(work);
+        let done = self.cli.runtime.block_on(work);
         Programs::end_everything();
         match done? {
             Submission::Done(outcome) => Ok(*outcome),
@@ -78,14 +78,14 @@ impl Desk<'_> {
     }
 
     /// Builds a gate for the workspace of the recorded call, with this store.
-    fn gate_of(&self, standing: &InboxEntry) -> Result<Gate, ToolError> {
+    fn gate_of(&self, entry: &InboxEntry) -> Result<Gate, ToolError> {
         let mut globals = self.globals.clone();
-        globals.choices.workspace = Some(standing.workspace.clone());
-        let mut settings = Settings::load(&globals.choices, &self.bench.environment.host)?;
+        globals.choices.workspace = Some(entry.workspace.clone());
+        let mut settings = Settings::load(&globals.choices, &self.cli.environment.host)?;
         settings.directory.clone_from(&settings.workspace);
         settings.store.address.clone_from(&self.settings.store.address);
         // Approvals that the call needs while it runs are asked here.
-        self.bench.gate(settings, Arc::new(self.bench.prompt()))
+        self.cli.gate(settings, Arc::new(self.cli.prompt()))
     }
 }
 

@@ -20,39 +20,39 @@ pub(super) fn of(entries: &[&InboxEntry], now: Timestamp, width: Option<usize>) 
 }
 
 /// Returns state, tool, age and agents of a request.
-pub(super) fn row(standing: &InboxEntry, now: Timestamp) -> String {
-    let request = &standing.record.request;
+pub(super) fn row(entry: &InboxEntry, now: Timestamp) -> String {
+    let request = &entry.record.request;
     let agents = match &request.agents[..] {
         [] => String::new(),
         agents => format!("  by {}", shown_in_line(&agents.join(" > "))),
     };
     let age = span(now.as_millisecond().saturating_sub(as_signed(request.created_ms)));
-    format!("{}  {}  {age} ago{agents}", state(standing, now), shown_in_line(&request.tool))
+    format!("{}  {}  {age} ago{agents}", state(entry, now), shown_in_line(&request.tool))
 }
 
 /// Returns the header above the details of a request.
-pub(super) fn about(standing: &InboxEntry, now: Timestamp) -> String {
-    let request = &standing.record.request;
+pub(super) fn about(entry: &InboxEntry, now: Timestamp) -> String {
+    let request = &entry.record.request;
     let mut lines = vec![
-        format!("{}  {}", shown_in_line(&request.id), row(standing, now)),
+        format!("{}  {}", shown_in_line(&request.id), row(entry, now)),
         format!(
             "in {}, session {}",
-            shown_in_line(&standing.workspace.to_string_lossy()),
+            shown_in_line(&entry.workspace.to_string_lossy()),
             shown_in_line(&request.session)
         ),
     ];
-    if let Some(verdict) = &standing.record.verdict {
+    if let Some(verdict) = &entry.record.verdict {
         let note = verdict.note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
         let word = if verdict.approved { "approved" } else { "denied" };
-        let said = format!("{word} by {} via {}{note}", verdict.by, verdict.via);
-        lines.push(shown_in_line(&said).into_owned());
+        let decision = format!("{word} by {} via {}{note}", verdict.by, verdict.via);
+        lines.push(shown_in_line(&decision).into_owned());
     }
     lines.join("\n") + "\n"
 }
 
 /// Returns the state as text.
-pub(super) fn state(standing: &InboxEntry, now: Timestamp) -> String {
-    let InboxEntry { record, requester, result, .. } = standing;
+pub(super) fn state(entry: &InboxEntry, now: Timestamp) -> String {
+    let InboxEntry { record, requester, result, .. } = entry;
     match (record.state, result, requester) {
         (ApprovalState::Pending, _, requester) => {
             let left = as_signed(record.request.expires_ms).saturating_sub(now.as_millisecond());

@@ -58,7 +58,7 @@ impl Cli<'_> {
             let saved = self.saved_rules(&globals, &checked)?;
             all.push((checked, saved));
         }
-        let specs = self.specs(&reference::anywhere());
+        let specs = self.specs(&reference::placeholders());
         let found: Vec<Finding> =
             all.iter().flat_map(|(checked, saved)| findings(checked, saved, &specs)).collect();
         let files: Vec<&PathBuf> = all.iter().flat_map(|(checked, _)| &checked.files).collect();

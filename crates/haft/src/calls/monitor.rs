@@ -34,9 +34,9 @@ const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// Whether a status line is drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Watching {
-    Yes,
-    No,
+pub(crate) enum StatusLine {
+    Shown,
+    Hidden,
 }
 
 /// Reason for abandoning a call.
@@ -47,15 +47,15 @@ pub(crate) enum Abandoned {
     Stuck(ToolError),
 }
 
-/// Monitors a call on its own thread.
-pub(crate) struct Attendant {
-    monitor: Monitor,
+/// Monitors a call from a second thread.
+pub(crate) struct CallMonitor {
+    watch: CallWatch,
     runtime: Runtime,
 }
 
-struct Monitor {
+struct CallWatch {
     terminal: Arc<Terminal>,
-    watching: Watching,
+    status_line: StatusLine,
     grace: Duration,
     interruptions: UnboundedReceiver<()>,
 }
@@ -95,46 +95,46 @@ impl MonitoredCall {
     }
 }
 
-impl Attendant {
+impl CallMonitor {
     /// Makes signals cancel the call instead of ending the process. Signals that arrive before
     /// `watch` are kept.
     ///
     /// # Errors
     /// When the process has no file descriptors or memory left.
-    pub(crate) fn new(terminal: Arc<Terminal>, watching: Watching) -> io::Result<Self> {
-        let (attendant, interrupt) = Self::without_signals(terminal, watching, GRACE)?;
-        let _inside = attendant.runtime.enter();
+    pub(crate) fn new(terminal: Arc<Terminal>, status_line: StatusLine) -> io::Result<Self> {
+        let (monitor, interrupt) = Self::without_signals(terminal, status_line, GRACE)?;
+        let _inside = monitor.runtime.enter();
         forward_signals(&interrupt);
-        Ok(attendant)
+        Ok(monitor)
     }
 
     /// Returns a monitor without signal handlers. Only the returned sender interrupts it.
     pub(super) fn without_signals(
         terminal: Arc<Terminal>,
-        watching: Watching,
+        status_line: StatusLine,
         grace: Duration,
     ) -> io::Result<(Self, UnboundedSender<()>)> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (interrupt, interruptions) = unbounded_channel();
-        let monitor = Monitor { terminal, watching, grace, interruptions };
-        Ok((Self { monitor, runtime }, interrupt))
+        let watch = CallWatch { terminal, status_line, grace, interruptions };
+        Ok((Self { watch, runtime }, interrupt))
     }
 
     /// Monitors the call until it must be abandoned. Returns `None` when the call's own thread
     /// ended it first.
     pub(super) fn watch(mut self, call: MonitoredCall) -> Option<Abandoned> {
         let claim = call.claim.clone();
-        let end = self.runtime.block_on(self.monitor.run(call));
+        let end = self.runtime.block_on(self.watch.run(call));
         claim.take().then_some(end)
     }
 
     /// Returns the terminal of the status line.
     pub(super) fn terminal(&self) -> Arc<Terminal> {
-        self.monitor.terminal.clone()
+        self.watch.terminal.clone()
     }
 }
 
-impl Monitor {
+impl CallWatch {
     async fn run(&mut self, mut call: MonitoredCall) -> Abandoned {
         let mut progress = Progress::default();
         let mut beat = tokio::time::interval(DRAW_INTERVAL);
@@ -154,7 +154,7 @@ impl Monitor {
                     }
                     progress.update(event, std::time::Instant::now());
                 }
-                _ = beat.tick(), if self.watching == Watching::Yes => {
+                _ = beat.tick(), if self.status_line == StatusLine::Shown => {
                     if let Some(line) = progress.line(std::time::Instant::now()) {
                         self.terminal.draw_status(&line);
                     }
