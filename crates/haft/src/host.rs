@@ -234,7 +234,7 @@ impl Host {
         let named = all.into_iter().filter_map(named);
         let redactor = Redactor::new(self.environment.secrets.iter().cloned().chain(named));
         match vault {
-            Some(vault) => redactor.watching(vault),
+            Some(vault) => redactor.with_vault(vault),
             None => redactor,
         }
     }

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_that_is_told_to_stop_says_that_it_did() {
+    fn a_stopped_walk_reports_that_it_stopped() {
         let (_folder, files) = workspace(&["a/1.x", "b/2.x"]);
         let found = files.find(&all(".", "*.x"), &|| true).expect("a glob");
         assert!(!found.is_complete && found.files.is_empty());

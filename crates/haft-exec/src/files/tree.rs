@@ -127,7 +127,7 @@ impl TreeBuilder<'_> {
                 pending.rules =
                     IgnoreRules::with(pending.rules.take(), &handle, seen, pending.path.len());
             }
-            self.judge(pending, &mut found);
+            self.filter_entries(pending, &mut found);
             found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
             Ok(found)
         });
@@ -161,7 +161,7 @@ impl TreeBuilder<'_> {
     }
 
     /// Drops closed and ignored files; ignored directories are listed without their contents.
-    fn judge(&self, pending: &PendingDirectory, found: &mut Vec<FoundEntry>) {
+    fn filter_entries(&self, pending: &PendingDirectory, found: &mut Vec<FoundEntry>) {
         let mut shown = self.prefix.clone();
         shown.extend_from_slice(&pending.path);
         if !pending.path.is_empty() {
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_listed_is_told() {
+    fn what_cannot_be_listed_is_reported() {
         let (_folder, files) = workspace(&["a/1"]);
         let error = files.tree(&whole("a/1"), &|| false).expect_err("a file");
         assert_eq!(error.kind(), ErrorKind::Input);
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_shared_fairly() {
+    fn the_limit_is_shared_fairly() {
         for (remaining, sizes, share) in [
             (10, &[3, 3][..], usize::MAX),
             (10, &[5, 5], usize::MAX),

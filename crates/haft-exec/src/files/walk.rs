@@ -174,7 +174,7 @@ struct OpenFolder {
     rules: Option<Arc<IgnoreRules>>,
 }
 
-/// NameList in one buffer, each ended by a zero byte.
+/// Names in one buffer, each ended by a zero byte.
 #[derive(Default)]
 struct NameList(Vec<u8>);
 
@@ -256,14 +256,14 @@ impl RunningWalk<'_> {
         task: Task,
         new: &mut Vec<Task>,
     ) -> ControlFlow<()> {
-        self.ask()?;
+        self.check_stop()?;
         match task {
             Task::Directory { path, rules } => self.enter(worker, path, rules, new),
             Task::Files(folder, names) => self.visit_all(worker, &folder, &names),
         }
     }
 
-    fn ask(&self) -> ControlFlow<()> {
+    fn check_stop(&self) -> ControlFlow<()> {
         if !(self.walk.stop)() {
             return ControlFlow::Continue(());
         }
@@ -316,7 +316,7 @@ impl RunningWalk<'_> {
         let mut listed = 0_usize;
         while let Some(entry) = entries.next() {
             listed += 1;
-            if listed.is_multiple_of(ENTRIES_PER_STOP_CHECK) && self.ask().is_break() {
+            if listed.is_multiple_of(ENTRIES_PER_STOP_CHECK) && self.check_stop().is_break() {
                 break;
             }
             let entry = match entry {
@@ -405,7 +405,7 @@ impl RunningWalk<'_> {
         let base = self.go_to(&mut worker.shown, folder);
         for (at, name) in names.iter().enumerate() {
             if at % FILES_PER_STOP_CHECK == FILES_PER_STOP_CHECK - 1 {
-                self.ask()?;
+                self.check_stop()?;
             }
             worker.shown.truncate(base);
             worker.shown.extend_from_slice(name.to_bytes());
@@ -499,7 +499,7 @@ mod tests {
             });
             let all =
                 FindFiles { path: ".".into(), pattern: "**".into(), limit: 10, ignored: false };
-            // Nothing here may panic before the other thread is told to stop.
+            // Nothing here may panic before the other thread is stopped.
             let mut leaks = 0;
             for _ in 0..500 {
                 let is_secret = |path: &Path| path.ends_with("secret");

@@ -1,4 +1,4 @@
-//! Replaces `secret:NAME` in a request, and redacts the values from the response. SecretSource
+//! Replaces `secret:NAME` in a request, and redacts the values from the response. Secrets
 //! leave this module only in the request to the host that it names.
 
 use std::borrow::Cow;
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_or_too_short_is_told_without_its_value() {
+    fn unknown_and_short_secrets_are_reported_without_their_value() {
         let kind = |text: &str| {
             fill(text, SecretContext::Plain, "h")
                 .err()

@@ -209,10 +209,7 @@ fn child_handle(pid: libc::c_int, handle: libc::c_int) -> io::Result<(Pid, Owned
 /// child continues on the caller's stack: so it gets a copy of our memory.
 fn clone_into_group(group: &OwnedFd, setup: &ChildSetup<'_>) -> io::Result<(Pid, OwnedFd)> {
     let mut handle: libc::c_int = -1;
-    #[expect(
-        unsafe_code,
-        reason = "clone_args is plain numbers, and zero is each one's usual value"
-    )]
+    #[expect(unsafe_code, reason = "clone_args is plain numbers, and zero is each one's default")]
     // SAFETY: the structure consists of numbers only.
     let mut how: libc::clone_args = unsafe { std::mem::zeroed() };
     let flags = libc::CLONE_VFORK | libc::CLONE_PIDFD;

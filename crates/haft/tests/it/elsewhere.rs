@@ -64,7 +64,7 @@ fn without_elicitation_a_call_is_denied_at_once_with_a_hint() {
     let mut client = Client::introduced(&fixture, json!({}));
     client.call(1, "write", json!({"path": "a.txt", "content": "x"}));
     let told = text(&client.next());
-    assert!(told.contains("no way to ask anybody"), "{told}");
+    assert!(told.contains("no approval handler"), "{told}");
     assert!(told.contains("`elsewhere = true` under `[approvals]`"), "{told}");
     assert!(listed(&fixture).is_empty(), "nobody was asked");
 }
@@ -75,9 +75,9 @@ fn an_approval_in_another_terminal_runs_the_call_in_its_process() {
     let (mut client, id) = asking(&fixture, "a.txt");
     let shown = fixture.run(&["approvals", "show", &id]).out;
     assert!(shown.contains("+written") && shown.contains("write a.txt"), "{shown}");
-    assert!(shown.contains("why: mode `none` asks before: read a.txt"), "{shown}");
+    assert!(shown.contains("why: mode `none`: read a.txt"), "{shown}");
     assert!(!written(&fixture, "a.txt").exists());
-    // A prefix of the id is enough.
+    // The beginning of an id is enough.
     let ran = fixture.run(&["approvals", "approve", &id.chars().take(20).collect::<String>()]);
     assert_eq!(
         (ran.code, &*ran.out),
@@ -101,7 +101,7 @@ fn a_denial_with_a_note_reaches_the_model() {
     let ran = fixture.run(&["approvals", "deny", &id, "--note", "use b.txt"]);
     assert_eq!((ran.code, &*ran.out), (0, "denied: the call will not run"), "{ran:?}");
     let told = text(&client.next());
-    assert!(told.contains("ada said no to this call of `write`: use b.txt"), "{told}");
+    assert!(told.contains("ada denied this call of `write`: use b.txt"), "{told}");
     assert!(!written(&fixture, "a.txt").exists());
 }
 
@@ -174,7 +174,7 @@ fn the_call_of_a_killed_server_waits_and_runs_here_exactly_once() {
     for _ in 0..2 {
         let again = fixture.run(&["approvals", "approve", &id]);
         assert_eq!(again.code, 4, "{again:?}");
-        assert!(again.err.contains("its call was taken up"), "{again:?}");
+        assert!(again.err.contains("its call was claimed"), "{again:?}");
     }
     assert!(!written(&fixture, "a.txt").exists(), "not a second time");
     let entries = fixture.run(&["ledger", "export"]).out;
@@ -355,8 +355,8 @@ fn the_live_list_shows_what_comes_and_decides_what_is_marked() {
     screen.wait_for("> quite another way");
     screen.press(&["Enter"]);
     let told = text(&client.next());
-    assert!(told.contains("ada said no to this call of `write`: quite another way"), "{told}");
-    // The third one is approved and saved.
+    assert!(told.contains("ada denied this call of `write`: quite another way"), "{told}");
+    // A third one is remembered.
     client.call(3, "write", json!({"path": "c.txt", "content": "third\n"}));
     screen.wait_for("+third");
     screen.press(&["1"]);
@@ -431,5 +431,5 @@ fn an_unwritable_store_does_not_prevent_approval_at_the_terminal() {
     screen.press(&["y"]);
     assert_eq!(screen.exit_code(), 0);
     let shown = screen.wait_for("Hello, Ada!");
-    assert!(shown.contains("asked in this process only: "), "{shown}");
+    assert!(shown.contains("the approval request is visible in this process only: "), "{shown}");
 }

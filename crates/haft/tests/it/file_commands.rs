@@ -135,8 +135,8 @@ fn errors_name_the_next_step() {
     insta::assert_snapshot!(fixture.run_without_terminal(&["delete", "src/main.rs"]).whole(), @r#"
 
     --- stderr
-    error: `delete` needs a yes (mode `contained` asks before: write src/main.rs), and nobody could be asked
-      next: to run it unasked, add `allow = ["write(src/main.rs)"]` to <root>/home/.config/haft/config.toml, or use `--approve all`
+    error: `delete` needs approval (mode `contained`: write src/main.rs), but no approver is available
+      next: to run it without approval, add `allow = ["write(src/main.rs)"]` to <root>/home/.config/haft/config.toml, or use `--approve all`
     --- exit 5
     "#);
     assert_eq!(fixture.text("src/main.rs"), "fn main() {}\n");

@@ -43,12 +43,12 @@ fn what_was_cut_is_read_and_searched_by_later_commands() {
     let cut = fixture.run(&[&SEARCH[..], &["--json"]].concat()).json();
     let (id, content) = (cut["output_id"].as_str().expect("cut"), cut["content"].as_str());
     let content = content.expect("a text");
-    assert!(content.contains(&format!("the whole text is kept as output {id}: ")), "{content}");
+    assert!(content.contains(&format!("the full text is stored as output {id}: ")), "{content}");
     assert!(content.contains("error: the disk is on fire"), "{content}");
-    let told = content.split_once("[cut: lines ").expect("a note").1;
+    let told = content.split_once("[truncated: lines ").expect("a note").1;
     let (first, rest) = told.split_once('-').expect("two numbers");
     let first: usize = first.parse().expect("a number");
-    assert!(rest.contains("more is left out below"), "{rest}");
+    assert!(rest.contains("more is omitted below"), "{rest}");
     let number = (first + 1).to_string();
     let lines = fixture.run(&["output_read", id, "--start-line", &number, "--end-line", &number]);
     assert!(lines.out.contains(&format!("long.txt:{number}: long {number} xxx")), "{lines:?}");
@@ -61,7 +61,7 @@ fn what_was_cut_is_read_and_searched_by_later_commands() {
         "1500: long.txt:1500: long 1500 error: the disk is on fire\n[1 match in 2002 lines]"
     );
     let gone = fixture.run(&["output_read", "out_0"]);
-    assert_eq!((gone.code, gone.err.contains("no output is kept under `out_0`")), (3, true));
+    assert_eq!((gone.code, gone.err.contains("unknown output `out_0`")), (3, true));
 }
 
 #[test]

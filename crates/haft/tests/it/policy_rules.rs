@@ -75,7 +75,7 @@ fn what_is_not_saved_cannot_be_revoked() {
     let fixture = Fixture::new();
     let told = fixture.run(&["policy", "revoke", "rule_1"]);
     assert_eq!(told.code, 3, "{told:?}");
-    assert!(told.err.contains("there is no saved rule `rule_1`"), "{told:?}");
+    assert!(told.err.contains("unknown saved rule `rule_1`"), "{told:?}");
     assert!(told.err.contains("`haft policy list` shows"), "{told:?}");
     assert_eq!(fixture.run(&["policy", "revoke"]).code, 2);
 }
@@ -105,12 +105,12 @@ deny = ["bash(rm *)"]
     insta::assert_snapshot!(fixture.run(&["policy", "check"]).whole(), @"
     <root>/home/.config/haft/config.toml:2: allow `bash(git *)` is very wide: the program does whatever its arguments say
       next: name the sub-command or script, as in `bash(git log *)` or `bash(python3 build.py *)`
-    <root>/home/.config/haft/config.toml:3: allow `bash(rm -rf build)` never speaks: deny `bash(rm *)` (<root>/home/.config/haft/config.toml:6) goes before it
-      next: take out one of the two
-    <root>/home/.config/haft/config.toml:4: allow `helo` fits no tool
+    <root>/home/.config/haft/config.toml:3: allow `bash(rm -rf build)` never applies: deny `bash(rm *)` (<root>/home/.config/haft/config.toml:6) takes precedence
+      next: remove one of the two
+    <root>/home/.config/haft/config.toml:4: allow `helo` matches no tool
       next: did you mean `hello`?
-    <root>/project/.haft/config.toml:1: allow `hello` is not in force: a project may only narrow until you trust it
-      next: add its folder to `trust` in your own config, or take the rule out
+    <root>/project/.haft/config.toml:1: allow `hello` has no effect: a project may only restrict until you trust it
+      next: add its folder to `trust` in your own config, or remove the rule
     2 config files checked, 4 findings
     --- stderr
 
@@ -135,7 +135,10 @@ fn a_file_that_does_not_parse_does_not_hide_the_others() {
     for place in ["config.toml:2:1: unknown key `alow`", "admin.toml:1:9: `bash(` is not a rule"] {
         assert!(told.out.contains(place), "{place}: {told:?}");
     }
-    assert!(told.out.contains("project/.haft/config.toml:1: deny `helo` fits no tool"), "{told:?}");
+    assert!(
+        told.out.contains("project/.haft/config.toml:1: deny `helo` matches no tool"),
+        "{told:?}"
+    );
     assert!(told.out.contains("3 config files checked, 3 findings"), "{told:?}");
 }
 

@@ -45,7 +45,7 @@ fn a_question_lists_the_rules_that_can_be_saved() {
     insta::assert_snapshot!(told.whole(), @r#"
     ask   web_fetch {"url":"https://docs.rs/serde"}
       for      you, mode `contained` (built-in)
-      because  mode `contained` asks before: fetch https://docs.rs/serde
+      because  mode `contained`: fetch https://docs.rs/serde
       change   add `allow = ["web_fetch(docs.rs)"]` to <root>/home/.config/haft/config.toml, or use `--approve all`
 
     accesses

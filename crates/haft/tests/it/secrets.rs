@@ -616,7 +616,7 @@ fn gate(fixture: &Fixture) -> Gate {
         .paths(workspace.clone())
         .service::<dyn Disk>(workspace)
         .service::<dyn Executor>(Arc::new(programs))
-        .redactor(Redactor::default().watching(vault))
+        .redactor(Redactor::default().with_vault(vault))
         .build()
 }
 

@@ -76,7 +76,8 @@ fn make(directory: &OwnedFd, name: &str, mode: u32) -> Result<(), Errno> {
     }
 }
 
-/// Checks write access before anything is changed: a later error would name the file to write instead.
+/// Checks write access before anything is changed: a later error would name the file to write
+/// instead.
 fn check_writable(directory: &OwnedFd, path: &Path) -> Result<(), Errno> {
     let wanted = Access::WRITE_OK | Access::EXEC_OK;
     match fs::accessat(directory, path, wanted, AtFlags::EACCESS) {

@@ -38,8 +38,8 @@ pub(super) fn merged<'a>(
         network: text(|config| &config.network),
         read_only: files.clone().find_map(|config| config.read_only).unwrap_or(default.read_only),
         tmpfs: files.clone().find_map(|config| config.tmpfs.clone()).unwrap_or(default.tmpfs),
-        longest: age.map_or(default.longest, |secs| Duration::from_secs(secs as u64)),
-        patience: default.patience,
+        max_age: age.map_or(default.max_age, |secs| Duration::from_secs(secs as u64)),
+        timeout: default.timeout,
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
             pids: 7,
             image: "mine".to_owned(),
             read_only: false,
-            longest: Duration::from_secs(60),
+            max_age: Duration::from_secs(60),
             ..ContainerSettings::default()
         };
         assert_eq!(settings, expected);

@@ -1,4 +1,4 @@
-//! Notes beside the user's key which calls were taken up. A program that can write the store could
+//! Notes beside the user's key which calls were claimed. A program that can write the store could
 //! restore a row, or the whole file, and an approved call would run again within the hour. An
 //! envelope does not prevent that, because the old one is valid too.
 
@@ -12,11 +12,11 @@ use std::{
 
 use haft_core::ToolError;
 
-/// Much longer than an approved call may wait to be taken up.
+/// Much longer than an approved call may wait for its claim.
 const MAX_NOTE_AGE: Duration = Duration::from_secs(2 * 86_400);
 
-/// Notes that a call is taken up under a token. Returns false if it was taken up before under
-/// another token.
+/// Notes that a call is claimed under a token. Returns false if it was claimed before under another
+/// token.
 ///
 /// # Errors
 /// When the note cannot be written. Then the call must not run.
@@ -36,7 +36,7 @@ pub(super) fn note(key: &Path, id: &str, token: &str) -> Result<bool, ToolError>
     Ok(is_first)
 }
 
-/// Returns true if a call can be noted as taken up, and was not yet.
+/// Returns true if a call can be noted as claimed, and was not yet.
 ///
 /// # Errors
 /// When the note could not be written.
@@ -53,7 +53,7 @@ fn note_path(folder: &Path, id: &str) -> PathBuf {
 
 fn not_noted(path: &Path, error: &io::Error) -> ToolError {
     let path = path.display();
-    let message = format!("cannot note in {path} that the call is taken up: {error}");
+    let message = format!("cannot note in {path} that the call is claimed: {error}");
     ToolError::denied(message).hint("free disk space or fix its permissions, then approve it again")
 }
 
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_taken_up_under_one_token() {
+    fn a_call_is_claimed_under_one_token() {
         let folder = tempfile::tempdir().expect("a folder");
         let key = folder.path().join("state/rules.key");
         let note = |id, token| note(&key, id, token).expect("it can be noted");
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_cannot_be_noted_is_not_taken_up() {
+    fn a_call_that_cannot_be_noted_is_not_claimed() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("taken"), "in the way").expect("written");
         let error = note(&folder.path().join("rules.key"), "ask_1", "one").expect_err("reported");

@@ -89,7 +89,7 @@ static ARITY: &[(&str, usize)] = &[
     ("./mvnw", 2),
 ];
 
-/// ParsedOptions before the sub-command that take the next word as their value.
+/// Options before the sub-command that take the next word as their value.
 static GLOBAL_VALUES: &[(&str, &str)] = &[
     ("git", "-C -c --git-dir --work-tree --namespace --super-prefix --config-env --attr-source"),
     ("docker", "-H --host -c --context --config -l --log-level --tlscacert --tlscert --tlskey"),
@@ -209,7 +209,7 @@ static TOO_WIDE_PAIRS: &[&str] = &[
 /// Returns rules that would allow this command, the narrowest first: the command as it is, with
 /// other arguments, and with the fewest words that name the operation. Rules that would allow too
 /// much are left out, so some commands get one or none.
-pub fn widths(command: &Command) -> Vec<String> {
+pub fn rule_texts(command: &Command) -> Vec<String> {
     let mut found = Vec::new();
     // A `*` would match more than itself, and a variable may have another value next time.
     let is_certain = command.words.iter().all(|word| word.certainty == Certainty::Exact);

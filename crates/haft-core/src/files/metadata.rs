@@ -1,4 +1,4 @@
-//! What is known of a file without reading it, and the tag that names one state of its content.
+//! File metadata, and the version tag that identifies one state of a file's content.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -6,10 +6,10 @@ use rapidhash::v3::{RapidSecrets, rapidhash_v3_inline};
 
 use crate::{ContentHash, ToolError};
 
-/// What sort of thing has a path.
+/// The kind of a file system entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileKind {
-    /// A regular file: the only sort that is opened.
+    /// A regular file: the only kind that is opened.
     File,
     /// A directory.
     Directory,
@@ -24,7 +24,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// The word for people and models.
+    /// The name for people and models.
     pub fn name(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -37,12 +37,12 @@ impl FileKind {
     }
 }
 
-/// What is known of a path.
+/// The metadata of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileMetadata {
     /// Relative to the workspace, links resolved.
     pub path: PathBuf,
-    /// What sort of thing it is.
+    /// The kind of the entry.
     pub kind: FileKind,
     /// In bytes.
     pub size: u64,
@@ -52,25 +52,31 @@ pub struct FileMetadata {
     pub owner: (u32, u32),
     /// Hard links.
     pub links: u64,
-    /// When the content changed, in nanoseconds since 1970.
+    /// Modification time in nanoseconds since 1970.
     pub modified_ns: i128,
-    /// When anything about it changed, in nanoseconds since 1970.
+    /// Change time, of content or attributes, in nanoseconds since 1970.
     pub changed_ns: i128,
-    /// When it was made, where the file system knows.
+    /// Creation time, if the file system records it.
     pub created_ns: Option<i128>,
-    /// The device it lies on.
+    /// The device of the file system.
     pub device: u64,
-    /// Its number there.
+    /// The inode number on the device.
     pub inode: u64,
-    /// Where a link points, as it is written in the link.
+    /// The target of a link, as written in the link.
     pub link_target: Option<PathBuf>,
 }
 
 impl FileMetadata {
-    /// Whether these are facts about the same, unchanged content.
+    /// Returns true if both describe the same, unchanged content.
     pub fn is_same_state(&self, other: &Self) -> bool {
-        let state = |facts: &Self| {
-            (facts.device, facts.inode, facts.size, facts.modified_ns, facts.changed_ns)
+        let state = |metadata: &Self| {
+            (
+                metadata.device,
+                metadata.inode,
+                metadata.size,
+                metadata.modified_ns,
+                metadata.changed_ns,
+            )
         };
         state(self) == state(other)
     }
@@ -79,35 +85,37 @@ impl FileMetadata {
 /// One entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryEntry {
-    /// Its name there.
+    /// The name in the directory.
     pub name: String,
-    /// What sort of thing it is; for a link that leads to a directory of the workspace, see `is_directory`.
+    /// The kind of the entry; see `is_directory` for a link to a directory of the workspace.
     pub kind: FileKind,
-    /// A directory, or a link to one.
+    /// True for a directory or a link to one.
     pub is_directory: bool,
 }
 
-/// What a directory holds.
+/// The entries of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     /// The directory, links resolved.
     pub path: PathBuf,
     /// Sorted by name.
     pub entries: Vec<DirectoryEntry>,
-    /// How many are not shown because rules or secrecy close them.
+    /// Number of entries that are omitted because a rule or secret path closes them.
     pub closed: usize,
 }
 
-/// Up to this size `read` names a version by the content; beyond it, hashing would cost more than the read.
+/// Maximum size for which `read` makes version tags from the content; for larger files, hashing
+/// would cost more than the read.
 pub const MAX_HASHED_BYTES: u64 = 4 << 20;
-/// Up to this size a content is tagged without the journal's hash.
-const SHORT: usize = 8 << 10;
+/// Maximum size of contents that are tagged without the journal's hash.
+const MAX_QUICK_HASHED_BYTES: usize = 8 << 10;
 /// A letter and sixteen digits.
-const TAG: usize = 17;
+const TAG_BYTES: usize = 17;
 
-/// Names one state of a file's content. Made from the content itself, or, for large files, from size, times and identity.
+/// The version tag of a file's content. Made from the content itself, or, for large files, from
+/// size, times and identity.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Version([u8; TAG]);
+pub struct Version([u8; TAG_BYTES]);
 
 impl Version {
     /// The version of a file with this content.
@@ -115,33 +123,33 @@ impl Version {
         Self::of_hashed(bytes, || ContentHash::of(bytes))
     }
 
-    /// The same for who may have the hash already. A short content is tagged by a hash that is quick rather than safe from
-    /// forgers: who could forge a content could write the file anyway. For a long one the hash that the journal needs serves
-    /// both.
+    /// The same for callers that may already have the hash. A short content is tagged by a fast
+    /// hash that does not resist forgery: a process that could forge a content could write the file
+    /// anyway. For a long content the journal's hash serves both purposes.
     pub(crate) fn of_hashed(bytes: &[u8], hash: impl FnOnce() -> ContentHash) -> Self {
-        if bytes.len() <= SHORT {
+        if bytes.len() <= MAX_QUICK_HASHED_BYTES {
             return Self::tag(b'c', quick_hash(bytes));
         }
         let ContentHash([a, b, c, d, e, f, g, h, ..]) = hash();
         Self::tag(b'c', u64::from_be_bytes([a, b, c, d, e, f, g, h]))
     }
 
-    /// The version of a file that is too large to be hashed for a look at a part of it.
-    pub fn of_state(facts: &FileMetadata) -> Self {
-        let FileMetadata { device, inode, size, modified_ns, changed_ns, .. } = facts;
+    /// The version of a file that is too large to hash when only a part of it is read.
+    pub fn of_state(metadata: &FileMetadata) -> Self {
+        let FileMetadata { device, inode, size, modified_ns, changed_ns, .. } = metadata;
         let numbers = format!("{device} {inode} {size} {modified_ns} {changed_ns}");
         Self::tag(b's', quick_hash(numbers.as_bytes()))
     }
 
-    /// Whether a file is in this state, whichever way the tag was made.
-    pub fn fits(&self, facts: &FileMetadata, bytes: &[u8]) -> bool {
+    /// Returns true if a file has this version, however the tag was made.
+    pub fn fits(&self, metadata: &FileMetadata, bytes: &[u8]) -> bool {
         let is_of_state = self.0.starts_with(b"s");
-        *self == if is_of_state { Self::of_state(facts) } else { Self::of_content(bytes) }
+        *self == if is_of_state { Self::of_state(metadata) } else { Self::of_content(bytes) }
     }
 
     fn tag(way: u8, hash: u64) -> Self {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut tag = [way; TAG];
+        let mut tag = [way; TAG_BYTES];
         let (pairs, _) = tag[1..].as_chunks_mut();
         for (pair, byte) in pairs.iter_mut().zip(hash.to_be_bytes()) {
             *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
@@ -149,7 +157,7 @@ impl Version {
         Self(tag)
     }
 
-    /// The tag itself.
+    /// The tag as text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).expect("a letter and digits")
     }
@@ -157,7 +165,8 @@ impl Version {
 
 fn quick_hash(bytes: &[u8]) -> u64 {
     const SECRETS: RapidSecrets = RapidSecrets::seed_cpp(0);
-    // The last of the three: otherwise eight certain bytes would hide those beside them.
+    // The last parameter turns on protection: otherwise eight certain bytes would hide those beside
+    // them.
     rapidhash_v3_inline::<true, false, true>(bytes, &SECRETS)
 }
 
@@ -186,7 +195,7 @@ impl FromStr for Version {
             return Ok(Self(tag));
         }
         Err(ToolError::input(format!("`{text}` is not a version tag"))
-            .hint("take the version from the answer of `read`, `stat` or the last change"))
+            .hint("use the version from the result of `read`, `stat` or the last change"))
     }
 }
 
@@ -224,14 +233,14 @@ mod tests {
 
     #[test]
     fn a_content_has_the_same_tag_for_ever() {
-        // Models hold tags across updates of haft.
+        // Models keep tags across updates of haft.
         let tag = |bytes: &[u8]| Version::of_content(bytes).to_string();
         assert_eq!(tag(b""), "c26d860c75d036ef7");
         assert_eq!(tag(b"a\n"), "c8df11d701075e76a");
         assert_eq!(tag(&[7; 5_000]), "c76d9b0c2ec93c71b");
-        let long = [7; SHORT + 1];
+        let long = [7; MAX_QUICK_HASHED_BYTES + 1];
         let hash = blake3::hash(&long).to_hex();
-        assert_eq!(tag(&long).get(1..), hash.get(..TAG - 1));
+        assert_eq!(tag(&long).get(1..), hash.get(..TAG_BYTES - 1));
     }
 
     proptest! {

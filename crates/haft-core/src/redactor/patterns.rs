@@ -1,60 +1,65 @@
-//! What a secret looks like when nobody told us: keys with known beginnings, and random values under telling names.
+//! Patterns of unknown secrets: keys with known prefixes, and random values assigned to names such
+//! as `password`.
 
-mod clues;
+mod prefilter;
 
 use std::{borrow::Cow, ops::Range, sync::LazyLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use super::{
-    Rewrite,
-    chance::{LEAST_ASSIGNED, has_digit, is_random, judged},
-    marker,
+    Rewrite, marker,
+    randomness::{MIN_ASSIGNED_BYTES, examined, has_digit, is_random},
 };
 
-/// A key that gives itself away by how it begins.
-pub(super) struct Shape {
+/// A key format with a fixed prefix.
+pub(super) struct KeyFormat {
     pub(super) prefix: &'static str,
     pub(super) chars: Chars,
-    /// How many characters must follow the prefix.
-    pub(super) least: usize,
+    /// Minimum number of characters after the prefix.
+    pub(super) min_chars: usize,
     pub(super) kind: &'static str,
 }
 
-const fn shape(prefix: &'static str, chars: Chars, least: usize, kind: &'static str) -> Shape {
-    Shape { prefix, chars, least, kind }
+const fn key_format(
+    prefix: &'static str,
+    chars: Chars,
+    min_chars: usize,
+    kind: &'static str,
+) -> KeyFormat {
+    KeyFormat { prefix, chars, min_chars, kind }
 }
 
-pub(super) const SHAPES: &[Shape] = &[
-    shape("sk-ant-", Chars::Url, 20, "anthropic-key"),
-    shape("sk-proj-", Chars::Url, 20, "openai-key"),
-    shape("sk-or-v1-", Chars::Alnum, 32, "openrouter-key"),
-    shape("sk-", Chars::Alnum, 32, "api-key"),
-    shape("ghp_", Chars::Alnum, 36, "github-token"),
-    shape("gho_", Chars::Alnum, 36, "github-token"),
-    shape("ghu_", Chars::Alnum, 36, "github-token"),
-    shape("ghs_", Chars::Alnum, 36, "github-token"),
-    shape("ghr_", Chars::Alnum, 36, "github-token"),
-    shape("github_pat_", Chars::Url, 36, "github-token"),
-    shape("glpat-", Chars::Url, 20, "gitlab-token"),
-    shape("xoxb-", Chars::Url, 20, "slack-token"),
-    shape("xoxp-", Chars::Url, 20, "slack-token"),
-    shape("xoxa-", Chars::Url, 20, "slack-token"),
-    shape("xoxs-", Chars::Url, 20, "slack-token"),
-    shape("AKIA", Chars::Upper, 16, "aws-key"),
-    shape("ASIA", Chars::Upper, 16, "aws-key"),
-    shape("AIza", Chars::Url, 35, "google-key"),
-    shape("ya29.", Chars::Dotted, 20, "google-token"),
-    shape("npm_", Chars::Alnum, 36, "npm-token"),
-    shape("pypi-", Chars::Url, 50, "pypi-token"),
-    shape("hf_", Chars::Alnum, 34, "huggingface-token"),
-    shape("SG.", Chars::Dotted, 60, "sendgrid-key"),
-    shape("rk_live_", Chars::Alnum, 20, "stripe-key"),
-    shape("sk_live_", Chars::Alnum, 20, "stripe-key"),
-    shape("dop_v1_", Chars::Alnum, 60, "digitalocean-token"),
+pub(super) const KEY_FORMATS: &[KeyFormat] = &[
+    key_format("sk-ant-", Chars::Url, 20, "anthropic-key"),
+    key_format("sk-proj-", Chars::Url, 20, "openai-key"),
+    key_format("sk-or-v1-", Chars::Alnum, 32, "openrouter-key"),
+    key_format("sk-", Chars::Alnum, 32, "api-key"),
+    key_format("ghp_", Chars::Alnum, 36, "github-token"),
+    key_format("gho_", Chars::Alnum, 36, "github-token"),
+    key_format("ghu_", Chars::Alnum, 36, "github-token"),
+    key_format("ghs_", Chars::Alnum, 36, "github-token"),
+    key_format("ghr_", Chars::Alnum, 36, "github-token"),
+    key_format("github_pat_", Chars::Url, 36, "github-token"),
+    key_format("glpat-", Chars::Url, 20, "gitlab-token"),
+    key_format("xoxb-", Chars::Url, 20, "slack-token"),
+    key_format("xoxp-", Chars::Url, 20, "slack-token"),
+    key_format("xoxa-", Chars::Url, 20, "slack-token"),
+    key_format("xoxs-", Chars::Url, 20, "slack-token"),
+    key_format("AKIA", Chars::Upper, 16, "aws-key"),
+    key_format("ASIA", Chars::Upper, 16, "aws-key"),
+    key_format("AIza", Chars::Url, 35, "google-key"),
+    key_format("ya29.", Chars::Dotted, 20, "google-token"),
+    key_format("npm_", Chars::Alnum, 36, "npm-token"),
+    key_format("pypi-", Chars::Url, 50, "pypi-token"),
+    key_format("hf_", Chars::Alnum, 34, "huggingface-token"),
+    key_format("SG.", Chars::Dotted, 60, "sendgrid-key"),
+    key_format("rk_live_", Chars::Alnum, 20, "stripe-key"),
+    key_format("sk_live_", Chars::Alnum, 20, "stripe-key"),
+    key_format("dop_v1_", Chars::Alnum, 60, "digitalocean-token"),
 ];
 
-/// How a name ends whose value is a secret, and what the marker calls it.
+/// Endings of names whose values are secrets, and the kind for the marker.
 const NAMES: &[(&str, &str)] = &[
     ("password", "password"),
     ("passwd", "passwd"),
@@ -75,7 +80,7 @@ const NAMES: &[(&str, &str)] = &[
     ("credentials", "credential"),
 ];
 
-/// Tokens that only point into a list. A model must hand them back to read on.
+/// Pagination tokens: a model must send them back to read on.
 const PAGING: &[&str] = &["page", "next", "continuation", "cursor", "sync"];
 
 const AUTHORIZATION: &str = "authorization";
@@ -83,66 +88,67 @@ const JWT: &str = "jwt";
 const PRIVATE_KEY: &str = "private-key";
 const URL_PASSWORD: &str = "url-password";
 
-/// Everything that a marker may call a secret.
+/// All kinds that a marker may name.
 pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
-    let shapes = SHAPES.iter().map(|shape| shape.kind);
+    let shapes = KEY_FORMATS.iter().map(|shape| shape.kind);
     let names = NAMES.iter().map(|&(_, kind)| kind);
     shapes.chain(names).chain([AUTHORIZATION, JWT, PRIVATE_KEY, URL_PASSWORD])
 }
 
-/// What to make of a place the shape search found.
+/// The pattern found by the search.
 #[derive(Clone, Copy)]
-enum Clue {
-    Shape(&'static Shape),
+enum PatternKind {
+    KeyFormat(&'static KeyFormat),
     Name(&'static str),
     Authorization,
     Jwt,
     PrivateKey,
     Url,
-    /// Our own `[secret:`, which must not be taken for an assignment.
+    /// haft's own `[secret:`, which must not be taken for an assignment.
     Marker,
 }
 
-const OTHER_CLUES: &[(&str, Clue)] = &[
-    (AUTHORIZATION, Clue::Authorization),
-    ("eyJ", Clue::Jwt),
-    ("-----BEGIN ", Clue::PrivateKey),
-    ("://", Clue::Url),
-    ("[secret:", Clue::Marker),
+const OTHER_PATTERNS: &[(&str, PatternKind)] = &[
+    (AUTHORIZATION, PatternKind::Authorization),
+    ("eyJ", PatternKind::Jwt),
+    ("-----BEGIN ", PatternKind::PrivateKey),
+    ("://", PatternKind::Url),
+    ("[secret:", PatternKind::Marker),
 ];
 
-/// The same for every redactor, so one per process; built when the first clue is met.
-static SEARCH: LazyLock<(AhoCorasick, Vec<Clue>)> = LazyLock::new(build_search);
+/// Shared by all redactors of the process; built when the first pattern occurs.
+static SEARCH: LazyLock<(AhoCorasick, Vec<PatternKind>)> = LazyLock::new(build_search);
 
-fn patterns() -> impl Iterator<Item = (&'static str, Clue)> {
-    let shapes = SHAPES.iter().map(|shape| (shape.prefix, Clue::Shape(shape)));
-    let names = NAMES.iter().map(|&(name, kind)| (name, Clue::Name(kind)));
-    shapes.chain(names).chain(OTHER_CLUES.iter().copied())
+fn patterns() -> impl Iterator<Item = (&'static str, PatternKind)> {
+    let shapes = KEY_FORMATS.iter().map(|shape| (shape.prefix, PatternKind::KeyFormat(shape)));
+    let names = NAMES.iter().map(|&(name, kind)| (name, PatternKind::Name(kind)));
+    shapes.chain(names).chain(OTHER_PATTERNS.iter().copied())
 }
 
-fn build_search() -> (AhoCorasick, Vec<Clue>) {
-    let (patterns, clues): (Vec<_>, Vec<_>) = patterns().unzip();
+fn build_search() -> (AhoCorasick, Vec<PatternKind>) {
+    let (patterns, kinds_by_pattern): (Vec<_>, Vec<_>) = patterns().unzip();
     let automaton = AhoCorasick::builder()
         .match_kind(MatchKind::LeftmostLongest)
         // For the names; prefixes are compared exactly afterwards.
         .ascii_case_insensitive(true)
-        // Half the time to build of the default, and as fast on real text.
+        // Takes half the time of the default to build, and is as fast on real text.
         .kind(Some(AhoCorasickKind::ContiguousNFA))
         .build(patterns)
         .expect("the tables above are small");
-    (automaton, clues)
+    (automaton, kinds_by_pattern)
 }
 
-/// The text without what has the shape of a secret.
+/// Replaces everything that has the format of a secret.
 pub(super) fn replace(text: &str) -> Cow<'_, str> {
-    if !clues::are_in(text) {
+    if !prefilter::has_pattern(text) {
         return Cow::Borrowed(text);
     }
-    let (automaton, clues) = &*SEARCH;
-    let mut scan = Scan { bytes: text.as_bytes(), last_runs: Default::default(), replaced_to: 0 };
+    let (automaton, kinds_by_pattern) = &*SEARCH;
+    let mut scan =
+        Scanner { bytes: text.as_bytes(), last_runs: Default::default(), replaced_to: 0 };
     let mut rewrite = Rewrite::new(text);
-    // A clue may point ahead, from `://` to the password, with a key in between, as the user.
-    let mut ahead: Option<Finding> = None;
+    // A match may point ahead, from `://` to the password, with a key in between, as the user.
+    let mut ahead: Option<SecretRange> = None;
     for found in automaton.find_iter(text) {
         if let Some((range, kind)) = ahead.take_if(|(range, _)| range.start <= found.start()) {
             scan.replaced_to = range.end;
@@ -151,7 +157,7 @@ pub(super) fn replace(text: &str) -> Cow<'_, str> {
         if found.start() < scan.replaced_to {
             continue;
         }
-        let finding = scan.judge(clues[found.pattern()], found.range());
+        let finding = scan.judge(kinds_by_pattern[found.pattern()], found.range());
         match (finding, &ahead) {
             (finding, None) => ahead = finding,
             (Some((range, kind)), Some((later, _))) if range.end <= later.start => {
@@ -167,7 +173,7 @@ pub(super) fn replace(text: &str) -> Cow<'_, str> {
     rewrite.finish()
 }
 
-/// Which bytes a token may consist of. All ASCII, and none has the `[` of a marker.
+/// The bytes of a token. All are ASCII, and none is the `[` of a marker.
 #[derive(Clone, Copy)]
 pub(super) enum Chars {
     Alnum,
@@ -189,32 +195,33 @@ impl Chars {
     }
 }
 
-type Finding = (Range<usize>, &'static str);
+type SecretRange = (Range<usize>, &'static str);
 
-/// Looks around the places the automaton found. Bytes are fine: all that matters here is ASCII.
-struct Scan<'a> {
+/// Examines the text around the matches. Working on bytes is fine, because all relevant characters
+/// are ASCII.
+struct Scanner<'a> {
     bytes: &'a [u8],
-    /// The last run of each kind of `Chars`. Candidates inside one another, `SG.SG.SG.`, would
-    /// otherwise each walk to its end.
+    /// The last run of each kind of `Chars`. Without it, nested candidates such as `SG.SG.SG.`
+    /// would each scan to the end.
     last_runs: [Range<usize>; 5],
-    /// Where the last replaced range ended.
+    /// The end of the last replaced range.
     replaced_to: usize,
 }
 
-impl Scan<'_> {
-    fn judge(&mut self, clue: Clue, found: Range<usize>) -> Option<Finding> {
-        match clue {
-            Clue::Shape(shape) => self.shape(shape, found),
-            Clue::Name(kind) => self.assignment(kind, found),
-            Clue::Authorization => self.authorization(found),
-            Clue::Jwt => self.jwt(found),
-            Clue::PrivateKey => self.private_key(found),
-            Clue::Url => self.url_password(found.end),
-            Clue::Marker => None,
+impl Scanner<'_> {
+    fn judge(&mut self, kind: PatternKind, found: Range<usize>) -> Option<SecretRange> {
+        match kind {
+            PatternKind::KeyFormat(shape) => self.key_format(shape, found),
+            PatternKind::Name(kind) => self.assignment(kind, found),
+            PatternKind::Authorization => self.authorization(found),
+            PatternKind::Jwt => self.jwt(found),
+            PatternKind::PrivateKey => self.private_key(found),
+            PatternKind::Url => self.url_password(found.end),
+            PatternKind::Marker => None,
         }
     }
 
-    fn shape(&mut self, shape: &Shape, found: Range<usize>) -> Option<Finding> {
+    fn key_format(&mut self, shape: &KeyFormat, found: Range<usize>) -> Option<SecretRange> {
         if self.bytes[found.clone()] != *shape.prefix.as_bytes() || !self.starts_token(found.start)
         {
             return None;
@@ -225,29 +232,31 @@ impl Scan<'_> {
         let n_stops = body.iter().rev().take(3).take_while(|&&byte| byte == b'.').count();
         let length = body.len() - n_stops;
         let fits = match shape.chars {
-            // So short and plain that only the exact length tells it from a word in capitals.
-            Chars::Upper => length == shape.least && !self.is_word_at(end),
-            // So many random characters have a digit (99.6 %), and names often have none.
-            _ if shape.least >= 32 => length >= shape.least && has_digit(judged(body)),
-            _ => length >= shape.least && !judged(body).iter().all(is_lowercase_or_dash),
+            // So short and plain that only the exact length distinguishes it from a word in
+            // capitals.
+            Chars::Upper => length == shape.min_chars && !self.is_word_at(end),
+            // A random value of this length has a digit with 99.6 % probability; names often have
+            // none.
+            _ if shape.min_chars >= 32 => length >= shape.min_chars && has_digit(examined(body)),
+            _ => length >= shape.min_chars && !examined(body).iter().all(is_lowercase_or_dash),
         };
         fits.then_some((found.start..found.end + length, shape.kind))
     }
 
-    /// `name = value`, `"name": "value"`, `name => value` and the like.
-    fn assignment(&mut self, kind: &'static str, name: Range<usize>) -> Option<Finding> {
+    /// `name = value`, `"name": "value"`, `name => value` and similar.
+    fn assignment(&mut self, kind: &'static str, name: Range<usize>) -> Option<SecretRange> {
         if is_paging(kind, &self.bytes[..name.start]) {
             return None;
         }
         let start = self.skip_assignment(name.end)?;
         let end = self.run_end(start, Chars::Assigned);
-        // What goes on like this is a call, an index, a template or a generic type.
+        // A value that continues like this is a call, an index, a template or a generic type.
         let goes_on = self.bytes.get(end).is_some_and(|next| b"([{<$".contains(next));
         (!goes_on && is_random(&self.bytes[start..end])).then_some((start..end, kind))
     }
 
     /// `Authorization: Bearer …`, and Basic and Token.
-    fn authorization(&mut self, name: Range<usize>) -> Option<Finding> {
+    fn authorization(&mut self, name: Range<usize>) -> Option<SecretRange> {
         let scheme = self.skip_assignment(name.end)?;
         let scheme_end = self.run_end(scheme, Chars::Alnum);
         let known = [&b"bearer"[..], b"basic", b"token"];
@@ -256,12 +265,13 @@ impl Scan<'_> {
         }
         let start = self.skip_spaces(scheme_end);
         let end = self.run_end(start, Chars::Assigned);
-        let token = judged(&self.bytes[start..end]);
-        (token.len() >= LEAST_ASSIGNED && has_digit(token)).then_some((start..end, AUTHORIZATION))
+        let token = examined(&self.bytes[start..end]);
+        (token.len() >= MIN_ASSIGNED_BYTES && has_digit(token))
+            .then_some((start..end, AUTHORIZATION))
     }
 
-    /// Three parts of base64, the first of which begins with `{"`.
-    fn jwt(&mut self, found: Range<usize>) -> Option<Finding> {
+    /// Three parts of base64; the first begins with `{"`.
+    fn jwt(&mut self, found: Range<usize>) -> Option<SecretRange> {
         if self.bytes[found.clone()] != *b"eyJ" || !self.starts_token(found.start) {
             return None;
         }
@@ -279,8 +289,8 @@ impl Scan<'_> {
         Some((found.start..end, JWT))
     }
 
-    /// From BEGIN to END, or to the end of a cut-off text.
-    fn private_key(&self, found: Range<usize>) -> Option<Finding> {
+    /// From BEGIN to END, or to the end of an incomplete text.
+    fn private_key(&self, found: Range<usize>) -> Option<SecretRange> {
         let label_end = found.end + count(&self.bytes[found.end..], is_label);
         let label = &self.bytes[found.end..label_end];
         if !label.ends_with(b"PRIVATE KEY") && !label.ends_with(b"PRIVATE KEY BLOCK") {
@@ -309,7 +319,7 @@ impl Scan<'_> {
     }
 
     /// The password of `scheme://user:password@host`.
-    fn url_password(&self, start: usize) -> Option<Finding> {
+    fn url_password(&self, start: usize) -> Option<SecretRange> {
         let rest = &self.bytes[start..];
         let authority = count(rest, |byte| !ends_authority(byte));
         let at = rest[..authority].iter().rposition(|&byte| byte == b'@')?;
@@ -326,7 +336,7 @@ impl Scan<'_> {
         (!is_template(password) && !marked && !digest).then_some((range, URL_PASSWORD))
     }
 
-    /// Where the value begins: behind quotes, spaces and one `=`, `:`, `:=` or `=>`.
+    /// The start of the value: after quotes, spaces and one `=`, `:`, `:=` or `=>`.
     fn skip_assignment(&self, name_end: usize) -> Option<usize> {
         let sign = self.skip_spaces(self.skip_quote(name_end));
         let rest = self.bytes.get(sign..)?;
@@ -338,7 +348,7 @@ impl Scan<'_> {
         Some(self.skip_quote(self.skip_spaces(sign + length)))
     }
 
-    /// Over one quote, with the backslashes it has in JSON within JSON.
+    /// Skips one quote, with the backslashes of JSON inside JSON.
     fn skip_quote(&self, at: usize) -> usize {
         let quote = at + count(&self.bytes[at..], |byte| byte == b'\\');
         if self.bytes.get(quote).is_some_and(|byte| b"\"'`".contains(byte)) {
@@ -352,10 +362,12 @@ impl Scan<'_> {
         at + count(&self.bytes[at..], |byte| byte == b' ' || byte == b'\t')
     }
 
-    /// Nothing of a name stands before it. The `n` of an escaped line break does not count as such.
+    /// Returns true if no part of a name precedes the token. The `n` of an escaped line break does
+    /// not count.
     fn starts_token(&self, start: usize) -> bool {
         match self.bytes[..start] {
-            // The marker, not what it replaced, decides: else redacting twice would find more.
+            // The marker, not the text it replaced, decides: otherwise redacting twice would find
+            // more.
             _ if start == self.replaced_to => true,
             [.., b'\\', b'n' | b'r' | b't'] => true,
             [.., before] => !Chars::Url.has(before),
@@ -376,11 +388,11 @@ impl Scan<'_> {
     }
 }
 
-/// The kind of secret a member holds, if its key and its whole value say so.
+/// The kind of secret in a member, judged by its key and its whole value.
 pub(super) fn assigned_kind(key: &str, value: &str) -> Option<&'static str> {
     let (key, value) = (key.as_bytes(), value.as_bytes());
-    // Most are words.
-    if value.len() < LEAST_ASSIGNED {
+    // Most values are words.
+    if value.len() < MIN_ASSIGNED_BYTES {
         return None;
     }
     let ends_key = |name: &str| {
@@ -413,8 +425,8 @@ fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+/=".contains(&byte)
 }
 
-/// What stands in a key, its headers, its quotes and escaped line breaks, and the line numbers that
-/// tools print before each line.
+/// The bytes of a key: headers, quotes, escaped line breaks, and the line numbers that tools print
+/// before each line.
 fn is_in_key(byte: u8) -> bool {
     is_base64(byte)
         || byte.is_ascii_whitespace()
@@ -430,12 +442,12 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// How many bytes belong, from the first on.
+/// Number of leading bytes for which `belongs` is true.
 fn count(bytes: &[u8], belongs: impl Fn(u8) -> bool) -> usize {
     bytes.iter().take_while(|&&byte| belongs(byte)).count()
 }
 
-/// `{password}`, `$PASSWORD`, `%s` and the like; `%40` is a real character.
+/// `{password}`, `$PASSWORD`, `%s` and the like; `%40` is an escaped character.
 fn is_template(password: &[u8]) -> bool {
     match password {
         [b'%', high, low, ..] => !high.is_ascii_hexdigit() || !low.is_ascii_hexdigit(),

@@ -1,5 +1,5 @@
-//! The layout as a Landlock ruleset. Landlock only allows, and what it allows holds for everything below: around a secret
-//! its neighbours are allowed one by one.
+//! Builds the layout as a Landlock ruleset. Landlock only allows, and a rule applies to everything
+//! below its path: around a secret its siblings are allowed one by one.
 
 use std::{
     fs, io,
@@ -17,12 +17,13 @@ use rustix::{
     io::Errno,
 };
 
-use super::layout::{Access, Layout, Part};
+use super::layout::{Layout, LayoutPart, PathAccess};
 
-/// The first that keeps signals and abstract sockets in (Linux 6.12). With less a program could end what is outside.
+/// The first version that restricts signals and abstract sockets (Linux 6.12). With an older one a
+/// program could kill processes outside.
 pub(crate) const NEEDED: i32 = 6;
 
-/// Rights on what is not there yet when the rules are made; the child adds them.
+/// Access to paths that do not exist yet when the rules are made; the child adds them.
 pub(crate) const LISTING: u64 = AccessFs::ReadDir as u64;
 pub(crate) const USING_DEVICES: u64 = AccessFs::ReadFile as u64
     | AccessFs::WriteFile as u64
@@ -31,38 +32,38 @@ pub(crate) const USING_DEVICES: u64 = AccessFs::ReadFile as u64
 
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty", "ptmx"];
 
-/// Which version of Landlock the kernel has; none is 0.
+/// Returns the kernel's version of Landlock; 0 for none.
 pub(crate) fn version() -> i32 {
     const VERSION: u32 = 1;
-    #[expect(unsafe_code, reason = "the crate does not tell the version")]
-    // SAFETY: with this flag the call takes no memory and answers with a number.
+    #[expect(unsafe_code, reason = "the crate does not report the version")]
+    // SAFETY: with this flag the call uses no memory and returns a number.
     let version = unsafe {
         libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0, VERSION)
     };
     i32::try_from(version).unwrap_or(0).max(0)
 }
 
-/// Whether what is hidden is covered by mounts, so that what is around it may be allowed as a whole. That is two hundred
-/// rules less, which take as long as starting a program.
+/// States whether mounts cover the hidden paths, so that everything around them may be allowed at
+/// once. This saves two hundred rules, which take as long as starting a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Secrets {
+pub(crate) enum SecretCover {
     Covered,
     Bare,
 }
 
 /// # Errors
-/// Of kind `unavailable` when the kernel cannot hold all of it.
-pub(crate) fn of(layout: &Layout, secrets: Secrets) -> Result<OwnedFd, ToolError> {
+/// Of kind `unavailable` when the kernel cannot enforce all of it.
+pub(crate) fn of(layout: &Layout, secrets: SecretCover) -> Result<OwnedFd, ToolError> {
     let mut rules = ruleset(true)?;
     let hidden: Vec<&Path> = layout.parts.iter().filter_map(hidden_path).collect();
     let mut add = |path: &Path, access| add(&mut rules, path, access);
     for part in &layout.parts {
         let (path, access) = match part {
-            Part::Shown { path, access } => (path, rights(*access)),
-            Part::Private { source, .. } => (source, rights(Access::Write)),
-            Part::Link { .. } | Part::Hidden { .. } => continue,
+            LayoutPart::Shown { path, access } => (path, rights(*access)),
+            LayoutPart::Private { source, .. } => (source, rights(PathAccess::Write)),
+            LayoutPart::Link { .. } | LayoutPart::Hidden { .. } => continue,
         };
-        if secrets == Secrets::Covered {
+        if secrets == SecretCover::Covered {
             add(path, access)?;
             continue;
         }
@@ -76,7 +77,7 @@ pub(crate) fn of(layout: &Layout, secrets: Secrets) -> Result<OwnedFd, ToolError
             make_bitflags!(AccessFs::{ReadFile | WriteFile | IoctlDev}),
         )?;
     }
-    if secrets == Secrets::Bare {
+    if secrets == SecretCover::Bare {
         add(
             Path::new("/dev/pts"),
             make_bitflags!(AccessFs::{ReadFile | WriteFile | ReadDir | IoctlDev}),
@@ -88,7 +89,7 @@ pub(crate) fn of(layout: &Layout, secrets: Secrets) -> Result<OwnedFd, ToolError
     taken(rules)
 }
 
-/// A ruleset that lets a program do everything but signal and talk, by abstract sockets, to what is outside.
+/// Returns a ruleset that only forbids signals and abstract sockets to processes outside.
 ///
 /// # Errors
 /// As [`of`].
@@ -119,18 +120,19 @@ fn unavailable(error: impl std::error::Error + Send + Sync + 'static) -> ToolErr
         .caused_by(error)
 }
 
-fn rights(access: Access) -> BitFlags<AccessFs> {
+fn rights(access: PathAccess) -> BitFlags<AccessFs> {
     match access {
-        Access::Read => AccessFs::from_read(ABI::V6),
-        // Devices are for nobody to make, and those that are there are not for use.
-        Access::Write => {
+        PathAccess::Read => AccessFs::from_read(ABI::V6),
+        // Creating devices is not allowed, and neither is using existing ones.
+        PathAccess::Write => {
             AccessFs::from_all(ABI::V6)
                 & !make_bitflags!(AccessFs::{MakeChar | MakeBlock | IoctlDev})
         }
     }
 }
 
-/// What is gone, or cannot be opened by us, is not allowed either. Links are no way to a secret: they are not followed.
+/// A path that is gone, or that we cannot open, is not allowed. Links are not a way to a secret,
+/// because they are not followed.
 fn add(
     rules: &mut RulesetCreated,
     path: &Path,
@@ -154,14 +156,14 @@ fn add(
     rules.add_rule(PathBeneath::new(&handle, access)).map(drop).map_err(unavailable)
 }
 
-fn hidden_path(part: &Part) -> Option<&Path> {
+fn hidden_path(part: &LayoutPart) -> Option<&Path> {
     match part {
-        Part::Hidden { path, .. } => Some(path),
+        LayoutPart::Hidden { path, .. } => Some(path),
         _ => None,
     }
 }
 
-/// The place itself, or, when it holds something hidden, everything in it that does not.
+/// Returns the path itself or, when it contains a hidden path, all entries in it that do not.
 pub(crate) fn around(place: &Path, hidden: &[&Path]) -> Vec<PathBuf> {
     if hidden.contains(&place) {
         return Vec::new();

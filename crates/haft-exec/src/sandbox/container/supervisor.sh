@@ -1,20 +1,20 @@
-# What stays in a container from its beginning to its end. The first process only waits, so that it takes in and buries
-# whatever loses its parent; the resident answers what haft asks on the pipe, and ends when the pipe does, and with it all
-# there is here. Only what every sh has built in is used to answer: when a program has taken all processes that there may
-# be, nothing else can be started. $1: seconds after which it ends in any case.
+# Runs in a container from its beginning to its end. The first process only waits, so that it adopts and reaps orphans; the
+# supervisor answers haft's requests on the pipe, and ends when the pipe is closed, which ends the whole container. It uses
+# only builtins of every sh: when a program has reached the process limit, nothing else can be started. $1: maximum age in
+# seconds.
 
-look() {
+read_stat() {
     fields=
     while IFS= read -r text || [ -n "$text" ]; do fields=$text; done < "/proc/$1/stat"
-    # The name may hold anything; what counts is behind its last parenthesis.
+    # The name may contain any character; the fields start after its last parenthesis.
     fields=${fields##*") "}
     [ -n "$fields" ] || return 1
     set -- $fields
     state=$1 parent=$2 session=$4
 }
 
-# Zero bytes are left out by every sh, so all variables are one text.
-bears() {
+# Every sh drops zero bytes, so all variables are one string.
+has_mark() {
     [ -n "$2" ] || return 0
     while IFS= read -r text || [ -n "$text" ]; do
         case $text in *"HAFT_PROCESS=$2"*) return 0 ;; esac
@@ -22,20 +22,20 @@ bears() {
     return 1
 }
 
-# Those that bear a mark, or with none all, those below them, and those that were once seen so: whose parent has ended is
-# below nobody any more.
+# Finds the processes with a mark (without one, all), their descendants, and those that were found before: a process whose
+# parent has ended has no ancestor in the tree any more.
 members() {
     found=' ' others=
     for place in /proc/[0-9]*; do
         one=${place#/proc/}
         if [ "$one" = 1 ] || [ "$one" = "$self" ]; then continue; fi
-        look "$one" || continue
+        read_stat "$one" || continue
         case $state in Z | X | x) continue ;; esac
         if [ "$session" != 0 ] && [ "$session" = "$own" ]; then continue; fi
         case $known in *" $one "*) is_known=yes ;; *) is_known= ;; esac
-        if [ -n "$is_known" ] || bears "$one" "$1"; then
+        if [ -n "$is_known" ] || has_mark "$one" "$1"; then
             found="$found$one "
-            # At once: who stands still makes no others while we look.
+            # At once: a stopped process starts no others during the search.
             [ -z "$2" ] || kill "$2" "$one"
         else
             others="$others $one:$parent"
@@ -64,7 +64,7 @@ count() {
 
 end() {
     round=0 clear=0
-    # Twice nobody: one that just becomes another program has no variables for a moment.
+    # Two empty rounds: during exec a process has no variables for a moment.
     while [ "$round" -lt 300 ] && [ "$clear" -lt 2 ]; do
         members "$1" -STOP
         if [ "$found" = ' ' ]; then
@@ -80,7 +80,7 @@ end() {
     count
 }
 
-# To end by themselves. All are found before the first is asked.
+# Asks the processes to end. All are found before the first is asked.
 ask() {
     known=
     members "$1"
@@ -107,9 +107,9 @@ program() {
     return 1
 }
 
-resident() {
+supervisor() {
     read -r self rest < /proc/self/stat
-    look "$self"
+    read_stat "$self"
     own=$session known=
     echo 0 ready
     while IFS= read -r line; do
@@ -128,7 +128,7 @@ resident() {
         runs) [ -f "$what" ] && [ -x "$what" ] && answer=yes ;;
         home)
             answer=/tmp
-            # Podman says the workspace for a user that the image does not know.
+            # Podman sets the workspace for a user that the image does not know.
             case $HOME in
             '' | / | /workspace) ;;
             *) [ ! -d "$HOME" ] || answer=$HOME ;;
@@ -140,8 +140,8 @@ resident() {
 }
 
 exec 3<&0 </dev/null
-resident <&3 3<&- 2>/dev/null &
-resident=$!
+supervisor <&3 3<&- 2>/dev/null &
+supervisor=$!
 exec 3<&-
-(sleep "$1"; kill -KILL "$resident") >/dev/null 2>&1 &
-wait "$resident"
+(sleep "$1"; kill -KILL "$supervisor") >/dev/null 2>&1 &
+wait "$supervisor"

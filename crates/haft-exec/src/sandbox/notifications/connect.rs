@@ -1,9 +1,11 @@
-//! Connections to sockets that are files. A mount cannot hide a socket that another program makes while a command runs, and
-//! neither mounts nor Landlock see who connects. So each call of `connect` is made by us in the program's stead: its socket
-//! and the address are taken once, the file is looked up as the program sees it, and exactly that file is connected to. What
-//! the program changes meanwhile changes nothing, because its own call never goes on.
+//! Connections to unix sockets with a path. A mount cannot hide a socket that another program
+//! creates while a command runs, and neither mounts nor Landlock see connections. So we perform
+//! each `connect` call instead of the program: its socket and the address are copied once, the file
+//! is looked up as the program sees it, and exactly that file is connected to. Changes by the
+//! program in the meantime have no effect, because its own call never continues.
 //!
-//! A command reaches sockets that were made after it began, and those in the private folders of its session.
+//! A command reaches sockets that were created after it began, and those in the private folders of
+//! its session.
 
 use std::{
     io,
@@ -26,116 +28,120 @@ use rustix::{
 };
 
 use super::{
-    super::layout::{Layout, Part},
-    kernel::{self, Notice},
+    super::layout::{Layout, LayoutPart},
+    kernel::{self, SeccompNotification},
 };
 
-/// So many blocking calls of one command are waited for at once.
+/// Maximum number of blocking calls of one command that are performed in parallel.
 const MAX_WAITING: usize = 64;
 
-/// What decides about the connections of one command.
+/// Decides about the connections of one command.
 pub(super) struct Connections {
-    /// When the command began, by the clock that files are dated with.
+    /// The start of the command, by the clock of file timestamps.
     began: Timespec,
-    /// Whether it is in a network of its own, where abstract sockets are its own too.
-    is_alone: bool,
-    /// Where only programs of its session make files.
+    /// True in a separate network, where abstract sockets belong to the session too.
+    has_own_network: bool,
+    /// Directories in which only programs of the session create files.
     private: Vec<PathBuf>,
     waiting: Arc<AtomicUsize>,
 }
 
-/// One call, taken apart.
+/// A parsed call.
 struct Attempt {
     socket: OwnedFd,
-    to: Target,
+    to: ConnectTarget,
 }
 
-enum Target {
-    /// As the program says it.
+enum ConnectTarget {
+    /// The address as the program gave it.
     Address(Vec<u8>),
     /// The file of a socket.
     File(OwnedFd),
 }
 
-/// Why a call is not made.
+/// Why a call is not performed.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum ConnectFailure {
     Errno(Errno),
     /// A socket of another program, by its path; none for an abstract one.
     Foreign(Option<PathBuf>),
 }
 
-impl From<Errno> for Failure {
+impl From<Errno> for ConnectFailure {
     fn from(errno: Errno) -> Self {
         Self::Errno(errno)
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for ConnectFailure {
     fn from(error: io::Error) -> Self {
         Self::Errno(Errno::from_io_error(&error).unwrap_or(Errno::PERM))
     }
 }
 
 impl Connections {
-    pub(super) fn of(layout: &Layout, is_alone: bool) -> Self {
+    pub(super) fn of(layout: &Layout, has_own_network: bool) -> Self {
         let private = layout.parts.iter().filter_map(|part| match part {
-            Part::Private { at, .. } => Some(at.clone()),
+            LayoutPart::Private { at, .. } => Some(at.clone()),
             _ => None,
         });
         Self {
             began: rustix::time::clock_gettime(ClockId::RealtimeCoarse),
-            is_alone,
+            has_own_network,
             private: private.collect(),
             waiting: Arc::default(),
         }
     }
 
-    /// Makes the call and answers it. One that goes to another program's socket is returned without an answer, so that it is
-    /// noted before the program goes on.
-    pub(super) fn connect(&self, listener: &Arc<OwnedFd>, notice: &Notice) -> Option<Failure> {
-        let attempt = self.attempt(notice);
-        // Whoever called may be gone, and its number another's: then what was read is of no meaning.
-        if !kernel::is_waiting(listener, notice) {
+    /// Performs the call and replies. A connection to another program's socket is returned without
+    /// a reply, so that it is recorded before the program continues.
+    pub(super) fn connect(
+        &self,
+        listener: &Arc<OwnedFd>,
+        notification: &SeccompNotification,
+    ) -> Option<ConnectFailure> {
+        let attempt = self.attempt(notification);
+        // The calling process may be gone and its id reused: then the copied data is meaningless.
+        if !kernel::is_waiting(listener, notification) {
             return None;
         }
         match attempt {
             Ok(attempt) if attempt.may_wait() => {
-                self.wait(listener, notice, attempt);
+                self.wait(listener, notification, attempt);
                 None
             }
             Ok(attempt) => {
-                kernel::answer_with(listener, notice, attempt.make());
+                kernel::answer_with(listener, notification, attempt.make());
                 None
             }
-            Err(Failure::Errno(errno)) => {
-                kernel::answer_with(listener, notice, Err(errno));
+            Err(ConnectFailure::Errno(errno)) => {
+                kernel::answer_with(listener, notification, Err(errno));
                 None
             }
-            Err(foreign) => Some(foreign),
+            Err(foreign_socket_denial) => Some(foreign_socket_denial),
         }
     }
 
-    /// Refuses a call that [`Self::connect`] has left to its caller.
-    pub(super) fn refuse(listener: &OwnedFd, notice: &Notice) {
-        kernel::answer_with(listener, notice, Err(Errno::ACCESS));
+    /// Refuses a call that [`Self::connect`] has returned without a reply.
+    pub(super) fn refuse(listener: &OwnedFd, notification: &SeccompNotification) {
+        kernel::answer_with(listener, notification, Err(Errno::ACCESS));
     }
 
-    fn attempt(&self, notice: &Notice) -> Result<Attempt, Failure> {
-        let [socket, address, length, ..] = notice.arguments;
-        let socket = kernel::handle(notice.pid, socket)?;
-        let bytes = kernel::bytes(notice.pid, address, length).ok_or(Errno::FAULT)?;
+    fn attempt(&self, notification: &SeccompNotification) -> Result<Attempt, ConnectFailure> {
+        let [socket, address, length, ..] = notification.arguments;
+        let socket = kernel::handle(notification.pid, socket)?;
+        let bytes = kernel::bytes(notification.pid, address, length).ok_or(Errno::FAULT)?;
         let to = match kernel::unix_name(&bytes) {
-            Some([]) | None => Target::Address(bytes),
-            Some([0, ..]) if self.is_alone => Target::Address(bytes),
-            Some([0, ..]) => return Err(Failure::Foreign(None)),
-            Some(path) => Target::File(self.file(notice.pid, path)?),
+            Some([]) | None => ConnectTarget::Address(bytes),
+            Some([0, ..]) if self.has_own_network => ConnectTarget::Address(bytes),
+            Some([0, ..]) => return Err(ConnectFailure::Foreign(None)),
+            Some(path) => ConnectTarget::File(self.file(notification.pid, path)?),
         };
         Ok(Attempt { socket, to })
     }
 
-    /// The file of a socket that the command may connect to.
-    fn file(&self, pid: u32, path: &[u8]) -> Result<OwnedFd, Failure> {
+    /// Returns the file of a socket that the command may connect to.
+    fn file(&self, pid: u32, path: &[u8]) -> Result<OwnedFd, ConnectFailure> {
         let end = path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
         let path = Path::new(std::ffi::OsStr::from_bytes(path.get(..end).unwrap_or_default()));
         let root = rustix::fs::openat(CWD, format!("/proc/{pid}/root"), PLACE, Mode::empty())?;
@@ -150,50 +156,51 @@ impl Connections {
         }
         match self.is_own(root.as_fd(), &file) {
             true => Ok(file),
-            false => Err(Failure::Foreign(Some(whole))),
+            false => Err(ConnectFailure::Foreign(Some(whole))),
         }
     }
 
-    /// Programs can set every date of a file but that of its birth.
+    /// Programs can set every timestamp of a file but its creation time.
     fn is_own(&self, root: BorrowedFd<'_>, file: &OwnedFd) -> bool {
         let wanted = StatxFlags::BTIME | StatxFlags::MNT_ID;
         let Ok(found) = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, wanted) else {
             return false;
         };
-        let born = (found.stx_btime.tv_sec, i64::from(found.stx_btime.tv_nsec));
-        let has_birth = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
+        let created = (found.stx_btime.tv_sec, i64::from(found.stx_btime.tv_nsec));
+        let has_creation_time =
+            StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
         let is_private = |at: &PathBuf| {
             let place = within(root, at).ok();
             let place = place
                 .and_then(|place| rustix::fs::statx(place, c"", AtFlags::EMPTY_PATH, wanted).ok());
             place.is_some_and(|place| place.stx_mnt_id == found.stx_mnt_id)
         };
-        (has_birth && born >= (self.began.tv_sec, self.began.tv_nsec))
+        (has_creation_time && created >= (self.began.tv_sec, self.began.tv_nsec))
             || self.private.iter().any(is_private)
     }
 
-    /// A call that may take its time is waited for by a thread: others are answered meanwhile.
-    fn wait(&self, listener: &Arc<OwnedFd>, notice: &Notice, attempt: Attempt) {
+    /// A thread performs a call that may block, so that other calls are not delayed.
+    fn wait(&self, listener: &Arc<OwnedFd>, notification: &SeccompNotification, attempt: Attempt) {
         if self.waiting.fetch_add(1, Ordering::AcqRel) >= MAX_WAITING {
             self.waiting.fetch_sub(1, Ordering::AcqRel);
-            return kernel::answer_with(listener, notice, Err(Errno::AGAIN));
+            return kernel::answer_with(listener, notification, Err(Errno::AGAIN));
         }
-        let (waiting, mine, call) = (self.waiting.clone(), listener.clone(), *notice);
+        let (waiting, own_listener, call) = (self.waiting.clone(), listener.clone(), *notification);
         let made = thread::Builder::new().name("haft-connect".to_owned()).stack_size(64 << 10);
         let made = made.spawn(move || {
-            kernel::answer_with(&mine, &call, attempt.make());
+            kernel::answer_with(&own_listener, &call, attempt.make());
             waiting.fetch_sub(1, Ordering::AcqRel);
         });
         if made.is_err() {
             self.waiting.fetch_sub(1, Ordering::AcqRel);
-            kernel::answer_with(listener, notice, Err(Errno::AGAIN));
+            kernel::answer_with(listener, notification, Err(Errno::AGAIN));
         }
     }
 }
 
 const PLACE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// What a path leads to below this root, links included.
+/// Opens a path below this root, following links.
 fn within(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::openat2(root, path, PLACE, Mode::empty(), ResolveFlags::IN_ROOT)
 }
@@ -205,8 +212,8 @@ impl Attempt {
 
     fn make(&self) -> Result<(), Errno> {
         match &self.to {
-            Target::Address(address) => kernel::connect(&self.socket, address),
-            Target::File(file) => {
+            ConnectTarget::Address(address) => kernel::connect(&self.socket, address),
+            ConnectTarget::File(file) => {
                 let path = format!("/proc/self/fd/{}", file.as_raw_fd());
                 kernel::connect(&self.socket, &kernel::unix_address(&path))
             }
@@ -221,7 +228,7 @@ mod tests {
     use super::*;
 
     fn connections(began: Timespec) -> Connections {
-        Connections { began, is_alone: true, private: Vec::new(), waiting: Arc::default() }
+        Connections { began, has_own_network: true, private: Vec::new(), waiting: Arc::default() }
     }
 
     #[test]
@@ -235,10 +242,10 @@ mod tests {
         let name = path.as_os_str().as_bytes();
         assert!(connections(before).file(own, name).is_ok());
         let refused = connections(later).file(own, name).expect_err("of another");
-        assert!(matches!(refused, Failure::Foreign(Some(at)) if at == path));
+        assert!(matches!(refused, ConnectFailure::Foreign(Some(at)) if at == path));
         fs::write(folder.path().join("plain"), "").expect("written");
         let plain = folder.path().join("plain");
         let error = connections(before).file(own, plain.as_os_str().as_bytes()).expect_err("none");
-        assert!(matches!(error, Failure::Errno(Errno::CONNREFUSED)), "{error:?}");
+        assert!(matches!(error, ConnectFailure::Errno(Errno::CONNREFUSED)), "{error:?}");
     }
 }

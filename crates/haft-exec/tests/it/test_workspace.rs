@@ -1,4 +1,4 @@
-//! A workspace with something outside it, and what is asked of both again and again.
+//! A workspace with a directory outside it, and common operations on both.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 pub(crate) const SECRET: &str = "the secret outside";
 
-pub(crate) struct Place {
+pub(crate) struct TestWorkspace {
     #[expect(dead_code, reason = "the directory goes with it")]
     directory: TempDir,
     pub(crate) root: PathBuf,
@@ -26,8 +26,8 @@ pub(crate) struct Place {
     pub(crate) disk: Arc<dyn Disk>,
 }
 
-impl Place {
-    /// `inside` is the workspace; `outside` beside it holds `secret`.
+impl TestWorkspace {
+    /// `inside` is the workspace; `outside` beside it contains `secret`.
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let base = directory.path().canonicalize().expect("just made");
@@ -39,14 +39,14 @@ impl Place {
         Self { directory, root, outside, disk }
     }
 
-    /// A workspace that another process made.
+    /// Opens a workspace that another process created.
     pub(crate) fn at(root: &Path) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let outside = directory.path().to_owned();
         Self { directory, root: root.to_owned(), outside, disk: open(root) }
     }
 
-    /// The same place through another disk.
+    /// The same workspace through another disk.
     pub(crate) fn with(mut self, disk: Arc<dyn Disk>) -> Self {
         self.disk = disk;
         self
@@ -60,7 +60,7 @@ impl Place {
         WriteFiles::unchecked(self.disk.clone())
     }
 
-    /// Makes a file by hand, with the directories above it.
+    /// Creates a file directly, with its parent directories.
     pub(crate) fn file(&self, path: &str, content: &str) -> PathBuf {
         let path = self.root.join(path);
         fs::create_dir_all(path.parent().expect("below the root")).expect("made");
@@ -83,12 +83,12 @@ impl Place {
         fs::read_to_string(self.root.join(path)).expect("a file")
     }
 
-    /// Gives one path a content.
+    /// Writes a file.
     pub(crate) fn put(&self, path: impl AsRef<Path>, content: &str) -> Result<(), ToolError> {
         put(&self.writes(), path.as_ref(), content)
     }
 
-    /// Gives several paths a content at once; `meanwhile` happens when the plan is made.
+    /// Writes several files at once; `meanwhile` runs when the plan is made.
     pub(crate) fn put_all(
         &self,
         files: &[(&str, &str)],
@@ -105,25 +105,25 @@ impl Place {
         })
     }
 
-    /// Everything in the workspace and outside it, with what is kept of each: to see that nothing changed. What haft
-    /// itself needs is not in it, but must be empty.
-    pub(crate) fn picture(&self) -> BTreeMap<PathBuf, String> {
+    /// Returns everything in the workspace and outside it, with attributes and contents, to show
+    /// that nothing changed. haft's own files are left out, but must be empty.
+    pub(crate) fn snapshot(&self) -> BTreeMap<PathBuf, String> {
         self.assert_clean();
-        let mut picture = BTreeMap::new();
+        let mut snapshot = BTreeMap::new();
         for top in [&self.root, &self.outside] {
-            depict(top, &mut picture);
+            add_to_snapshot(top, &mut snapshot);
         }
-        picture.retain(|path, _| !path.starts_with(self.root.join(".haft")) && path != &self.root);
-        picture
+        snapshot.retain(|path, _| !path.starts_with(self.root.join(".haft")) && path != &self.root);
+        snapshot
     }
 
-    /// No unfinished thing anywhere.
+    /// Checks that no unfinished file is left anywhere.
     #[track_caller]
     pub(crate) fn assert_clean(&self) {
-        let mut picture = BTreeMap::new();
-        depict(&self.root, &mut picture);
+        let mut snapshot = BTreeMap::new();
+        add_to_snapshot(&self.root, &mut snapshot);
         let area = self.root.join(".haft/tmp");
-        let left: Vec<_> = picture
+        let left: Vec<_> = snapshot
             .keys()
             .filter(|path| {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -146,21 +146,21 @@ pub(crate) fn put(writes: &WriteFiles, path: &Path, content: &str) -> Result<(),
     writes.change(&[path.to_owned()], &mut |_| Ok(vec![new_content(0, content)]))
 }
 
-fn depict(path: &Path, picture: &mut BTreeMap<PathBuf, String>) {
+fn add_to_snapshot(path: &Path, snapshot: &mut BTreeMap<PathBuf, String>) {
     let known = fs::symlink_metadata(path).expect("there");
     let numbers = (known.ino(), known.mode(), known.uid(), known.gid(), known.nlink());
     let mut text = format!("{numbers:?}");
     if known.is_dir() {
         text = format!("{:o}", known.mode());
         for entry in fs::read_dir(path).expect("a directory") {
-            depict(&entry.expect("an entry").path(), picture);
+            add_to_snapshot(&entry.expect("an entry").path(), snapshot);
         }
     } else if known.is_file() {
         text.push_str(&format!(" {:?}", fs::read(path).expect("a file")));
     } else if known.is_symlink() {
         text.push_str(&format!(" {:?}", fs::read_link(path).expect("a link")));
     }
-    picture.insert(path.to_owned(), text);
+    snapshot.insert(path.to_owned(), text);
 }
 
 #[track_caller]
@@ -178,7 +178,7 @@ pub(crate) fn is_directory(opened: &Opened) -> bool {
     matches!(opened, Opened::Directory(_))
 }
 
-/// This test program once more, doing one of its tests with a variable set.
+/// Runs one test of this test program again, with a variable set.
 pub(crate) fn again(test: &str, variable: &str, value: impl AsRef<Path>) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--exact", test, "--nocapture"]).env(variable, value.as_ref());
@@ -186,8 +186,9 @@ pub(crate) fn again(test: &str, variable: &str, value: impl AsRef<Path>) -> Comm
     command
 }
 
-/// Does a test of this program in a mount namespace of its own, so that it can mount things. False inside of it.
-pub(crate) fn is_done_with_own_mounts(test: &str) -> bool {
+/// Runs a test of this program in its own mount namespace, so that it can mount file systems. False
+/// inside it.
+pub(crate) fn is_run_with_own_mounts(test: &str) -> bool {
     const VARIABLE: &str = "HAFT_TEST_OWN_MOUNTS";
     if variable(VARIABLE).is_some() {
         return false;
@@ -210,8 +211,8 @@ pub(crate) fn mount(arguments: &[&str]) {
     assert!(done.success(), "mount {arguments:?}");
 }
 
-/// Tells that a test, or a part of it, is left out on this machine. With `CI=true` that is a failure: it would hide what is
-/// not tested.
+/// Reports that a test, or a part of it, is skipped on this machine. With `CI=true` that is a
+/// failure: it would hide what is not tested.
 #[track_caller]
 pub(crate) fn note(text: &str) {
     use std::io::Write;

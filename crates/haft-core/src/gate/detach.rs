@@ -1,5 +1,6 @@
-//! A caller may stop waiting for its call: a client hangs up, a future is dropped. Then the call is called off, and the
-//! rest of the pipeline (stopping the tool, settling the approval, writing the record) goes on without the caller.
+//! Cancellation by dropping: when a caller stops waiting (a client disconnects, a future is
+//! dropped), its call is cancelled. The rest of the pipeline (stopping the tool, settling the
+//! approval, writing the record) continues without the caller.
 
 use std::{
     any::Any,
@@ -13,9 +14,10 @@ use tokio_util::sync::CancellationToken;
 use super::Submission;
 use crate::{BoxFuture, ToolError};
 
-/// The pipeline of one call, as its caller waits for it. Gives the words of the panic if the pipeline itself breaks.
+/// The pipeline of one call, awaited by its caller. Resolves to the panic message if the pipeline
+/// itself panics.
 pub(super) struct DetachedPipeline {
-    /// `None` when there is nothing left to hand over.
+    /// `None` once the pipeline is finished or detached.
     pipeline: Option<BoxFuture<'static, Result<Submission, ToolError>>>,
     cancel: CancellationToken,
 }
@@ -34,7 +36,7 @@ impl Future for DetachedPipeline {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(pipeline) = &mut self.pipeline else {
-            return Poll::Ready(Err("it was asked again after its end".to_owned()));
+            return Poll::Ready(Err("polled after completion".to_owned()));
         };
         let polled = catch_unwind(AssertUnwindSafe(|| pipeline.as_mut().poll(context)));
         let answer = match polled {
@@ -58,8 +60,8 @@ impl Drop for DetachedPipeline {
     }
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub(super) fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words")
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }

@@ -1,5 +1,5 @@
-//! The kernel's side of reports: how one listens, what is reported, how it is answered, and what the one who called has in
-//! its memory.
+//! The kernel interface of seccomp notifications: listening, receiving, replying, and reading the
+//! memory of the calling process.
 
 use std::{
     fs,
@@ -23,39 +23,39 @@ use rustix::{
 };
 use seccompiler::sock_filter;
 
-/// A call that waits for an answer.
+/// A call that waits for a reply.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Notice {
+pub(super) struct SeccompNotification {
     pub(super) id: u64,
     pub(super) pid: u32,
     pub(super) call: i32,
     pub(super) arguments: [u64; 6],
 }
 
-/// Where a program wants to connect to.
+/// The peer that a program connects to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Address {
+pub(super) enum PeerAddress {
     Internet(SocketAddr),
     Path(PathBuf),
 }
 
-/// Longer than any path the kernel takes.
-const LONGEST_PATH: usize = 4096;
+/// The kernel's limit for paths.
+const MAX_PATH_BYTES: usize = 4096;
 
-/// Child and parent, joined for one message.
+/// Creates a socket pair for one message between child and parent.
 pub(in crate::sandbox) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }
 
-/// In the child: puts the program up, and answers with what hears its reports.
+/// Installs the filter in the child, and returns the listener.
 pub(super) fn listen(program: &[sock_filter]) -> io::Result<RawFd> {
     let program = libc::sock_fprog {
         len: u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
         filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut(),
     };
     #[expect(unsafe_code, reason = "seccompiler puts programs up without a listener only")]
-    // SAFETY: the kernel reads as many steps as are said to be there; both structures are laid out as in C.
+    // SAFETY: the kernel reads the given number of instructions; both structures have C layout.
     let listener = unsafe {
         libc::syscall(
             libc::SYS_seccomp,
@@ -70,10 +70,10 @@ pub(super) fn listen(program: &[sock_filter]) -> io::Result<RawFd> {
     }
 }
 
-/// In the child: hands it over. It closes by itself when the child is the program.
+/// Sends the listener from the child. The child's copy closes on exec.
 pub(in crate::sandbox) fn send(socket: RawFd, listener: RawFd) -> io::Result<()> {
     #[expect(unsafe_code, reason = "between fork and exec there are only numbers")]
-    // SAFETY: both are open in the child until it is the program.
+    // SAFETY: both are open in the child until it calls exec.
     let (socket, listener) =
         unsafe { (BorrowedFd::borrow_raw(socket), BorrowedFd::borrow_raw(listener)) };
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -84,7 +84,7 @@ pub(in crate::sandbox) fn send(socket: RawFd, listener: RawFd) -> io::Result<()>
     Ok(())
 }
 
-/// What a child has handed over.
+/// Receives a descriptor that a child has sent.
 pub(in crate::sandbox) fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut message = RecvAncillaryBuffer::new(&mut space);
@@ -98,7 +98,7 @@ pub(in crate::sandbox) fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
     handles.next().ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// Waits for a report. False when nothing is left that could report.
+/// Waits for a notification. False when no process is left that could cause one.
 pub(super) fn wait(listener: &OwnedFd) -> bool {
     let mut watched = [PollFd::new(listener, PollFlags::IN)];
     match poll(&mut watched, None) {
@@ -108,10 +108,10 @@ pub(super) fn wait(listener: &OwnedFd) -> bool {
     }
 }
 
-/// As the kernel lays it out: `seccomp_notif`.
+/// The kernel's `seccomp_notif`.
 #[repr(C)]
 #[derive(Default)]
-struct RawNotice {
+struct RawNotification {
     id: u64,
     pid: u32,
     flags: u32,
@@ -123,7 +123,7 @@ struct RawNotice {
 
 /// `seccomp_notif_resp`.
 #[repr(C)]
-struct RawAnswer {
+struct RawReply {
     id: u64,
     value: i64,
     error: i32,
@@ -135,11 +135,11 @@ const SEND: u64 = 0xc018_2101;
 const IS_VALID: u64 = 0x4008_2102;
 const SET_FLAGS: u64 = 0x4008_2104;
 const SAME_CORE: u64 = 1;
-/// Let the kernel do what was called.
+/// Lets the kernel perform the call.
 const GO_ON: u32 = 1;
 
-/// The one who called sleeps while we look, so that we may have its core; asking another awake takes longer. Since
-/// Linux 6.6; without it all is the same but slower.
+/// The calling thread sleeps while we work, so we can run on its core; waking another core takes
+/// longer. Since Linux 6.6; older kernels are just slower.
 pub(super) fn answer_on_the_same_core(listener: &OwnedFd) {
     #[expect(unsafe_code, reason = "rustix has no such call")]
     // SAFETY: the argument is a number.
@@ -148,31 +148,37 @@ pub(super) fn answer_on_the_same_core(listener: &OwnedFd) {
     }
 }
 
-/// None when the one who called is gone by now.
-pub(super) fn next(listener: &OwnedFd) -> Option<Notice> {
-    let mut raw = RawNotice::default();
+/// Returns None when the calling process is gone.
+pub(super) fn next(listener: &OwnedFd) -> Option<SeccompNotification> {
+    let mut raw = RawNotification::default();
     #[expect(unsafe_code, reason = "rustix has no such call")]
-    // SAFETY: the kernel writes one structure of this layout, which lives here and is all zeroes as it wants it.
+    // SAFETY: the kernel writes one structure of this layout, which lives here and is zeroed as
+    // required.
     let result = unsafe { libc::ioctl(listener.as_raw_fd(), RECEIVE, &raw mut raw) };
-    let RawNotice { id, pid, call, arguments, .. } = raw;
-    (result == 0).then_some(Notice { id, pid, call, arguments })
+    let RawNotification { id, pid, call, arguments, .. } = raw;
+    (result == 0).then_some(SeccompNotification { id, pid, call, arguments })
 }
 
-/// Lets the call go on, or refuses it.
-pub(super) fn answer(listener: &OwnedFd, notice: &Notice, is_refused: bool) {
+/// Lets the call continue, or refuses it.
+pub(super) fn answer(listener: &OwnedFd, notification: &SeccompNotification, is_refused: bool) {
     let (error, flags) = if is_refused { (-libc::EPERM, 0) } else { (0, GO_ON) };
-    let mut raw = RawAnswer { id: notice.id, value: 0, error, flags };
+    let mut raw = RawReply { id: notification.id, value: 0, error, flags };
     #[expect(unsafe_code, reason = "rustix has no such call")]
-    // SAFETY: the kernel reads one structure of this layout. That the one who called is gone is no concern of ours.
+    // SAFETY: the kernel reads one structure of this layout. An error because the calling process
+    // is gone is ignored.
     unsafe {
         libc::ioctl(listener.as_raw_fd(), SEND, &raw mut raw);
     }
 }
 
-/// Answers a call that was made in its stead.
-pub(super) fn answer_with(listener: &OwnedFd, notice: &Notice, result: Result<(), Errno>) {
+/// Replies to a call that was performed here.
+pub(super) fn answer_with(
+    listener: &OwnedFd,
+    notification: &SeccompNotification,
+    result: Result<(), Errno>,
+) {
     let error = result.err().map_or(0, |errno| -errno.raw_os_error());
-    let mut raw = RawAnswer { id: notice.id, value: 0, error, flags: 0 };
+    let mut raw = RawReply { id: notification.id, value: 0, error, flags: 0 };
     #[expect(unsafe_code, reason = "rustix has no such call")]
     // SAFETY: as in `answer`.
     unsafe {
@@ -180,23 +186,24 @@ pub(super) fn answer_with(listener: &OwnedFd, notice: &Notice, result: Result<()
     }
 }
 
-/// Whether a call still waits for its answer.
-pub(super) fn is_waiting(listener: &OwnedFd, notice: &Notice) -> bool {
-    let id = notice.id;
+/// Returns true when a call still waits for its reply.
+pub(super) fn is_waiting(listener: &OwnedFd, notification: &SeccompNotification) -> bool {
+    let id = notification.id;
     #[expect(unsafe_code, reason = "rustix has no such call")]
     // SAFETY: the kernel reads one number, which lives here.
     let result = unsafe { libc::ioctl(listener.as_raw_fd(), IS_VALID, &raw const id) };
     result == 0
 }
 
-/// What another process or thread has open at this number.
+/// Copies a descriptor of another process or thread.
 pub(super) fn handle(pid: u32, number: u64) -> Result<OwnedFd, Errno> {
-    // The thread, not the process: since Linux 6.9. Before, threads share their descriptors in all but the strangest programs.
+    // The thread, not the process: since Linux 6.9. Before, this works because threads almost
+    // always share their descriptors.
     let owner = pidfd(pid, THREAD).or_else(|_| pidfd(leader(pid).ok_or(Errno::SRCH)?, 0))?;
     #[expect(clippy::cast_possible_truncation, reason = "the kernel looks at the lower half")]
     let number = number as u32;
     #[expect(unsafe_code, reason = "rustix takes a descriptor of ours here")]
-    // SAFETY: the call takes numbers, and what it returns is a new descriptor of ours.
+    // SAFETY: the call takes numbers, and returns a new descriptor of ours.
     let taken = unsafe { libc::syscall(libc::SYS_pidfd_getfd, owner.as_raw_fd(), number, 0) };
     owned(taken)
 }
@@ -206,7 +213,7 @@ const THREAD: u32 = libc::O_EXCL.cast_unsigned();
 
 fn pidfd(pid: u32, flags: u32) -> Result<OwnedFd, Errno> {
     #[expect(unsafe_code, reason = "rustix does not know the flag")]
-    // SAFETY: the call takes numbers, and what it returns is a new descriptor of ours.
+    // SAFETY: the call takes numbers, and returns a new descriptor of ours.
     let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, flags) };
     owned(opened)
 }
@@ -214,23 +221,23 @@ fn pidfd(pid: u32, flags: u32) -> Result<OwnedFd, Errno> {
 fn owned(result: libc::c_long) -> Result<OwnedFd, Errno> {
     match RawFd::try_from(result) {
         #[expect(unsafe_code, reason = "the kernel has just made it for us")]
-        // SAFETY: a new descriptor that nobody else knows.
+        // SAFETY: a new descriptor that no other code has.
         Ok(handle) if handle >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(handle) }),
         _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::PERM)),
     }
 }
 
-/// The process that a thread belongs to.
+/// Returns the process of a thread.
 fn leader(thread: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
-/// Connects a socket to an address as the kernel lays it out.
+/// Connects a socket to an address in the kernel's layout.
 pub(super) fn connect(socket: &OwnedFd, address: &[u8]) -> Result<(), Errno> {
     let length = u32::try_from(address.len()).map_err(|_| Errno::INVAL)?;
     #[expect(unsafe_code, reason = "rustix takes only the addresses that it knows")]
-    // SAFETY: the kernel reads as many bytes as are there.
+    // SAFETY: the kernel reads exactly the bytes of the slice.
     let result = unsafe { libc::connect(socket.as_raw_fd(), address.as_ptr().cast(), length) };
     match result {
         0 => Ok(()),
@@ -238,19 +245,19 @@ pub(super) fn connect(socket: &OwnedFd, address: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// The address of a socket with this path.
+/// Returns the address of a socket with this path.
 pub(super) fn unix_address(path: &str) -> Vec<u8> {
     let family = u16::try_from(libc::AF_UNIX).expect("small").to_ne_bytes();
     [&family[..], path.as_bytes(), &[0]].concat()
 }
 
-/// What stands behind the family in an address of a unix socket. None for others.
+/// Returns the name in the address of a unix socket. None for other families.
 pub(super) fn unix_name(address: &[u8]) -> Option<&[u8]> {
     let family = u16::from_ne_bytes(address.get(..2)?.try_into().ok()?);
     (i32::from(family) == libc::AF_UNIX).then(|| address.get(2..)).flatten()
 }
 
-/// Bytes in the memory of another, no more than an address has.
+/// Reads bytes from the memory of another process, at most the size of an address.
 pub(super) fn bytes(pid: u32, at: u64, length: u64) -> Option<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(length).ok().filter(|length| *length <= 128)?];
     let memory = fs::File::open(format!("/proc/{pid}/mem")).ok()?;
@@ -258,12 +265,12 @@ pub(super) fn bytes(pid: u32, at: u64, length: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A text in the memory of another, up to its zero byte.
+/// Reads a string from the memory of another process, up to its zero byte.
 pub(super) fn text(pid: u32, at: u64) -> Option<Vec<u8>> {
     let memory = fs::File::open(format!("/proc/{pid}/mem")).ok()?;
     let mut text = Vec::new();
     let mut portion = [0; 256];
-    while text.len() < LONGEST_PATH {
+    while text.len() < MAX_PATH_BYTES {
         let read = memory.read_at(&mut portion, at + text.len() as u64).ok()?;
         let portion = portion.get(..read).filter(|portion| !portion.is_empty())?;
         if let Some(end) = memchr::memchr(0, portion) {
@@ -275,7 +282,7 @@ pub(super) fn text(pid: u32, at: u64) -> Option<Vec<u8>> {
     None
 }
 
-/// What a process calls the current directory, or one that it has open.
+/// Returns the path of a process's current directory, or of one that it has open.
 pub(super) fn directory(pid: u32, handle: Option<RawFd>) -> Option<PathBuf> {
     let link = match handle {
         Some(handle) if handle != libc::AT_FDCWD => format!("/proc/{pid}/fd/{handle}"),
@@ -284,36 +291,36 @@ pub(super) fn directory(pid: u32, handle: Option<RawFd>) -> Option<PathBuf> {
     fs::read_link(link).ok()
 }
 
-/// The program that a process is.
+/// Returns the program of a process.
 pub(super) fn program(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
-/// The address of a socket in the memory of another.
-pub(super) fn address(pid: u32, at: u64, length: u64) -> Option<Address> {
+/// Returns the address of a socket in the memory of another process.
+pub(super) fn address(pid: u32, at: u64, length: u64) -> Option<PeerAddress> {
     let mut bytes = vec![0; usize::try_from(length).ok()?.min(128)];
     let memory = fs::File::open(format!("/proc/{pid}/mem")).ok()?;
     memory.read_exact_at(&mut bytes, at).ok()?;
     address_in(&bytes)
 }
 
-fn address_in(bytes: &[u8]) -> Option<Address> {
+fn address_in(bytes: &[u8]) -> Option<PeerAddress> {
     let family = i32::from(u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?));
     let port = || Some(u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?));
     match family {
         libc::AF_INET => {
             let address: [u8; 4] = bytes.get(4..8)?.try_into().ok()?;
-            Some(Address::Internet((Ipv4Addr::from(address), port()?).into()))
+            Some(PeerAddress::Internet((Ipv4Addr::from(address), port()?).into()))
         }
         libc::AF_INET6 => {
             let address: [u8; 16] = bytes.get(8..24)?.try_into().ok()?;
-            Some(Address::Internet((Ipv6Addr::from(address), port()?).into()))
+            Some(PeerAddress::Internet((Ipv6Addr::from(address), port()?).into()))
         }
         libc::AF_UNIX => {
             let path = bytes.get(2..)?.split(|byte| *byte == 0).next()?;
             let path = PathBuf::from(std::ffi::OsString::from_vec(path.to_vec()));
-            // One without a path is somewhere else.
-            (!path.as_os_str().is_empty()).then_some(Address::Path(path))
+            // An address without a path is not a file.
+            (!path.as_os_str().is_empty()).then_some(PeerAddress::Path(path))
         }
         _ => None,
     }
@@ -330,14 +337,14 @@ mod tests {
             address_in(&[&family[..], rest].concat())
         };
         let four = with(libc::AF_INET, &[1, 187, 192, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(four, Some(Address::Internet("192.0.2.1:443".parse().expect("an address"))));
+        assert_eq!(four, Some(PeerAddress::Internet("192.0.2.1:443".parse().expect("an address"))));
         let mut rest = vec![0, 80, 0, 0, 0, 0];
         rest.extend([0; 15]);
         rest.push(1);
         let six = with(libc::AF_INET6, &rest);
-        assert_eq!(six, Some(Address::Internet("[::1]:80".parse().expect("an address"))));
+        assert_eq!(six, Some(PeerAddress::Internet("[::1]:80".parse().expect("an address"))));
         let path = with(libc::AF_UNIX, b"/run/x.sock\0rest");
-        assert_eq!(path, Some(Address::Path("/run/x.sock".into())));
+        assert_eq!(path, Some(PeerAddress::Path("/run/x.sock".into())));
         assert_eq!(with(libc::AF_UNIX, b"\0abstract"), None);
         assert_eq!(with(libc::AF_INET, &[1]), None);
     }

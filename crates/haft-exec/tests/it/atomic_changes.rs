@@ -1,12 +1,12 @@
-//! Several files at once: all of them change, or none.
+//! Changes of several files: all of them change, or none.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use haft_core::{ErrorKind, files::PlannedChange};
 
-use crate::place::{Place, assert_kind, new_content};
+use crate::test_workspace::{TestWorkspace, assert_kind, new_content};
 
-fn three(place: &Place) {
+fn three(place: &TestWorkspace) {
     for name in ["one", "dir/two", "three"] {
         let path = place.file(name, &format!("old {name}"));
         fs::set_permissions(path, PermissionsExt::from_mode(0o711)).expect("own file");
@@ -15,7 +15,7 @@ fn three(place: &Place) {
 
 #[test]
 fn several_change_at_once() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     three(&place);
     let paths: Vec<PathBuf> =
         ["one", "dir/two", "three", "new/four"].iter().map(PathBuf::from).collect();
@@ -30,17 +30,22 @@ fn several_change_at_once() {
     place.assert_clean();
 }
 
-/// All as before after a change whose last part fails because of what happens while it is planned.
+/// Checks that everything is unchanged after a change whose last part fails because of what happens
+/// during planning.
 #[track_caller]
-fn check_undone(happens: impl Fn(&Place), mended: impl Fn(&Place), kind: ErrorKind) {
-    let place = Place::new();
+fn check_undone(
+    happens: impl Fn(&TestWorkspace),
+    repair: impl Fn(&TestWorkspace),
+    kind: ErrorKind,
+) {
+    let place = TestWorkspace::new();
     three(&place);
     place.put_all(&[("x", ""), ("y", "")], || {}).expect("so that the area is there");
-    let before = place.picture();
+    let before = place.snapshot();
     let files = [("one", "1"), ("new/sub/file", "n"), ("dir/two", "2"), ("last", "3")];
     assert_kind(place.put_all(&files, || happens(&place)), kind, "");
-    mended(&place);
-    assert_eq!(place.picture(), before);
+    repair(&place);
+    assert_eq!(place.snapshot(), before);
 }
 
 #[test]
@@ -70,7 +75,7 @@ fn a_file_in_the_place_of_a_missing_directory_undoes_all() {
     );
 }
 
-/// This one fails after names have moved: the new file is there only when its turn comes.
+/// This one fails after names were replaced: the new file is found only when it is its turn.
 #[test]
 fn a_file_that_appeared_in_a_new_directory_undoes_what_had_moved() {
     check_undone(

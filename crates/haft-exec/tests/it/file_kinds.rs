@@ -1,14 +1,14 @@
-//! What is no regular file answers at once, whatever is asked of it.
+//! Operations on files that are not regular return at once.
 
 use std::{fs, os::unix::net::UnixListener, path::Path};
 
 use haft_core::{ErrorKind, files::FileKind};
 use rustix::fs::{CWD, FileType, Mode, makedev};
 
-use crate::place::{Place, assert_kind, is_directory, note};
+use crate::test_workspace::{TestWorkspace, assert_kind, is_directory, note};
 
 #[track_caller]
-fn check(place: &Place, name: &str, kind: FileKind) {
+fn check(place: &TestWorkspace, name: &str, kind: FileKind) {
     let path = Path::new(name);
     assert_kind(place.read(name), ErrorKind::Unsupported, kind.name());
     assert_kind(place.put(name, "x"), ErrorKind::Unsupported, kind.name());
@@ -22,21 +22,21 @@ fn check(place: &Place, name: &str, kind: FileKind) {
 
 #[test]
 fn a_named_pipe_is_not_waited_for() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     rustix::fs::mknodat(CWD, place.root.join("pipe"), FileType::Fifo, Mode::RWXU, 0).expect("new");
     check(&place, "pipe", FileKind::Fifo);
 }
 
 #[test]
 fn a_socket_is_not_read() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     let _socket = UnixListener::bind(place.root.join("socket")).expect("new");
     check(&place, "socket", FileKind::Socket);
 }
 
 #[test]
 fn a_device_is_not_opened() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     let (path, null) = (place.root.join("device"), makedev(1, 3));
     if rustix::fs::mknodat(CWD, path, FileType::CharacterDevice, Mode::RWXU, null).is_err() {
         return note("no device can be made here: this test is passed over");
@@ -46,7 +46,7 @@ fn a_device_is_not_opened() {
 
 #[test]
 fn a_directory_is_a_directory() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     place.file("dir/file", "x");
     place.link("link", "dir");
     for name in ["dir", "link"] {

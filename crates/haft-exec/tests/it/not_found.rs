@@ -1,13 +1,13 @@
-//! What is said about a path that is not there.
+//! Errors for paths that do not exist.
 
 use std::{fs, path::Path};
 
 use haft_core::ErrorKind;
 
-use crate::place::Place;
+use crate::test_workspace::TestWorkspace;
 
 #[track_caller]
-fn check(place: &Place, path: &str, message: &str, hint: &str) {
+fn check(place: &TestWorkspace, path: &str, message: &str, hint: &str) {
     let error = place.read(path).expect_err("it is not there");
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert_eq!(error.to_string(), message);
@@ -16,8 +16,8 @@ fn check(place: &Place, path: &str, message: &str, hint: &str) {
 }
 
 #[test]
-fn near_names_are_told() {
-    let place = Place::new();
+fn similar_names_are_suggested() {
+    let place = TestWorkspace::new();
     for path in ["src/main.rs", "src/library.rs", "README.md", "src/.hidden"] {
         place.file(path, "x");
     }
@@ -31,12 +31,12 @@ fn near_names_are_told() {
 }
 
 #[test]
-fn a_huge_directory_is_no_hindrance() {
-    let place = Place::new();
+fn a_huge_directory_does_not_delay_the_error() {
+    let place = TestWorkspace::new();
     fs::create_dir(place.root.join("many")).expect("new");
     let one = place.file("one", "");
     for number in 0..12_000 {
-        // Names of one file: making as many files takes a disk its time.
+        // Hard links to one file: creating as many files takes a disk too long.
         fs::hard_link(&one, place.root.join(format!("many/{number:0>200}"))).expect("new");
     }
     let error = place.read(Path::new("many").join("9".repeat(200))).expect_err("not there");

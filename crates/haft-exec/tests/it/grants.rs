@@ -1,4 +1,5 @@
-//! Rules and secrecy, asked about the path that is really touched: a gate runs a probe that works with real grants.
+//! Rules and secrets are checked for the path that is really accessed: a gate runs a probe with
+//! real grants.
 
 use std::{path::Path, sync::Arc};
 
@@ -10,11 +11,11 @@ use haft_core::{
 };
 use haft_exec::Workspace;
 
-use crate::place::{Place, assert_kind, open, put};
+use crate::test_workspace::{TestWorkspace, assert_kind, open, put};
 
 type Body = dyn Fn(ReadFiles, WriteFiles) + Send + Sync;
 
-/// Does what a test wants with the capabilities of a call.
+/// Runs the function of a test with the capabilities of a call.
 struct Probe {
     spec: ToolSpec,
     accesses: Vec<Access>,
@@ -38,9 +39,9 @@ impl Tool for Probe {
     }
 }
 
-/// `secret/**` is denied by a rule, and so is writing `kept/*.txt`; `.env` is secret by itself.
+/// A rule denies `secret/**`, and writing `kept/*.txt`; `.env` is secret by default.
 fn with_rules(
-    place: &Place,
+    place: &TestWorkspace,
     accesses: Vec<Access>,
     body: impl Fn(ReadFiles, WriteFiles) + Send + Sync + 'static,
 ) {
@@ -72,8 +73,8 @@ fn everything() -> Vec<Access> {
     vec![Access::Any(Power::ReadFiles), Access::Any(Power::WriteFiles)]
 }
 
-fn planted() -> Place {
-    let place = Place::new();
+fn planted() -> TestWorkspace {
+    let place = TestWorkspace::new();
     for path in ["secret/one", "dir/.env", "dir/file", "top/secret/one", "plain"] {
         place.file(path, "x");
     }
@@ -86,7 +87,7 @@ fn planted() -> Place {
 #[test]
 fn what_is_closed_is_not_opened_under_any_name() {
     let place = planted();
-    let before = place.picture();
+    let before = place.snapshot();
     with_rules(&place, everything(), |files, writes| {
         for path in [
             "secret/one",
@@ -110,14 +111,14 @@ fn what_is_closed_is_not_opened_under_any_name() {
             assert_kind(writes.rename(Path::new("plain"), path, true), ErrorKind::Denied, "");
         }
     });
-    assert_eq!(place.picture(), before);
+    assert_eq!(place.snapshot(), before);
 }
 
 #[test]
 fn a_directory_does_not_move_or_go_with_what_is_closed_in_it() {
     let place = planted();
     place.file("open/sub/.env.example", "x");
-    let before = place.picture();
+    let before = place.snapshot();
     with_rules(&place, everything(), |_, writes| {
         for path in ["dir", "secret"] {
             let path = Path::new(path);
@@ -125,7 +126,7 @@ fn a_directory_does_not_move_or_go_with_what_is_closed_in_it() {
             assert_kind(writes.rename(path, Path::new("free"), false), ErrorKind::Denied, "");
         }
     });
-    assert_eq!(place.picture(), before);
+    assert_eq!(place.snapshot(), before);
     with_rules(&place, everything(), |_, writes| {
         writes.remove(Path::new("top"), true).expect("`secret` at the top only is closed");
         writes.rename(Path::new("open"), Path::new("opened"), false).expect("nothing is closed");
@@ -134,16 +135,16 @@ fn a_directory_does_not_move_or_go_with_what_is_closed_in_it() {
 
 #[test]
 fn a_directory_does_not_become_a_closed_one() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     place.file("dir/one.txt", "x");
-    let before = place.picture();
+    let before = place.snapshot();
     with_rules(&place, everything(), |_, writes| {
         for to in ["secret", "kept"] {
             let moved = writes.rename(Path::new("dir"), Path::new(to), false);
             assert_kind(moved, ErrorKind::Denied, to);
         }
     });
-    assert_eq!(place.picture(), before);
+    assert_eq!(place.snapshot(), before);
 }
 
 #[test]

@@ -1,17 +1,17 @@
-//! Which calls the kernel reports, and where in them the paths are.
+//! The calls that the kernel reports, and the positions of their paths.
 
 use std::os::fd::RawFd;
 use std::sync::{Arc, LazyLock};
 
 use seccompiler::sock_filter;
 
-use super::{super::syscalls::Internet, kernel::Notice};
+use super::{super::syscalls::Internet, kernel::SeccompNotification};
 
-/// Which arguments of a call say a path: the directory it begins at (if that is said) and the path.
-type Place = (Option<usize>, usize);
+/// The arguments of a call that contain a path: the base directory (if it has one) and the path.
+type PathArguments = (Option<usize>, usize);
 
-/// The calls that change what a path names.
-const CHANGING: &[(i64, &[Place])] = &[
+/// The calls that change a path.
+const CHANGING: &[(i64, &[PathArguments])] = &[
     (libc::SYS_mkdirat, &[(Some(0), 1)]),
     (libc::SYS_unlinkat, &[(Some(0), 1)]),
     (libc::SYS_renameat, &[(Some(0), 1), (Some(2), 3)]),
@@ -44,7 +44,7 @@ const CHANGING: &[(i64, &[Place])] = &[
     (libc::SYS_chown, &[(None, 0)]),
 ];
 
-/// The calls that open, with the places of directory, path and flags.
+/// The calls that open files, with the positions of directory, path and flags.
 const OPENING: &[(i64, Option<usize>, usize, usize)] = &[
     (libc::SYS_openat, Some(0), 1, 2),
     #[cfg(target_arch = "x86_64")]
@@ -52,13 +52,13 @@ const OPENING: &[(i64, Option<usize>, usize, usize)] = &[
 ];
 const CHANGES: i32 = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
 
-type Program = LazyLock<Arc<Vec<sock_filter>>>;
+type FilterProgram = LazyLock<Arc<Vec<sock_filter>>>;
 
-/// The program for this sort of network.
+/// Returns the filter for this kind of network.
 pub(super) fn program(internet: Internet) -> Arc<Vec<sock_filter>> {
-    static ALLOWED: Program = LazyLock::new(|| Arc::new(write(Internet::Allowed)));
-    static DENIED: Program = LazyLock::new(|| Arc::new(write(Internet::Denied)));
-    static BY_REPORT: Program = LazyLock::new(|| Arc::new(write(Internet::DeniedByReport)));
+    static ALLOWED: FilterProgram = LazyLock::new(|| Arc::new(write(Internet::Allowed)));
+    static DENIED: FilterProgram = LazyLock::new(|| Arc::new(write(Internet::Denied)));
+    static BY_REPORT: FilterProgram = LazyLock::new(|| Arc::new(write(Internet::DeniedByReport)));
     match internet {
         Internet::Allowed => ALLOWED.clone(),
         Internet::Denied => DENIED.clone(),
@@ -85,7 +85,8 @@ fn write(internet: Internet) -> Vec<sock_filter> {
             step(LOAD, 0, 0, argument(*flags)),
             step(JUMP_IF_SET, 2, 0, CHANGES.cast_unsigned()),
             step(JUMP_IF_SET, 0, 2, libc::O_RDWR.cast_unsigned()),
-            // Shells look for their terminal so; who writes to files does not.
+            // Shells open their terminal with this flag; programs that write to files do not set
+            // it.
             step(JUMP_IF_SET, 1, 0, libc::O_NONBLOCK.cast_unsigned()),
             step(RETURN, 0, 0, REPORT),
             step(RETURN, 0, 0, ALLOW),
@@ -107,7 +108,7 @@ fn write(internet: Internet) -> Vec<sock_filter> {
     program
 }
 
-/// Both as one: the second is asked about what the first allows.
+/// Joins two filters: the second checks what the first allows.
 pub(super) fn after(first: &[sock_filter], second: &[sock_filter]) -> Vec<sock_filter> {
     let mut joined: Vec<sock_filter> = first.to_vec();
     for (place, step) in joined.iter_mut().enumerate() {
@@ -128,30 +129,32 @@ fn number(call: i64) -> u32 {
     u32::try_from(call).expect("numbers of calls are small")
 }
 
-/// Where the lower half of an argument lies in what the program looks at.
+/// Returns the offset of the lower half of an argument in the filter's input.
 fn argument(index: usize) -> u32 {
     let upper_first = cfg!(target_endian = "big");
     u32::try_from(16 + 8 * index + 4 * usize::from(upper_first)).expect("six arguments")
 }
 
-/// Whether a call asks for a socket of the internet.
-pub(super) fn opens_internet(notice: &Notice) -> bool {
-    i64::from(notice.call) == libc::SYS_socket
+/// Returns true when a call creates an internet socket.
+pub(super) fn opens_internet(notification: &SeccompNotification) -> bool {
+    i64::from(notification.call) == libc::SYS_socket
 }
 
-/// The address and length of what a call connects to.
-pub(super) fn address_of(notice: &Notice) -> Option<(u64, u64)> {
-    let [_, address, length, ..] = notice.arguments;
-    (i64::from(notice.call) == libc::SYS_connect).then_some((address, length))
+/// Returns the address and its length of a `connect` call.
+pub(super) fn address_of(notification: &SeccompNotification) -> Option<(u64, u64)> {
+    let [_, address, length, ..] = notification.arguments;
+    (i64::from(notification.call) == libc::SYS_connect).then_some((address, length))
 }
 
-/// The paths that a call would change: each with the directory it begins at, if not at the current one.
-pub(super) fn paths_of(notice: &Notice) -> [Option<(Option<RawFd>, u64)>; 2] {
-    let call = i64::from(notice.call);
-    let at = |index: usize| notice.arguments.get(index).copied().unwrap_or_default();
+/// Returns the paths that a call would change: each with its base directory, if it is not the
+/// current one.
+pub(super) fn paths_of(notification: &SeccompNotification) -> [Option<(Option<RawFd>, u64)>; 2] {
+    let call = i64::from(notification.call);
+    let at = |index: usize| notification.arguments.get(index).copied().unwrap_or_default();
     #[expect(clippy::cast_possible_truncation, reason = "the kernel looks at the lower half")]
-    let place =
-        |(directory, path): Place| (directory.map(|index| at(index) as u32 as RawFd), at(path));
+    let place = |(directory, path): PathArguments| {
+        (directory.map(|index| at(index) as u32 as RawFd), at(path))
+    };
     if let Some((_, directory, path, _)) = OPENING.iter().find(|(known, ..)| *known == call) {
         return [Some(place((*directory, *path))), None];
     }
@@ -164,7 +167,7 @@ pub(super) fn paths_of(notice: &Notice) -> [Option<(Option<RawFd>, u64)>; 2] {
 mod tests {
     use super::*;
 
-    /// Whether the program reports a call with these arguments.
+    /// Returns true when the filter reports a call with these arguments.
     fn reports(internet: Internet, call: i64, arguments: [u32; 3]) -> bool {
         answer(&write(internet), call, arguments) == REPORT
     }
@@ -262,19 +265,19 @@ mod tests {
 
     #[test]
     fn the_paths_of_a_call_are_found() {
-        let notice = |call: i64| Notice {
+        let notification = |call: i64| SeccompNotification {
             id: 1,
             pid: 1,
             call: i32::try_from(call).expect("small"),
             arguments: [u64::from(u32::MAX), 11, 7, 13, 0, 0],
         };
         let at_here = Some((Some(-1), 11));
-        assert_eq!(paths_of(&notice(libc::SYS_openat)), [at_here, None]);
-        assert_eq!(paths_of(&notice(libc::SYS_renameat2)), [at_here, Some((Some(7), 13))]);
+        assert_eq!(paths_of(&notification(libc::SYS_openat)), [at_here, None]);
+        assert_eq!(paths_of(&notification(libc::SYS_renameat2)), [at_here, Some((Some(7), 13))]);
         assert_eq!(
-            paths_of(&notice(libc::SYS_truncate)),
+            paths_of(&notification(libc::SYS_truncate)),
             [Some((None, u64::from(u32::MAX))), None]
         );
-        assert_eq!(paths_of(&notice(libc::SYS_read)), [None, None]);
+        assert_eq!(paths_of(&notification(libc::SYS_read)), [None, None]);
     }
 }

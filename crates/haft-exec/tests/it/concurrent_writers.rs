@@ -1,4 +1,4 @@
-//! Many writers at once, in this process and in others.
+//! Many concurrent writers, in this process and in others.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,11 +11,11 @@ use haft_core::{
     files::{CurrentState, Disk, PlannedChange},
 };
 
-use crate::place::{Place, again, open, variable};
+use crate::test_workspace::{TestWorkspace, again, open, variable};
 
 const VARIABLE: &str = "HAFT_TEST_APPENDS_TO";
 
-/// Adds a line to `shared/log` from many threads.
+/// Appends lines to `shared/log` from many threads.
 fn append(disk: &Arc<dyn Disk>, lines: Vec<String>) {
     thread::scope(|scope| {
         for line in lines {
@@ -47,10 +47,14 @@ fn appender() {
 
 #[test]
 fn no_writer_loses_the_line_of_another() {
-    let place = Place::new();
+    let place = TestWorkspace::new();
     place.file("shared/log", "");
     let mut others: Vec<_> = (0..2)
-        .map(|_| again("many::appender", VARIABLE, &place.root).spawn().expect("this program"))
+        .map(|_| {
+            again("concurrent_writers::appender", VARIABLE, &place.root)
+                .spawn()
+                .expect("this program")
+        })
         .collect();
     append(&place.disk, (0..40).map(|number| format!("here {number}")).collect());
     for other in &mut others {

@@ -1,26 +1,26 @@
-//! Was it drawn by chance, or written by a person?
+//! Decides whether a value looks random or was written by a person.
 
-/// Enough of a long value to judge it by, so that nested candidates stay linear.
-const JUDGED_BYTES: usize = 256;
+/// Number of bytes of a long value that are examined, so that nested candidates take linear time.
+const MAX_EXAMINED_BYTES: usize = 256;
 
-/// Shorter values are rather words than keys.
-pub(super) const LEAST_ASSIGNED: usize = 16;
+/// Shorter values are more likely words than keys.
+pub(super) const MIN_ASSIGNED_BYTES: usize = 16;
 
-/// Whether a value was drawn by chance rather than written by a person. Names, paths and versions
-/// can be as long and as varied, but consist of words; so entropy alone does not decide.
+/// Returns true if a value looks random. Names, paths and versions can be as long and as varied but
+/// consist of words, so entropy alone does not decide.
 pub(super) fn is_random(value: &[u8]) -> bool {
-    let judged = judged(value);
-    judged.len() >= LEAST_ASSIGNED
-        && has_digit(judged)
-        && judged.iter().any(u8::is_ascii_alphabetic)
-        && bits_per_byte(judged) >= 3.5
-        && !is_wordy(judged)
+    let examined = examined(value);
+    examined.len() >= MIN_ASSIGNED_BYTES
+        && has_digit(examined)
+        && examined.iter().any(u8::is_ascii_alphabetic)
+        && bits_per_byte(examined) >= 3.5
+        && !is_wordy(examined)
         && !is_uuid(value)
 }
 
-/// As much of a value as is looked at.
-pub(super) fn judged(value: &[u8]) -> &[u8] {
-    &value[..value.len().min(JUDGED_BYTES)]
+/// The part of a value that is examined.
+pub(super) fn examined(value: &[u8]) -> &[u8] {
+    &value[..value.len().min(MAX_EXAMINED_BYTES)]
 }
 
 pub(super) fn has_digit(bytes: &[u8]) -> bool {
@@ -38,8 +38,9 @@ fn bits_per_byte(bytes: &[u8]) -> f64 {
     share.map(|share| -share * share.log2()).sum()
 }
 
-/// Words are long pieces between punctuation, digits and humps, as in `oauth2_tokenFor`; random
-/// characters change their class about every second time, and have a long stretch unpunctuated.
+/// Returns true if a value consists of words: long runs of letters between punctuation, digits and
+/// case changes, as in `oauth2_tokenFor`. Random characters change their class about every second
+/// byte, and have a long run without punctuation.
 fn is_wordy(bytes: &[u8]) -> bool {
     let stretches = || bytes.split(|byte| !byte.is_ascii_alphanumeric());
     let longest = stretches().map(<[u8]>::len).max().unwrap_or(0);
@@ -62,7 +63,7 @@ fn n_pieces(stretch: &[u8]) -> usize {
         + stretch.windows(3).filter(|window| ends_capitals(window)).count()
 }
 
-/// They name things far more often than they open them.
+/// UUIDs are identifiers far more often than secrets.
 fn is_uuid(value: &[u8]) -> bool {
     let lengths = value.split(|&byte| byte == b'-').map(<[u8]>::len);
     lengths.eq([8, 4, 4, 4, 12])
