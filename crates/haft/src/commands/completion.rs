@@ -10,7 +10,8 @@ use clap_complete::{
     env::Shells,
 };
 use haft::host::{
-    Choices, config::Settings, environment::Environment as HostEnvironment, inbox, place, state,
+    Choices, config::Settings, environment::Environment as HostEnvironment, inbox, state_folder,
+    store_location,
 };
 use haft_core::{ChangeQuery, Journal, SavedRules, SessionQuery, Sessions, ToolError, ToolSpec};
 use haft_store::{StoreJournal, StoreOutputs, StoreRules, StoreSessions};
@@ -20,7 +21,7 @@ use super::{COMMANDS, Cli, Ended, OwnCommand, overview::summary, own_command, ro
 use crate::{
     globals::{self, command_word},
     prompt,
-    reference::anywhere,
+    reference::placeholders,
     safe_text::shown_in_line,
     terminal::write_out,
     tool_command::ToolCommand,
@@ -122,7 +123,7 @@ impl Cli<'_> {
             Some(name) if name == own.name => values.added_to((own.command)(), own.name),
             _ => name_only(own),
         });
-        let specs = self.specs(&anywhere());
+        let specs = self.specs(&placeholders());
         let tools = specs.iter().map(|spec| {
             let is_named = named.is_some_and(|name| name == spec.name || name == kebab(&spec.name));
             let command = if is_named {
@@ -131,7 +132,8 @@ impl Cli<'_> {
             } else {
                 Command::new(spec.name.to_string()).about(summary(&spec.description))
             };
-            command.alias(kebab(&spec.name))
+            let alias = kebab(&spec.name);
+            if alias == spec.name { command } else { command.alias(alias) }
         });
         let options = options.into_iter().map(|option| match option.get_id().as_str() {
             "profile" => values.with(option, Source::Profiles),
@@ -157,7 +159,7 @@ struct Values {
 
 impl Values {
     fn new(cli: &Cli<'_>, typed: &[OsString]) -> Self {
-        let tools = cli.specs(&anywhere());
+        let tools = cli.specs(&placeholders());
         let tools = tools.iter().map(|spec| (spec.name.to_string(), summary(&spec.description)));
         Self {
             environment: Arc::new(cli.environment.host.clone()),
@@ -227,7 +229,7 @@ impl Values {
 
     async fn stored(&self, source: Source) -> Result<Vec<(String, String)>, ToolError> {
         let settings = Settings::load(&self.choices, &self.environment)?;
-        let (place, workspace) = (place(&settings), &settings.workspace);
+        let (place, workspace) = (store_location(&settings), &settings.workspace);
         Ok(match source {
             Source::Approvals => {
                 let Some(inbox) = inbox(&self.environment, &settings) else {
@@ -259,7 +261,7 @@ impl Values {
                 named.map(|(id, made_by)| (id, made_by.tool)).collect()
             }
             Source::Rules => {
-                let Some(state) = state(&self.environment) else { return Ok(Vec::new()) };
+                let Some(state) = state_folder(&self.environment) else { return Ok(Vec::new()) };
                 let rules = StoreRules::new(place, workspace, &state).list().await?;
                 rules.into_iter().map(|saved| (saved.id, saved.rule)).collect()
             }
