@@ -165,6 +165,11 @@ impl Host {
         Arc::new(move |text| haft_shell::accesses(text, home.as_deref()))
     }
 
+    /// What runs commands, without secrets of the vault.
+    pub fn executor(&self) -> Arc<dyn Executor> {
+        self.programs(None)
+    }
+
     /// What runs commands.
     fn programs(&self, vault: Option<Arc<dyn Vault>>) -> Arc<dyn Executor> {
         let Self { environment, settings, workspace, .. } = self;
