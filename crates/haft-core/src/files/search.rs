@@ -14,6 +14,8 @@ pub struct FindFiles {
     pub path: PathBuf,
     /// A glob on the path below it; without a slash it is about names at any depth.
     pub pattern: String,
+    /// Files to leave out, the newest first.
+    pub skip: usize,
     /// The most files in the answer, newest first.
     pub limit: usize,
     /// Ignored files too.
@@ -61,6 +63,8 @@ pub struct SearchFiles {
     pub context: usize,
     /// Only files whose path fits this glob.
     pub include: Option<String>,
+    /// Matching lines to leave out, in the order of paths.
+    pub skip: usize,
     /// The most matching lines in the answer.
     pub limit: usize,
     /// Ignored files too.
@@ -108,6 +112,13 @@ pub struct SearchResult {
     pub binary: usize,
     /// How many files and directories could not be read.
     pub unreadable: usize,
+    /// Files that were not searched to their end, sorted by path; the first [`SearchResult::MAX_UNSEARCHED`] of them.
+    pub unsearched: Vec<PathBuf>,
+}
+
+impl SearchResult {
+    /// So many files that could not be searched are named.
+    pub const MAX_UNSEARCHED: usize = 20;
 }
 
 /// How much of a tree.
@@ -117,6 +128,8 @@ pub struct WalkTree {
     pub path: PathBuf,
     /// How many levels down.
     pub depth: usize,
+    /// Entries to leave out in the order of a listing. `None` asks for an overview: each directory gets its share.
+    pub skip: Option<usize>,
     /// The most entries in the answer.
     pub limit: usize,
     /// Ignored files too.
@@ -143,6 +156,8 @@ pub struct TreeListing {
     pub entries: Vec<TreeEntry>,
     /// True when entries were left out because of the limit.
     pub has_more: bool,
+    /// With more: what to skip to go on. 0 where the entries do not follow each other in a listing of everything.
+    pub next_skip: Option<usize>,
     /// False when the walk was stopped.
     pub is_complete: bool,
     /// How many directories could not be read.

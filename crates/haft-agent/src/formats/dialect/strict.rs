@@ -6,6 +6,10 @@
 //! properties, 10 levels, 1,000 values in enums, 120,000 characters of names and values. Anthropic (guide "Structured
 //! outputs", JSON Schema limitations): properties may be optional; no bounds of numbers and lengths, `minItems` only 0 or
 //! 1; at most 20 strict tools in a request, 24 optional properties and 16 unions in all of them together.
+//!
+//! So that many tools fit into what Anthropic takes, an optional property is written there in the first of these ways that
+//! is left: required when it has a default, which costs nothing; optional, without null among its types, which
+//! means the same; required and nullable, which costs a union.
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
@@ -28,18 +32,21 @@ pub(crate) struct Cost {
     pub(crate) n_unions: usize,
 }
 
-/// The schema of a tool's input; `root` is an object.
+/// The schema of a tool's input; `root` is an object. Not more than `max_optional` properties are left optional, if the
+/// format counts them.
 ///
 /// # Errors
 /// When it cannot be strict; in words that follow "because".
 pub(crate) fn write(
     format: Format,
     root: &Node,
+    max_optional: usize,
     losses: &mut Losses,
 ) -> Result<(Value, Restore, Cost), String> {
     let mut writer = Writer {
         page: Page::new(format, losses),
         is_anthropic: format == Format::Anthropic,
+        max_optional,
         cost: Cost::default(),
         n_levels: 0,
         n_properties: 0,
@@ -54,9 +61,21 @@ pub(crate) fn write(
     Ok((Value::Object(schema), Restore::new(tree, keys), writer.cost))
 }
 
+/// How a property is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    Required,
+    /// Required, though it may be left out elsewhere: a model can send its default.
+    Default,
+    Optional,
+    /// Required; null stands for a property left out.
+    Nullable,
+}
+
 struct Writer<'l> {
     page: Page<'l>,
     is_anthropic: bool,
+    max_optional: usize,
     cost: Cost,
     n_levels: usize,
     n_properties: usize,
@@ -240,16 +259,24 @@ impl Writer<'_> {
             let key = self.page.key(name);
             self.n_properties += 1;
             self.n_characters += name.len();
-            let (mut schema, tree) = self.within(name, inner)?;
-            let is_optional = !required.contains(name);
-            let null_is_absence = is_optional && !self.is_anthropic;
-            if null_is_absence {
+            let presence = self.presence(inner, required.contains(name));
+            let null_is_absence = presence == Presence::Nullable;
+            let can_be_absent = null_is_absence || presence == Presence::Optional;
+            let without_null = (self.is_anthropic && can_be_absent).then(|| inner.without_null());
+            let has_null = match &without_null {
+                Some(without_null) => without_null != inner,
+                None => null_is_absence && inner.takes_null(),
+            };
+            let (mut schema, tree) = self.within(name, without_null.as_ref().unwrap_or(inner))?;
+            if has_null {
                 self.page.place.push(name.clone());
-                self.admit_null(inner, &mut schema);
+                self.page.tell("null is taken as left out where a property may be both");
                 self.page.place.pop();
             }
-            self.cost.n_optional += usize::from(is_optional);
-            if !is_optional || null_is_absence {
+            if null_is_absence {
+                self.admit_null(&mut schema);
+            }
+            if presence != Presence::Optional {
                 names.push(Value::from(key.clone()));
             }
             properties.insert(key.clone(), schema);
@@ -286,14 +313,28 @@ impl Writer<'_> {
         }
     }
 
+    /// Decides how a property is written, and counts it if it stays optional.
+    fn presence(&mut self, node: &Node, is_required: bool) -> Presence {
+        if is_required {
+            return Presence::Required;
+        }
+        if self.is_anthropic && node.default.as_ref().is_some_and(|default| !default.is_null()) {
+            return Presence::Default;
+        }
+        if self.is_anthropic && self.cost.n_optional < self.max_optional {
+            self.cost.n_optional += 1;
+            return Presence::Optional;
+        }
+        Presence::Nullable
+    }
+
     /// An optional property is there all the same, as null.
-    fn admit_null(&mut self, node: &Node, schema: &mut Value) {
-        if node.takes_null() {
-            self.page.tell("null is taken as left out where a property may be both");
-        }
-        if let Value::Object(schema) = schema {
-            make_nullable(schema);
-        }
+    fn admit_null(&mut self, schema: &mut Value) {
+        let Value::Object(schema) = schema else { return };
+        let is_union =
+            schema.contains_key("anyOf") || schema.get("type").is_some_and(Value::is_array);
+        self.cost.n_unions += usize::from(!is_union);
+        make_nullable(schema);
     }
 }
 
@@ -354,9 +395,12 @@ mod tests {
     fn written(format: Format, schema: &Value) -> (Strict, Vec<String>) {
         let mut losses = Losses::default();
         let node = read(schema, &mut losses).and_then(|node| as_object(node, &mut losses));
-        let written = write(format, &node.expect("an object"), &mut losses);
+        let written = write(format, &node.expect("an object"), MANY, &mut losses);
         (written, losses.into_notes())
     }
+
+    /// More optional properties than any tool here has.
+    const MANY: usize = 100;
 
     /// One property called `a`, which is not required.
     #[track_caller]
@@ -410,6 +454,43 @@ mod tests {
         assert_eq!(written["required"], json!(["b"]));
         assert!(restore.is_nothing());
         assert_eq!(cost, Cost { n_optional: 1, n_unions: 1 });
+    }
+
+    #[test]
+    fn anthropic_is_sent_few_optional_properties() {
+        let schema = json!({"properties": {
+            "given": {"type": "integer", "default": 3},
+            "text": {"type": ["string", "null"]},
+            "list": {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}], "description": "Some."},
+            "level": {"enum": ["a", "b", null]},
+        }, "additionalProperties": false});
+        let mut losses = Losses::default();
+        let node = read(&schema, &mut losses).expect("a schema");
+        let cases = [
+            (9, json!(["given"]), Cost { n_optional: 3, n_unions: 0 }),
+            (1, json!(["given", "list", "level"]), Cost { n_optional: 1, n_unions: 2 }),
+            (0, json!(["given", "text", "list", "level"]), Cost { n_optional: 0, n_unions: 3 }),
+        ];
+        for (max_optional, required, expected) in cases {
+            let written = write(Format::Anthropic, &node, max_optional, &mut losses);
+            let (written, restore, cost) = written.expect("it can be strict");
+            assert_eq!((&written["required"], cost), (&required, expected));
+            let is_left = |name: &str| !required.as_array().expect("a list").contains(&name.into());
+            let list = json!({"type": "array", "items": {"type": "string"}});
+            let properties = &written["properties"];
+            if is_left("text") {
+                assert_eq!(properties["text"], json!({"type": "string"}));
+            } else {
+                assert_eq!(properties["text"], json!({"type": ["string", "null"]}));
+                assert_eq!(restore.apply(json!({"text": null, "given": 3})), json!({"given": 3}));
+            }
+            if is_left("list") {
+                assert_eq!(properties["list"]["items"], list["items"]);
+                assert_eq!(properties["list"]["description"], "Some.");
+            } else {
+                assert_eq!(properties["list"]["anyOf"], json!([list, {"type": "null"}]));
+            }
+        }
     }
 
     #[test]
