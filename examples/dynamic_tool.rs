@@ -71,7 +71,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let outcome = gate.call(call(json!({"word": "hilt"}))).await;
     print(&outcome.content)?;
 
-    let definitions = registry.definitions(gate.surroundings()).await;
+    let definitions = registry.definitions(gate.workspace_info()).await;
     assert_eq!(definitions.specs.len(), 1);
     print(&definitions.warnings.join("\n"))?;
     Ok(())

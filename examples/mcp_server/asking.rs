@@ -4,7 +4,7 @@
 use haft::{
     Call, Capability, Reply, ToolError,
     mcp::{
-        Client,
+        McpClient,
         model::{CreateMessageRequestParams, ElicitResult, SamplingMessage},
     },
     tool,
@@ -23,7 +23,7 @@ pub(crate) struct Prompt {
 }
 
 #[tool(title = "Ask the model", static = SAMPLE)]
-pub(crate) async fn test_sampling(input: Prompt, client: Client) -> Result<Reply, ToolError> {
+pub(crate) async fn test_sampling(input: Prompt, client: McpClient) -> Result<Reply, ToolError> {
     let answer = client.sample("answer", question(&input.prompt)).await?;
     Ok(Reply::text(format!("LLM response: {}", text_of(&answer))))
 }
@@ -36,7 +36,10 @@ pub(crate) struct Message {
 }
 
 #[tool(title = "Ask the person", static = ELICIT)]
-pub(crate) async fn test_elicitation(input: Message, client: Client) -> Result<Reply, ToolError> {
+pub(crate) async fn test_elicitation(
+    input: Message,
+    client: McpClient,
+) -> Result<Reply, ToolError> {
     let form = json!({
         "type": "object",
         "properties": {
@@ -82,7 +85,7 @@ async fn defaults(call: Call) -> Result<Reply, ToolError> {
         },
         "required": [],
     });
-    let answer = Client::from_call(&call)?.elicit("form", "Is this right?", form).await?;
+    let answer = McpClient::from_call(&call)?.elicit("form", "Is this right?", form).await?;
     Ok(Reply::text(format!("Elicitation completed: {}", words(&answer))))
 }
 
@@ -108,29 +111,29 @@ async fn choices(call: Call) -> Result<Reply, ToolError> {
         },
         "required": [],
     });
-    let answer = Client::from_call(&call)?.elicit("form", "Please choose", form).await?;
+    let answer = McpClient::from_call(&call)?.elicit("form", "Please choose", form).await?;
     Ok(Reply::text(format!("Elicitation completed: {}", words(&answer))))
 }
 
 async fn name(call: Call) -> Result<Reply, ToolError> {
-    let client = Client::from_call(&call)?;
+    let client = McpClient::from_call(&call)?;
     let answer = client.elicit("user_name", "What is your name?", field("name")).await?;
     Ok(Reply::text(format!("Hello, {}!", value(&answer, "name"))))
 }
 
 async fn capital(call: Call) -> Result<Reply, ToolError> {
     let question = question("What is the capital of France?");
-    let answer = Client::from_call(&call)?.sample("capital_question", question).await?;
+    let answer = McpClient::from_call(&call)?.sample("capital_question", question).await?;
     Ok(Reply::text(text_of(&answer)))
 }
 
 async fn roots(call: Call) -> Result<Reply, ToolError> {
-    let roots = Client::from_call(&call)?.roots("client_roots").await?;
+    let roots = McpClient::from_call(&call)?.roots("client_roots").await?;
     Ok(Reply::text(format!("the client works in {roots}")))
 }
 
 async fn three_at_once(call: Call) -> Result<Reply, ToolError> {
-    let client = Client::from_call(&call)?;
+    let client = McpClient::from_call(&call)?;
     let name = client.elicit("user_name", "What is your name?", field("name")).await;
     let greeting = client.sample("greeting", question("Generate a greeting")).await;
     let roots = client.roots("client_roots").await;
@@ -140,7 +143,7 @@ async fn three_at_once(call: Call) -> Result<Reply, ToolError> {
 }
 
 async fn one_after_the_other(call: Call) -> Result<Reply, ToolError> {
-    let client = Client::from_call(&call)?;
+    let client = McpClient::from_call(&call)?;
     let name = client.elicit("step1", "Step 1: What is your name?", field("name")).await?;
     let question = "Step 2: What is your favorite color?";
     let colour = client.elicit("step2", question, field("color")).await?;
@@ -148,7 +151,7 @@ async fn one_after_the_other(call: Call) -> Result<Reply, ToolError> {
 }
 
 async fn whoever_can(call: Call) -> Result<Reply, ToolError> {
-    let client = Client::from_call(&call)?;
+    let client = McpClient::from_call(&call)?;
     if client.capabilities().elicitation.is_some() {
         return name(call).await;
     }
@@ -158,7 +161,7 @@ async fn whoever_can(call: Call) -> Result<Reply, ToolError> {
 
 /// The client carries what is kept, signed by the server and bound to this call.
 async fn confirmed(call: Call) -> Result<Reply, ToolError> {
-    let client = Client::from_call(&call)?;
+    let client = McpClient::from_call(&call)?;
     let rounds = client.kept::<usize>().unwrap_or_default();
     client.keep(&(rounds + 1));
     let form =

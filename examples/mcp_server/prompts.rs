@@ -3,7 +3,7 @@
 use haft::{
     Gate, ToolError,
     mcp::{
-        BoxFuture, Client, Prompts,
+        BoxFuture, McpClient, Prompts,
         model::{
             ContentBlock, GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage,
             ResourceContents, Role,
@@ -53,7 +53,7 @@ impl Prompts for Texts {
         name: &'a str,
         arguments: &'a JsonObject,
         _gate: &'a Gate,
-        client: &'a Client,
+        client: &'a McpClient,
     ) -> BoxFuture<'a, Result<GetPromptResult, ToolError>> {
         Box::pin(async move {
             let messages = match name {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use haft::{
     Gate, ToolError,
     mcp::{
-        BoxFuture, Client, Resources,
+        BoxFuture, McpClient, Resources,
         model::{Resource, ResourceContents, ResourceTemplate},
     },
 };
@@ -26,7 +26,7 @@ impl Resources for Things {
     fn list<'a>(
         &'a self,
         _gate: &'a Gate,
-        _client: &'a Client,
+        _client: &'a McpClient,
     ) -> BoxFuture<'a, Result<Vec<Resource>, ToolError>> {
         let listed = [
             (TEXT, "static-text", "A text that never changes", "text/plain"),
@@ -50,7 +50,7 @@ impl Resources for Things {
         &'a self,
         uri: &'a str,
         _gate: &'a Gate,
-        _client: &'a Client,
+        _client: &'a McpClient,
     ) -> BoxFuture<'a, Result<Vec<ResourceContents>, ToolError>> {
         Box::pin(async move {
             let text =
@@ -78,7 +78,7 @@ impl Resources for Things {
         argument: &'a str,
         written: &'a str,
         _gate: &'a Gate,
-        _client: &'a Client,
+        _client: &'a McpClient,
     ) -> BoxFuture<'a, Vec<String>> {
         let is_ours = template == TEMPLATE && argument == "id";
         let known = if is_ours { &["123", "124", "200"][..] } else { &[] };

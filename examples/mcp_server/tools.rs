@@ -12,7 +12,7 @@ use std::{
 use haft::{
     Access, Attachment, BoxFuture, Call, Capability, Power, Progress, Registry, Reply, Schema,
     Tool, ToolError, ToolSpec,
-    mcp::{Client, Server, model::LoggingLevel},
+    mcp::{McpClient, Server, model::LoggingLevel},
 };
 use serde_json::{Value, json};
 
@@ -159,7 +159,7 @@ fn while_they_run(called_off: &Arc<CalledOff>) -> Result<Vec<Fixture>, ToolError
         Fixture::new("test_tool_with_logging", "Writes to the client's log.", log_three_lines)?,
         Fixture::new("test_logging_tool", "Writes to the client's log.", log_three_lines)?,
         Fixture::new("test_tool_with_progress", "Tells how far it has come.", tell_progress)?,
-        Fixture::new("test_reconnection", "Hangs up and finishes all the same.", hang_up)?,
+        Fixture::new("test_reconnection", "Hangs up and finishes all the same.", disconnect)?,
         Fixture::new("test_wait", "Waits until it is called off.", move |call| {
             let called_off = called_off.clone();
             async move {
@@ -181,14 +181,14 @@ async fn tell_progress(call: Call) -> Result<Reply, ToolError> {
     Ok(Reply::text("done, in three steps"))
 }
 
-async fn hang_up(call: Call) -> Result<Reply, ToolError> {
-    Client::from_call(&call)?.hang_up();
+async fn disconnect(call: Call) -> Result<Reply, ToolError> {
+    McpClient::from_call(&call)?.disconnect();
     pause().await;
     Ok(Reply::text("finished while nobody listened"))
 }
 
 async fn log_three_lines(call: Call) -> Result<Reply, ToolError> {
-    let client = Client::from_call(&call)?;
+    let client = McpClient::from_call(&call)?;
     for line in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
         client.log(LoggingLevel::Info, "example", json!(line)).await;
         pause().await;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::{docs, edges, metadata::Metadata, msrv, shell, step::timed};
+use crate::{docs, edges, metadata::Metadata, msrv, names, shell, step::timed};
 
 pub(crate) fn run() -> Result<()> {
     timed("format", || shell::run(&["cargo", "fmt", "--all", "--check"]))?;
@@ -13,6 +13,7 @@ pub(crate) fn run() -> Result<()> {
     let needless = "-D unmatched-skip -D unnecessary-skip -D license-not-encountered";
     let deny = format!("cargo deny --locked check {needless} bans licenses sources");
     timed("dependencies", || shell::run(&deny.split(' ').collect::<Vec<_>>()))?;
+    timed("type names", names::check)?;
     let metadata = Metadata::load()?;
     timed("edges", || edges::check(&metadata))?;
     timed("rust version", || msrv::check(&metadata))?;

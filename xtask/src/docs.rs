@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::{programs, shell, step};
+use crate::{picture, programs, shell, step};
 
 struct Page {
     path: &'static str,
@@ -37,13 +37,13 @@ pub(crate) fn run(mode: Mode) -> Result<()> {
     let programs = programs::build()?;
     let haft = programs::named(&programs, programs::Kind::Bin, "haft")?;
     let mut stale = Vec::new();
-    for page in PAGES {
-        let fresh = render(haft, page)?;
+    let pages = PAGES.iter().map(|page| Ok((page.path, render(haft, page)?)));
+    for page in pages.chain([picture::render(haft).map(|picture| (picture::PATH, picture))]) {
+        let (name, fresh) = page?;
+        let path = shell::root().join(name);
         match mode {
-            Mode::Write => write(&shell::root().join(page.path), &fresh)?,
-            Mode::Compare => {
-                stale.extend(staleness(page.path, &shell::root().join(page.path), &fresh))
-            }
+            Mode::Write => write(&path, &fresh)?,
+            Mode::Compare => stale.extend(staleness(name, &path, &fresh)),
         }
     }
     step::none_of(&stale)

@@ -13,6 +13,8 @@ mod edges;
 mod fence;
 mod metadata;
 mod msrv;
+mod names;
+mod picture;
 mod postgres;
 mod programs;
 mod setup;

@@ -1,16 +1,16 @@
-//! What each model API calls a tool, a call and a result. Pure functions: [`definitions`] out, [`calls`] in, [`results`]
-//! out; nothing here opens, waits or looks at a clock.
+//! Tools, calls and results in the format of each model API. Pure functions: [`definitions`] and
+//! [`results`] write, [`calls`] reads; none opens anything, waits or reads a clock.
 //!
 //! ```
-//! use haft_agent::formats::{Definition, Format, Options, calls, definitions};
+//! use haft_agent::formats::{FormatOptions, ModelFormat, ToolDefinition, calls, definitions};
 //! use serde_json::json;
 //!
-//! let hello = Definition::new("hello", json!({"type": "object", "properties": {"name": {"type": "string"}}}));
-//! let told = definitions(Format::Anthropic, &[hello], &Options::default());
-//! assert_eq!(told.tools[0]["name"], "hello");
+//! let hello = ToolDefinition::new("hello", json!({"type": "object", "properties": {"name": {"type": "string"}}}));
+//! let declared = definitions(ModelFormat::Anthropic, &[hello], &FormatOptions::default());
+//! assert_eq!(declared.tools[0]["name"], "hello");
 //!
 //! let message = json!({"content": [{"type": "tool_use", "id": "toolu_1", "name": "hello", "input": {"name": "Ada"}}]});
-//! let found = calls(Format::Anthropic, &message, &told.names)?;
+//! let found = calls(ModelFormat::Anthropic, &message, &declared.names)?;
 //! assert_eq!(found[0].as_ref().expect("it is whole").name, "hello");
 //! # Ok::<(), haft_agent::formats::FormatError>(())
 //! ```
@@ -31,34 +31,34 @@ use std::{fmt, str::FromStr};
 use serde_json::Value;
 
 pub use self::{
-    calls::{BadCall, Call, calls},
-    definitions::{Annotations, Definition, definitions},
-    names::{Names, call_id},
-    results::{CallResult, results},
+    calls::{BadCall, ModelCall, calls},
+    definitions::{ToolAnnotations, ToolDefinition, definitions},
+    names::{ToolNames, call_id},
+    results::{ModelCallResult, results},
 };
 
-/// Whose words are spoken.
+/// A model API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Format {
-    /// Anthropic's Messages.
+pub enum ModelFormat {
+    /// Anthropic's Messages API.
     Anthropic,
-    /// OpenAI's chat completions, and everything that is compatible with them.
+    /// OpenAI's chat completions API, and compatible servers.
     OpenAi,
-    /// OpenAI's Responses.
+    /// OpenAI's Responses API.
     OpenAiResponses,
-    /// Google's Gemini.
+    /// Google's Gemini API.
     Gemini,
     /// The Model Context Protocol.
     Mcp,
 }
 
-impl Format {
+impl ModelFormat {
     /// Every format.
     pub const ALL: &[Self] =
         &[Self::Anthropic, Self::OpenAi, Self::OpenAiResponses, Self::Gemini, Self::Mcp];
 
-    /// The name on command lines and in files.
+    /// Returns the name used on command lines and in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
@@ -69,19 +69,19 @@ impl Format {
         }
     }
 
-    /// Whether the provider can bind its model to a schema by [`Options::strict`].
+    /// Returns true if the provider can enforce schemas with [`FormatOptions::strict`].
     pub fn knows_strict(self) -> bool {
         matches!(self, Self::Anthropic | Self::OpenAi | Self::OpenAiResponses)
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for ModelFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Format {
+impl FromStr for ModelFormat {
     type Err = FormatError;
 
     fn from_str(name: &str) -> Result<Self, FormatError> {
@@ -90,40 +90,40 @@ impl FromStr for Format {
     }
 }
 
-/// How definitions are written.
+/// Options for writing definitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Options {
-    /// Have the provider bind its model to the schemas, tool by tool where that is possible.
+pub struct FormatOptions {
+    /// Asks the provider to enforce the schemas, for each tool where that is possible.
     pub strict: bool,
 }
 
-impl Options {
-    /// Strict wherever that is possible.
+impl FormatOptions {
+    /// Returns options with strict mode.
     pub fn strict() -> Self {
         Self { strict: true }
     }
 }
 
-/// Tools as a provider takes them.
+/// Tool definitions in a provider's format.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Definitions {
-    /// What goes into the request as `tools`.
+pub struct ToolDefinitions {
+    /// The value of `tools` in the request.
     pub tools: Value,
-    /// How names and arguments come back; [`calls`] and [`results`] want it.
-    pub names: Names,
-    /// Everything that could not be said in this format. Empty when nothing is lost.
+    /// Converts names and arguments back; [`calls`] and [`results`] need it.
+    pub names: ToolNames,
+    /// Everything that the format cannot express. Empty if nothing is lost.
     pub notes: Vec<Note>,
 }
 
-/// Something that a provider is not told, or told in another way.
+/// Something that is left out for a provider, or sent in another form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Note {
-    /// The tool, by haft's name; `None` when it is about the request as a whole.
+    /// The tool by haft's name; `None` for a note about the whole request.
     pub tool: Option<String>,
-    /// What happened, in words.
+    /// Description of the change.
     pub what: String,
 }
 
@@ -136,21 +136,21 @@ impl fmt::Display for Note {
     }
 }
 
-/// Why nothing could be made of what came in.
+/// The reason why an input cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormatError {
-    /// No format has this name.
+    /// There is no format of this name.
     #[error(
         "there is no format `{0}`; the formats are anthropic, openai, openai-responses, gemini, mcp"
     )]
     Unknown(String),
-    /// The message is none of this provider's.
-    #[error("this is no message of {format}: {expected} is missing; pass the response as it came")]
+    /// The value is not a message of this format.
+    #[error("not a message of {format}: {expected} is missing; pass the response unchanged")]
     NotAMessage {
-        /// The format that was expected.
-        format: Format,
-        /// What such a message has.
+        /// The expected format.
+        format: ModelFormat,
+        /// The missing part.
         expected: &'static str,
     },
 }
@@ -161,11 +161,11 @@ mod names_of_formats {
 
     #[test]
     fn every_format_is_known_by_its_name_and_errors_list_them_all() {
-        for format in Format::ALL {
+        for format in ModelFormat::ALL {
             assert_eq!(format.name().parse(), Ok(*format));
         }
-        let error = "llama".parse::<Format>().expect_err("no such format").to_string();
-        let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
+        let error = "llama".parse::<ModelFormat>().expect_err("no such format").to_string();
+        let names: Vec<&str> = ModelFormat::ALL.iter().map(|format| format.name()).collect();
         assert!(error.contains("`llama`") && error.ends_with(&names.join(", ")), "{error}");
     }
 }

@@ -1,4 +1,5 @@
-//! haft for models. Today `formats`: what each model API calls a tool, a call and a result, as pure functions.
+//! haft for model APIs. Today only `formats`: tools, calls and results in the format of each model
+//! API, as pure functions.
 
 #![warn(missing_docs)]
 

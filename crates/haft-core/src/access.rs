@@ -168,7 +168,7 @@ pub enum Access {
     /// Runs this text with a shell, or this command line.
     Run(String),
     /// Runs this one command, as a reader found it in a text that is run. Policy judges these in the text's stead.
-    Command(Box<ReadCommand>),
+    Command(Box<ParsedCommand>),
     /// Talks to this host or URL.
     Fetch(String),
     /// Gives a secret to a text that is run.
@@ -193,30 +193,30 @@ pub enum Access {
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
-pub struct ReadCommand {
+pub struct ParsedCommand {
     /// Its words in one spelling, which is what rules match.
     pub text: String,
     /// How far it reaches.
     pub risk: CommandRisk,
     /// The commands that a person may want to allow together with it, narrow first. For what is unclear: the whole text
     /// that it is a piece of.
-    #[serde(default, skip_serializing)]
-    pub widths: Vec<String>,
+    #[serde(default, skip_serializing, rename = "widths")]
+    pub rule_texts: Vec<String>,
     /// Other spellings of the same command, which rules that deny or ask match too: without assignments, without the
     /// program's folder, without options before the sub-command.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spellings: Vec<String>,
     /// When some words cannot be seen in the text: what each spelling begins with for certain. The first belongs to
     /// `text`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub seen: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "seen")]
+    pub known_prefixes: Vec<String>,
 }
 
-impl ReadCommand {
+impl ParsedCommand {
     /// A command of which nothing else is known.
     pub fn new(text: String, risk: CommandRisk) -> Self {
-        let (widths, spellings, seen) = Default::default();
-        Self { text, risk, widths, spellings, seen }
+        let (rule_texts, spellings, known_prefixes) = Default::default();
+        Self { text, risk, rule_texts, spellings, known_prefixes }
     }
 }
 
@@ -227,38 +227,41 @@ impl ReadCommand {
 #[serde(rename_all = "snake_case")]
 pub enum CommandRisk {
     /// It only reads and prints.
-    Looks,
+    #[serde(rename = "looks")]
+    ReadOnly,
     /// It only reads and prints, but the settings of the repository that it reads may name programs to run for that. Where
     /// no sandbox holds those, it is more than looking.
     Repository,
     /// Anything else.
-    Usual,
+    #[serde(rename = "usual")]
+    Other,
     /// What a person must be asked about in every mode but `all`, and why.
-    Asks(String),
+    #[serde(rename = "asks")]
+    NeedsApproval(String),
     /// It cannot be told which commands run, and why: the text is a piece of what was to be read, not a command. To be
-    /// asked about as well, and no rule for commands allows it but one that spells out a text in `widths`.
+    /// asked about as well, and no rule for commands allows it but one that spells out a text in `rule_texts`.
     Unclear(String),
     /// It may open files that are secret or that rules close, and which. Asked about in every mode.
     Closed(String),
 }
 
 /// Reads the commands, files and addresses of a text that is run. Paths are as the text has them, but without `~`.
-pub type ReadsCommands = Arc<dyn Fn(&str) -> Vec<Access> + Send + Sync>;
+pub type CommandReader = Arc<dyn Fn(&str) -> Vec<Access> + Send + Sync>;
 
 /// What a reader found in a text that is run.
 #[derive(Clone, Debug)]
-pub struct ReadText {
+pub struct ParsedScript {
     /// The text.
     pub text: String,
     /// Its commands, files and addresses, and what is unclear in it.
     pub parts: Vec<Access>,
 }
 
-impl ReadText {
+impl ParsedScript {
     /// Whether it does nothing but read and print.
-    pub fn only_looks(&self) -> bool {
+    pub fn is_read_only(&self) -> bool {
         self.parts.iter().all(|part| match part {
-            Access::Command(command) => command.risk.is_looking(),
+            Access::Command(command) => command.risk.is_read_only(),
             Access::Read(_) | Access::Many { is_write: false, .. } | Access::Fetch(_) => true,
             _ => false,
         })
@@ -267,8 +270,8 @@ impl ReadText {
 
 impl CommandRisk {
     /// Whether the command itself does nothing but read and print.
-    pub(crate) fn is_looking(&self) -> bool {
-        matches!(self, Self::Looks | Self::Repository)
+    pub(crate) fn is_read_only(&self) -> bool {
+        matches!(self, Self::ReadOnly | Self::Repository)
     }
 }
 
@@ -292,7 +295,7 @@ impl Access {
                 a.text == b.text
                     && a.risk == b.risk
                     && a.spellings == b.spellings
-                    && a.seen == b.seen
+                    && a.known_prefixes == b.known_prefixes
             }
             (Self::Fetch(a), Self::Fetch(b)) => host_of(a) == host_of(b),
             (Self::Secret { .. }, other) => self == other,
@@ -328,7 +331,9 @@ impl fmt::Display for Access {
             }
             Self::Run(command) => write!(f, "run {command}"),
             Self::Command(command) => match &command.risk {
-                CommandRisk::Asks(why) | CommandRisk::Unclear(why) | CommandRisk::Closed(why) => {
+                CommandRisk::NeedsApproval(why)
+                | CommandRisk::Unclear(why)
+                | CommandRisk::Closed(why) => {
                     write!(f, "run {} ({why})", command.text)
                 }
                 _ => write!(f, "run {}", command.text),
@@ -366,7 +371,7 @@ pub trait ResolvePath: Send + Sync {
 
     /// As [`ResolvePath::resolve`], and whether a regular file was seen there on the way. Who opens it next need not look
     /// again.
-    fn look(&self, path: &Path) -> (PathBuf, bool) {
+    fn resolve_file(&self, path: &Path) -> (PathBuf, bool) {
         (self.resolve(path), false)
     }
 
@@ -521,17 +526,17 @@ mod tests {
     #[test]
     fn a_command_that_was_kept_covers_the_same_command_and_no_other() {
         let command = |text: &str, risk| {
-            let widths = vec!["git status".to_owned(), "git *".to_owned()];
-            let command = ReadCommand { widths, ..ReadCommand::new(text.to_owned(), risk) };
+            let rule_texts = vec!["git status".to_owned(), "git *".to_owned()];
+            let command = ParsedCommand { rule_texts, ..ParsedCommand::new(text.to_owned(), risk) };
             Access::Command(Box::new(command))
         };
-        let now = command("git status", CommandRisk::Looks);
+        let now = command("git status", CommandRisk::ReadOnly);
         let text = serde_json::to_string(&now).expect("JSON");
         let kept: Access = serde_json::from_str(&text).expect("an access");
         assert_ne!(kept, now, "what it may be allowed with is not kept");
         assert!(kept.covers(&now));
-        assert!(!kept.covers(&command("git push", CommandRisk::Looks)));
-        assert!(!kept.covers(&command("git status", CommandRisk::Usual)));
+        assert!(!kept.covers(&command("git push", CommandRisk::ReadOnly)));
+        assert!(!kept.covers(&command("git status", CommandRisk::Other)));
     }
 
     #[test]

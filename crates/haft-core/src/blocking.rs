@@ -10,7 +10,7 @@ use crate::ToolError;
 
 /// Work of milliseconds that must not be torn in two by a call-off: it ends before anybody else takes its paths. On a
 /// runtime with several threads the others take over what this thread would have done meanwhile.
-pub fn brief<T>(work: impl FnOnce() -> T) -> T {
+pub fn block_in_place<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => task::block_in_place(work),
         _ => work(),
@@ -22,7 +22,7 @@ pub fn brief<T>(work: impl FnOnce() -> T) -> T {
 ///
 /// # Errors
 /// Of kind `internal` when the work panics.
-pub async fn lengthy<T: Send + 'static>(
+pub async fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
     match task::spawn_blocking(work).await {

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Access, Effect, Events, Power, ReadText, Redactor, ToolError, Tools,
+    Access, Effect, Events, ParsedScript, Power, Redactor, ToolError, Tools,
     access::{is_below, is_inside},
     events::{CallEvent, CallEventKind},
     policy::{Action, Policy, PolicyQuery, Reason},
@@ -55,11 +55,11 @@ pub struct Context {
 impl Context {
     /// The context of a call by a person in the given session.
     pub fn new(session: impl Into<String>) -> Self {
-        Self::until(session, CancellationToken::new())
+        Self::with_cancel(session, CancellationToken::new())
     }
 
     /// The same, stopped when this is called off.
-    pub fn until(session: impl Into<String>, cancel: CancellationToken) -> Self {
+    pub fn with_cancel(session: impl Into<String>, cancel: CancellationToken) -> Self {
         Self {
             session: session.into(),
             message: None,
@@ -195,7 +195,7 @@ pub(crate) struct GrantsInner {
     pub(crate) effect: Effect,
     pub(crate) accesses: Vec<Access>,
     pub(crate) seen: Vec<ResolvedFile>,
-    pub(crate) texts: Vec<ReadText>,
+    pub(crate) texts: Vec<ParsedScript>,
     pub(crate) withheld: Vec<Power>,
     pub(crate) caller: Arc<Context>,
     pub(crate) policy: Arc<Policy>,
@@ -234,7 +234,7 @@ impl Grants {
     }
 
     /// What the gate's reader found in a text of this call. None when the gate has no reader.
-    pub(crate) fn read_text(&self, text: &str) -> Option<&ReadText> {
+    pub(crate) fn parsed_script(&self, text: &str) -> Option<&ParsedScript> {
         self.0.texts.iter().find(|read| read.text == text)
     }
 
@@ -297,7 +297,7 @@ impl Grants {
     }
 
     /// Whether [`Grants::leaves_open`] answers the same for both. Rules that ask are answered by what a call was granted.
-    pub(crate) fn answers_as(&self, other: &Self, kind: fn(PathBuf) -> Access) -> bool {
+    pub(crate) fn is_equivalent_to(&self, other: &Self, kind: fn(PathBuf) -> Access) -> bool {
         let (one, two) = (&*self.0, &*other.0);
         Arc::ptr_eq(&one.policy, &two.policy)
             && one.tool == two.tool
@@ -321,7 +321,7 @@ impl Grants {
     }
 
     fn judge(&self, access: &Access) -> Result<(), Reason> {
-        self.0.policy.opens(&self.question(access), &self.0.accesses)
+        self.0.policy.check_open(&self.question(access), &self.0.accesses)
     }
 
     /// What policy is asked about one access of this call.
@@ -380,7 +380,7 @@ pub(crate) struct EventSender {
 /// A caller that hears what happens during its own call. Given in the services of its [`Context`] as `dyn Listener`.
 pub trait Listener: Send + Sync {
     /// Something happened. Called on the tool's thread: it must not wait.
-    fn hear(&self, what: &CallEventKind);
+    fn on_event(&self, event: &CallEventKind);
 }
 
 impl EventSender {
@@ -395,15 +395,15 @@ impl EventSender {
         if !is_watched && self.listener.is_none() {
             return;
         }
-        let what = make(&self.redactor);
+        let kind = make(&self.redactor);
         if let Some(listener) = &self.listener {
-            listener.hear(&what);
+            listener.on_event(&kind);
         }
         if is_watched {
             self.events.send(CallEvent {
                 call: self.info.call_id.to_string(),
                 session: self.info.session.clone(),
-                what,
+                kind,
             });
         }
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::{
-    Access, BoxFuture, Call, Capability, ErrorKind, Grants, Need, Power, ReadText, ToolError,
+    Access, BoxFuture, Call, Capability, ErrorKind, Grants, Need, ParsedScript, Power, ToolError,
     files::FileGrant,
 };
 
@@ -29,13 +29,13 @@ pub trait Executor: Send + Sync {
     fn processes(&self, session: &str) -> Vec<Arc<dyn Process>>;
 
     /// Where programs run.
-    fn place(&self) -> ExecutorPlace;
+    fn place(&self) -> ExecutorKind;
 }
 
 /// Where programs run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum ExecutorPlace {
+pub enum ExecutorKind {
     /// On this machine, as its user.
     Local,
     /// On this machine, fenced in.
@@ -60,7 +60,7 @@ pub struct Launch {
     /// What it may do.
     pub confinement: Confinement,
     /// What it may see of the files of the workspace. Executors without walls cannot hold it.
-    pub warrant: FileGrant,
+    pub grant: FileGrant,
     /// What it reads.
     pub input: Stdin,
     /// Where its output goes.
@@ -180,13 +180,13 @@ pub trait Process: Send + Sync {
     fn kill_soon(self: Arc<Self>, why: KillReason);
 
     /// What it wanted and did not get, from what stands around it. No word of the program is read for this.
-    fn refusals(&self) -> Vec<Denial> {
+    fn denials(&self) -> Vec<Denial> {
         Vec::new()
     }
 
     /// What keeps it from reading this absolute path, which is there for others. Reading is not watched, so this is for
     /// paths that its command line names.
-    fn keeps_from(&self, _path: &Path) -> Option<Denial> {
+    fn read_denial(&self, _path: &Path) -> Option<Denial> {
         None
     }
 
@@ -240,8 +240,8 @@ pub struct Denial {
     /// What would allow it, or what to do instead.
     pub remedy: String,
     /// It was done and then undone: reported even when the program has succeeded.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_put_aside: bool,
+    #[serde(default, rename = "is_put_aside", skip_serializing_if = "std::ops::Not::not")]
+    pub is_reverted: bool,
 }
 
 /// How a process stands.
@@ -256,11 +256,11 @@ pub struct ProcessStatus {
     /// How long it has run, or did run.
     pub ms: u64,
     /// For how long it has said nothing.
-    pub quiet_ms: u64,
+    pub silent_ms: u64,
     /// How much it has said.
     pub bytes: u64,
     /// How many processes it has left behind that could not be ended.
-    pub left: usize,
+    pub survivors: usize,
 }
 
 /// How a process stands, in a word.
@@ -282,7 +282,7 @@ pub enum ProcessState {
     /// The call was called off.
     Cancelled,
     /// Somebody ended it.
-    KillReason,
+    Killed,
 }
 
 impl ProcessState {
@@ -327,15 +327,15 @@ impl Shell {
             environment: Vec::new(),
             secrets: Vec::new(),
             confinement: Confinement { network: has(Power::Net), writes: has(Power::WriteFiles) },
-            warrant: FileGrant::of_what_is_open(self.grants.clone()),
+            grant: FileGrant::of_what_is_open(self.grants.clone()),
             input: Stdin::Closed,
             streams: Streams::Joined,
         }
     }
 
     /// What the gate's reader found in the text of a launch, when it judged this call.
-    pub fn read_text(&self, launch: &Launch) -> Option<&ReadText> {
-        self.grants.as_ref()?.read_text(&launch.script())
+    pub fn parsed_script(&self, launch: &Launch) -> Option<&ParsedScript> {
+        self.grants.as_ref()?.parsed_script(&launch.script())
     }
 
     /// Starts what was granted.
@@ -369,8 +369,14 @@ impl Shell {
         }
         let (out, err) =
             (process.output(Stream::Out, 0, most)?, process.output(Stream::Err, 0, most)?);
-        let is_cut = [&out, &err].iter().any(|piece| (piece.bytes.len() as u64) < piece.total);
-        Ok(FinishedProcess { status: process.status(), out: out.bytes, err: err.bytes, is_cut })
+        let is_truncated =
+            [&out, &err].iter().any(|piece| (piece.bytes.len() as u64) < piece.total);
+        Ok(FinishedProcess {
+            status: process.status(),
+            out: out.bytes,
+            err: err.bytes,
+            is_truncated,
+        })
     }
 
     /// Gives a process something to read. A shell runs what it reads, so it has to be granted like a command.
@@ -407,7 +413,7 @@ impl Shell {
     }
 
     /// Where programs run.
-    pub fn place(&self) -> ExecutorPlace {
+    pub fn place(&self) -> ExecutorKind {
         self.executor.place()
     }
 }
@@ -422,7 +428,7 @@ pub struct FinishedProcess {
     /// What it complained about, where that came apart.
     pub err: Vec<u8>,
     /// There was more than was taken.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 /// A process that is of no use any more when nobody waits for it.
@@ -510,6 +516,6 @@ mod tests {
             ProcessState::KilledByTimeout,
             ProcessState::Cancelled,
         ];
-        assert!(over.iter().all(|state| state.is_over()) && ProcessState::KillReason.is_over());
+        assert!(over.iter().all(|state| state.is_over()) && ProcessState::Killed.is_over());
     }
 }

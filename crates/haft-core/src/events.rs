@@ -30,7 +30,7 @@ pub struct CallEvent {
     pub session: String,
     /// What happened.
     #[serde(flatten)]
-    pub what: CallEventKind,
+    pub kind: CallEventKind,
 }
 
 /// What can happen during a call.
@@ -191,7 +191,7 @@ impl Waiting {
         if self.let_go {
             return;
         }
-        if !event.what.may_be_lost() {
+        if !event.kind.may_be_lost() {
             if self.events.len() - self.n_lossy >= MOST_KEPT {
                 self.let_go = true;
                 self.events.clear();
@@ -208,7 +208,7 @@ impl Waiting {
     }
 
     fn drop_oldest_lossy(&mut self) {
-        if let Some(oldest) = self.events.iter().position(|event| event.what.may_be_lost()) {
+        if let Some(oldest) = self.events.iter().position(|event| event.kind.may_be_lost()) {
             self.events.remove(oldest);
             self.n_lossy -= 1;
             self.lost += 1;
@@ -217,7 +217,7 @@ impl Waiting {
 
     fn pop(&mut self) -> Option<CallEvent> {
         let event = self.events.pop_front()?;
-        if event.what.may_be_lost() {
+        if event.kind.may_be_lost() {
             self.n_lossy -= 1;
         }
         Some(event)
@@ -230,12 +230,12 @@ mod tests {
 
     fn progress(done: f64) -> CallEvent {
         let step = ProgressUpdate { done, total: None, message: String::new() };
-        CallEvent { call: "c".into(), session: "s".into(), what: CallEventKind::Progress(step) }
+        CallEvent { call: "c".into(), session: "s".into(), kind: CallEventKind::Progress(step) }
     }
 
     fn started(tool: &str) -> CallEvent {
-        let what = CallEventKind::Started { tool: tool.into() };
-        CallEvent { call: "c".into(), session: "s".into(), what }
+        let kind = CallEventKind::Started { tool: tool.into() };
+        CallEvent { call: "c".into(), session: "s".into(), kind }
     }
 
     #[tokio::test]
@@ -251,7 +251,7 @@ mod tests {
         let mut tools = Vec::new();
         let mut steps = Vec::new();
         for _ in 0..MOST_LOSSY + 2 {
-            match watcher.next().await.expect("not let go of").what {
+            match watcher.next().await.expect("not let go of").kind {
                 CallEventKind::Started { tool } => tools.push(tool),
                 CallEventKind::Progress(step) => steps.push(step.done),
                 other => panic!("unexpected {other:?}"),

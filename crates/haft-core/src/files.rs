@@ -2,14 +2,14 @@
 //! implements [`Disk`], and a capability without one says so.
 //!
 //! The methods are not async on purpose: a file in the page cache is read faster than a task is woken. Work that may
-//! take long goes through [`lengthy`](crate::lengthy).
+//! take long goes through [`lengthy`](crate::spawn_blocking).
 
 mod change;
 mod closed;
 mod facts;
 mod lines;
+mod scan;
 mod search;
-mod survey;
 
 use std::{
     collections::HashMap,
@@ -21,13 +21,13 @@ use std::{
 pub use self::{
     change::{ChangeTarget, CurrentState, PathRestore, PlanChanges, PlannedChange, RestoredState},
     closed::ClosedPath,
-    facts::{DirectoryEntry, Facts, FileKind, LARGEST_HASHED, Listing, Version},
+    facts::{DirectoryEntry, FileKind, FileMetadata, Listing, MAX_HASHED_BYTES, Version},
     lines::LineIndexes,
+    scan::{ChangedFile, FileChange, FileStamp, WorkspaceScan},
     search::{
         FileMatches, FindFiles, FoundFile, FoundFiles, MatchLine, SearchFiles, SearchResult,
         ShouldStop, TreeEntry, TreeListing, WalkTree,
     },
-    survey::{ChangedFile, FileChange, FileStamp, WorkspaceScan},
 };
 use crate::{
     Access, Call, Capability, ErrorKind, Grants, JournalWriter, Need, PathState, Power, PreImages,
@@ -41,19 +41,19 @@ pub trait Disk: Send + Sync {
     ///
     /// # Errors
     /// Names the path as the workspace knows it; `not_found` carries near names.
-    fn open(&self, path: &Path, warrant: &FileGrant) -> Result<Opened, ToolError>;
+    fn open(&self, path: &Path, grant: &FileGrant) -> Result<Opened, ToolError>;
 
     /// What is known without opening. The last link of the path is not followed.
     ///
     /// # Errors
     /// As for [`Disk::open`].
-    fn facts(&self, path: &Path, warrant: &FileGrant) -> Result<Facts, ToolError>;
+    fn metadata(&self, path: &Path, grant: &FileGrant) -> Result<FileMetadata, ToolError>;
 
     /// What a directory holds, by name, without what the warrant hides.
     ///
     /// # Errors
     /// As for [`Disk::open`].
-    fn entries(&self, path: &Path, warrant: &FileGrant) -> Result<Listing, ToolError>;
+    fn entries(&self, path: &Path, grant: &FileGrant) -> Result<Listing, ToolError>;
 
     /// Files whose paths fit a glob.
     ///
@@ -62,7 +62,7 @@ pub trait Disk: Send + Sync {
     fn find(
         &self,
         query: &FindFiles,
-        warrant: &FileGrant,
+        grant: &FileGrant,
         stop: ShouldStop<'_>,
     ) -> Result<FoundFiles, ToolError>;
 
@@ -73,7 +73,7 @@ pub trait Disk: Send + Sync {
     fn search(
         &self,
         query: &SearchFiles,
-        warrant: &FileGrant,
+        grant: &FileGrant,
         stop: ShouldStop<'_>,
     ) -> Result<SearchResult, ToolError>;
 
@@ -84,7 +84,7 @@ pub trait Disk: Send + Sync {
     fn tree(
         &self,
         query: &WalkTree,
-        warrant: &FileGrant,
+        grant: &FileGrant,
         stop: ShouldStop<'_>,
     ) -> Result<TreeListing, ToolError>;
 
@@ -93,10 +93,10 @@ pub trait Disk: Send + Sync {
     ///
     /// # Errors
     /// When a root cannot be opened.
-    fn survey(
+    fn scan(
         &self,
         most: usize,
-        warrant: &FileGrant,
+        grant: &FileGrant,
         stop: ShouldStop<'_>,
     ) -> Result<WorkspaceScan, ToolError>;
 
@@ -108,7 +108,7 @@ pub trait Disk: Send + Sync {
     fn change(
         &self,
         paths: &[PathBuf],
-        warrant: &FileGrant,
+        grant: &FileGrant,
         plan: PlanChanges<'_>,
     ) -> Result<(), ToolError>;
 
@@ -116,14 +116,14 @@ pub trait Disk: Send + Sync {
     ///
     /// # Errors
     /// When it cannot be looked at; that there is nothing is no error.
-    fn image(&self, path: &Path, warrant: &FileGrant) -> Result<PathState, ToolError>;
+    fn path_state(&self, path: &Path, grant: &FileGrant) -> Result<PathState, ToolError>;
 
     /// Brings files and links to earlier states, all or nothing, as [`Disk::change`] does; the last links of the paths are not
     /// followed.
     ///
     /// # Errors
     /// Of kind `conflict` when one is not in the state that is expected; then everything is as before.
-    fn restore(&self, steps: &[PathRestore], warrant: &FileGrant) -> Result<(), ToolError>;
+    fn restore(&self, steps: &[PathRestore], grant: &FileGrant) -> Result<(), ToolError>;
 
     /// Gives a file, link or directory another place; returns the old and the new path.
     ///
@@ -134,7 +134,7 @@ pub trait Disk: Send + Sync {
         from: &Path,
         to: &Path,
         replace: bool,
-        warrant: &FileGrant,
+        grant: &FileGrant,
     ) -> Result<(PathBuf, PathBuf), ToolError>;
 
     /// Removes a file, a link or a directory; returns its path and how many entries went.
@@ -145,18 +145,14 @@ pub trait Disk: Send + Sync {
         &self,
         path: &Path,
         recursive: bool,
-        warrant: &FileGrant,
+        grant: &FileGrant,
     ) -> Result<(PathBuf, u64), ToolError>;
 
     /// Makes a directory and those above it; returns its path, and false when it was there already.
     ///
     /// # Errors
     /// Of kind `conflict` when something else has the name.
-    fn make_directory(
-        &self,
-        path: &Path,
-        warrant: &FileGrant,
-    ) -> Result<(PathBuf, bool), ToolError>;
+    fn make_directory(&self, path: &Path, grant: &FileGrant) -> Result<(PathBuf, bool), ToolError>;
 
     /// Gives a directory its permissions back.
     ///
@@ -166,7 +162,7 @@ pub trait Disk: Send + Sync {
         &self,
         path: &Path,
         mode: u32,
-        warrant: &FileGrant,
+        grant: &FileGrant,
     ) -> Result<(), ToolError>;
 
     /// Where lines begin in files that were read before.
@@ -184,7 +180,7 @@ pub enum Opened {
 /// A regular file, open for reading.
 pub trait OpenFile: Send + Sync {
     /// What was known of it when it was opened; its path is the real one.
-    fn facts(&self) -> &Facts;
+    fn metadata(&self) -> &FileMetadata;
 
     /// Reads from a place; 0 at the end.
     ///
@@ -194,16 +190,16 @@ pub trait OpenFile: Send + Sync {
 }
 
 /// The longest file that is taken into memory whole.
-pub const LARGEST_WHOLE: u64 = 64 << 20;
+pub const MAX_WHOLE_FILE_BYTES: u64 = 64 << 20;
 
 impl dyn OpenFile + '_ {
     /// The whole content.
     ///
     /// # Errors
-    /// Of kind `too_large` beyond [`LARGEST_WHOLE`].
+    /// Of kind `too_large` beyond [`MAX_WHOLE_FILE_BYTES`].
     pub fn read_whole(&self) -> Result<Vec<u8>, ToolError> {
-        let Facts { path, size, .. } = self.facts();
-        if *size > LARGEST_WHOLE {
+        let FileMetadata { path, size, .. } = self.metadata();
+        if *size > MAX_WHOLE_FILE_BYTES {
             return Err(too_large(path, *size));
         }
         let expected = usize::try_from(*size).unwrap_or(usize::MAX);
@@ -218,7 +214,7 @@ impl dyn OpenFile + '_ {
             }
             filled += read;
             if filled == bytes.len() {
-                if filled as u64 > LARGEST_WHOLE {
+                if filled as u64 > MAX_WHOLE_FILE_BYTES {
                     return Err(too_large(path, filled as u64));
                 }
                 bytes.resize(filled * 2, 0);
@@ -228,7 +224,7 @@ impl dyn OpenFile + '_ {
 }
 
 fn too_large(path: &Path, size: u64) -> ToolError {
-    let (path, limit) = (path.display(), LARGEST_WHOLE >> 20);
+    let (path, limit) = (path.display(), MAX_WHOLE_FILE_BYTES >> 20);
     let message = format!("`{path}` has {size} bytes; files above {limit} MiB are not edited");
     ToolError::new(ErrorKind::TooLarge, message)
         .hint("read a part of it with offset and limit, or change it with a program")
@@ -240,12 +236,12 @@ pub struct FileGrant {
     grants: Option<Grants>,
     kind: fn(PathBuf) -> Access,
     extent: GrantScope,
-    scribe: Option<JournalWriter>,
+    journal_writer: Option<JournalWriter>,
 }
 
 impl fmt::Debug for FileGrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Warrant({:?})", self.extent)
+        write!(f, "FileGrant({:?})", self.extent)
     }
 }
 
@@ -265,28 +261,28 @@ impl FileGrant {
     }
 
     fn granted(grants: Option<Grants>, kind: fn(PathBuf) -> Access) -> Self {
-        Self { grants, kind, extent: GrantScope::Granted, scribe: None }
+        Self { grants, kind, extent: GrantScope::Granted, journal_writer: None }
     }
 
     /// To read all that is not closed to a call, whatever it was granted.
     pub(crate) fn of_what_is_open(grants: Option<Grants>) -> Self {
-        Self { grants, kind: Access::Read, extent: GrantScope::NotClosed, scribe: None }
+        Self { grants, kind: Access::Read, extent: GrantScope::NotClosed, journal_writer: None }
     }
 
     /// Who is to be told of changes before they are made, if anybody.
-    pub fn scribe(&self) -> Option<&JournalWriter> {
-        self.scribe.as_ref()
+    pub fn journal_writer(&self) -> Option<&JournalWriter> {
+        self.journal_writer.as_ref()
     }
 
     /// Whether every path gets the same answer from both, so that what one was told can be kept for the other.
-    pub fn answers_as(&self, other: &Self) -> bool {
+    pub fn is_equivalent_to(&self, other: &Self) -> bool {
         match (&self.grants, &other.grants) {
             (None, None) => true,
             (Some(grants), Some(others)) => {
                 // Elsewhere it counts what was granted, which may be something else in each call.
                 let are_wide = [self, other].iter().all(|it| it.extent == GrantScope::NotClosed);
                 let is_same_kind = (self.kind)(PathBuf::new()) == (other.kind)(PathBuf::new());
-                are_wide && is_same_kind && grants.answers_as(others, self.kind)
+                are_wide && is_same_kind && grants.is_equivalent_to(others, self.kind)
             }
             _ => false,
         }
@@ -327,14 +323,14 @@ impl FileGrant {
 #[derive(Clone)]
 pub struct ReadFiles {
     disk: Arc<dyn Disk>,
-    warrant: FileGrant,
+    grant: FileGrant,
 }
 
 /// The power to change files of the workspace.
 #[derive(Clone)]
 pub struct WriteFiles {
     disk: Arc<dyn Disk>,
-    warrant: FileGrant,
+    grant: FileGrant,
 }
 
 #[diagnostic::do_not_recommend]
@@ -343,7 +339,7 @@ impl Capability for ReadFiles {
 
     fn from_call(call: &Call) -> Result<Self, ToolError> {
         let grants = Some(call.grants().clone());
-        Ok(Self { disk: call.service()?, warrant: FileGrant::granted(grants, Access::Read) })
+        Ok(Self { disk: call.service()?, grant: FileGrant::granted(grants, Access::Read) })
     }
 }
 
@@ -352,16 +348,16 @@ impl Capability for WriteFiles {
     const NEED: Need = Need::required(Power::WriteFiles);
 
     fn from_call(call: &Call) -> Result<Self, ToolError> {
-        let mut warrant = FileGrant::granted(Some(call.grants().clone()), Access::Write);
-        warrant.scribe = JournalWriter::of(call);
-        Ok(Self { disk: call.service()?, warrant })
+        let mut grant = FileGrant::granted(Some(call.grants().clone()), Access::Write);
+        grant.journal_writer = JournalWriter::of(call);
+        Ok(Self { disk: call.service()?, grant })
     }
 }
 
 impl ReadFiles {
     /// Reads whatever the disk reaches; for calling a tool's function directly.
     pub fn unchecked(disk: Arc<dyn Disk>) -> Self {
-        Self { disk, warrant: FileGrant::granted(None, Access::Read) }
+        Self { disk, grant: FileGrant::granted(None, Access::Read) }
     }
 
     /// Whether a path that some other capability opened may be read. The path must be the real one.
@@ -369,7 +365,7 @@ impl ReadFiles {
     /// # Errors
     /// Of kind `denied`, naming what closes it.
     pub fn check(&self, path: &Path) -> Result<(), ToolError> {
-        self.warrant.check(path)
+        self.grant.check(path)
     }
 
     /// Opens a file, or finds that it is a directory.
@@ -377,7 +373,7 @@ impl ReadFiles {
     /// # Errors
     /// As [`Disk::open`].
     pub fn open(&self, path: &Path) -> Result<Opened, ToolError> {
-        self.disk.open(path, &self.warrant)
+        self.disk.open(path, &self.grant)
     }
 
     /// Opens a file.
@@ -395,16 +391,16 @@ impl ReadFiles {
     ///
     /// # Errors
     /// As [`Disk::image`].
-    pub fn image(&self, path: &Path) -> Result<PathState, ToolError> {
-        self.disk.image(path, &self.warrant)
+    pub fn path_state(&self, path: &Path) -> Result<PathState, ToolError> {
+        self.disk.path_state(path, &self.grant)
     }
 
     /// What is known of a path.
     ///
     /// # Errors
-    /// As [`Disk::facts`].
-    pub fn facts(&self, path: &Path) -> Result<Facts, ToolError> {
-        self.disk.facts(path, &self.warrant)
+    /// As [`Disk::metadata`].
+    pub fn metadata(&self, path: &Path) -> Result<FileMetadata, ToolError> {
+        self.disk.metadata(path, &self.grant)
     }
 
     /// What a directory holds.
@@ -412,7 +408,7 @@ impl ReadFiles {
     /// # Errors
     /// As [`Disk::entries`].
     pub fn entries(&self, path: &Path) -> Result<Listing, ToolError> {
-        self.disk.entries(path, &self.warrant)
+        self.disk.entries(path, &self.grant)
     }
 
     /// Files whose paths fit a glob.
@@ -420,7 +416,7 @@ impl ReadFiles {
     /// # Errors
     /// As [`Disk::find`].
     pub fn find(&self, query: &FindFiles, stop: ShouldStop<'_>) -> Result<FoundFiles, ToolError> {
-        self.disk.find(query, &self.warrant, stop)
+        self.disk.find(query, &self.grant, stop)
     }
 
     /// Lines that match a pattern.
@@ -432,7 +428,7 @@ impl ReadFiles {
         query: &SearchFiles,
         stop: ShouldStop<'_>,
     ) -> Result<SearchResult, ToolError> {
-        self.disk.search(query, &self.warrant, stop)
+        self.disk.search(query, &self.grant, stop)
     }
 
     /// The tree below a directory.
@@ -440,7 +436,7 @@ impl ReadFiles {
     /// # Errors
     /// As [`Disk::tree`].
     pub fn tree(&self, query: &WalkTree, stop: ShouldStop<'_>) -> Result<TreeListing, ToolError> {
-        self.disk.tree(query, &self.warrant, stop)
+        self.disk.tree(query, &self.grant, stop)
     }
 
     /// Where lines begin in files that were read before.
@@ -452,32 +448,36 @@ impl ReadFiles {
 impl WriteFiles {
     /// Changes whatever the disk reaches; for calling a tool's function directly.
     pub fn unchecked(disk: Arc<dyn Disk>) -> Self {
-        Self { disk, warrant: FileGrant::granted(None, Access::Write) }
+        Self { disk, grant: FileGrant::granted(None, Access::Write) }
     }
 
     /// The same, telling somebody of its changes.
     #[must_use]
-    pub fn told_to(mut self, scribe: JournalWriter) -> Self {
-        self.warrant.scribe = Some(scribe);
+    pub fn with_journal_writer(mut self, journal_writer: JournalWriter) -> Self {
+        self.grant.journal_writer = Some(journal_writer);
         self
     }
 
     /// Whether changes are kept, so that they can be taken back.
-    pub fn is_told(&self) -> bool {
-        self.warrant.scribe.is_some()
+    pub fn has_journal_writer(&self) -> bool {
+        self.grant.journal_writer.is_some()
     }
 
     /// The same, but what goes is not kept, only that it was there.
     #[must_use]
     pub fn without_undo(mut self) -> Self {
-        self.warrant.scribe = self.warrant.scribe.map(|scribe| scribe.keeping(PreImages::Names));
+        self.grant.journal_writer = self
+            .grant
+            .journal_writer
+            .map(|journal_writer| journal_writer.with_pre_images(PreImages::Names));
         self
     }
 
     /// The same, taking back earlier entries of the journal: which ones, by the path that changes.
     #[must_use]
     pub fn undoing(mut self, undoes: HashMap<PathBuf, Vec<u64>>) -> Self {
-        self.warrant.scribe = self.warrant.scribe.map(|scribe| scribe.undoing(undoes));
+        self.grant.journal_writer =
+            self.grant.journal_writer.map(|journal_writer| journal_writer.undoing(undoes));
         self
     }
 
@@ -486,7 +486,7 @@ impl WriteFiles {
     /// # Errors
     /// As [`Disk::set_directory_mode`].
     pub fn set_directory_mode(&self, path: &Path, mode: u32) -> Result<(), ToolError> {
-        self.disk.set_directory_mode(path, mode, &self.warrant)
+        self.disk.set_directory_mode(path, mode, &self.grant)
     }
 
     /// Brings files and links to earlier states, all or nothing.
@@ -494,15 +494,15 @@ impl WriteFiles {
     /// # Errors
     /// As [`Disk::restore`].
     pub fn restore(&self, steps: &[PathRestore]) -> Result<(), ToolError> {
-        self.disk.restore(steps, &self.warrant)
+        self.disk.restore(steps, &self.grant)
     }
 
     /// Every file there is, as it looks from outside.
     ///
     /// # Errors
     /// As [`Disk::survey`].
-    pub fn survey(&self, most: usize, stop: ShouldStop<'_>) -> Result<WorkspaceScan, ToolError> {
-        self.disk.survey(most, &self.warrant, stop)
+    pub fn scan(&self, most: usize, stop: ShouldStop<'_>) -> Result<WorkspaceScan, ToolError> {
+        self.disk.scan(most, &self.grant, stop)
     }
 
     /// Changes some files, all or nothing.
@@ -510,7 +510,7 @@ impl WriteFiles {
     /// # Errors
     /// As [`Disk::change`].
     pub fn change(&self, paths: &[PathBuf], plan: PlanChanges<'_>) -> Result<(), ToolError> {
-        self.disk.change(paths, &self.warrant, plan)
+        self.disk.change(paths, &self.grant, plan)
     }
 
     /// Gives something another place.
@@ -523,7 +523,7 @@ impl WriteFiles {
         to: &Path,
         replace: bool,
     ) -> Result<(PathBuf, PathBuf), ToolError> {
-        self.disk.rename(from, to, replace, &self.warrant)
+        self.disk.rename(from, to, replace, &self.grant)
     }
 
     /// Removes something.
@@ -531,7 +531,7 @@ impl WriteFiles {
     /// # Errors
     /// As [`Disk::remove`].
     pub fn remove(&self, path: &Path, recursive: bool) -> Result<(PathBuf, u64), ToolError> {
-        self.disk.remove(path, recursive, &self.warrant)
+        self.disk.remove(path, recursive, &self.grant)
     }
 
     /// Makes a directory.
@@ -539,7 +539,7 @@ impl WriteFiles {
     /// # Errors
     /// As [`Disk::make_directory`].
     pub fn make_directory(&self, path: &Path) -> Result<(PathBuf, bool), ToolError> {
-        self.disk.make_directory(path, &self.warrant)
+        self.disk.make_directory(path, &self.grant)
     }
 }
 

@@ -31,10 +31,10 @@ pub use self::{
 };
 use crate::{
     Access, ApprovalDecision, ApprovalHandler, ApprovalRecord, ApprovalRequest, ApprovalState,
-    Approvals, CallInfo, Confirmation, Context, Decision, Events, Ledger, Outcome, Outputs, Policy,
-    Power, ReadText, Redactor, Registry, Reply, ResolvePath, SavedRules, Surroundings, Tool,
-    ToolError,
-    access::ReadsCommands,
+    Approvals, CallInfo, Confirmation, Context, Decision, Events, Ledger, Outcome, Outputs,
+    ParsedScript, Policy, Power, Redactor, Registry, Reply, ResolvePath, SavedRules, Tool,
+    ToolError, WorkspaceInfo,
+    access::CommandReader,
     areas::approvals::{already_settled, no_such_request},
     call::{CancelSignal, ResolvedFile, Services},
     clock::now_ms,
@@ -129,22 +129,22 @@ pub(crate) struct Inner {
     registry: Registry,
     policy: Arc<Policy>,
     paths: Arc<dyn ResolvePath>,
-    surroundings: Surroundings,
+    workspace_info: WorkspaceInfo,
     services: Services,
     events: Events,
     approvals: Arc<dyn Approvals>,
     handlers: Vec<Arc<dyn ApprovalHandler>>,
     /// Somebody outside this process, or outside the handlers, can settle requests.
-    is_decided_elsewhere: bool,
+    is_decided_externally: bool,
     /// What to do so that somebody is asked, for programs that can ask nobody.
-    asking_advice: Option<String>,
+    no_approver_hint: Option<String>,
     saved_rules: Arc<dyn SavedRules>,
     outputs: Arc<dyn Outputs>,
     ledger: Arc<dyn Ledger>,
     redactor: Redactor,
     queue: PathQueue,
     limits: Limits,
-    reader: Option<ReadsCommands>,
+    reader: Option<CommandReader>,
     /// Whether a tool runs on its caller's thread until it first waits.
     starts_in_place: bool,
     /// What was given a moment ago, if that is not to be given again.
@@ -175,7 +175,7 @@ struct CallState {
     judged: Vec<Access>,
     seen: Vec<ResolvedFile>,
     /// What the reader found in the texts that are run. Each is read once.
-    texts: Vec<ReadText>,
+    texts: Vec<ParsedScript>,
     /// From policy.
     decision: Option<Decision>,
     withheld: Vec<Power>,
@@ -257,7 +257,7 @@ impl Gate {
             ApprovalState::Pending => {
                 self.0.approvals.settle(approval_id, ApprovalState::Expired, None).await?
             }
-            ApprovalState::Approved if record.taken_up => return Err(already_settled(&record)),
+            ApprovalState::Approved if record.is_claimed => return Err(already_settled(&record)),
             _ => record,
         };
         let asked = &record.request;
@@ -290,10 +290,10 @@ impl Gate {
             judged?;
         }
         // What is wrong with them the stage before has told.
-        let saved = self.0.saved_rules.in_force(&flight.context.session).await.unwrap_or_default();
+        let saved = self.0.saved_rules.active(&flight.context.session).await.unwrap_or_default();
         let question = policy::question(&flight, &flight.judged, &saved);
         let (verdicts, offers) =
-            (self.0.policy.verdicts(&question), self.0.policy.offers(&question));
+            (self.0.policy.access_decisions(&question), self.0.policy.offers(&question));
         let spec = flight.tool().spec();
         let decision = flight.decision().clone();
         let is_asked = decision.action == Action::Ask;
@@ -348,8 +348,8 @@ impl Gate {
     }
 
     /// Where it works.
-    pub fn surroundings(&self) -> &Surroundings {
-        &self.0.surroundings
+    pub fn workspace_info(&self) -> &WorkspaceInfo {
+        &self.0.workspace_info
     }
 
     /// The pipeline runs where its caller waits, but does not end with it: see [`handover`].
@@ -387,7 +387,7 @@ impl Inner {
             message: context.message.clone(),
             call_id,
             agents: context.agents.clone(),
-            workspace: self.surroundings.workspace.clone(),
+            workspace: self.workspace_info.workspace.clone(),
             extra: context.extra.clone(),
         };
         Box::new(CallState {

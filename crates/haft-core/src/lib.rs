@@ -41,8 +41,8 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use self::{
     access::{
-        Access, CommandRisk, Effect, LexicalPaths, Need, Power, ReadCommand, ReadText,
-        ReadsCommands, ResolvePath, SearchStep,
+        Access, CommandReader, CommandRisk, Effect, LexicalPaths, Need, ParsedCommand,
+        ParsedScript, Power, ResolvePath, SearchStep,
     },
     areas::approvals::{
         ApprovalDecision, ApprovalHandler, ApprovalRecord, ApprovalRequest, ApprovalState,
@@ -60,7 +60,7 @@ pub use self::{
         Ledger, LedgerEntry, MemoryLedger, PrunedEntries, PrunedRange, RepeatedCalls, sha256_hex,
     },
     areas::outputs::{
-        KeptOutput, MemoryOutputs, OutputPiece, OutputPosition, OutputSource, Outputs, ReadOutputs,
+        MemoryOutputs, OutputInfo, OutputPiece, OutputPosition, OutputSource, Outputs, ReadOutputs,
         StoredOutput, count_lines, new_output_id, no_such_output,
     },
     areas::rules::{MemoryRules, Remember, SavedRule, SavedRules, Scope, no_such_rule},
@@ -73,7 +73,7 @@ pub use self::{
         MemoryTodos, ReadTodos, Todo, TodoList, TodoPriority, TodoStatus, Todos, WriteTodos,
         todos_changed,
     },
-    blocking::{brief, lengthy},
+    blocking::{block_in_place, spawn_blocking},
     call::{Call, CallInfo, Context, Grants, Listener, Services},
     capability::{Cancel, Capability, Progress, Tools},
     clock::now_ms,
@@ -93,15 +93,16 @@ pub use self::{
     redactor::Redactor,
     registry::{AgentView, Definitions, Registry, RegistryError},
     reply::{Attachment, Output, Reply, Return},
-    schema::{ALIASES, IN_CONTENT, Schema},
+    schema::{ALIASES, IN_CONTENT, SHORT, Schema},
     tool::{
-        BoxFuture, DEFAULT_DEADLINE, ForeseenAccess, Foresight, Origin, StaticTool, Tool, ToolSpec,
-        description_of,
+        AccessLookup, AccessLookupResult, BoxFuture, DEFAULT_DEADLINE, Origin, StaticTool, Tool,
+        ToolSpec, description_of,
     },
-    variables::Surroundings,
+    variables::WorkspaceInfo,
     vault::{
-        LONGEST_SECRET, SECRET_SIGN, SHORTEST_SECRET, Secret, SecretHosts, Vault, fault_of_secret,
-        is_in_secret_name, is_secret_name, referred_secret, referred_secrets,
+        MAX_SECRET_BYTES, MIN_SECRET_CHARS, SECRET_PREFIX, Secret, SecretHosts, Vault,
+        invalid_secret_reason, is_secret_name, is_secret_name_char, secret_reference,
+        secret_references,
     },
     visible::visible_in_json,
 };
@@ -112,8 +113,8 @@ pub mod __macro {
     pub use serde_json::Value;
 
     pub use crate::{
-        Access, BoxFuture, Call, Capability, Effect, ForeseenAccess, Need, Reply, Return, Schema,
-        StaticTool, ToolError,
+        Access, AccessLookupResult, BoxFuture, Call, Capability, Effect, Need, Reply, Return,
+        Schema, StaticTool, ToolError,
         input::ToolInput,
         tool::{ToolParts, whole_powers},
     };

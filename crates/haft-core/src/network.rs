@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::{
     Access, BoxFuture, Call, Capability, ErrorKind, Grants, Need, Power, ToolError,
-    access::host_of, referred_secrets,
+    access::host_of, secret_references,
 };
 
 /// What talks to other machines. Every request of every tool goes through it: it decides which addresses may be
@@ -62,7 +62,7 @@ impl Request {
         let texts = self.headers.iter().map(|(_, value)| value.as_str());
         let texts = texts.chain(query.map(|(_, query)| query)).chain([body]);
         let mut found: Vec<Access> = Vec::new();
-        for name in texts.flat_map(referred_secrets) {
+        for name in texts.flat_map(secret_references) {
             let host = host_of(&url);
             let access = Access::SendSecret { name: name.to_owned(), host, is_bound: false };
             if !found.contains(&access) {
@@ -91,13 +91,13 @@ pub struct Response {
     /// Where it came from at last, without secrets.
     pub url: String,
     /// Where it was asked for on the way, without secrets and without `url`.
-    pub passed: Vec<String>,
+    pub redirects: Vec<String>,
     /// In the order of arrival, names in lower case.
     pub headers: Vec<(String, String)>,
     /// Unpacked, whole.
     pub body: Vec<u8>,
     /// It was there already.
-    pub is_remembered: bool,
+    pub is_cached: bool,
 }
 
 impl Response {
@@ -186,7 +186,7 @@ pub enum NetworkError {
     Malformed,
     /// It took too long.
     #[error("it took too long")]
-    Overdue,
+    Timeout,
     /// It is more than is taken.
     #[error("the answer is too large")]
     Size,

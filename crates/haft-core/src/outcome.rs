@@ -21,7 +21,7 @@ pub struct Outcome {
     /// The typed output, in the form of the tool's output schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
-    /// Facts about the call for programs.
+    /// FileMetadata about the call for programs.
     #[serde(default)]
     pub metadata: Map<String, Value>,
     /// Files that go along.

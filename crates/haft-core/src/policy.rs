@@ -2,14 +2,14 @@
 //! decision with its reason and the smallest change that would alter it out. Pure; the gate asks it, and so does
 //! every capability when it opens something.
 
+mod access_decisions;
 mod findings;
 mod mode;
-mod past;
 pub(crate) mod pattern;
 mod profile;
+mod replay;
 mod rule;
 mod secrets;
-mod verdicts;
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -18,12 +18,12 @@ use serde::{Deserialize, Serialize};
 use self::mode::Actor;
 pub(crate) use self::rule::suggestions;
 pub use self::{
+    access_decisions::AccessDecision,
     findings::{Finding, FindingKind, KnownNames},
     mode::Mode,
     profile::{Profile, Profiles},
-    rule::{Action, Places, Rule, RuleError, Source},
-    secrets::{SecretPath, Secrets},
-    verdicts::AccessDecision,
+    rule::{Action, Rule, RuleError, Source, WorkspaceRoots},
+    secrets::{SecretPath, SecretPaths},
 };
 use crate::{Access, Effect, access::is_inside};
 
@@ -92,7 +92,7 @@ impl Layer {
     }
 
     /// Whether a rule that is written here is heard at all.
-    pub fn is_in_force(&self, rule: &Rule) -> bool {
+    pub fn is_active(&self, rule: &Rule) -> bool {
         rule.action != Action::Allow || self.may_grant()
     }
 
@@ -202,7 +202,7 @@ impl fmt::Display for Reason {
 
 /// How much runs unasked where no rule speaks, and whose word that is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ModeInForce {
+pub struct EffectiveMode {
     /// The mode.
     pub mode: Mode,
     /// Where it is said.
@@ -218,11 +218,11 @@ pub struct Policy {
     /// Named sets of tools.
     pub profiles: Profiles,
     /// Paths that stay closed.
-    pub secrets: Secrets,
+    pub secret_paths: SecretPaths,
     /// Whether commands run in a sandbox that was tried and works.
     pub sandbox: SandboxCheck,
     /// Where the directories that tools work in lie. The gate fills in the workspace.
-    pub places: Places,
+    pub roots: WorkspaceRoots,
 }
 
 /// Finds out whether commands run in a sandbox that works. Trying takes longer than most calls, so nobody asks before a
@@ -282,9 +282,9 @@ impl Policy {
         Self {
             layers,
             profiles: Profiles::default(),
-            secrets: Secrets::default(),
+            secret_paths: SecretPaths::default(),
             sandbox: SandboxCheck::default(),
-            places: Places::default(),
+            roots: WorkspaceRoots::default(),
         }
     }
 
@@ -349,7 +349,7 @@ impl Policy {
 
     fn secret_at(&self, access: &Access) -> Option<&SecretPath> {
         match access {
-            Access::Read(path) | Access::Write(path) => self.secrets.find(path, &self.places),
+            Access::Read(path) | Access::Write(path) => self.secret_paths.find(path, &self.roots),
             _ => None,
         }
     }
@@ -367,7 +367,7 @@ impl Policy {
                 || question
                     .accesses
                     .iter()
-                    .any(|access| rule.touches(question.tool, access, &self.places))
+                    .any(|access| rule.touches(question.tool, access, &self.roots))
         })?;
         Some((action, Reason::Rule(rule.clone())))
     }
@@ -410,7 +410,7 @@ impl Policy {
         let mut last_rule = None;
         for access in question.accesses {
             if let Some(rule) =
-                allows.iter().find(|rule| rule.touches(question.tool, access, &self.places))
+                allows.iter().find(|rule| rule.touches(question.tool, access, &self.roots))
             {
                 last_rule = Some(*rule);
             } else if mode.verdict(access, question.effect, &self.sandbox, by) == Action::Ask {
@@ -429,13 +429,13 @@ impl Policy {
     }
 
     /// The same, with whose word it is.
-    pub fn mode_in_force(&self, agent: Option<&str>) -> ModeInForce {
+    pub fn effective_mode(&self, agent: Option<&str>) -> EffectiveMode {
         let (mode, file, asked) = self.mode_and_file(agent);
         let by = match file {
             Some(file) => Source { file: file.clone(), line: None },
             None => Source::named("built-in"),
         };
-        ModeInForce { mode, by, asked }
+        EffectiveMode { mode, by, asked }
     }
 
     /// The mode, the file that says so unless it is built in, and the mode that was asked for.
@@ -480,12 +480,12 @@ impl Policy {
     /// Whether something may be opened while a call runs. The gate judged what the tool named; a directory's content
     /// is judged here, path by path, where nobody can be asked any more: what would be asked for stays closed unless
     /// the same rule was already answered for an access that was granted.
-    pub fn opens(&self, question: &PolicyQuery<'_>, granted: &[Access]) -> Result<(), Reason> {
+    pub fn check_open(&self, question: &PolicyQuery<'_>, granted: &[Access]) -> Result<(), Reason> {
         if question.agents.is_empty() {
-            return self.opens_for(question, None, granted);
+            return self.check_open_for(question, None, granted);
         }
         let mut voices = question.agents.iter();
-        voices.try_for_each(|agent| self.opens_for(question, Some(agent), granted))
+        voices.try_for_each(|agent| self.check_open_for(question, Some(agent), granted))
     }
 
     /// Whether some rule may close a path that this tool reads or writes, by the kind of the access.
@@ -509,7 +509,7 @@ impl Policy {
         let mut closing =
             rules.filter(|rule| rule.action != Action::Allow && !rule.names_tool("bash"));
         self.secret_at(&access).is_some()
-            || closing.any(|rule| rule.touches("bash", &access, &self.places))
+            || closing.any(|rule| rule.touches("bash", &access, &self.roots))
             || self.asks_outside(&access)
     }
 
@@ -525,15 +525,15 @@ impl Policy {
         let granting = self.layers.iter().filter(|layer| layer.may_grant());
         let mut allows =
             granting.flat_map(|layer| &layer.rules).filter(|rule| rule.action == Action::Allow);
-        !allows.any(|rule| rule.touches("bash", access, &self.places))
+        !allows.any(|rule| rule.touches("bash", access, &self.roots))
     }
 
     /// Whether a resolved path is secret.
     pub(crate) fn is_secret(&self, path: &Path) -> bool {
-        self.secrets.find(path, &self.places).is_some()
+        self.secret_paths.find(path, &self.roots).is_some()
     }
 
-    fn opens_for(
+    fn check_open_for(
         &self,
         question: &PolicyQuery<'_>,
         agent: Option<&str>,
@@ -548,7 +548,7 @@ impl Policy {
             Some((Action::Ask, Reason::Rule(rule)))
                 if granted
                     .iter()
-                    .any(|access| rule.touches(question.tool, access, &self.places)) =>
+                    .any(|access| rule.touches(question.tool, access, &self.roots)) =>
             {
                 Ok(())
             }
@@ -557,7 +557,7 @@ impl Policy {
     }
 
     /// Whether an agent is shown this tool at all: not outside its profile and not denied as a whole.
-    pub fn shows(&self, tool: &str, agents: &[String], profile: Option<&str>) -> bool {
+    pub fn is_visible(&self, tool: &str, agents: &[String], profile: Option<&str>) -> bool {
         let question =
             PolicyQuery { tool, effect: Effect::Read, accesses: &[], agents, profile, saved: &[] };
         self.decide(&question).action != Action::Deny
@@ -573,7 +573,7 @@ impl Policy {
                 if layer.kind != LayerKind::BuiltIn {
                     warnings.extend(rule.lint(names.clone()));
                 }
-                if !layer.is_in_force(rule) {
+                if !layer.is_active(rule) {
                     warnings.push(format!(
                         "{}: `{}` is not in force: a project may only narrow until you trust it; \
                          add its folder to `trust` in your own config to change that",

@@ -12,7 +12,7 @@ use parking_lot::RwLock;
 use serde_json::{Map, Value};
 
 use self::known::Known;
-use crate::vault::{SHORTEST_SECRET, Vault};
+use crate::vault::{MIN_SECRET_CHARS, Vault};
 
 /// Replaces secrets in text by markers that say which secret stood there.
 ///
@@ -104,7 +104,7 @@ impl Redactor {
 
     fn replace_known<'a>(&self, text: &'a str) -> Cow<'a, str> {
         // Most texts of a call are words like `ok`: no secret fits, so the vault need not be asked for them.
-        if text.len() < SHORTEST_SECRET { Cow::Borrowed(text) } else { self.known().replace(text) }
+        if text.len() < MIN_SECRET_CHARS { Cow::Borrowed(text) } else { self.known().replace(text) }
     }
 
     /// The secrets that are known now.
@@ -164,7 +164,7 @@ impl Pieces {
     }
 }
 
-const LEAST_KNOWN_CHARS: usize = SHORTEST_SECRET;
+const LEAST_KNOWN_CHARS: usize = MIN_SECRET_CHARS;
 
 fn marker(kind: &str) -> String {
     format!("[redacted:{kind}]")

@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use tokio::sync::watch;
 
 use crate::{
-    BoxFuture, Policy, Surroundings, Tool, ToolError, ToolSpec,
+    BoxFuture, Policy, Tool, ToolError, ToolSpec, WorkspaceInfo,
     nearest::{fold, nearest},
     policy::{Profiles, pattern},
 };
@@ -157,10 +157,10 @@ impl Registry {
     }
 
     /// Puts the tools into the built-in profiles that they name. Tools that are made later are in `developer` only.
-    pub fn place_in(&self, profiles: &mut Profiles) {
+    pub fn add_to_profiles(&self, profiles: &mut Profiles) {
         for entry in self.read().values() {
             if let Entry::Ready(tool) = entry {
-                profiles.place(tool.name(), tool.profiles());
+                profiles.add(tool.name(), tool.profiles());
             }
         }
     }
@@ -192,14 +192,14 @@ impl Registry {
 
     /// What models and surfaces are told of all tools, variables filled in. A description that cannot be filled in
     /// takes its tool off the list and leaves a warning.
-    pub async fn definitions(&self, surroundings: &Surroundings) -> Definitions {
-        define_all(self.all().await, self.warnings(), surroundings)
+    pub async fn definitions(&self, workspace_info: &WorkspaceInfo) -> Definitions {
+        define_all(self.all().await, self.warnings(), workspace_info)
     }
 
     /// The tools an agent is shown. Being shown is not being allowed: the gate asks policy again.
     pub async fn enabled(&self, view: &AgentView<'_>) -> Vec<Arc<dyn Tool>> {
         let mut tools = self.all().await;
-        tools.retain(|tool| view.policy.shows(tool.name(), view.agents, view.profile));
+        tools.retain(|tool| view.policy.is_visible(tool.name(), view.agents, view.profile));
         tools
     }
 
@@ -208,14 +208,14 @@ impl Registry {
         &self,
         provider: &str,
         view: &AgentView<'_>,
-        surroundings: &Surroundings,
+        workspace_info: &WorkspaceInfo,
     ) -> Definitions {
         let mut tools = self.enabled(view).await;
         tools.retain(|tool| {
             let globs = &tool.spec().providers;
             globs.is_empty() || globs.iter().any(|glob| pattern::wildcard(glob, provider))
         });
-        define_all(tools, self.warnings(), surroundings)
+        define_all(tools, self.warnings(), workspace_info)
     }
 
     /// Forgets what was made, so that the next look makes it anew. For when what it depends on has changed.
@@ -312,12 +312,12 @@ pub struct Definitions {
 fn define_all(
     tools: Vec<Arc<dyn Tool>>,
     warnings: Vec<String>,
-    surroundings: &Surroundings,
+    workspace_info: &WorkspaceInfo,
 ) -> Definitions {
     let mut definitions = Definitions { specs: Vec::with_capacity(tools.len()), warnings };
     for tool in tools {
         let spec = tool.spec();
-        match surroundings.describe(spec) {
+        match workspace_info.describe(spec) {
             Ok(description) => {
                 definitions.specs.push(ToolSpec { description, ..spec.clone() });
             }

@@ -18,7 +18,7 @@ pub struct Reply {
     pub display: Option<String>,
     /// The typed output, in the form of the output schema.
     pub data: Option<Value>,
-    /// Facts about the call for programs: counts, flags, versions.
+    /// FileMetadata about the call for programs: counts, flags, versions.
     pub metadata: Map<String, Value>,
     /// Files that go along: images, documents.
     pub attachments: Vec<Attachment>,

@@ -24,6 +24,9 @@ pub const ALIASES: &str = "x-aliases";
 /// Marks a property of an output that only repeats what the content says. Where both travel together it is left out.
 pub const IN_CONTENT: &str = "x-in-content";
 
+/// The one-letter option of a property on the command line, such as `"x-short" = "i"`; no other surface shows it.
+pub const SHORT: &str = "x-short";
+
 /// Marks a text that is a path; see [`crate::PathInput`].
 pub(crate) const PATH: &str = "x-path";
 
@@ -55,7 +58,7 @@ impl Schema {
         Self::made_by(generated_output::<T>)
     }
 
-    /// The same schema, whose text is known: [`Schema::announced_text`] of an input, [`Schema::beside_content_text`] of an
+    /// The same schema, whose text is known: [`Schema::schema_text`] of an input, [`Schema::structured_schema_text`] of an
     /// output. A server that only lists its tools then makes none of them.
     #[must_use]
     pub(crate) fn with_text(self, text: &'static str) -> Self {
@@ -101,27 +104,27 @@ impl Schema {
         self.0.published.get_or_init(|| published(self.raw()))
     }
 
-    /// The schema of what is sent beside the content, without what [`Schema::without_content`] takes away.
-    pub fn beside_content(&self) -> Value {
+    /// The schema of what is sent beside the content, without what [`Schema::remove_repeated_content`] takes away.
+    pub fn structured_schema(&self) -> Value {
         let mut schema = published(self.raw());
         if let Some(properties) = schema.get_mut("properties") {
-            self.without_content(properties);
+            self.remove_repeated_content(properties);
         }
         schema
     }
 
     /// [`Schema::as_value`] as JSON.
-    pub fn announced_text(&self) -> Cow<'static, str> {
+    pub fn schema_text(&self) -> Cow<'static, str> {
         self.0.text.map_or_else(|| self.as_value().to_string().into(), Cow::Borrowed)
     }
 
-    /// [`Schema::beside_content`] as JSON.
-    pub fn beside_content_text(&self) -> Cow<'static, str> {
-        self.0.text.map_or_else(|| self.beside_content().to_string().into(), Cow::Borrowed)
+    /// [`Schema::structured_schema`] as JSON.
+    pub fn structured_schema_text(&self) -> Cow<'static, str> {
+        self.0.text.map_or_else(|| self.structured_schema().to_string().into(), Cow::Borrowed)
     }
 
     /// Takes away the properties of a value that only repeat what the content says.
-    pub fn without_content(&self, value: &mut Value) {
+    pub fn remove_repeated_content(&self, value: &mut Value) {
         if let Some(object) = value.as_object_mut() {
             for repeated in repeated(self.raw()) {
                 object.shift_remove(repeated);
@@ -150,6 +153,21 @@ impl Schema {
         let schema = self.raw().get("properties").and_then(|all| all.get(property));
         let names = schema.and_then(|schema| schema.get(ALIASES)).and_then(Value::as_array);
         names.into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    /// The letter of a property of the root object on the command line.
+    pub fn short(&self, property: &str) -> Option<char> {
+        let schema = self.raw().get("properties").and_then(|all| all.get(property))?;
+        schema.get(SHORT)?.as_str()?.chars().next()
+    }
+
+    /// Reports whether the schema of a property of the root object is the one of a path.
+    pub fn is_path(&self, property: &str) -> bool {
+        let schema = self.raw().get("properties").and_then(|all| all.get(property));
+        schema.is_some_and(|schema| {
+            let items = schema.get("items");
+            schema.get(PATH).is_some() || items.is_some_and(|items| items.get(PATH).is_some())
+        })
     }
 
     /// Whether the root object cannot do without this property.
@@ -272,7 +290,7 @@ fn is_number_format(format: &Value) -> bool {
 fn published(raw: &Value) -> Value {
     match raw {
         Value::Object(object) => {
-            let is_ours = |key: &str| [ALIASES, IN_CONTENT, PATH].contains(&key);
+            let is_ours = |key: &str| [ALIASES, IN_CONTENT, PATH, SHORT].contains(&key);
             let kept = object.iter().filter(|(key, _)| !is_ours(key));
             Value::Object(kept.map(|(key, value)| (key.clone(), published(value))).collect())
         }
@@ -526,11 +544,11 @@ mod tests {
             "nobody may rely on the others"
         );
         assert!(schema.as_value()["properties"]["paths"].get(IN_CONTENT).is_none());
-        let beside = schema.beside_content();
+        let beside = schema.structured_schema();
         assert!(beside["properties"].get("paths").is_none(), "{beside:?}");
         assert_eq!(beside["properties"]["total"]["type"], "integer");
         let mut data = json!({"paths": ["a"], "total": 1});
-        schema.without_content(&mut data);
+        schema.remove_repeated_content(&mut data);
         assert_eq!(data, json!({"total": 1}));
     }
 

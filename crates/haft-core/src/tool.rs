@@ -16,7 +16,7 @@ pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(120);
 
 /// What a call would touch beyond what its input says.
 #[derive(Clone, Debug, Default)]
-pub struct ForeseenAccess {
+pub struct AccessLookupResult {
     /// What it would touch.
     pub accesses: Vec<Access>,
     /// The input with what was found spelled out, so that the call does exactly that however long a decision takes.
@@ -24,7 +24,7 @@ pub struct ForeseenAccess {
 }
 
 /// Looks at haft's own records to say what a call would touch.
-pub type Foresight = fn(Call) -> BoxFuture<'static, Result<ForeseenAccess, ToolError>>;
+pub type AccessLookup = fn(Call) -> BoxFuture<'static, Result<AccessLookupResult, ToolError>>;
 
 /// Anything the gate runs. `#[tool]` writes the implementation for a plain async fn; MCP proxies, plugins and
 /// composites implement it by hand.
@@ -50,7 +50,7 @@ pub trait Tool: Send + Sync {
 
     /// For tools whose input names records of haft that name what is touched: looks there, before policy and approval.
     /// The call that it is given holds no more than [`Tool::access`] says.
-    fn foresight(&self) -> Option<Foresight> {
+    fn access_lookup(&self) -> Option<AccessLookup> {
         None
     }
 
@@ -82,8 +82,8 @@ impl<T: Tool + ?Sized> Tool for &'static T {
         (**self).access(input)
     }
 
-    fn foresight(&self) -> Option<Foresight> {
-        (**self).foresight()
+    fn access_lookup(&self) -> Option<AccessLookup> {
+        (**self).access_lookup()
     }
 
     fn preview(&self, call: &Call) -> Option<String> {
@@ -240,7 +240,7 @@ pub struct ToolParts {
     /// Decodes the input and says what it would touch: `access = |input| …`, or the needs as a whole.
     pub access: fn(&Value) -> Result<Vec<Access>, ToolError>,
     /// `foresees = some_fn`: decodes the input, makes the capabilities and looks what would be touched.
-    pub foresight: Option<Foresight>,
+    pub access_lookup: Option<AccessLookup>,
     /// `preview = some_fn`: decodes the input, makes the capabilities and says what would change.
     pub preview: fn(&Call) -> Option<String>,
     /// Decodes the input, makes the capabilities and runs the function.
@@ -261,7 +261,7 @@ impl StaticTool {
         Self { parts, texts: None, spec: OnceLock::new() }
     }
 
-    /// The same tool with the texts of its schemas, input as `announced_text` and output as `beside_content_text`, so that
+    /// The same tool with the texts of its schemas, input as `schema_text` and output as `structured_schema_text`, so that
     /// a surface that only lists tools makes no schema. A test has to compare them with the types.
     #[must_use]
     pub fn with_schema_texts(&self, texts: Option<(&'static str, Option<&'static str>)>) -> Self {
@@ -321,8 +321,8 @@ impl Tool for StaticTool {
         (self.parts.access)(input)
     }
 
-    fn foresight(&self) -> Option<Foresight> {
-        self.parts.foresight
+    fn access_lookup(&self) -> Option<AccessLookup> {
+        self.parts.access_lookup
     }
 
     fn preview(&self, call: &Call) -> Option<String> {

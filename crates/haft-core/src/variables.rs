@@ -6,7 +6,7 @@ use crate::ToolSpec;
 
 /// What descriptions may speak of besides a tool's own variables.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
+pub struct WorkspaceInfo {
     /// `${workspace}`: the absolute workspace directory.
     pub workspace: PathBuf,
     /// `${directory}`: where the caller stands in it.
@@ -16,13 +16,13 @@ pub struct Surroundings {
     pub today: fn() -> String,
 }
 
-impl Default for Surroundings {
+impl Default for WorkspaceInfo {
     fn default() -> Self {
         Self { workspace: PathBuf::new(), directory: PathBuf::new(), today: String::new }
     }
 }
 
-impl Surroundings {
+impl WorkspaceInfo {
     /// A tool's description with its variables filled in.
     ///
     /// # Errors

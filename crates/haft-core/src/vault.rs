@@ -6,11 +6,11 @@ use std::fmt;
 use crate::ToolError;
 
 /// What a reference to a secret begins with.
-pub const SECRET_SIGN: &str = "secret:";
+pub const SECRET_PREFIX: &str = "secret:";
 /// A shorter value could not be told from ordinary text, and so not be kept out of it.
-pub const SHORTEST_SECRET: usize = 6;
+pub const MIN_SECRET_CHARS: usize = 6;
 /// A longer one is no key or token any more, and would not fit a command's environment.
-pub const LONGEST_SECRET: usize = 32 << 10;
+pub const MAX_SECRET_BYTES: usize = 32 << 10;
 const LONGEST_NAME: usize = 64;
 
 /// Keeps the secrets of a person. Asked by what sends requests and starts programs, and by redactors.
@@ -48,27 +48,27 @@ impl fmt::Debug for Secret {
 }
 
 /// Whether a character may stand in the name of a secret.
-pub fn is_in_secret_name(c: char) -> bool {
+pub fn is_secret_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
 /// Whether a text can be the name of a secret.
 pub fn is_secret_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(is_in_secret_name)
+    !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(is_secret_name_char)
 }
 
 /// The name in a text that is a reference and nothing else.
-pub fn referred_secret(text: &str) -> Option<&str> {
-    text.strip_prefix(SECRET_SIGN).filter(|name| is_secret_name(name))
+pub fn secret_reference(text: &str) -> Option<&str> {
+    text.strip_prefix(SECRET_PREFIX).filter(|name| is_secret_name(name))
 }
 
 /// The names of the secrets that a text refers to, as a request is filled: each once, in order.
-pub fn referred_secrets(text: &str) -> Vec<&str> {
+pub fn secret_references(text: &str) -> Vec<&str> {
     let (mut names, mut rest) = (Vec::new(), text);
-    while let Some((before, after)) = rest.split_once(SECRET_SIGN) {
-        let end = after.find(|c| !is_in_secret_name(c)).unwrap_or(after.len());
+    while let Some((before, after)) = rest.split_once(SECRET_PREFIX) {
+        let end = after.find(|c| !is_secret_name_char(c)).unwrap_or(after.len());
         let (name, behind) = after.split_at(end);
-        let is_reference = !name.is_empty() && !before.ends_with(is_in_secret_name);
+        let is_reference = !name.is_empty() && !before.ends_with(is_secret_name_char);
         rest = if is_reference { behind } else { after };
         if is_reference && !names.contains(&name) {
             names.push(name);
@@ -84,12 +84,12 @@ pub trait SecretHosts: Send + Sync {
 }
 
 /// Why a value could not be kept out of what is shown, or not be sent; none when nothing is wrong with it.
-pub fn fault_of_secret(value: &str) -> Option<&'static str> {
+pub fn invalid_secret_reason(value: &str) -> Option<&'static str> {
     if value.trim().is_empty() {
         Some("it is empty")
-    } else if value.trim().chars().count() < SHORTEST_SECRET {
+    } else if value.trim().chars().count() < MIN_SECRET_CHARS {
         Some("it is shorter than 6 characters")
-    } else if value.len() > LONGEST_SECRET {
+    } else if value.len() > MAX_SECRET_BYTES {
         Some("it is longer than 32 KB")
     } else if value.trim().contains(char::is_control) {
         Some("it has a line break or another control character in it")
@@ -112,7 +112,7 @@ mod tests {
             ("secret:KEY\n", None),
             ("KEY", None),
         ] {
-            assert_eq!(referred_secret(text), name, "{text}");
+            assert_eq!(secret_reference(text), name, "{text}");
         }
         assert!(is_secret_name(&"a".repeat(64)) && !is_secret_name(&"a".repeat(65)));
     }
@@ -130,7 +130,7 @@ mod tests {
             ("Secret:A SECRET:A %73ecret:A", &[]),
             ("\u{e9}secret:A", &["A"]),
         ] {
-            assert_eq!(referred_secrets(text), expected, "{text}");
+            assert_eq!(secret_references(text), expected, "{text}");
         }
     }
 
@@ -147,10 +147,10 @@ mod tests {
             ("abc\ndef", false),
             ("abc\0def", false),
         ] {
-            assert_eq!(fault_of_secret(value).is_none(), is_good, "{value:?}");
+            assert_eq!(invalid_secret_reason(value).is_none(), is_good, "{value:?}");
         }
-        assert!(fault_of_secret(&"x".repeat(LONGEST_SECRET)).is_none());
-        assert!(fault_of_secret(&"x".repeat(LONGEST_SECRET + 1)).is_some());
+        assert!(invalid_secret_reason(&"x".repeat(MAX_SECRET_BYTES)).is_none());
+        assert!(invalid_secret_reason(&"x".repeat(MAX_SECRET_BYTES + 1)).is_some());
     }
 
     #[test]

@@ -16,6 +16,6 @@ pub use self::{
     sandbox::{
         ProbeResult, ShownFolders,
         container::{ContainerSettings, container_verdict},
-        shown_places, verdicts,
+        remember_probes_in, shown_places, verdicts,
     },
 };

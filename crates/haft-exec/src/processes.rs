@@ -34,7 +34,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{
     ErrorKind, ToolError, Vault,
-    commands::{Executor, ExecutorPlace, KillReason, Launch, Process, Program},
+    commands::{Executor, ExecutorKind, KillReason, Launch, Process, Program},
     files::FileGrant,
 };
 
@@ -111,16 +111,28 @@ impl ProcessSettings {
         }
     }
 
-    fn fence(&self, folder: &Path, variables: &Variables) -> Result<Box<dyn Fence>, String> {
+    fn fence(&self, folder: &Path, variables: &Variables) -> Result<Box<dyn Fence>, Refusal> {
         if let Self::Container(settings) = self {
             return Ok(Box::new(Container::new(settings.clone(), variables, folder)));
         }
         match self.wanted() {
             Some(wanted) if *self != Self::Auto || self.works() => {
-                sandbox::fence(wanted, folder).map_err(|error| error.message().to_owned())
+                sandbox::fence(wanted, folder).map_err(|error| Refusal::from(&error))
             }
             _ => Ok(Box::new(Local)),
         }
+    }
+}
+
+/// Why there is no sandbox, and what to install.
+struct Refusal {
+    reason: String,
+    advice: String,
+}
+
+impl From<&ToolError> for Refusal {
+    fn from(error: &ToolError) -> Self {
+        Self { reason: error.message().to_owned(), advice: error.next_step().to_owned() }
     }
 }
 
@@ -133,7 +145,7 @@ pub struct Programs {
     folders: Arc<Folders>,
     wanted: ProcessSettings,
     /// Chosen when the first program is started.
-    fence: OnceLock<Result<Box<dyn Fence>, String>>,
+    fence: OnceLock<Result<Box<dyn Fence>, Refusal>>,
     /// Ours, of which a little is handed on. Read when the first program is started.
     environment: LazyLock<Variables, fn() -> Variables>,
     /// Where outputs go that are too long for memory.
@@ -262,8 +274,8 @@ impl Programs {
         let chosen = self.fence.get_or_init(|| self.wanted.fence(&self.folder, &self.environment));
         match chosen {
             Ok(fence) => Ok(&**fence),
-            Err(reason) => Err(ToolError::unavailable(reason.as_str())
-                .hint("`haft doctor` says what this machine has and what to install")),
+            Err(refusal) => Err(ToolError::unavailable(refusal.reason.as_str())
+                .hint(format!("{}; `haft doctor` shows what this machine has", refusal.advice))),
         }
     }
 
@@ -275,23 +287,26 @@ impl Programs {
         let mut environment = environment::of(&self.environment, &added, mark)?;
         environment.push(("PWD".into(), path.clone().into()));
         let place = self.fence()?.place();
+        if place != ExecutorKind::Sandbox {
+            family::note_unsandboxed();
+        }
         let look = match place {
-            ExecutorPlace::Local => None,
-            _ => Some(closed::look(&self.folders, &self.workspace, &launch.warrant)?),
+            ExecutorKind::Local => None,
+            _ => Some(closed::look(&self.folders, &self.workspace, &launch.grant)?),
         };
         let mut closed = match &look {
             Some(look) => closed::files(&self.workspace, look)?,
             None => Vec::new(),
         };
-        if let Some(look) = look.as_ref().filter(|_| place == ExecutorPlace::Container) {
+        if let Some(look) = look.as_ref().filter(|_| place == ExecutorKind::Container) {
             closed.extend(closed::sockets(&self.workspace, look));
         }
         let (workspace, private) = (self.workspace.clone(), self.private.clone());
         let shown = self.resolved.get_or_init(|| Arc::new(self.shown.resolved(&workspace))).clone();
         let closed = Arc::new(closed);
         let mut site = Site { workspace, directory, path, environment, closed, private, shown };
-        if place == ExecutorPlace::Sandbox {
-            let outside = self.closed_outside(&site, &launch.warrant)?;
+        if place == ExecutorKind::Sandbox {
+            let outside = self.closed_outside(&site, &launch.grant)?;
             if !outside.is_empty() {
                 site.closed = Arc::new(site.closed.iter().cloned().chain(outside).collect());
             }
@@ -300,12 +315,12 @@ impl Programs {
     }
 
     /// What is closed to a program of the folders outside the workspace that it sees.
-    fn closed_outside(&self, site: &Site, warrant: &FileGrant) -> Result<Vec<Closed>, ToolError> {
+    fn closed_outside(&self, site: &Site, grant: &FileGrant) -> Result<Vec<Closed>, ToolError> {
         let shown = sandbox::searched(site);
         if shown.is_empty() && !self.outside.has_patterns() {
             return Ok(Vec::new());
         }
-        self.outside.closed(&sandbox::areas(site), &shown, warrant)
+        self.outside.closed(&sandbox::areas(site), &shown, grant)
     }
 
     /// The variables of a launch that hold secrets, with their values.
@@ -335,7 +350,7 @@ impl Programs {
         let command = launch.program.to_string();
         let guard = look.filter(|_| launch.confinement.writes).map(|look| {
             let (workspace, folders) = (&self.workspace, &self.folders);
-            Arc::new(GitGuard::before(workspace, folders, &launch.warrant, look))
+            Arc::new(GitGuard::before(workspace, folders, &launch.grant, look))
         });
         let number = LaunchMark::of(&mark);
         let spawner = self.spawner.get_or_init(|| Spawner::new(self.allowance));
@@ -383,7 +398,7 @@ impl Executor for Programs {
             return Err(ToolError::unavailable(message).hint("end some with `process` first"));
         }
         let id = format!("p{}", self.count.fetch_add(1, Ordering::Relaxed) + 1);
-        let process = haft_core::brief(|| self.run(&launch, id))?;
+        let process = haft_core::block_in_place(|| self.run(&launch, id))?;
         let mut known = self.known();
         let of_session = known.entry(launch.session).or_default();
         of_session.push(process.clone());
@@ -402,8 +417,8 @@ impl Executor for Programs {
         of_session.map(|process| process.clone() as Arc<dyn Process>).collect()
     }
 
-    fn place(&self) -> ExecutorPlace {
-        self.fence().map_or(ExecutorPlace::Sandbox, Fence::place)
+    fn place(&self) -> ExecutorKind {
+        self.fence().map_or(ExecutorKind::Sandbox, Fence::place)
     }
 }
 

@@ -24,6 +24,7 @@ mod notices;
 mod obstacles;
 mod probe;
 mod raw;
+mod remembered;
 mod rights;
 mod rooms;
 mod rules;
@@ -48,6 +49,7 @@ pub(crate) use self::{
 pub use self::{
     home::{ShownFolders, shown_places},
     probe::{ProbeResult, verdicts},
+    remembered::remember_probes_in,
 };
 use crate::processes::fence::Fence;
 

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use haft_shell::{About, Certainty, Command, FileUse, How, Reach, Reading, Risk};
+use haft_shell::{Certainty, Command, DoubtSubject, FileAction, FileUse, Reach, Reading, Risk};
 
 use crate::{
     sandbox::{self, HOME, LINKS, WORKSPACE, ZONE},
@@ -109,14 +109,18 @@ impl Judge<'_> {
                 let role = self.executed(&role, path, argv);
                 self.roles.insert(event.pid, role);
             }
-            Action::Read(path) if !makes_links => self.file(&role, resolved(path), How::Read),
-            Action::Wrote(path) if !makes_links => self.file(&role, resolved(path), How::Write),
+            Action::Read(path) if !makes_links => {
+                self.file(&role, resolved(path), FileAction::Read)
+            }
+            Action::Wrote(path) if !makes_links => {
+                self.file(&role, resolved(path), FileAction::Write)
+            }
             Action::Unlinked(path) if !makes_links => {
                 // The reader may name the link or what it leads to.
                 let target = resolved(path);
                 let files = &self.reading.files;
-                if !files.iter().any(|file| covers(file, &target, How::Write)) {
-                    self.file(&role, resolved_name(path), How::Write);
+                if !files.iter().any(|file| covers(file, &target, FileAction::Write)) {
+                    self.file(&role, resolved_name(path), FileAction::Write);
                 }
             }
             _ => {}
@@ -149,11 +153,12 @@ impl Judge<'_> {
         let name = if may_rename { base(given) } else { base(path) };
         let is_wrapper = |command: &&Command| command.through.iter().any(|through| through == name);
         let wraps = self.reading.commands.iter().any(|command| is_wrapper(&command));
-        let is_doubted = self.reading.doubts.iter().any(|doubt| doubt.about == About::Commands);
+        let is_doubted =
+            self.reading.doubts.iter().any(|doubt| doubt.about == DoubtSubject::Commands);
         if is_doubted {
             return Role::Asked;
         }
-        let asks = named.iter().any(|command| !command.risk.is_looking());
+        let asks = named.iter().any(|command| !command.risk.is_read_only());
         // What is asked about with an assignment or a path before it may be any program, and what has a terminal may
         // start a pager.
         let is_elsewhere = may_rename && path.starts_with(|c: char| c != '/');
@@ -193,7 +198,7 @@ impl Judge<'_> {
         }
     }
 
-    fn file(&mut self, role: &Role, path: String, how: How) {
+    fn file(&mut self, role: &Role, path: String, how: FileAction) {
         if !path.starts_with(ZONE) || !self.reading.doubts.is_empty() {
             return;
         }
@@ -207,18 +212,18 @@ impl Judge<'_> {
         };
         // git reads what it tracks and keeps its own files.
         let is_gits = match how {
-            How::Read => path.starts_with(WORKSPACE),
-            How::Write => path.contains("/.git/"),
+            FileAction::Read => path.starts_with(WORKSPACE),
+            FileAction::Write => path.contains("/.git/"),
         };
         // `mkdir -p m/n` makes `m` too.
         let is_parent = matches!(name.as_str(), "mkdir" | "install")
             && self.reading.files.iter().any(|file| covers_below(file, &path));
-        let is_listing = how == How::Read && sandbox::is_directory(&path);
+        let is_listing = how == FileAction::Read && sandbox::is_directory(&path);
         if name == "git" && is_gits || is_listing || is_parent {
             return;
         }
         if !self.reading.files.iter().any(|file| covers(file, &path, how)) {
-            let kind = if how == How::Read { "read" } else { "written" };
+            let kind = if how == FileAction::Read { "read" } else { "written" };
             self.problem(kind, role, &path);
         }
     }
@@ -226,14 +231,14 @@ impl Judge<'_> {
     /// Whether nothing that a repository names may run.
     fn is_quiet(&self, named: &[&Command]) -> bool {
         let may_run = |command: &&Command| command.risk == Risk::Repository;
-        self.reading.is_only_looking() && !named.iter().any(may_run)
+        self.reading.is_read_only() && !named.iter().any(may_run)
     }
 
     /// Whether a wrapper starts programs from other places than the search path of the text says, and asks.
     fn may_rename(&self, role: &Role) -> bool {
         let Role::Wrapper(name) = role else { return false };
         let asks = |command: &Command| {
-            !command.risk.is_looking()
+            !command.risk.is_read_only()
                 && command.words.first().is_some_and(|word| base(&word.text) == name)
         };
         matches!(name.as_str(), "env" | "busybox") && self.reading.commands.iter().any(asks)
@@ -243,7 +248,7 @@ impl Judge<'_> {
     fn sources(&self) -> bool {
         self.reading.commands.iter().any(|command| {
             let name = command.words.first().map_or("", |word| word.text.as_str());
-            matches!(name, "." | "source") && !command.risk.is_looking()
+            matches!(name, "." | "source") && !command.risk.is_read_only()
         })
     }
 
@@ -330,9 +335,9 @@ fn fits(words: &[Option<&str>], argv: &[String]) -> bool {
 }
 
 /// Whether the reader has named this path.
-fn covers(file: &FileUse, path: &str, how: How) -> bool {
+fn covers(file: &FileUse, path: &str, how: FileAction) -> bool {
     // What is written may also be read.
-    if how == How::Write && file.how == How::Read {
+    if how == FileAction::Write && file.how == FileAction::Read {
         return false;
     }
     let text = file.path.to_string_lossy();
@@ -357,8 +362,8 @@ fn covers(file: &FileUse, path: &str, how: How) -> bool {
     let named = resolved(&rooted);
     let below = path.strip_prefix(&format!("{}/", named.trim_end_matches('/')));
     // What is copied to a directory lies in it.
-    let is_put_into = how == How::Write && below.is_some() && sandbox::is_directory(&named);
-    let leads_there = how == How::Read && leads_there(&named);
+    let is_put_into = how == FileAction::Write && below.is_some() && sandbox::is_directory(&named);
+    let leads_there = how == FileAction::Read && leads_there(&named);
     let is_in_tree = file.reach == Reach::Tree && (below.is_some() || leads_there);
     path == named || is_in_tree || is_put_into
 }
@@ -366,7 +371,7 @@ fn covers(file: &FileUse, path: &str, how: How) -> bool {
 /// Whether the reader has named something to be written below this path of the workspace.
 fn covers_below(file: &FileUse, path: &str) -> bool {
     let named = resolved(&format!("{WORKSPACE}/{}", file.path.display()));
-    file.how == How::Write && named.starts_with(&format!("{path}/"))
+    file.how == FileAction::Write && named.starts_with(&format!("{path}/"))
 }
 
 /// Without `.` and `..`, and with the links of the fixture followed.

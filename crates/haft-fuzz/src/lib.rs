@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use haft_shell::{About, Reading, read};
+use haft_shell::{DoubtSubject, Reading, read};
 
 mod chance;
 mod compare;
@@ -140,7 +140,7 @@ fn seeds() -> Vec<String> {
 /// Where the commands are doubted the reader has said all it can.
 fn is_worth_running(text: &str) -> bool {
     let reading = read(text);
-    let is_doubted = reading.doubts.iter().any(|doubt| doubt.about == About::Commands);
+    let is_doubted = reading.doubts.iter().any(|doubt| doubt.about == DoubtSubject::Commands);
     !is_doubted && !text.trim().is_empty()
 }
 

@@ -184,7 +184,7 @@ impl Sandbox {
 
 /// A fresh copy takes longer than most texts, so that one is made only after a text that may have changed something.
 fn reset(text: &str) -> char {
-    if read(text).is_only_looking() { 'k' } else { 'r' }
+    if read(text).is_read_only() { 'k' } else { 'r' }
 }
 
 fn furnish(root: &Path) -> Result<()> {

@@ -27,7 +27,7 @@ const KEYS: [(&str, &str); 18] = [
     ("deadline", r#"deadline = "30s""#),
     ("access", "access = |input| vec![…]"),
     ("preview", "preview = diff_of"),
-    ("foresees", "foresees = found_in_records"),
+    ("access_lookup", "access_lookup = found_in_records"),
     ("variables", "variables(limit = LIMIT)"),
     ("providers", r#"providers("openai*", "anthropic")"#),
     ("profiles", "profiles(mcp, reviewer)"),
@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     /// A function with the arguments of the tool that says what would change.
     pub(crate) preview: Option<Path>,
     /// An async function with the arguments of the tool that looks in haft's records what would be touched.
-    pub(crate) foresees: Option<Path>,
+    pub(crate) access_lookup: Option<Path>,
     pub(crate) variables: Vec<Variable>,
     pub(crate) providers: Vec<LitStr>,
     pub(crate) profiles: Vec<Ident>,
@@ -123,7 +123,7 @@ impl Arguments {
             "deadline" => self.deadline = Some(deadline(&entry.value()?)?),
             "access" => self.access = Some(entry.expression()?),
             "preview" => self.preview = Some(entry.value()?),
-            "foresees" => self.foresees = Some(entry.value()?),
+            "access_lookup" => self.access_lookup = Some(entry.value()?),
             "variables" => self.variables = distinct(entry.list()?)?,
             "providers" => self.providers = entry.list()?,
             "profiles" => self.profiles = known_profiles(entry.list()?)?,

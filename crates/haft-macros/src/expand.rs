@@ -97,7 +97,7 @@ impl Adapter {
         let schemas = self.schemas();
         let access = self.access();
         let preview = self.preview();
-        let foresight = self.foresight();
+        let access_lookup = self.access_lookup();
         let run = self.run();
         quote_spanned! {self.site()=>
             name: #name,
@@ -117,7 +117,7 @@ impl Adapter {
             variables: #variables,
             schemas: #schemas,
             access: #access,
-            foresight: #foresight,
+            access_lookup: #access_lookup,
             preview: #preview,
             run: #run,
         }
@@ -196,17 +196,17 @@ impl Adapter {
         }
     }
 
-    fn foresight(&self) -> TokenStream {
-        let foresight = self.arguments.foresees.as_ref().map(|foresees| {
+    fn access_lookup(&self) -> TokenStream {
+        let access_lookup = self.arguments.access_lookup.as_ref().map(|access_lookup| {
             let (call, begin, names) = self.decoded();
             quote_spanned! {self.site()=>
                 |#call| ::std::boxed::Box::pin(async move {
                     #begin
-                    #foresees(input, #(#names),*).await
+                    #access_lookup(input, #(#names),*).await
                 })
             }
         });
-        option(foresight)
+        option(access_lookup)
     }
 
     fn run(&self) -> TokenStream {

@@ -7,8 +7,8 @@ use std::{path::PathBuf, time::Duration};
 
 use haft_core::{
     Access, Call, CallInfo, CallRequest, Capability, Context, Effect, ErrorKind, Gate, Need,
-    Origin, Outcome, Output, Policy, Power, Progress, Registry, Reply, StaticTool, Surroundings,
-    Tool, ToolError,
+    Origin, Outcome, Output, Policy, Power, Progress, Registry, Reply, StaticTool, Tool, ToolError,
+    WorkspaceInfo,
     policy::{Action, Layer, LayerKind, Mode, Rule, Source},
 };
 use haft_macros::tool;
@@ -168,7 +168,7 @@ fn the_attribute_says_the_rest() {
     assert_eq!(spec.providers, ["openai*", "anthropic"]);
     assert!(spec.idempotent && spec.open_world && spec.terminal);
     assert!(spec.output.is_none(), "a reply has no type");
-    let described = Surroundings::default().describe(spec).expect("all variables");
+    let described = WorkspaceInfo::default().describe(spec).expect("all variables");
     assert_eq!(described, "Removes at most 20 files, many. Never asks twice.");
 }
 

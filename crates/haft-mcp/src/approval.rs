@@ -1,5 +1,5 @@
-//! Approvals, asked of the person behind the client. The question shows what the call would do and the change or command
-//! itself; whatever is not a clear yes is a no.
+//! Approval requests, shown to the user of the client. The form shows what the call would do, and
+//! the change or command itself. Anything but a clear approval denies the call.
 
 use std::{
     sync::Arc,
@@ -18,39 +18,40 @@ use serde_json::{Value, json};
 
 use crate::{client::Link, quirks::Quirks};
 
-/// The name of the question.
-pub(crate) const KEY: &str = "approval";
+/// The key of the elicitation.
+pub(crate) const APPROVAL_KEY: &str = "approval";
 
-/// A person reads this in a dialog; what is longer helps nobody decide.
-const LONGEST_PREVIEW: usize = 4_000;
+/// Maximum size of the preview in a dialog. A longer one does not help to decide.
+const MAX_PREVIEW_BYTES: usize = 4_000;
 
-/// Asks a client of the earlier era and settles the request with what it says, unless somebody else is faster.
+/// Asks a client of the earlier era and settles the request with its answer, unless another process
+/// decides first.
 pub(crate) async fn decide(
     gate: &Gate,
     link: &Link,
     by: &str,
     request: &Arc<ApprovalRequest>,
-    asked: Asked,
+    options: FormOptions,
     cancel: &CancellationToken,
 ) -> Result<(), ToolError> {
-    let lapse = request.expires_ms.saturating_sub(request.created_ms);
-    let lapse = tokio::time::sleep(std::time::Duration::from_millis(lapse));
+    let expiry = request.expires_ms.saturating_sub(request.created_ms);
+    let expiry = tokio::time::sleep(std::time::Duration::from_millis(expiry));
     let (state, verdict) = tokio::select! {
-        // In this order: a yes that comes with the news that the call was called off is too late.
+        // In this order: an approval that arrives together with a cancellation is too late.
         biased;
         () = cancel.cancelled() => (ApprovalState::Cancelled, None),
         _ = gate.approvals().settled(&request.id) => return Ok(()),
-        () = lapse => (ApprovalState::Expired, None),
-        answer = link.request(question(request, asked)) => match answer {
-            Ok(answer) => decision(request, asked.scopes, by, &answer),
-            // It could not ask after all, which is nobody's no.
+        () = expiry => (ApprovalState::Expired, None),
+        answer = link.request(elicitation(request, options)) => match answer {
+            Ok(answer) => decision(request, options.scopes, by, &answer),
+            // The client could not ask, which does not deny the call.
             Err(_) => (ApprovalState::Cancelled, None),
         },
     };
     settle(gate, request, state, verdict).await
 }
 
-/// Settles a request with what came back in a later round.
+/// Settles a request with an answer that came in a later round.
 pub(crate) async fn decided(
     gate: &Gate,
     scopes: Scopes,
@@ -73,14 +74,14 @@ async fn settle(
     verdict: Option<ApprovalDecision>,
 ) -> Result<(), ToolError> {
     match gate.approvals().settle(&request.id, state, verdict).await {
-        // Somebody else was faster, and theirs is the decision.
+        // Another process was faster, and its decision counts.
         Err(error) if error.kind() == haft_core::ErrorKind::Conflict => Ok(()),
         other => other.map(|_| ()),
     }
 }
 
-/// What an answer comes to. A question that was put away unanswered is no decision: clients without a person in front of
-/// them do that.
+/// Evaluates an answer. A form that was dismissed without an answer is not a decision: clients
+/// without a user do that.
 fn decision(
     request: &ApprovalRequest,
     scopes: Scopes,
@@ -95,24 +96,27 @@ fn decision(
     (state, Some(verdict))
 }
 
-pub(crate) fn questions(request: &ApprovalRequest, asked: Asked) -> InputRequests {
-    InputRequests::from([(KEY.to_owned(), question(request, asked))])
+pub(crate) fn elicitation_requests(
+    request: &ApprovalRequest,
+    options: FormOptions,
+) -> InputRequests {
+    InputRequests::from([(APPROVAL_KEY.to_owned(), elicitation(request, options))])
 }
 
-/// Whom a question is for.
+/// Options of an approval form.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct FormOptions {
     pub(crate) client: Quirks,
-    /// For how long a rule may be kept.
+    /// Lifetimes that a saved rule may have.
     pub(crate) scopes: Scopes,
 }
 
-/// For how long rules may be kept here.
+/// Lifetimes that saved rules may have.
 #[derive(Clone, Copy)]
 pub(crate) struct Scopes {
-    /// What the store can keep.
+    /// Scopes that the store supports.
     pub(crate) kept: &'static [Scope],
-    /// Whether a session lasts longer than a call.
+    /// True if a session lasts longer than a call.
     pub(crate) has_session: bool,
 }
 
@@ -123,26 +127,26 @@ impl Scopes {
     }
 }
 
-/// The rules that a form offers, from the narrow end: dialogs are small.
-const MOST_OFFERED: usize = 2;
-/// When a rule may lapse, in words and in milliseconds.
-const LAPSES: [(&str, &str, u64); 3] = [
+/// Maximum number of rules that a form offers, the narrowest first: dialogs are small.
+const MAX_OFFERED: usize = 2;
+/// Choices for the expiry of a rule: value, title and milliseconds.
+const EXPIRIES: [(&str, &str, u64); 3] = [
     ("1h", "After an hour", 3_600_000),
     ("1d", "After a day", 86_400_000),
     ("30d", "After 30 days", 30 * 86_400_000),
 ];
 
-pub(crate) fn question(request: &ApprovalRequest, asked: Asked) -> InputRequest {
+pub(crate) fn elicitation(request: &ApprovalRequest, options: FormOptions) -> InputRequest {
     let params = ElicitRequestParams::FormElicitationParams {
         meta: None,
-        message: words(request),
-        requested_schema: serde_json::from_value(form(request, asked))
+        message: message(request),
+        requested_schema: serde_json::from_value(form(request, options))
             .expect("the form has the shape that the protocol allows"),
     };
     InputRequest::Elicitation(ElicitRequest::new(params))
 }
 
-fn words(request: &ApprovalRequest) -> String {
+fn message(request: &ApprovalRequest) -> String {
     let ApprovalRequest { confirmation, reason, preview, .. } = request;
     let what = match preview {
         Preview::Command(_) => "The command",
@@ -150,22 +154,22 @@ fn words(request: &ApprovalRequest) -> String {
         _ => "The arguments",
     };
     let text = preview.text();
-    let end = text.floor_char_boundary(LONGEST_PREVIEW);
+    let end = text.floor_char_boundary(MAX_PREVIEW_BYTES);
     let (shown, rest) = text.split_at(end);
-    let cut =
+    let omitted =
         if rest.is_empty() { String::new() } else { format!("\n[{} more bytes]", rest.len()) };
-    // What would be done stands first: some clients show two lines.
-    format!("{}\n{what}:\n{shown}{cut}\n\n({reason})", confirmation.message)
+    // The action comes first: some clients show two lines.
+    format!("{}\n{what}:\n{shown}{omitted}\n\n({reason})", confirmation.message)
 }
 
-fn form(request: &ApprovalRequest, asked: Asked) -> Value {
+fn form(request: &ApprovalRequest, options: FormOptions) -> Value {
     let mut choices = vec![("once".to_owned(), "Yes, this once".to_owned())];
-    for (number, offer) in request.suggestions.iter().take(MOST_OFFERED).enumerate() {
+    for (number, offer) in request.suggestions.iter().take(MAX_OFFERED).enumerate() {
         let rules: Vec<String> = offer.rules.iter().map(|rule| format!("`{rule}`")).collect();
         let past = offer.past.map(|past| format!(" ({past})")).unwrap_or_default();
-        for scope in asked.scopes.iter() {
-            let how_long = how_long(scope);
-            let title = format!("Yes, and {} {how_long}{past}", rules.join(" and "));
+        for scope in options.scopes.iter() {
+            let lifetime = lifetime(scope);
+            let title = format!("Yes, and {} {lifetime}{past}", rules.join(" and "));
             choices.push((format!("{scope}-{number}"), title));
         }
     }
@@ -184,19 +188,19 @@ fn form(request: &ApprovalRequest, asked: Asked) -> Value {
         },
         "required": ["decision"],
     });
-    if !asked.client.fills_every_field {
+    if !options.client.fills_every_field {
         form["properties"]["note"] = json!({
             "type": "string",
-            "title": "Words for the model",
-            "description": "With a no: what to do instead",
+            "title": "Note for the model",
+            "description": "If you say no: what to do instead",
         });
         if is_kept {
             let (values, titles): (Vec<&str>, Vec<&str>) =
-                LAPSES.iter().map(|(value, title, _)| (*value, *title)).unzip();
+                EXPIRIES.iter().map(|(value, title, _)| (*value, *title)).unzip();
             form["properties"]["lapses"] = json!({
                 "type": "string",
-                "title": "When a rule that is kept lapses",
-                "description": "Left empty: never",
+                "title": "When the saved rule expires",
+                "description": "Empty: never",
                 "enum": values,
                 "enumNames": titles,
             });
@@ -205,7 +209,7 @@ fn form(request: &ApprovalRequest, asked: Asked) -> Value {
     form
 }
 
-fn how_long(scope: Scope) -> &'static str {
+fn lifetime(scope: Scope) -> &'static str {
     match scope {
         Scope::Session => "until this session ends",
         Scope::Project => "in this project from now on",
@@ -233,7 +237,7 @@ fn verdict(
     if decision == "once" {
         return ApprovalDecision::approve(by, "mcp");
     }
-    let remember = remembered(request, scopes, decision, text("lapses"));
+    let remember = rule_to_save(request, scopes, decision, text("lapses"));
     match remember {
         Some(remember) => {
             ApprovalDecision { remember: Some(remember), ..ApprovalDecision::approve(by, "mcp") }
@@ -242,8 +246,8 @@ fn verdict(
     }
 }
 
-/// What is to be kept, when the answer is one that was offered.
-fn remembered(
+/// Returns the rule to save if the answer is one that was offered.
+fn rule_to_save(
     request: &ApprovalRequest,
     scopes: Scopes,
     decision: &str,
@@ -251,13 +255,13 @@ fn remembered(
 ) -> Option<Remember> {
     let (scope, number) = decision.rsplit_once('-')?;
     let scope = scopes.iter().find(|known| known.name() == scope)?;
-    let place = number.parse::<usize>().ok().filter(|place| *place < MOST_OFFERED)?;
-    let rules = request.suggestions.get(place)?.rules.clone();
+    let index = number.parse::<usize>().ok().filter(|index| *index < MAX_OFFERED)?;
+    let rules = request.suggestions.get(index)?.rules.clone();
     let expires_ms = match lapses {
         None => None,
-        // Another word than those that were offered is no clear yes.
+        // A value that was not offered is not a clear approval.
         Some(word) => {
-            let (_, _, span) = LAPSES.iter().find(|(value, _, _)| *value == word)?;
+            let (_, _, span) = EXPIRIES.iter().find(|(value, _, _)| *value == word)?;
             Some(now_ms().saturating_add(*span))
         }
     };
@@ -299,9 +303,9 @@ mod tests {
     const SESSION: Scopes = Scopes { kept: &[Scope::Session], has_session: true };
     const NOTHING: Scopes = Scopes { kept: &[Scope::Session], has_session: false };
 
-    /// The values of the choice, and the other fields.
+    /// Returns the values of the choice, and the other fields.
     fn fields(client: &str, scopes: Scopes) -> (Vec<String>, Vec<String>) {
-        let form = form(&request(), Asked { client: Quirks::of(client), scopes });
+        let form = form(&request(), FormOptions { client: Quirks::of(client), scopes });
         let values = form["properties"]["decision"]["enum"].as_array().cloned().unwrap_or_default();
         let values = values.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         let fields = form["properties"].as_object().cloned().unwrap_or_default();
@@ -324,9 +328,9 @@ mod tests {
     fn the_form_offers_what_this_client_can_use_and_this_store_can_keep() {
         let session = ["once", "session-0", "session-1", "no"];
         check_form("some-client", SESSION, &session, &["note", "lapses"]);
-        // An empty field blocks its form.
+        // An empty field would block the form of this client.
         check_form("codex-mcp-client", SESSION, &session, &[]);
-        // Nothing is promised that does not last.
+        // Does not offer a session scope that would not last.
         check_form("some-client", NOTHING, &["once", "no"], &["note"]);
         let all =
             ["once", "session-0", "project-0", "user-0", "session-1", "project-1", "user-1", "no"];
@@ -334,11 +338,11 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_says_what_is_kept_for_how_long_and_what_it_would_have_spared() {
+    fn a_choice_shows_the_rule_its_lifetime_and_the_prompts_it_would_have_avoided() {
         let mut request = request();
         request.suggestions[0].past = Some(haft_core::PromptsAvoided { spared: 2, asked: 9 });
         request.suggestions[1].rules.push("bash(make)".to_owned());
-        let form = form(&request, Asked { client: Quirks::of("x"), scopes: ALL });
+        let form = form(&request, FormOptions { client: Quirks::of("x"), scopes: ALL });
         let titles = form["properties"]["decision"]["enumNames"].clone();
         assert_eq!(
             titles[1],
@@ -349,12 +353,12 @@ mod tests {
 
     #[test]
     fn the_question_shows_the_change_before_the_reason() {
-        let words = words(&request());
-        assert_eq!(words, "Delete: write a\nThe change:\n-gone\n\n\n(mode `safe` asks)");
+        let message = message(&request());
+        assert_eq!(message, "Delete: write a\nThe change:\n-gone\n\n\n(mode `safe` asks)");
     }
 
     #[test]
-    fn only_a_clear_yes_is_one() {
+    fn only_a_clear_approval_counts() {
         let decide = |answer: Value| {
             let (state, verdict) = decision(&request(), SESSION, "Ada", &answer);
             let rules = verdict.as_ref().and_then(|verdict| verdict.remember.clone());
@@ -370,7 +374,7 @@ mod tests {
             json!({}),
             json!({"decision": "yes"}),
             json!({"decision": "session-9"}),
-            // It is there, but was not offered.
+            // This rule exists, but was not offered.
             json!({"decision": "session-2"}),
             json!({"decision": "user-0"}),
             json!({"decision": "session-0", "lapses": "soon"}),
@@ -384,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn scope_and_lapse_are_kept_as_they_were_chosen() {
+    fn scope_and_expiry_are_saved_as_chosen() {
         let kept = |scopes: Scopes, content: Value| {
             let answer = json!({"action": "accept", "content": content});
             let (_, verdict) = decision(&request(), scopes, "Ada", &answer);

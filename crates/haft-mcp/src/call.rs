@@ -1,4 +1,4 @@
-//! A tool call from a client: through the gate, and back as the protocol wants it.
+//! Runs a tool call of a client through the gate, and returns the result in the protocol's form.
 
 use std::sync::Arc;
 
@@ -14,26 +14,26 @@ use crate::{
     approval,
     client::{Era, Link},
     connection::Connection,
-    progress::Steps,
-    result::{self, Envelope},
-    rounds::{Rounds, Subject},
+    progress::ProgressSteps,
+    request_state::{RequestHash, RequestState},
+    result::{self, OutcomeMeta},
 };
 
-/// What a call comes to.
-pub(crate) enum End {
-    /// What became of it, and the schema of its data if that is to be sent.
-    Outcome { outcome: Box<Outcome>, data: Option<Schema>, envelope: Envelope },
-    /// Only the later era ends so.
-    Asked(InputRequiredResult),
+/// The reply to a call.
+pub(crate) enum CallReply {
+    /// The outcome, and the schema of its data if the data is sent.
+    Outcome { outcome: Box<Outcome>, data: Option<Schema>, outcome_meta: OutcomeMeta },
+    /// Questions for the client. Only in the later era.
+    FormOptions(InputRequiredResult),
 }
 
-impl From<End> for CallToolResponse {
-    fn from(end: End) -> Self {
+impl From<CallReply> for CallToolResponse {
+    fn from(end: CallReply) -> Self {
         match end {
-            End::Outcome { outcome, data, envelope } => {
-                result::of(*outcome, data.as_ref(), envelope).into()
+            CallReply::Outcome { outcome, data, outcome_meta } => {
+                result::of(*outcome, data.as_ref(), outcome_meta).into()
             }
-            End::Asked(asked) => asked.into(),
+            CallReply::FormOptions(asked) => asked.into(),
         }
     }
 }
@@ -42,12 +42,16 @@ pub(crate) async fn call(
     connection: &Connection,
     mut params: CallToolRequestParams,
     context: RequestContext<RoleServer>,
-) -> Result<End, ErrorData> {
+) -> Result<CallReply, ErrorData> {
     let gate = match connection.gate(&context).await {
         Ok(gate) => gate,
         Err(error) => {
             let outcome = Box::new(Outcome::failed(&params.name, &error));
-            return Ok(End::Outcome { outcome, data: None, envelope: Envelope::Sent });
+            return Ok(CallReply::Outcome {
+                outcome,
+                data: None,
+                outcome_meta: OutcomeMeta::Include,
+            });
         }
     };
     let quirks = connection.quirks(&context);
@@ -55,29 +59,29 @@ pub(crate) async fn call(
     quirks.clean(&mut arguments, |field| has_field(&gate, &params.name, field));
     let arguments = Value::Object(arguments);
     let round = Round::open(connection, &context, &params, &arguments)?;
-    let link = connection.link(context, round.rounds.clone());
+    let link = connection.link(context, round.request_state.clone());
     let context = &link.context;
     let mut call = connection.context(context);
     call.services.insert(link.clone());
     let steps = context.meta.get_progress_token().map(|token| {
-        let steps = Arc::new(Steps::default());
+        let steps = Arc::new(ProgressSteps::default());
         call.services.insert::<dyn Listener>(steps.clone());
         (steps, token)
     });
     let request = CallRequest::new(params.name, arguments, call);
-    // Boxed here and below: it stands in two places, and what is rarely needed would be copied with every call.
+    // Boxed here and below, because rarely needed state would otherwise be copied with every call.
     let work = Box::pin(run(connection, &gate, request, context, &link));
     let end = match steps {
-        Some((steps, token)) => steps.tell(&context.peer, token, work).await,
+        Some((steps, token)) => steps.forward_while(&context.peer, token, work).await,
         None => work.await,
     };
     answer(connection, &gate, end, &round, &link, context).await
 }
 
-/// Which request this is a round of; only the later era has rounds.
+/// One round of a request. Only the later era has several rounds.
 pub(crate) struct Round {
-    subject: Option<Subject>,
-    pub(crate) rounds: Rounds,
+    request_hash: Option<RequestHash>,
+    pub(crate) request_state: RequestState,
 }
 
 impl Round {
@@ -88,26 +92,32 @@ impl Round {
         arguments: &Value,
     ) -> Result<Self, ErrorData> {
         let CallToolRequestParams { name, input_responses, request_state, .. } = params;
-        let subject = || Subject::of("tools/call", name, arguments);
-        Self::of(connection, context, subject, request_state.as_deref(), input_responses.clone())
+        let request_hash = || RequestHash::of("tools/call", name, arguments);
+        Self::of(
+            connection,
+            context,
+            request_hash,
+            request_state.as_deref(),
+            input_responses.clone(),
+        )
     }
 
     pub(crate) fn of(
         connection: &Connection,
         context: &RequestContext<RoleServer>,
-        subject: impl FnOnce() -> Subject,
-        note: Option<&str>,
+        request_hash: impl FnOnce() -> RequestHash,
+        sealed_state: Option<&str>,
         answers: Option<rmcp::model::InputResponses>,
     ) -> Result<Self, ErrorData> {
         if connection.era(context) == Era::Stateful {
-            return Ok(Self { subject: None, rounds: Rounds::default() });
+            return Ok(Self { request_hash: None, request_state: RequestState::default() });
         }
-        let subject = subject();
-        let rounds = connection.shared.seal.open(&subject, note, answers)?;
-        Ok(Self { subject: Some(subject), rounds })
+        let request_hash = request_hash();
+        let request_state = connection.shared.seal.open(&request_hash, sealed_state, answers)?;
+        Ok(Self { request_hash: Some(request_hash), request_state })
     }
 
-    /// The questions that end this round, if the work behind the request has any.
+    /// Returns the questions that end this round, if there are any.
     pub(crate) fn unanswered(
         &self,
         connection: &Connection,
@@ -115,16 +125,17 @@ impl Round {
         approval: Option<String>,
         mut questions: InputRequests,
     ) -> Result<Option<InputRequiredResult>, ErrorData> {
-        questions.append(&mut link.wanted());
-        let Some(subject) = self.subject.as_ref().filter(|_| !questions.is_empty()) else {
+        questions.append(&mut link.questions());
+        let Some(request_hash) = self.request_hash.as_ref().filter(|_| !questions.is_empty())
+        else {
             return Ok(None);
         };
-        let kept = link.rounds.lock().kept.clone();
-        let mut answers = self.rounds.answers.clone();
-        // An answer counts for the request it was given to, never for the one that follows it.
-        answers.remove(approval::KEY);
-        let rounds = Rounds { approval, answers, kept };
-        connection.shared.seal.ask(subject, &rounds, questions).map(Some)
+        let kept = link.request_state.lock().kept.clone();
+        let mut answers = self.request_state.answers.clone();
+        // An answer counts for the approval it was given to, never for a following one.
+        answers.remove(approval::APPROVAL_KEY);
+        let request_state = RequestState { approval, answers, kept };
+        connection.shared.seal.ask(request_hash, &request_state, questions).map(Some)
     }
 }
 
@@ -140,18 +151,18 @@ async fn run(
     context: &RequestContext<RoleServer>,
     link: &Link,
 ) -> Result<Submission, ToolError> {
-    if !link.fills_in_forms() {
-        // Nobody can be asked: the mode decides, and a refusal says how to allow it.
+    if !link.shows_forms() {
+        // The client cannot show forms: the mode decides, and a refusal says how to allow the call.
         return Ok(Submission::Done(Box::new(gate.call(request).await)));
     }
-    let earlier = link.rounds.lock().clone();
+    let earlier = link.request_state.lock().clone();
     let caller = request.context.clone();
     let mut asked = match earlier.approval {
         Some(id) => {
-            if let Some(answer) = earlier.answers.get(approval::KEY) {
-                let person = connection.person(context);
-                let scopes = connection.asked(gate, context).scopes;
-                Box::pin(approval::decided(gate, scopes, &person, &id, answer)).await?;
+            if let Some(answer) = earlier.answers.get(approval::APPROVAL_KEY) {
+                let approver = connection.approver(context);
+                let scopes = connection.form_options(gate, context).scopes;
+                Box::pin(approval::decided(gate, scopes, &approver, &id, answer)).await?;
             }
             return Box::pin(gate.resume(&id, caller)).await;
         }
@@ -163,12 +174,12 @@ async fn run(
     if link.era == Era::Stateless {
         return Ok(Submission::Pending(asked));
     }
-    let person = connection.person(context);
+    let approver = connection.approver(context);
     loop {
-        let whom = connection.asked(gate, context);
-        Box::pin(approval::decide(gate, link, &person, &asked, whom, &caller.cancel)).await?;
+        let options = connection.form_options(gate, context);
+        Box::pin(approval::decide(gate, link, &approver, &asked, options, &caller.cancel)).await?;
         match Box::pin(gate.resume(&asked.id, caller.clone())).await? {
-            // What the call would touch has changed since: the person has to see that first.
+            // What the call would touch has changed: the user has to see that first.
             Submission::Pending(again) if again.id != asked.id => asked = again,
             done => return Ok(done),
         }
@@ -182,19 +193,21 @@ async fn answer(
     round: &Round,
     link: &Link,
     context: &RequestContext<RoleServer>,
-) -> Result<End, ErrorData> {
+) -> Result<CallReply, ErrorData> {
     let outcome = match end {
         Ok(Submission::Done(outcome)) => outcome,
         Ok(Submission::Pending(asked)) => {
-            let questions = approval::questions(&asked, connection.asked(gate, context));
+            let questions =
+                approval::elicitation_requests(&asked, connection.form_options(gate, context));
             let asked = round.unanswered(connection, link, Some(asked.id.clone()), questions)?;
-            let asked = asked.ok_or_else(|| ErrorData::internal_error("nobody was asked", None))?;
-            return Ok(End::Asked(asked));
+            let asked =
+                asked.ok_or_else(|| ErrorData::internal_error("no question was asked", None))?;
+            return Ok(CallReply::FormOptions(asked));
         }
         Err(error) => Box::new(Outcome::failed("approval", &error)),
     };
     if let Some(questions) = round.unanswered(connection, link, None, InputRequests::new())? {
-        return Ok(End::Asked(questions));
+        return Ok(CallReply::FormOptions(questions));
     }
     if outcome.error.is_some()
         && let Some(refusal) = link.refusal()
@@ -205,12 +218,12 @@ async fn answer(
         && error.kind == ErrorKind::NotFound
         && !gate.registry().has(&outcome.tool)
     {
-        // The protocol counts a wrong name among the client's mistakes, not among the results.
+        // The protocol reports an unknown tool name as an error of the client, not as a result.
         let message = format!("{}; {}", error.message, error.hint);
         return Err(ErrorData::invalid_params(message, serde_json::to_value(error).ok()));
     }
     let data = connection.data_schema(context, gate, &outcome.tool).await;
     let is_hidden = outcome.error.is_some() && connection.quirks(context).shows_meta;
-    let envelope = if is_hidden { Envelope::LeftOut } else { Envelope::Sent };
-    Ok(End::Outcome { outcome, data, envelope })
+    let outcome_meta = if is_hidden { OutcomeMeta::Omit } else { OutcomeMeta::Include };
+    Ok(CallReply::Outcome { outcome, data, outcome_meta })
 }

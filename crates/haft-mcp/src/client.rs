@@ -1,5 +1,6 @@
-//! The client as the code behind a request sees it: it can be asked, told and logged to, whichever era it speaks. A tool
-//! takes [`Client`] as an argument like any other capability.
+//! The client from the view of the code behind a request, which can ask it, notify it and write to
+//! its log in either era of the protocol. A tool takes [`McpClient`] as an argument like any other
+//! capability.
 
 use std::sync::Arc;
 
@@ -22,38 +23,41 @@ use rmcp::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::{http::sessions::Answer, rounds::Rounds, server::Server, withdrawal::Question};
+use crate::{
+    cancel_on_drop::CancelOnDrop, http::sessions::AnswerStream, request_state::RequestState,
+    server::Server,
+};
 
-/// Which way of asking the client knows.
+/// How a server asks the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Era {
-    /// Up to 2025-11-25: the server sends a request of its own and waits.
+    /// Up to 2025-11-25: the server sends a request and waits.
     Stateful,
-    /// From 2026-07-28: the request ends with questions and comes again with answers.
+    /// From 2026-07-28: the request ends with questions, and the client repeats it with answers.
     Stateless,
 }
 
-/// The client that a request came from. Free: what it answers is its own decision.
+/// The client that a request came from. Needs no permission: the client decides what it answers.
 #[derive(Clone)]
-pub struct Client(pub(crate) Arc<Link>);
+pub struct McpClient(pub(crate) Arc<Link>);
 
 pub(crate) struct Link {
-    /// Of the request that this is about.
+    /// The request.
     pub(crate) context: RequestContext<RoleServer>,
     pub(crate) era: Era,
     pub(crate) capabilities: ClientCapabilities,
-    /// The least severe message it wants to see; none when it wants none.
+    /// The least severe log level that the client wants; `None` if it wants none.
     pub(crate) log_level: Option<LoggingLevel>,
-    /// Who calls, for code that calls tools on the client's behalf.
+    /// The caller, for code that calls tools on the client's behalf.
     pub(crate) caller: Arc<Caller>,
-    pub(crate) rounds: Mutex<Rounds>,
-    /// What has to be answered before this can go on.
-    pub(crate) wanted: Mutex<InputRequests>,
-    /// What the protocol itself says when the work fails for the client's sake.
+    pub(crate) request_state: Mutex<RequestState>,
+    /// Questions to answer before this request can continue.
+    pub(crate) questions: Mutex<InputRequests>,
+    /// The protocol error to return if the work fails because of the client.
     pub(crate) refusal: Mutex<Option<ErrorData>>,
 }
 
-/// Who calls, as the gate is told of it. The same for all calls of a connection.
+/// The caller as the gate sees it. The same for all calls of a connection.
 pub(crate) struct Caller {
     session: String,
     pub(crate) agents: Vec<String>,
@@ -70,24 +74,24 @@ impl Caller {
     }
 
     pub(crate) fn context(&self, cancel: CancellationToken) -> Context {
-        let mut context = Context::until(&*self.session, cancel);
+        let mut context = Context::with_cancel(&*self.session, cancel);
         context.agents.clone_from(&self.agents);
         context.profile.clone_from(&self.profile);
         context
     }
 
-    /// What it is shown.
+    /// Returns the tools that the client sees.
     pub(crate) async fn tools(&self, gate: &Gate) -> Vec<ToolSpec> {
         let view = AgentView {
             policy: gate.policy(),
             agents: &self.agents,
             profile: self.profile.as_deref(),
         };
-        gate.registry().tools("mcp", &view, gate.surroundings()).await.specs
+        gate.registry().tools("mcp", &view, gate.workspace_info()).await.specs
     }
 }
 
-impl Capability for Client {
+impl Capability for McpClient {
     const NEED: Need = Need::required(Power::Free);
 
     fn from_call(call: &Call) -> Result<Self, ToolError> {
@@ -98,23 +102,24 @@ impl Capability for Client {
     }
 }
 
-impl Client {
-    /// Asks the person behind the client to fill in a form. `key` names the question among those of this request.
+impl McpClient {
+    /// Asks the user of the client to fill in a form. `key` identifies the question within this
+    /// request.
     ///
     /// # Errors
-    /// When the client cannot be asked. From 2026-07-28 also when it has not answered yet: hand that error on, and the
-    /// request is made again with the answer.
+    /// When the client cannot be asked. From 2026-07-28 also when it has not answered yet: return
+    /// that error, and the client repeats the request with the answer.
     pub async fn elicit(
         &self,
         key: &str,
         message: &str,
         form: Value,
     ) -> Result<ElicitResult, ToolError> {
-        if !self.0.fills_in_forms() {
+        if !self.0.shows_forms() {
             return Err(self.cannot("fill in forms", "elicitation"));
         }
         let not_a_form = |error: &dyn std::fmt::Display| {
-            ToolError::internal(format!("the form `{key}` is not one that MCP knows: {error}"))
+            ToolError::internal(format!("the form `{key}` is not a valid MCP form: {error}"))
         };
         let fields = Schema::from_value(form.clone()).map_err(|error| not_a_form(&error))?;
         let requested_schema = serde_json::from_value(form).map_err(|error| not_a_form(&error))?;
@@ -129,7 +134,7 @@ impl Client {
             let content = answer.content.clone().unwrap_or_else(|| json!({}));
             let wrong = fields.violations(&content);
             if !wrong.is_empty() {
-                return Err(self.senseless(key, &wrong.join("; ")));
+                return Err(self.invalid_answer(key, &wrong.join("; ")));
             }
         }
         Ok(answer)
@@ -138,7 +143,7 @@ impl Client {
     /// Asks the client's model.
     ///
     /// # Errors
-    /// As for [`Client::elicit`].
+    /// As for [`McpClient::elicit`].
     pub async fn sample(
         &self,
         key: &str,
@@ -150,10 +155,10 @@ impl Client {
         self.ask(key, InputRequest::CreateMessage(CreateMessageRequest::new(params))).await
     }
 
-    /// Asks which folders the client works in.
+    /// Asks for the directories that the client works in.
     ///
     /// # Errors
-    /// As for [`Client::elicit`].
+    /// As for [`McpClient::elicit`].
     pub async fn roots(&self, key: &str) -> Result<Value, ToolError> {
         if self.0.capabilities.roots.is_none() {
             return Err(self.cannot("say where it works", "roots"));
@@ -161,36 +166,38 @@ impl Client {
         self.ask(key, InputRequest::ListRoots(ListRootsRequest::default())).await
     }
 
-    /// What the client can do.
+    /// Returns the capabilities of the client.
     pub fn capabilities(&self) -> &ClientCapabilities {
         &self.0.capabilities
     }
 
-    /// What was remembered in an earlier round of this request.
+    /// Returns the state that an earlier round of this request saved.
     pub fn kept<T: DeserializeOwned>(&self) -> Option<T> {
-        serde_json::from_value(self.rounds().kept.clone()?).ok()
+        serde_json::from_value(self.request_state().kept.clone()?).ok()
     }
 
-    /// Remembers something for the next round of this request. The client carries it, sealed but readable.
+    /// Saves state for the next round of this request. The client carries it; it is signed but
+    /// readable.
     pub fn keep(&self, state: &impl Serialize) {
-        self.rounds().kept = serde_json::to_value(state).ok();
+        self.request_state().kept = serde_json::to_value(state).ok();
     }
 
-    /// A line for the client's log; nothing when it did not ask for such lines.
+    /// Sends a line to the client's log, if the client wants lines of this level.
     pub async fn log(&self, level: LoggingLevel, logger: &str, data: Value) {
         if self.0.log_level.is_none_or(|least| severity(level) < severity(least)) {
             return;
         }
         let message = LoggingMessageNotificationParam::new(level, data).with_logger(logger);
-        // A log line that cannot be sent is not worth failing for: the client is going.
+        // If it cannot be sent, the client is disconnecting; that is not an error.
         let _ = self.0.context.peer.notify_logging_message(message).await;
     }
 
-    /// Lets go of the connection that waits for the answer to this request; the client comes back for it. For work that
-    /// takes longer than connections last. Over HTTP up to 2025-11-25; elsewhere nothing happens.
-    pub fn hang_up(&self) {
-        if let Some(answer) = self.0.context.extensions.get::<Arc<Answer>>() {
-            answer.hang_up();
+    /// Closes the connection that waits for the answer to this request; the client reconnects for
+    /// it. For work that takes longer than connections last. Only over HTTP up to 2025-11-25;
+    /// elsewhere it does nothing.
+    pub fn disconnect(&self) {
+        if let Some(answer) = self.0.context.extensions.get::<Arc<AnswerStream>>() {
+            answer.disconnect();
         }
     }
 
@@ -201,60 +208,61 @@ impl Client {
     ) -> Result<T, ToolError> {
         let answer = match self.0.era {
             Era::Stateful => self.0.request(question).await?,
-            Era::Stateless => match self.rounds().answers.get(key).cloned() {
+            Era::Stateless => match self.request_state().answers.get(key).cloned() {
                 Some(answer) => answer,
                 None => {
-                    self.0.wanted().insert(key.to_owned(), question);
+                    self.0.questions().insert(key.to_owned(), question);
                     return Err(ToolError::unavailable(format!(
                         "`{key}` has not been answered yet"
                     ))
-                    .hint("answer it and make the same request again"));
+                    .hint("answer it and repeat the request"));
                 }
             },
         };
-        serde_json::from_value(answer).map_err(|error| self.senseless(key, &error.to_string()))
+        serde_json::from_value(answer).map_err(|error| self.invalid_answer(key, &error.to_string()))
     }
 
-    /// What the client was not asked because it did not say that it can answer.
+    /// Reports that the client was not asked because it does not announce the capability.
     fn cannot(&self, what: &str, capability: &str) -> ToolError {
         let lacking = serde_json::from_value(json!({capability: {}})).unwrap_or_default();
         self.0.refuse(ErrorData::missing_required_client_capability(lacking));
         ToolError::unavailable(format!(
             "this client cannot {what}: it does not announce `{capability}`"
         ))
-        .hint("use a client that does, or do without")
+        .hint("use a client that announces it, or do without")
     }
 
-    fn senseless(&self, key: &str, problem: &str) -> ToolError {
-        let message = format!("the client's answer to `{key}` makes no sense: {problem}");
+    fn invalid_answer(&self, key: &str, problem: &str) -> ToolError {
+        let message = format!("the client's answer to `{key}` is invalid: {problem}");
         self.0.refuse(ErrorData::invalid_params(message.clone(), None));
-        ToolError::input(message).hint("answer in the form that was asked for")
+        ToolError::input(message).hint("answer with the requested form")
     }
 
-    fn rounds(&self) -> MutexGuard<'_, Rounds> {
-        self.0.rounds.lock()
+    fn request_state(&self) -> MutexGuard<'_, RequestState> {
+        self.0.request_state.lock()
     }
 }
 
 impl Link {
-    pub(crate) fn wanted(&self) -> MutexGuard<'_, InputRequests> {
-        self.wanted.lock()
+    pub(crate) fn questions(&self) -> MutexGuard<'_, InputRequests> {
+        self.questions.lock()
     }
 
-    /// Whether it can be asked by a form; one that opens addresses only cannot.
-    pub(crate) fn fills_in_forms(&self) -> bool {
+    /// Returns true if the client can show forms. A client that only opens URLs cannot.
+    pub(crate) fn shows_forms(&self) -> bool {
         let elicitation = self.capabilities.elicitation.as_ref();
         elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
     }
 
-    /// From 2026-07-28 these are errors of the protocol and not results; before, a model reads them like any failure.
+    /// Stores a protocol error for the later era. In the earlier era the model reads the error as a
+    /// result.
     fn refuse(&self, refusal: ErrorData) {
         if self.era == Era::Stateless {
             *self.refusal.lock() = Some(refusal);
         }
     }
 
-    /// How the protocol says that the work failed, if it failed for the client's sake.
+    /// Returns the protocol error, if the work failed because of the client.
     pub(crate) fn refusal(&self) -> Option<ErrorData> {
         self.refusal.lock().take()
     }
@@ -265,16 +273,18 @@ impl Link {
             InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
             InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
             InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
-            _ => return Err(ToolError::internal("a question that this version does not know")),
+            _ => return Err(ToolError::internal("a question of an unknown kind")),
         };
-        // Over HTTP the question goes out where the answer to the request will; not every client opens a second stream.
+        // Over HTTP the question uses the stream of the request; not every client opens a second
+        // stream.
         request.extensions_mut().insert(OriginatingRequestId(self.context.id.clone()));
-        let silent = |error| ToolError::unavailable(format!("the client did not answer: {error}"));
+        let no_answer =
+            |error| ToolError::unavailable(format!("the client did not answer: {error}"));
         let options = PeerRequestOptions::no_options();
         let peer = &self.context.peer;
-        let asked = peer.send_cancellable_request(request, options).await.map_err(silent)?;
-        let question = Question::new(peer, asked.id.clone());
-        let answer = asked.await_response().await.map_err(silent);
+        let asked = peer.send_cancellable_request(request, options).await.map_err(no_answer)?;
+        let question = CancelOnDrop::new(peer, asked.id.clone());
+        let answer = asked.await_response().await.map_err(no_answer);
         question.answered();
         let answer = answer?;
         let answer = match answer {
@@ -287,7 +297,7 @@ impl Link {
     }
 }
 
-/// The order of RFC 5424, least severe first.
+/// Severity by RFC 5424, the least severe first.
 fn severity(level: LoggingLevel) -> u8 {
     match level {
         LoggingLevel::Debug => 0,

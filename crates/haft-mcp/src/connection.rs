@@ -1,5 +1,5 @@
-//! One client of a server, and the answers to everything it may ask. rmcp calls this for clients over HTTP, our own loop
-//! for the client at the other end of a pipe: the answers are the same because they are made here.
+//! One client of a server, and the handlers of all its requests. rmcp calls them for clients over
+//! HTTP, and haft's own loop for the client at a pipe, so both give the same answers.
 
 use std::sync::Arc;
 
@@ -24,18 +24,19 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
-    Client,
-    approval::{Asked, Scopes},
+    McpClient,
+    approval::{FormOptions, Scopes},
     call,
     client::{Caller, Era, Link},
     definition,
-    place::Place,
     quirks::Quirks,
-    rounds::{Rounds, Subject},
+    request_state::{RequestHash, RequestState},
     server::{Server, Shared},
+    workspace_source::WorkspaceSource,
 };
 
-/// The methods that we know. One of these that could not be read has wrong parameters; any other does not exist.
+/// The methods that haft knows. An unreadable request with one of these has invalid parameters; any
+/// other method does not exist.
 const METHODS: &[&str] = &[
     "completion/complete",
     "initialize",
@@ -54,42 +55,42 @@ const METHODS: &[&str] = &[
     "tools/list",
 ];
 
-/// Those of them that ended with the handshake.
+/// Methods that ended with the era of the handshake.
 const UNTIL_2026: &[&str] =
     &["initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"];
 
-/// How long a connection lasts.
+/// The lifetime of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lasting {
+pub(crate) enum ConnectionLifetime {
     /// As long as its client.
     Long,
-    /// Over HTTP a client of the later era has a new one for every request.
+    /// Possibly one request: over HTTP a client of the later era has a new connection for each.
     MaybeOneRequest,
 }
 
 pub(crate) struct Connection {
     pub(crate) shared: Arc<Shared>,
-    lasting: Lasting,
+    lifetime: ConnectionLifetime,
     caller: Arc<Caller>,
-    place: Place,
+    workspace_source: WorkspaceSource,
     log_level: Mutex<Option<LoggingLevel>>,
-    /// What a client of the earlier era wants to be told about.
+    /// Resources that a client of the earlier era subscribed to.
     watched: Arc<Mutex<Vec<String>>>,
-    /// Since the connection began: what changes before anybody listens is told when somebody does.
+    /// Created with the connection, so that changes before the first listener are reported later.
     tool_changes: watch::Receiver<u64>,
-    /// Called off when the connection is gone.
+    /// Cancelled when the connection ends.
     alive: CancellationToken,
     _end: DropGuard,
 }
 
 impl Connection {
-    pub(crate) fn new(server: &Server, lasting: Lasting) -> Self {
+    pub(crate) fn new(server: &Server, lifetime: ConnectionLifetime) -> Self {
         let alive = CancellationToken::new();
         Self {
             shared: server.0.clone(),
-            lasting,
+            lifetime,
             caller: Arc::new(Caller::new(server)),
-            place: Place::new(server.0.clone()),
+            workspace_source: WorkspaceSource::new(server.0.clone()),
             log_level: Mutex::default(),
             watched: Arc::default(),
             tool_changes: server.0.gate.registry().subscribe(),
@@ -107,8 +108,8 @@ impl Connection {
         }
     }
 
-    /// Whether a request needs none of what rmcp does for the later era: the client has introduced itself once and for all,
-    /// and says nothing else with this request.
+    /// Returns true if a request needs none of what rmcp does for the later era: the client has
+    /// done the handshake, and this request does not name a version.
     pub(crate) fn is_of_earlier_era(&self, context: &RequestContext<RoleServer>) -> bool {
         let is_earlier = |version: &ProtocolVersion| *version < ProtocolVersion::V_2026_07_28;
         context.meta.protocol_version().is_none()
@@ -123,7 +124,7 @@ impl Connection {
             let capabilities = context.client_capabilities().unwrap_or_default();
             capabilities.roots.is_some() && self.era(context) == Era::Stateful
         };
-        self.place.gate(has_roots).await
+        self.workspace_source.gate(has_roots).await
     }
 
     async fn gate_or_refusal(
@@ -133,8 +134,8 @@ impl Connection {
         self.gate(context).await.map_err(|error| refused(&error))
     }
 
-    /// Who decides when this client is asked.
-    pub(crate) fn person(&self, context: &RequestContext<RoleServer>) -> String {
+    /// Returns the name of the approver at this client, for records.
+    pub(crate) fn approver(&self, context: &RequestContext<RoleServer>) -> String {
         let client = context.client_info().map(|client| client.name);
         format!("the person at {}", client.as_deref().unwrap_or("the client"))
     }
@@ -143,7 +144,11 @@ impl Connection {
         self.caller.context(context.ct.clone())
     }
 
-    pub(crate) fn link(&self, context: RequestContext<RoleServer>, rounds: Rounds) -> Arc<Link> {
+    pub(crate) fn link(
+        &self,
+        context: RequestContext<RoleServer>,
+        request_state: RequestState,
+    ) -> Arc<Link> {
         let era = self.era(&context);
         let log_level = match era {
             Era::Stateful => *self.log_level.lock(),
@@ -155,17 +160,22 @@ impl Connection {
             log_level,
             caller: self.caller.clone(),
             context,
-            rounds: Mutex::new(rounds),
-            wanted: Mutex::default(),
+            request_state: Mutex::new(request_state),
+            questions: Mutex::default(),
             refusal: Mutex::default(),
         })
     }
 
-    /// Whom an approval is asked of.
-    pub(crate) fn asked(&self, gate: &Gate, context: &RequestContext<RoleServer>) -> Asked {
-        let has_session = self.lasting == Lasting::Long || self.era(context) == Era::Stateful;
+    /// Returns the options of an approval form for this client.
+    pub(crate) fn form_options(
+        &self,
+        gate: &Gate,
+        context: &RequestContext<RoleServer>,
+    ) -> FormOptions {
+        let has_session =
+            self.lifetime == ConnectionLifetime::Long || self.era(context) == Era::Stateful;
         let scopes = Scopes { kept: gate.saved_rules().scopes(), has_session };
-        Asked { client: self.quirks(context), scopes }
+        FormOptions { client: self.quirks(context), scopes }
     }
 
     pub(crate) fn quirks(&self, context: &RequestContext<RoleServer>) -> Quirks {
@@ -176,7 +186,7 @@ impl Connection {
         self.shared.structured.suits(self.quirks(context))
     }
 
-    /// The schema of a tool's data, if this client is sent any.
+    /// Returns the schema of a tool's data, if this client receives data.
     pub(crate) async fn data_schema(
         &self,
         context: &RequestContext<RoleServer>,
@@ -189,7 +199,7 @@ impl Connection {
         gate.registry().get(tool).await?.spec().output.clone()
     }
 
-    /// The tools for a client, and whether it is sent typed data.
+    /// Returns the tools for a client, and whether it receives typed data.
     pub(crate) async fn shown_tools(
         &self,
         context: &RequestContext<RoleServer>,
@@ -198,8 +208,8 @@ impl Connection {
         Ok((self.caller.tools(&gate).await, self.is_structured(context)))
     }
 
-    /// Tells a client of the earlier era what has changed, as long as it is there.
-    fn tell_changes(&self, peer: rmcp::service::Peer<RoleServer>) {
+    /// Notifies a client of the earlier era of changes, as long as it is connected.
+    fn notify_changes(&self, peer: rmcp::service::Peer<RoleServer>) {
         let mut tools = self.tool_changes.clone();
         let mut resources = self.shared.changes.subscribe();
         let (alive, watched) = (self.alive.clone(), self.watched.clone());
@@ -226,7 +236,7 @@ impl Connection {
     }
 }
 
-/// An error of ours, as the protocol says it.
+/// Converts an error to a protocol error.
 fn refused(error: &ToolError) -> ErrorData {
     let message = format!("{}; {}", error.message(), error.next_step());
     let data = Some(json!({"kind": error.kind(), "hint": error.next_step()}));
@@ -237,12 +247,13 @@ fn refused(error: &ToolError) -> ErrorData {
     }
 }
 
-fn no_method(method: &str) -> ErrorData {
+fn unknown_method(method: &str) -> ErrorData {
     let message = format!("there is no method `{method}`");
     ErrorData::new(rmcp::model::ErrorCode::METHOD_NOT_FOUND, message, None)
 }
 
-/// Every answer is boxed: rmcp keeps room for the largest in each of its requests, and would copy it at every step.
+/// All futures are boxed: rmcp reserves space for the largest in each request, and would copy it at
+/// every step.
 impl ServerHandler for Connection {
     fn get_info(&self) -> ServerConfig {
         let shared = &self.shared;
@@ -281,7 +292,7 @@ impl ServerHandler for Connection {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        let gate = self.place.gate_now();
+        let gate = self.workspace_source.gate_now();
         let tool = gate.registry().ready(name)?;
         Some(definition::tool(tool.spec(), false))
     }
@@ -304,7 +315,7 @@ impl ServerHandler for Connection {
                 return Ok(ListResourcesResult::default());
             };
             let gate = self.gate_or_refusal(&context).await?;
-            let client = Client(self.link(context, Rounds::default()));
+            let client = McpClient(self.link(context, RequestState::default()));
             let listed = resources.list(&gate, &client).await.map_err(|error| refused(&error))?;
             Ok(ListResourcesResult::with_all_items(listed))
         })
@@ -336,15 +347,15 @@ impl ServerHandler for Connection {
                 let message = format!("there is no resource {uri}");
                 return Err(ErrorData::resource_not_found(message, Some(data)));
             };
-            let subject = || Subject::of("resources/read", &uri, &Value::Null);
+            let request_hash = || RequestHash::of("resources/read", &uri, &Value::Null);
             let round = call::Round::of(
                 self,
                 &context,
-                subject,
+                request_hash,
                 request_state.as_deref(),
                 input_responses,
             )?;
-            let client = Client(self.link(context, round.rounds.clone()));
+            let client = McpClient(self.link(context, round.request_state.clone()));
             let read = resources.read(&uri, &gate, &client).await;
             if let Some(questions) = round.unanswered(self, &client.0, None, Default::default())? {
                 return Ok(questions.into());
@@ -386,15 +397,16 @@ impl ServerHandler for Connection {
             };
             let gate = self.gate_or_refusal(&context).await?;
             let arguments = arguments.unwrap_or_default();
-            let subject = || Subject::of("prompts/get", &name, &Value::Object(arguments.clone()));
+            let request_hash =
+                || RequestHash::of("prompts/get", &name, &Value::Object(arguments.clone()));
             let round = call::Round::of(
                 self,
                 &context,
-                subject,
+                request_hash,
                 request_state.as_deref(),
                 input_responses,
             )?;
-            let client = Client(self.link(context, round.rounds.clone()));
+            let client = McpClient(self.link(context, round.request_state.clone()));
             let got = prompts.get(&name, &arguments, &gate, &client).await;
             if let Some(questions) = round.unanswered(self, &client.0, None, Default::default())? {
                 return Ok(questions.into());
@@ -403,7 +415,7 @@ impl ServerHandler for Connection {
                 Ok(prompt) => Ok(prompt.into()),
                 Err(error) => {
                     let mut refusal = client.0.refusal().unwrap_or_else(|| refused(&error));
-                    // Only resources have a code of their own for what is not there.
+                    // Only resources have a separate error code for "not found".
                     if error.kind() == ErrorKind::NotFound {
                         refusal.code = rmcp::model::ErrorCode::INVALID_PARAMS;
                     }
@@ -424,7 +436,7 @@ impl ServerHandler for Connection {
             let values = match (&request.r#ref, &self.shared.resources, &self.shared.prompts) {
                 (Reference::Resource(template), Some(resources), _) => {
                     let gate = self.gate_or_refusal(&context).await?;
-                    let client = Client(self.link(context, Rounds::default()));
+                    let client = McpClient(self.link(context, RequestState::default()));
                     resources
                         .complete(&template.uri, &argument.name, &argument.value, &gate, &client)
                         .await
@@ -449,7 +461,7 @@ impl ServerHandler for Connection {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         if self.era(&context) == Era::Stateless {
-            return Err(no_method("logging/setLevel"));
+            return Err(unknown_method("logging/setLevel"));
         }
         *self.log_level.lock() = Some(request.level);
         Ok(())
@@ -503,7 +515,8 @@ impl ServerHandler for Connection {
             let mut resources = self.shared.changes.subscribe();
             let sink = context.sink();
             loop {
-                // What was not asked for is refused by the sink itself; only a closed one ends this.
+                // The sink drops notifications that were not requested; only a closed channel ends
+                // the loop.
                 tokio::select! {
                     () = context.cancelled() => return Ok(()),
                     Ok(()) = tools.changed() => { let _ = sink.notify_tool_list_changed().await; }
@@ -518,14 +531,14 @@ impl ServerHandler for Connection {
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let info = context.peer.peer_info();
         if info.is_some_and(|info| info.capabilities.roots.is_some()) {
-            self.place.ask(&context.peer).await;
+            self.workspace_source.ask(&context.peer).await;
         }
-        self.tell_changes(context.peer);
+        self.notify_changes(context.peer);
     }
 
     async fn on_roots_list_changed(&self, context: NotificationContext<RoleServer>) {
-        self.place.ask(&context.peer).await;
-        // Descriptions speak of the workspace, so the list is another one now.
+        self.workspace_source.ask(&context.peer).await;
+        // Descriptions name the workspace, so the list has changed.
         let _ = context.peer.notify_tool_list_changed().await;
     }
 
@@ -537,9 +550,9 @@ impl ServerHandler for Connection {
         let method = request.method.as_str();
         let is_over = self.era(&context) == Era::Stateless && UNTIL_2026.contains(&method);
         if METHODS.contains(&method) && !is_over {
-            let message = format!("the parameters of `{method}` are not as the protocol has them");
+            let message = format!("invalid parameters of `{method}`");
             return Err(ErrorData::invalid_params(message, None));
         }
-        Err(no_method(method))
+        Err(unknown_method(method))
     }
 }

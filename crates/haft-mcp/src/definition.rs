@@ -1,4 +1,4 @@
-//! A tool as the protocol describes it, made from its spec.
+//! A tool definition in the protocol's form, made from a tool's spec.
 
 use std::borrow::Cow;
 
@@ -7,77 +7,77 @@ use rmcp::model::Tool;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// A tool on the wire, with its schemas as `S`: the text they are written down as, or a tree.
+/// A tool definition on the wire. `S` is the type of its schemas: JSON text or a tree.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Definition<'a, S> {
-    /// Its name.
+pub struct McpToolDefinition<'a, S> {
+    /// Name of the tool.
     pub name: &'a str,
-    /// A few words for people.
+    /// Title for users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<&'a str>,
-    /// What the model reads.
+    /// Description for the model.
     pub description: Cow<'a, str>,
-    /// The schema of the arguments.
+    /// Schema of the arguments.
     pub input_schema: S,
-    /// The schema of the structured content.
+    /// Schema of the structured content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<S>,
     /// Hints for the client.
-    #[serde(skip_serializing_if = "Annotations::is_empty")]
-    pub annotations: Annotations<'a>,
+    #[serde(skip_serializing_if = "McpAnnotations::is_empty")]
+    pub annotations: McpAnnotations<'a>,
 }
 
-/// Hints for the client; the gate relies on none of them. What is not known is left out.
+/// Hints for the client; the gate does not rely on them. Unknown ones are omitted.
 #[derive(Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Annotations<'a> {
-    /// A few words for people.
+pub struct McpAnnotations<'a> {
+    /// Title for users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<&'a str>,
-    /// It changes nothing.
+    /// True if the tool changes nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only_hint: Option<bool>,
-    /// What it changes cannot be brought back.
+    /// True if its changes may be irreversible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destructive_hint: Option<bool>,
-    /// Calling it twice is the same as calling it once.
+    /// True if a second equal call has no further effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotent_hint: Option<bool>,
-    /// It reaches things outside this machine and workspace.
+    /// True if it reaches things outside this machine and workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_world_hint: Option<bool>,
 }
 
-impl Annotations<'_> {
+impl McpAnnotations<'_> {
     fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Its schemas stay the text they are written down as: a client waits for this at every start.
-type Written<'a> = Definition<'a, Box<RawValue>>;
+/// Its schemas stay JSON text, because a client waits for this list at every start.
+type WireTool<'a> = McpToolDefinition<'a, Box<RawValue>>;
 
 /// The result of `tools/list`.
 #[derive(Serialize)]
-pub(crate) struct List<'a> {
-    tools: Vec<Written<'a>>,
+pub(crate) struct ToolList<'a> {
+    tools: Vec<WireTool<'a>>,
 }
 
-/// `structured` says whether results carry typed data, and so whether its schema is announced.
-pub(crate) fn list(specs: &[ToolSpec], structured: bool) -> List<'_> {
-    List { tools: specs.iter().map(|spec| definition(spec, structured)).collect() }
+/// `structured` is true if results carry typed data, so that its schema is announced.
+pub(crate) fn list(specs: &[ToolSpec], structured: bool) -> ToolList<'_> {
+    ToolList { tools: specs.iter().map(|spec| definition(spec, structured)).collect() }
 }
 
-fn definition(spec: &ToolSpec, structured: bool) -> Written<'_> {
+fn definition(spec: &ToolSpec, structured: bool) -> WireTool<'_> {
     let output = spec.output.as_ref().filter(|_| structured);
-    Definition {
+    McpToolDefinition {
         name: &spec.name,
         title: Some(&spec.title),
         description: spec.described(),
-        input_schema: raw(spec.input.announced_text().into_owned()),
-        output_schema: output.map(|output| raw(output.beside_content_text().into_owned())),
-        annotations: Annotations {
+        input_schema: raw(spec.input.schema_text().into_owned()),
+        output_schema: output.map(|output| raw(output.structured_schema_text().into_owned())),
+        annotations: McpAnnotations {
             title: Some(&spec.title),
             read_only_hint: Some(spec.effect == Effect::Read),
             destructive_hint: Some(matches!(spec.effect, Effect::Execute | Effect::Destructive)),
@@ -87,7 +87,7 @@ fn definition(spec: &ToolSpec, structured: bool) -> Written<'_> {
     }
 }
 
-/// The same as rmcp has it.
+/// Converts a spec to rmcp's type.
 pub(crate) fn tool(spec: &ToolSpec, structured: bool) -> Tool {
     let definition = serde_json::to_value(definition(spec, structured));
     let tool = definition.and_then(serde_json::from_value);
@@ -129,8 +129,8 @@ mod tests {
             assert_eq!(written["inputSchema"], *spec.input.as_value());
             assert_eq!(written.get("outputSchema").is_some(), structured);
             assert_eq!(written["annotations"]["destructiveHint"], true);
-            let rmcps = serde_json::to_value(tool(&spec, structured)).expect("JSON");
-            assert_eq!(rmcps, written);
+            let as_rmcp = serde_json::to_value(tool(&spec, structured)).expect("JSON");
+            assert_eq!(as_rmcp, written);
         }
     }
 }

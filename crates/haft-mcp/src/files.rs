@@ -1,5 +1,5 @@
-//! The files of the workspace as resources. They are read through the gate, by the tools that read files, so that rules,
-//! secrets, limits and the ledger hold here as everywhere.
+//! The files of the workspace as resources. The file tools read them through the gate, so that
+//! rules, secrets, limits and the ledger apply as everywhere.
 
 use std::path::{Path, PathBuf};
 
@@ -8,17 +8,17 @@ use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Value, json};
 
 use crate::{
-    Client,
+    McpClient,
     offers::{BoxFuture, Resources},
     result,
 };
 
-/// Files in a list; the template reaches the others.
-const LISTED: usize = 200;
-/// A resource is handed over whole; what is larger is for the tools that read in parts.
-const LARGEST: usize = 1 << 20;
-/// As many as the protocol allows.
-const COMPLETIONS: usize = 100;
+/// Maximum number of files in a list; the template reaches the others.
+const MAX_LISTED: usize = 200;
+/// Maximum size of a resource, which is sent whole. Tools read larger files in parts.
+const MAX_RESOURCE_BYTES: usize = 1 << 20;
+/// Maximum number of completions, as in the protocol.
+const MAX_COMPLETIONS: usize = 100;
 
 pub(crate) struct WorkspaceFiles;
 
@@ -26,23 +26,22 @@ impl Resources for WorkspaceFiles {
     fn list<'a>(
         &'a self,
         gate: &'a Gate,
-        client: &'a Client,
+        client: &'a McpClient,
     ) -> BoxFuture<'a, Result<Vec<Resource>, ToolError>> {
         Box::pin(async move {
             let found =
-                ask(gate, client, "glob", json!({"pattern": "**/*", "limit": LISTED})).await?;
-            let workspace = &gate.surroundings().workspace;
+                call_tool(gate, client, "glob", json!({"pattern": "**/*", "limit": MAX_LISTED}))
+                    .await?;
+            let workspace = &gate.workspace_info().workspace;
             Ok(paths(&found).map(|path| resource(workspace, path)).collect())
         })
     }
 
     fn templates(&self, gate: &Gate) -> Vec<ResourceTemplate> {
-        let folder = uri_of(&gate.surroundings().workspace);
+        let folder = uri_of(&gate.workspace_info().workspace);
         let template = ResourceTemplate::new(format!("{folder}/{{+path}}"), "file")
             .with_title("A file of the workspace")
-            .with_description(
-                "Any text, image or PDF below the workspace that the rules leave open",
-            );
+            .with_description("Any text, image or PDF in the workspace that the rules allow");
         vec![template]
     }
 
@@ -50,7 +49,7 @@ impl Resources for WorkspaceFiles {
         &'a self,
         uri: &'a str,
         gate: &'a Gate,
-        client: &'a Client,
+        client: &'a McpClient,
     ) -> BoxFuture<'a, Result<Vec<ResourceContents>, ToolError>> {
         Box::pin(read(uri, gate, client))
     }
@@ -61,16 +60,16 @@ impl Resources for WorkspaceFiles {
         argument: &'a str,
         written: &'a str,
         gate: &'a Gate,
-        client: &'a Client,
+        client: &'a McpClient,
     ) -> BoxFuture<'a, Vec<String>> {
         Box::pin(async move {
             if argument != "path" {
                 return Vec::new();
             }
-            let begun = literal(written);
-            let pattern = format!("{{{begun}*,{begun}*/**}}");
-            let input = json!({"pattern": pattern, "limit": COMPLETIONS});
-            match ask(gate, client, "glob", input).await {
+            let prefix = literal(written);
+            let pattern = format!("{{{prefix}*,{prefix}*/**}}");
+            let input = json!({"pattern": pattern, "limit": MAX_COMPLETIONS});
+            match call_tool(gate, client, "glob", input).await {
                 Ok(found) => paths(&found).map(str::to_owned).collect(),
                 Err(_) => Vec::new(),
             }
@@ -78,16 +77,20 @@ impl Resources for WorkspaceFiles {
     }
 }
 
-async fn read(uri: &str, gate: &Gate, client: &Client) -> Result<Vec<ResourceContents>, ToolError> {
+async fn read(
+    uri: &str,
+    gate: &Gate,
+    client: &McpClient,
+) -> Result<Vec<ResourceContents>, ToolError> {
     let Some(path) = path_of(uri) else {
         return Err(ToolError::not_found(format!("there is no resource {uri}"))
-            .hint("resources here are file:// addresses below the workspace"));
+            .hint("use a file:// URL below the workspace"));
     };
     let mut text = String::new();
     let mut offset = 1;
     loop {
         let input = json!({"path": path, "offset": offset, "plain": true});
-        let page = ask(gate, client, "read", input).await?;
+        let page = call_tool(gate, client, "read", input).await?;
         let data = page.data.unwrap_or_default();
         if data.get("kind").and_then(Value::as_str) == Some("directory") {
             return Err(ToolError::new(
@@ -99,10 +102,10 @@ async fn read(uri: &str, gate: &Gate, client: &Client) -> Result<Vec<ResourceCon
         if let Some(file) = page.attachments.into_iter().next() {
             return Ok(vec![result::contents(uri.to_owned(), file.mime, file.data)]);
         }
-        if data.get("cut_lines").is_some() || text.len() + page.content.len() > LARGEST {
+        if data.get("cut_lines").is_some() || text.len() + page.content.len() > MAX_RESOURCE_BYTES {
             return Err(ToolError::new(
                 ErrorKind::TooLarge,
-                format!("{} does not fit a resource", path.display()),
+                format!("{} is too large for a resource", path.display()),
             )
             .hint("use the `read` tool, which reads in parts"));
         }
@@ -118,8 +121,13 @@ async fn read(uri: &str, gate: &Gate, client: &Client) -> Result<Vec<ResourceCon
     Ok(vec![ResourceContents::text(text, uri).with_mime_type("text/plain")])
 }
 
-/// Calls a tool as the client would, and gives its error as ours.
-async fn ask(gate: &Gate, client: &Client, tool: &str, input: Value) -> Result<Outcome, ToolError> {
+/// Calls a tool in the name of the client, and returns its error as a `ToolError`.
+async fn call_tool(
+    gate: &Gate,
+    client: &McpClient,
+    tool: &str,
+    input: Value,
+) -> Result<Outcome, ToolError> {
     let outcome = gate
         .call(CallRequest::new(tool, input, client.0.caller.context(client.0.context.ct.clone())))
         .await;
@@ -138,7 +146,7 @@ fn resource(workspace: &Path, path: &str) -> Resource {
     Resource::new(uri_of(&workspace.join(path)), path)
 }
 
-/// The special characters of globs, made plain.
+/// Escapes the special characters of globs.
 fn literal(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -150,7 +158,7 @@ fn literal(text: &str) -> String {
     escaped
 }
 
-/// `file:///a%20b` for `/a b`.
+/// Returns the URL of a path: `file:///a%20b` for `/a b`.
 pub(crate) fn uri_of(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
 
@@ -175,7 +183,7 @@ pub(crate) fn uri_of(path: &Path) -> String {
     uri
 }
 
-/// The path of a `file://` address; none for other addresses, other hosts and broken escapes.
+/// Returns the path of a `file://` URL; `None` for other schemes, other hosts and invalid escapes.
 pub(crate) fn path_of(uri: &str) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
 
@@ -203,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_become_addresses_and_come_back() {
+    fn paths_round_trip_through_urls() {
         for path in ["/", "/a b/ü%41?#.rs", "/x/@docs/[y]", "/new\nline"] {
             assert_eq!(path_of(&uri_of(Path::new(path))), Some(path.into()), "{path}");
         }
@@ -221,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_is_no_pattern() {
+    fn a_prefix_is_not_a_pattern() {
         assert_eq!(literal("a*[b]{c,d}"), "a[*][[]b[]][{]c[,]d[}]");
     }
 }

@@ -1,7 +1,7 @@
-//! A server over streamable HTTP. rmcp speaks the protocol; here are the door and its guards: who may connect, how much
-//! they may send, and how long they may take.
+//! A server over streamable HTTP. rmcp speaks the protocol; this module limits who may connect, how
+//! much they may send, and how long they may take.
 
-mod newcomers;
+mod connection_limit;
 pub(crate) mod sessions;
 
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
@@ -21,27 +21,27 @@ use tokio::{net::TcpListener, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    newcomers::{Guest, Newcomers},
-    sessions::Sessions,
+    connection_limit::{ConnectionLimit, LimitedConnection},
+    sessions::HttpSessions,
 };
 use crate::{
-    connection::{Connection, Lasting},
+    connection::{Connection, ConnectionLifetime},
     server::Server,
 };
 
-/// Where the protocol is spoken.
+/// The path of the endpoint.
 const PATH: &str = "/mcp";
-/// The largest request. A `write` of the largest file that tools take fits.
-const LARGEST_BODY: usize = 32 << 20;
-/// How long a client may take to send the head of a request, and then its body.
-const HEAD_PATIENCE: Duration = Duration::from_secs(10);
-const BODY_PATIENCE: Duration = Duration::from_secs(30);
-const MOST_CONNECTIONS: usize = 512;
-const MOST_SESSIONS: usize = 1_000;
-/// A session that nobody used for so long is over.
-const SESSION_PATIENCE: Duration = Duration::from_secs(3600);
+/// Maximum size of a request. Fits a `write` of the largest file that tools accept.
+const MAX_BODY_BYTES: usize = 32 << 20;
+/// Time limits for the head of a request, and for its body.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+const MAX_CONNECTIONS: usize = 512;
+const MAX_SESSIONS: usize = 1_000;
+/// Time after which an unused session ends.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// How a server is reached over HTTP.
+/// Settings of a server over HTTP.
 #[derive(Clone, Debug)]
 pub struct Http {
     address: SocketAddr,
@@ -50,13 +50,13 @@ pub struct Http {
     origins: Vec<String>,
 }
 
-/// Why a server cannot be reached over HTTP.
+/// The reason why a server cannot listen.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HttpError {
-    /// Others could reach it, and there is no token to tell them apart.
+    /// Other machines could reach it, and no token is set.
     NoToken(SocketAddr),
-    /// The address cannot be listened on.
+    /// The address cannot be bound.
     Listen(SocketAddr, io::Error),
 }
 
@@ -64,9 +64,9 @@ impl std::fmt::Display for HttpError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoToken(address) => {
-                write!(f, "{address} can be reached from other machines, and no token is set")
+                write!(f, "{address} can be reached from other machines, but no token is set")
             }
-            Self::Listen(address, error) => write!(f, "{address} cannot be listened on: {error}"),
+            Self::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
         }
     }
 }
@@ -74,7 +74,7 @@ impl std::fmt::Display for HttpError {
 impl std::error::Error for HttpError {}
 
 impl Http {
-    /// At this address. Port 0 takes a free one.
+    /// Listens on this address. Port 0 takes a free port.
     pub fn at(address: SocketAddr) -> Self {
         let origins = ["localhost", "127.0.0.1", "[::1]"]
             .iter()
@@ -83,14 +83,14 @@ impl Http {
         Self { address, token: None, hosts, origins: origins.collect() }
     }
 
-    /// Requests must bring this as `Authorization: Bearer …`.
+    /// Requires `Authorization: Bearer …` with this token.
     #[must_use]
     pub fn token(mut self, token: Option<String>) -> Self {
         self.token = token.filter(|token| !token.is_empty());
         self
     }
 
-    /// A further name that clients may know the server by.
+    /// Allows a further host name in requests.
     #[must_use]
     pub fn host(mut self, host: &str) -> Self {
         self.hosts.push(host.to_owned());
@@ -99,96 +99,98 @@ impl Http {
     }
 }
 
-/// A server that listens.
-pub struct Listening {
+/// A listening server.
+pub struct HttpListener {
     listener: TcpListener,
-    door: Arc<Door>,
+    endpoint: Arc<HttpEndpoint>,
 }
 
-struct Door {
-    service: StreamableHttpService<Connection, Sessions>,
-    sessions: Arc<Sessions>,
+struct HttpEndpoint {
+    service: StreamableHttpService<Connection, HttpSessions>,
+    sessions: Arc<HttpSessions>,
     token: Option<blake3::Hash>,
 }
 
 impl Server {
-    /// Listens. Nothing is answered before [`Listening::serve`].
+    /// Starts to listen. Requests are answered by [`HttpListener::serve`].
     ///
     /// # Errors
-    /// When others could reach it and there is no token, or the address is taken.
-    pub fn listen(&self, http: Http) -> BoxFuture<'_, Result<Listening, HttpError>> {
+    /// When other machines could reach the server without a token, or the address is taken.
+    pub fn listen(&self, http: Http) -> BoxFuture<'_, Result<HttpListener, HttpError>> {
         Box::pin(self.bind(http))
     }
 
-    async fn bind(&self, http: Http) -> Result<Listening, HttpError> {
+    async fn bind(&self, http: Http) -> Result<HttpListener, HttpError> {
         if !http.address.ip().is_loopback() && http.token.is_none() {
             return Err(HttpError::NoToken(http.address));
         }
         let listener = TcpListener::bind(http.address)
             .await
             .map_err(|error| HttpError::Listen(http.address, error))?;
-        let mut sessions = Sessions::default();
-        sessions.local.session_config.keep_alive = Some(SESSION_PATIENCE);
+        let mut sessions = HttpSessions::default();
+        sessions.local.session_config.keep_alive = Some(SESSION_TIMEOUT);
         let sessions = Arc::new(sessions);
         let mut hosts = http.hosts;
         hosts.push(http.address.ip().to_string());
         let config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(hosts)
             .with_allowed_origins(http.origins)
-            .with_max_request_body_bytes(LARGEST_BODY);
+            .with_max_request_body_bytes(MAX_BODY_BYTES);
         let server = self.clone();
         let service = StreamableHttpService::new(
-            move || Ok(Connection::new(&server, Lasting::MaybeOneRequest)),
+            move || Ok(Connection::new(&server, ConnectionLifetime::MaybeOneRequest)),
             sessions.clone(),
             config,
         );
         let token = http.token.map(|token| blake3::hash(token.as_bytes()));
-        Ok(Listening { listener, door: Arc::new(Door { service, sessions, token }) })
+        Ok(HttpListener { listener, endpoint: Arc::new(HttpEndpoint { service, sessions, token }) })
     }
 }
 
-impl Listening {
-    /// The address to give to clients.
+impl HttpListener {
+    /// Returns the URL for clients.
     ///
     /// # Errors
-    /// When the system does not tell.
+    /// When the system does not return the address.
     pub fn url(&self) -> io::Result<String> {
         Ok(format!("http://{}{PATH}", self.listener.local_addr()?))
     }
 
-    /// Answers until called off. Boxed, so that all of rmcp is compiled in this crate and not once more in whoever calls.
+    /// Answers until cancelled. Boxed, so that rmcp is compiled in this crate and not again in the
+    /// caller's.
     pub fn serve(self, stop: CancellationToken) -> BoxFuture<'static, ()> {
         Box::pin(self.answer_all(stop))
     }
 
     async fn answer_all(self, stop: CancellationToken) {
-        let newcomers = Newcomers::new(MOST_CONNECTIONS);
+        let limit = ConnectionLimit::new(MAX_CONNECTIONS);
         loop {
             let accepted = tokio::select! {
                 () = stop.cancelled() => return,
                 accepted = self.listener.accept() => accepted,
             };
             let Ok((stream, _)) = accepted else {
-                // Out of descriptors: those that are open end sooner or later, and spinning would not help them.
+                // Probably out of file descriptors: open connections will end; retrying at once
+                // would not help them.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
             let _ = stream.set_nodelay(true);
-            let guest = newcomers.welcome();
-            let (door, stop) = (self.door.clone(), stop.clone());
+            let connection_slot = limit.register();
+            let (endpoint, stop) = (self.endpoint.clone(), stop.clone());
             tokio::spawn(async move {
                 let answer = service_fn(|request| {
-                    let (door, guest) = (door.clone(), guest.clone());
-                    async move { Ok::<_, Infallible>(door.answer(request, &guest).await) }
+                    let (endpoint, connection_slot) = (endpoint.clone(), connection_slot.clone());
+                    async move { Ok::<_, Infallible>(endpoint.answer(request, &connection_slot).await) }
                 });
                 let connection = http1::Builder::new()
                     .timer(TokioTimer::new())
-                    .header_read_timeout(HEAD_PATIENCE)
+                    .header_read_timeout(HEAD_TIMEOUT)
                     .serve_connection(TokioIo::new(stream), answer);
                 tokio::select! {
-                    // Whatever is wrong with a connection is over with it.
+                    // An error ends the connection and needs no report.
                     _ = connection => {}
-                    () = guest.overdue() => {}
+                    () = connection_slot.expired() => {}
                     () = stop.cancelled() => {}
                 }
             });
@@ -196,89 +198,88 @@ impl Listening {
     }
 }
 
-type Answer = Response<BoxBody<Bytes, Infallible>>;
+type HttpResponse = Response<BoxBody<Bytes, Infallible>>;
 
-impl Door {
-    async fn answer(&self, request: Request<Incoming>, guest: &Guest) -> Answer {
+impl HttpEndpoint {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        connection_slot: &LimitedConnection,
+    ) -> HttpResponse {
         if request.uri().path() != PATH {
-            return refusal(StatusCode::NOT_FOUND, "nothing is here; MCP is spoken at /mcp");
+            return refusal(StatusCode::NOT_FOUND, "not found; the MCP endpoint is /mcp");
         }
-        if !self.admits(request.headers()) {
+        if !self.is_authorized(request.headers()) {
             return unauthorized();
         }
-        if !guest.admit() {
-            return refusal(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "too many connections; try again later",
-            );
+        if !connection_slot.admit() {
+            return refusal(StatusCode::SERVICE_UNAVAILABLE, "too many connections; retry later");
         }
-        if self.would_be_too_many(&request).await {
-            return refusal(StatusCode::SERVICE_UNAVAILABLE, "too many sessions; try again later");
+        if self.exceeds_session_limit(&request).await {
+            return refusal(StatusCode::SERVICE_UNAVAILABLE, "too many sessions; retry later");
         }
         let (head, body) = request.into_parts();
-        let is_end = head.method == Method::DELETE;
-        let mut answer = match whole(body).await {
+        let is_delete = head.method == Method::DELETE;
+        let mut answer = match read_body(body).await {
             Ok(body) => self.service.handle(Request::from_parts(head, Full::new(body))).await,
             Err(refused) => *refused,
         };
-        if is_end && answer.status() == StatusCode::ACCEPTED {
-            // The session is over by now, and the Python client takes "accepted" for a failure.
+        if is_delete && answer.status() == StatusCode::ACCEPTED {
+            // The session has ended, and the Python client treats "accepted" as a failure.
             *answer.status_mut() = StatusCode::NO_CONTENT;
         }
         answer
     }
 
-    fn admits(&self, headers: &HeaderMap) -> bool {
+    fn is_authorized(&self, headers: &HeaderMap) -> bool {
         let Some(expected) = &self.token else { return true };
         let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = given.and_then(|given| given.split_once(' '));
-        // Hashes are compared in constant time.
+        // blake3 compares hashes in constant time.
         token.is_some_and(|(scheme, token)| {
             scheme.eq_ignore_ascii_case("bearer")
                 && blake3::hash(token.trim().as_bytes()) == *expected
         })
     }
 
-    async fn would_be_too_many(&self, request: &Request<Incoming>) -> bool {
+    async fn exceeds_session_limit(&self, request: &Request<Incoming>) -> bool {
         request.method() == Method::POST
             && !request.headers().contains_key("mcp-session-id")
-            && self.sessions.local.sessions.read().await.len() >= MOST_SESSIONS
+            && self.sessions.local.sessions.read().await.len() >= MAX_SESSIONS
     }
 }
 
-/// Read here and not further in, so that nobody can hold a request open by sending it slowly.
-async fn whole(body: Incoming) -> Result<Bytes, Box<Answer>> {
-    if body.size_hint().lower() > LARGEST_BODY as u64 {
+/// Reads the body here with a time limit, so that a slow sender cannot hold a request open.
+async fn read_body(body: Incoming) -> Result<Bytes, Box<HttpResponse>> {
+    if body.size_hint().lower() > MAX_BODY_BYTES as u64 {
         return Err(Box::new(too_large()));
     }
-    match timeout(BODY_PATIENCE, Limited::new(body, LARGEST_BODY).collect()).await {
+    match timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Box::new(too_large())),
-        Ok(Err(_)) => {
-            Err(Box::new(refusal(StatusCode::BAD_REQUEST, "the body ended before its end")))
-        }
+        Ok(Err(_)) => Err(Box::new(refusal(StatusCode::BAD_REQUEST, "the body is incomplete"))),
         Err(_) => {
             Err(Box::new(refusal(StatusCode::REQUEST_TIMEOUT, "the body took too long to arrive")))
         }
     }
 }
 
-fn too_large() -> Answer {
-    let message = format!("the body is larger than {LARGEST_BODY} bytes");
+fn too_large() -> HttpResponse {
+    let message = format!("the body is larger than {MAX_BODY_BYTES} bytes");
     refusal(StatusCode::PAYLOAD_TOO_LARGE, &message)
 }
 
-fn unauthorized() -> Answer {
+fn unauthorized() -> HttpResponse {
     let mut answer = refusal(
         StatusCode::UNAUTHORIZED,
-        "a token is needed: send `Authorization: Bearer TOKEN` with the one this server was started with",
+        "a token is required: send `Authorization: Bearer TOKEN` with the token of this server",
     );
     answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     answer
 }
 
-/// What was wrong, as JSON-RPC says it: clients show that, and not the body of an HTTP error.
-fn refusal(status: StatusCode, message: &str) -> Answer {
+/// Reports an error as JSON-RPC, because clients show that and not the body of an HTTP error.
+fn refusal(status: StatusCode, message: &str) -> HttpResponse {
     let body = serde_json::json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": message}});
     let mut answer = Response::new(Full::new(Bytes::from(body.to_string())).boxed());
     *answer.status_mut() = status;
@@ -299,7 +300,7 @@ mod tests {
 
     use super::*;
 
-    /// The address of a server with this token.
+    /// Returns the address of a server with this token.
     async fn served(token: Option<&str>) -> SocketAddr {
         let gate = haft_core::Gate::builder(Registry::default()).build();
         let http = Http::at(([127, 0, 0, 1], 0).into()).token(token.map(str::to_owned));
@@ -309,7 +310,8 @@ mod tests {
         address
     }
 
-    /// What is answered to a request that is never finished, and after which time. The clock is tokio's own.
+    /// Returns the answer to a request that is never finished, and the time until it. The clock is
+    /// tokio's.
     async fn unfinished(request: &str) -> (String, Duration) {
         let address = served(None).await;
         let mut stream = TcpStream::connect(address).await.expect("it listens");
@@ -321,23 +323,23 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_about(waited: Duration, patience: Duration) {
-        let late = waited.checked_sub(patience);
+    fn check_about(waited: Duration, expected: Duration) {
+        let late = waited.checked_sub(expected);
         assert!(late.is_some_and(|late| late < Duration::from_secs(1)), "{waited:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_head_that_never_ends_is_hung_up_on() {
+    async fn a_head_that_never_ends_is_disconnected() {
         let (answer, waited) = unfinished("POST /mcp HTTP/1.1\r\nHost: localhost\r\n").await;
-        check_about(waited, newcomers::NEWCOMER_TIMEOUT);
+        check_about(waited, connection_limit::AUTHENTICATION_TIMEOUT);
         assert!(!answer.contains(" 200 "), "{answer}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_never_comes_is_not_waited_for() {
+    async fn a_body_that_never_comes_times_out() {
         let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{";
         let (answer, waited) = unfinished(head).await;
-        check_about(waited, BODY_PATIENCE);
+        check_about(waited, BODY_TIMEOUT);
         assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
     }
 
@@ -345,7 +347,7 @@ mod tests {
     async fn half_open_connections_lock_no_client_out() {
         let address = served(Some("right")).await;
         let mut half_open = Vec::new();
-        for _ in 0..MOST_CONNECTIONS + 2 * newcomers::MAX_NEWCOMERS {
+        for _ in 0..MAX_CONNECTIONS + 2 * connection_limit::MAX_UNAUTHENTICATED {
             let mut stream = TcpStream::connect(address).await.expect("it listens");
             stream.write_all(b"POST /mcp HTTP/1.1\r\n").await.expect("it is taken");
             half_open.push(stream);
@@ -357,18 +359,18 @@ mod tests {
         client.read_to_string(&mut answer).await.expect("an answer");
         assert!(answer.starts_with("HTTP/1.1 4"), "a wrong request, not an overload: {answer}");
         assert!(!answer.starts_with("HTTP/1.1 401"), "{answer}");
-        // The oldest ones were hung up on.
+        // The oldest connections were closed.
         let mut rest = String::new();
         half_open[0].read_to_string(&mut rest).await.expect("the end");
         assert_eq!(rest, "");
     }
 
     #[tokio::test]
-    async fn a_client_without_a_token_takes_no_place() {
-        let newcomers = Newcomers::new(1);
-        let (stranger, client) = (newcomers.welcome(), newcomers.welcome());
-        assert!(client.admit() && client.admit(), "one place, taken once");
-        assert!(!stranger.admit(), "the place is taken");
+    async fn a_client_without_a_token_takes_no_slot() {
+        let limit = ConnectionLimit::new(1);
+        let (stranger, client) = (limit.register(), limit.register());
+        assert!(client.admit() && client.admit(), "one slot, taken once");
+        assert!(!stranger.admit(), "the slot is taken");
         drop(client);
         assert!(stranger.admit(), "it is free again");
     }

@@ -1,17 +1,19 @@
-//! haft over the Model Context Protocol: whatever is in a registry, served to any client over stdio or streamable HTTP.
-//! Every call passes the gate; nothing here runs a tool, opens a file or decides anything.
+//! haft over the Model Context Protocol: serves a registry to any client over stdio or streamable
+//! HTTP. Every call passes the gate; nothing here runs a tool, opens a file or decides.
 //!
-//! A [`Server`] is what is served, a `Connection` one client of it. Both eras of the protocol are spoken: up to 2025-11-25
-//! with a handshake and requests from the server, from 2026-07-28 without either.
+//! A [`Server`] is shared by all clients; a `Connection` serves one client. Both eras of the
+//! protocol are supported: up to 2025-11-25 with a handshake and requests from the server, from
+//! 2026-07-28 without either.
 
 #![warn(missing_docs)]
 #![expect(
     deprecated,
-    reason = "roots, sampling and logging are deprecated, but the clients of today have them"
+    reason = "roots, sampling and logging are deprecated, but current clients use them"
 )]
 
 mod approval;
 mod call;
+mod cancel_on_drop;
 mod client;
 mod connection;
 mod definition;
@@ -19,22 +21,21 @@ mod files;
 mod http;
 mod offers;
 mod orientation;
-mod place;
 mod progress;
 mod quirks;
+mod request_state;
 mod result;
-mod rounds;
 mod server;
 mod stdio;
-mod withdrawal;
+mod workspace_source;
 
-/// The words of the protocol.
+/// The types of the protocol.
 pub use rmcp::model;
 
 pub use self::{
-    client::Client,
-    definition::{Annotations, Definition},
-    http::{Http, HttpError, Listening},
+    client::McpClient,
+    definition::{McpAnnotations, McpToolDefinition},
+    http::{Http, HttpError, HttpListener},
     offers::{BoxFuture, Prompts, Resources},
     result::result,
     server::{Server, ServerBuilder, Structured},

@@ -1,5 +1,5 @@
-//! What a server offers besides tools. haft's own program offers the files of its workspace; a program of yours offers
-//! what it likes.
+//! Resources and prompts that a server offers besides tools. The haft program offers the files of
+//! its workspace; other programs can offer their own.
 
 pub use haft_core::BoxFuture;
 use haft_core::{Gate, ToolError};
@@ -7,65 +7,66 @@ use rmcp::model::{
     GetPromptResult, JsonObject, Prompt, Resource, ResourceContents, ResourceTemplate,
 };
 
-use crate::Client;
+use crate::McpClient;
 
-/// Things that a client may look at.
+/// Resources that clients can read.
 pub trait Resources: Send + Sync {
-    /// All of them, or as many as make sense in a list.
+    /// Lists all resources, or as many as fit a list.
     fn list<'a>(
         &'a self,
         gate: &'a Gate,
-        client: &'a Client,
+        client: &'a McpClient,
     ) -> BoxFuture<'a, Result<Vec<Resource>, ToolError>>;
 
-    /// How addresses of those that are not listed are made.
+    /// Returns URL templates for resources that are not listed.
     fn templates(&self, gate: &Gate) -> Vec<ResourceTemplate>;
 
-    /// What is there. `not_found` when nothing is.
+    /// Reads a resource. `not_found` if there is none.
     fn read<'a>(
         &'a self,
         uri: &'a str,
         gate: &'a Gate,
-        client: &'a Client,
+        client: &'a McpClient,
     ) -> BoxFuture<'a, Result<Vec<ResourceContents>, ToolError>>;
 
-    /// Values for an argument of a template, as far as it is written.
+    /// Completes an argument of a template from its beginning.
     fn complete<'a>(
         &'a self,
         template: &'a str,
         argument: &'a str,
         written: &'a str,
         gate: &'a Gate,
-        client: &'a Client,
+        client: &'a McpClient,
     ) -> BoxFuture<'a, Vec<String>>;
 
-    /// Whether a client may be told when this one changes; its program then calls `Server::resource_changed`.
+    /// Returns true if clients can subscribe to this resource; the program then calls
+    /// `Server::resource_changed`.
     fn can_be_watched(&self, uri: &str) -> bool {
         let _ = uri;
         false
     }
 
-    /// Whether any can.
+    /// Returns true if clients can subscribe to any resource.
     fn are_watched(&self) -> bool {
         false
     }
 }
 
-/// Texts that a person can begin with.
+/// Prompts that a user can start from.
 pub trait Prompts: Send + Sync {
-    /// All of them.
+    /// Lists all prompts.
     fn list(&self) -> Vec<Prompt>;
 
-    /// One of them, filled in. `not_found` when there is none of that name.
+    /// Returns a prompt with its arguments. `not_found` if there is none of that name.
     fn get<'a>(
         &'a self,
         name: &'a str,
         arguments: &'a JsonObject,
         gate: &'a Gate,
-        client: &'a Client,
+        client: &'a McpClient,
     ) -> BoxFuture<'a, Result<GetPromptResult, ToolError>>;
 
-    /// Values for an argument, as far as it is written.
+    /// Completes an argument from its beginning.
     fn complete<'a>(
         &'a self,
         prompt: &'a str,

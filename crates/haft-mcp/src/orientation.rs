@@ -1,10 +1,10 @@
-//! The prompt that haft itself offers: where the model is, and what it may do there.
+//! The prompt that haft offers: it tells the model where it works and what it may do.
 
 use haft_core::{Gate, ToolError};
 use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptMessage, Role};
 
 use crate::{
-    Client,
+    McpClient,
     offers::{BoxFuture, Prompts},
 };
 
@@ -14,8 +14,7 @@ pub(crate) struct Orientation;
 
 impl Prompts for Orientation {
     fn list(&self) -> Vec<Prompt> {
-        let description =
-            "Tells the model where it works, with which tools, and what it is asked about";
+        let description = "Tells the model its workspace, its tools, and which calls need approval";
         vec![Prompt::new(NAME, Some(description), None)]
     }
 
@@ -24,7 +23,7 @@ impl Prompts for Orientation {
         name: &'a str,
         _arguments: &'a JsonObject,
         gate: &'a Gate,
-        client: &'a Client,
+        client: &'a McpClient,
     ) -> BoxFuture<'a, Result<GetPromptResult, ToolError>> {
         Box::pin(async move {
             if name != NAME {
@@ -37,7 +36,7 @@ impl Prompts for Orientation {
     }
 }
 
-async fn text(gate: &Gate, client: &Client) -> String {
+async fn text(gate: &Gate, client: &McpClient) -> String {
     let caller = &client.0.caller;
     let agent = caller.agents.last().map(String::as_str);
     let mode = gate.policy().mode_for(agent);
@@ -47,10 +46,10 @@ async fn text(gate: &Gate, client: &Client) -> String {
         .map(|spec| format!("- `{}` ({}): {}", spec.name, spec.effect, spec.title))
         .collect();
     format!(
-        "You work in {} through haft. Paths are relative to it; nothing outside can be reached.\n\
-         What runs unasked is set by the mode `{mode}`: {}. The rest is asked of a person or refused; a refusal says \
-         what would allow it, so tell the person instead of looking for a way around.\n\nThe tools:\n{}",
-        gate.surroundings().workspace.display(),
+        "You work in {} through haft. Paths are relative to it; paths outside are not accessible.\n\
+         The mode `{mode}` decides what runs without approval: {}. Other calls need approval or are refused; a refusal says \
+         what would allow the call, so tell the user instead of looking for a way around.\n\nThe tools:\n{}",
+        gate.workspace_info().workspace.display(),
         mode.meaning(),
         tools.join("\n"),
     )

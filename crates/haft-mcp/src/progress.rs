@@ -1,5 +1,5 @@
-//! What a tool reports while it works, on its way to the client that asked for it. Bounded: a client that reads slowly
-//! misses steps, never the result.
+//! Forwards a tool's progress to the client that asked for it. Bounded: a slow client misses steps,
+//! never the result.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -16,26 +16,26 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval_at},
 };
 
-/// Steps that wait to be sent; older ones give way.
+/// Maximum number of steps that wait to be sent; the oldest are dropped.
 const MAX_WAITING: usize = 64;
-/// How often a call without steps of its own shows that it runs.
-const SIGN_INTERVAL: Duration = Duration::from_secs(1);
-/// Of the last line that a command has written.
+/// Interval of heartbeats for a call that reports no steps.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum length of the last output line of a command in a heartbeat.
 const MAX_LINE_CHARS: usize = 200;
 
-/// The steps of one call.
+/// Progress of one call.
 #[derive(Default)]
-pub(crate) struct Steps {
+pub(crate) struct ProgressSteps {
     state: Mutex<State>,
-    came: Notify,
+    added: Notify,
 }
 
 #[derive(Default)]
 struct State {
     waiting: VecDeque<ProgressUpdate>,
-    /// The tool counts its steps itself.
-    has_own: bool,
-    /// What a command has written last.
+    /// True if the tool reports steps itself.
+    has_steps: bool,
+    /// The last output line of a command.
     line: String,
 }
 
@@ -48,15 +48,15 @@ impl State {
     }
 }
 
-impl Listener for Steps {
-    fn hear(&self, what: &CallEventKind) {
+impl Listener for ProgressSteps {
+    fn on_event(&self, what: &CallEventKind) {
         match what {
             CallEventKind::Progress(step) => {
                 let mut state = self.state();
-                state.has_own = true;
+                state.has_steps = true;
                 state.add(step.clone());
                 drop(state);
-                self.came.notify_one();
+                self.added.notify_one();
             }
             CallEventKind::Output { text } => {
                 if let Some(line) = text.lines().rev().find(|line| !line.trim().is_empty()) {
@@ -68,7 +68,7 @@ impl Listener for Steps {
     }
 }
 
-impl Steps {
+impl ProgressSteps {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
@@ -77,17 +77,18 @@ impl Steps {
         self.state().waiting.pop_front()
     }
 
-    /// Shows that a call runs which has no steps of its own: its seconds so far, and the last line of its output.
-    fn add_sign(&self, elapsed: Duration) {
+    /// Adds a heartbeat for a call that reports no steps: its seconds so far, and the last line of
+    /// its output.
+    fn add_heartbeat(&self, elapsed: Duration) {
         let mut state = self.state();
-        if !state.has_own {
+        if !state.has_steps {
             let message = state.line.clone();
             state.add(ProgressUpdate { done: elapsed.as_secs_f64(), total: None, message });
         }
     }
 
     /// Waits for the end of the work and sends every step before it.
-    pub(crate) async fn tell<T>(
+    pub(crate) async fn forward_while<T>(
         &self,
         peer: &Peer<RoleServer>,
         token: ProgressToken,
@@ -95,17 +96,17 @@ impl Steps {
     ) -> T {
         let mut work = std::pin::pin!(work);
         let begun = Instant::now();
-        let mut signs = interval_at(begun + SIGN_INTERVAL, SIGN_INTERVAL);
-        signs.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The protocol wants every number to be larger than the one before; tools may stand still or begin again.
+        let mut heartbeats = interval_at(begun + HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL);
+        heartbeats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The protocol requires increasing numbers; tools may repeat or restart.
         let mut furthest = f64::NEG_INFINITY;
         loop {
             let done = tokio::select! {
                 biased;
                 done = &mut work => Some(done),
-                () = self.came.notified() => None,
-                now = signs.tick() => {
-                    self.add_sign(now - begun);
+                () = self.added.notified() => None,
+                now = heartbeats.tick() => {
+                    self.add_heartbeat(now - begun);
                     None
                 }
             };

@@ -1,43 +1,46 @@
-//! What is known of clients that differ from the others, by the names they introduce themselves with. Found by trying them
-//! (November 2026), so that their users get the same tools as everybody.
+//! Known differences between clients, by the names they introduce themselves with. Found by testing
+//! them (November 2026), so that their users get the same tools as all others.
 
 use serde_json::{Map, Value};
 
-/// How a client differs.
+/// Differences of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Quirks {
-    /// Shows its model the typed data and drops the text, which is where our results are.
+    /// Shows its model the typed data and drops the text, which has the results.
     pub(crate) reads_data_only: bool,
     /// Shows its model `_meta` when a call failed.
     pub(crate) shows_meta: bool,
-    /// Its forms cannot be sent while an optional field is empty.
+    /// Cannot submit a form while an optional field is empty.
     pub(crate) fills_every_field: bool,
-    /// A field that it adds to every schema and hands on.
+    /// A field that it adds to every schema and sends along.
     adds_field: Option<&'static str>,
 }
 
-const USUAL: Quirks = Quirks {
+const DEFAULT_QUIRKS: Quirks = Quirks {
     reads_data_only: false,
     shows_meta: false,
     fills_every_field: false,
     adds_field: None,
 };
 
-/// By the beginning of the name.
+/// Known clients, by the start of their name.
 const KNOWN: &[(&str, Quirks)] = &[
-    ("claude-code", Quirks { reads_data_only: true, ..USUAL }),
-    ("codex", Quirks { reads_data_only: true, fills_every_field: true, ..USUAL }),
-    ("gemini-cli", Quirks { shows_meta: true, adds_field: Some("wait_for_previous"), ..USUAL }),
+    ("claude-code", Quirks { reads_data_only: true, ..DEFAULT_QUIRKS }),
+    ("codex", Quirks { reads_data_only: true, fills_every_field: true, ..DEFAULT_QUIRKS }),
+    (
+        "gemini-cli",
+        Quirks { shows_meta: true, adds_field: Some("wait_for_previous"), ..DEFAULT_QUIRKS },
+    ),
 ];
 
 impl Quirks {
-    /// Of the client of this name.
+    /// Returns the quirks of the client with this name.
     pub(crate) fn of(client: &str) -> Self {
         let known = KNOWN.iter().find(|(name, _)| client.starts_with(name));
-        known.map_or(USUAL, |(_, quirks)| *quirks)
+        known.map_or(DEFAULT_QUIRKS, |(_, quirks)| *quirks)
     }
 
-    /// Takes out of the arguments what the client put there for itself.
+    /// Removes the field that the client added for itself.
     pub(crate) fn clean(self, arguments: &mut Map<String, Value>, is_known: impl Fn(&str) -> bool) {
         if let Some(field) = self.adds_field.filter(|field| !is_known(field)) {
             arguments.shift_remove(field);
@@ -52,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_of_the_client_goes_unless_the_tool_has_one_of_that_name() {
+    fn a_field_of_the_client_is_removed_unless_the_tool_has_it() {
         let arguments = json!({"path": "a", "wait_for_previous": false});
         let cleaned = |client: &str, is_known: bool| {
             let mut arguments = arguments.as_object().cloned().unwrap_or_default();

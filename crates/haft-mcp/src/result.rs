@@ -1,31 +1,32 @@
-//! An outcome as the protocol carries it. The text goes as content, the typed data as structured content without what the
-//! text says already, files as the blocks made for them, and the rest of the envelope in `_meta`.
+//! Converts an outcome to the protocol's form: the text as content, the typed data as structured
+//! content without what the text says already, files as content blocks, and all other parts in
+//! `_meta`.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use haft_core::{Attachment, Outcome, Schema};
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, ResourceContents};
 use serde_json::{Map, Value};
 
-/// Where `_meta` has the parts of an outcome that the protocol has no place for.
+/// The key in `_meta` for parts of an outcome that the protocol has no field for.
 pub(crate) const OUTCOME: &str = "haft/outcome";
 
-/// Whether a client is sent what the protocol has no place for.
+/// Whether a client receives the parts that the protocol has no field for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Envelope {
-    Sent,
-    LeftOut,
+pub(crate) enum OutcomeMeta {
+    Include,
+    Omit,
 }
 
-/// `data` is the schema of the outcome's data, when it is to be sent.
+/// `data` is the schema of the outcome's data if the data is sent.
 pub(crate) fn of(
     mut outcome: Outcome,
     data: Option<&Schema>,
-    envelope: Envelope,
+    outcome_meta: OutcomeMeta,
 ) -> CallToolResult {
-    let meta = (envelope == Envelope::Sent).then(|| meta(&mut outcome));
+    let meta = (outcome_meta == OutcomeMeta::Include).then(|| meta(&mut outcome));
     let structured = match (outcome.data.take(), data) {
         (Some(mut value), Some(schema)) => {
-            schema.without_content(&mut value);
+            schema.remove_repeated_content(&mut value);
             Some(value)
         }
         _ => None,
@@ -35,7 +36,8 @@ pub(crate) fn of(
     result
 }
 
-/// The content of an outcome, its attachments, whether it failed, and typed data beside them.
+/// Converts the content of an outcome, its attachments and its success; `structured` is the typed
+/// data.
 pub fn result(outcome: Outcome, structured: Option<Value>) -> CallToolResult {
     let mut blocks = Vec::with_capacity(1 + outcome.attachments.len());
     if !outcome.content.is_empty() || outcome.attachments.is_empty() {
@@ -83,7 +85,7 @@ fn block(attachment: Attachment) -> ContentBlock {
     }
 }
 
-/// The bytes of a resource: as text where they are text.
+/// The bytes of a resource, as text if they are text.
 pub(crate) fn contents(uri: String, mime: String, data: String) -> ResourceContents {
     let is_text = mime.starts_with("text/") || mime == "application/json";
     let text = || String::from_utf8(STANDARD.decode(&data).ok()?).ok();

@@ -1,4 +1,4 @@
-//! What is served: a gate, and what its clients are told about it.
+//! The server: a gate, and its description for clients.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -7,16 +7,16 @@ use haft_core::{Gate, ToolError};
 use crate::{
     offers::{Prompts, Resources},
     quirks::Quirks,
-    rounds::Seal,
+    request_state::StateSealer,
 };
 
-/// Everything that all clients of one server share. Cheap to clone.
+/// A server, shared by all its clients. Cheap to clone.
 #[derive(Clone)]
 pub struct Server(pub(crate) Arc<Shared>);
 
 pub(crate) struct Shared {
     pub(crate) gate: Gate,
-    /// Makes a gate for the folders that a client says it works in.
+    /// Makes a gate for the directories that a client works in.
     pub(crate) by_roots: Option<ByRoots>,
     pub(crate) name: String,
     pub(crate) title: Option<String>,
@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     pub(crate) resources: Option<Arc<dyn Resources>>,
     pub(crate) prompts: Option<Arc<dyn Prompts>>,
     pub(crate) structured: Structured,
-    pub(crate) seal: Seal,
+    pub(crate) seal: StateSealer,
     pub(crate) changes: tokio::sync::broadcast::Sender<String>,
     pub(crate) stop_processes: Option<StopProcesses>,
 }
@@ -35,23 +35,23 @@ pub(crate) struct Shared {
 /// Ends every process that tools have started.
 pub(crate) type StopProcesses = Box<dyn Fn() + Send + Sync>;
 
-/// Makes a gate for the folders of a client.
+/// Makes a gate for the directories of a client.
 pub(crate) type ByRoots = Arc<dyn Fn(&[PathBuf]) -> Result<Gate, ToolError> + Send + Sync>;
 
-/// Whether results carry typed data besides their text.
+/// When results carry typed data in addition to their text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Structured {
     /// Except to clients that are known to show their model the data instead of the text.
     #[default]
     Auto,
-    /// To every client.
+    /// For every client.
     Always,
-    /// To none.
+    /// Never.
     Never,
 }
 
 impl Structured {
-    /// Whether such a client gets it.
+    /// Returns true if such a client receives the data.
     pub(crate) fn suits(self, client: Quirks) -> bool {
         match self {
             Self::Always => true,
@@ -62,7 +62,7 @@ impl Structured {
 }
 
 impl Server {
-    /// A server for the tools behind this gate.
+    /// Creates a server for the tools of this gate.
     pub fn builder(gate: Gate) -> ServerBuilder {
         ServerBuilder(Shared {
             gate,
@@ -76,24 +76,24 @@ impl Server {
             resources: None,
             prompts: None,
             structured: Structured::default(),
-            seal: Seal::new(),
+            seal: StateSealer::new(),
             changes: tokio::sync::broadcast::Sender::new(64),
             stop_processes: None,
         })
     }
 
-    /// Tells the clients that watch this resource that it has changed.
+    /// Notifies the clients that subscribed to this resource of a change.
     pub fn resource_changed(&self, uri: &str) {
-        // Without watchers nobody misses it.
+        // An error means that nothing is subscribed.
         let _ = self.0.changes.send(uri.to_owned());
     }
 }
 
-/// A server in the making.
+/// Builds a server.
 pub struct ServerBuilder(Shared);
 
 impl ServerBuilder {
-    /// What clients call it.
+    /// Sets the server's name and version for clients.
     #[must_use]
     pub fn named(mut self, name: &str, version: &str) -> Self {
         self.0.name = name.to_owned();
@@ -101,35 +101,35 @@ impl ServerBuilder {
         self
     }
 
-    /// What people call it.
+    /// Sets the server's title for users.
     #[must_use]
     pub fn title(mut self, title: &str) -> Self {
         self.0.title = Some(title.to_owned());
         self
     }
 
-    /// What a model should know before it uses the tools.
+    /// Sets instructions for the model.
     #[must_use]
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.0.instructions = Some(instructions.into());
         self
     }
 
-    /// The tools that clients see and may call. All of them without one.
+    /// Sets the profile, which limits the tools that clients see and may call. Default: all tools.
     #[must_use]
     pub fn profile(mut self, profile: Option<String>) -> Self {
         self.0.profile = profile;
         self
     }
 
-    /// Under whose rules clients call. Without one they are agents without rules of their own.
+    /// Sets the agent whose rules apply to clients. Default: no agent rules.
     #[must_use]
     pub fn agent(mut self, agent: Option<String>) -> Self {
         self.0.agent = agent;
         self
     }
 
-    /// Clients that say where they work get a gate of their own for these folders.
+    /// Uses a separate gate for clients that send the directories they work in.
     #[must_use]
     pub fn by_roots(
         mut self,
@@ -139,47 +139,49 @@ impl ServerBuilder {
         self
     }
 
-    /// Ends every process that tools have started. Called when the client at a pipe is gone, after its calls were cancelled.
+    /// Sets a function that ends every process that tools have started. It is called when the client
+    /// at a pipe has disconnected, after its calls were cancelled.
     #[must_use]
     pub fn stop_processes(mut self, stop: impl Fn() + Send + Sync + 'static) -> Self {
         self.0.stop_processes = Some(Box::new(stop));
         self
     }
 
-    /// What clients may look at.
+    /// Sets the resources.
     #[must_use]
     pub fn resources(mut self, resources: Arc<dyn Resources>) -> Self {
         self.0.resources = Some(resources);
         self
     }
 
-    /// The files of the gate's workspace as resources, read through its `read`, `list` and `glob`.
+    /// Offers the files of the gate's workspace as resources, read through the tools `read`, `list`
+    /// and `glob`.
     #[must_use]
     pub fn workspace_files(self) -> Self {
         self.resources(Arc::new(crate::files::WorkspaceFiles))
     }
 
-    /// What a person can begin with.
+    /// Sets the prompts.
     #[must_use]
     pub fn prompts(mut self, prompts: Arc<dyn Prompts>) -> Self {
         self.0.prompts = Some(prompts);
         self
     }
 
-    /// A prompt that tells a model where it is and what it may do.
+    /// Offers a prompt that tells a model where it works and what it may do.
     #[must_use]
     pub fn orientation(self) -> Self {
         self.prompts(Arc::new(crate::orientation::Orientation))
     }
 
-    /// Whether results carry typed data.
+    /// Sets when results carry typed data.
     #[must_use]
     pub fn structured(mut self, structured: Structured) -> Self {
         self.0.structured = structured;
         self
     }
 
-    /// The server.
+    /// Builds the server.
     pub fn build(self) -> Server {
         Server(Arc::new(self.0))
     }

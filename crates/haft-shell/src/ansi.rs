@@ -1,9 +1,9 @@
-//! `$'…'`: the one kind of quotes with escapes for characters.
+//! `$'…'`: the only quotes with character escapes.
 
-use super::parse::Problem;
+use super::parse::ParseProblem;
 
-/// The text up to the closing quote, and how many bytes it took with the quote.
-pub(super) fn decode(rest: &str) -> Result<(String, usize), Problem> {
+/// Returns the text up to the closing quote, and the number of bytes read including the quote.
+pub(super) fn decode(rest: &str) -> Result<(String, usize), ParseProblem> {
     let mut text = String::new();
     let mut characters = rest.char_indices().peekable();
     while let Some((index, c)) = characters.next() {
@@ -38,7 +38,7 @@ pub(super) fn decode(rest: &str) -> Result<(String, usize), Problem> {
                         };
                         byte(Some(rest))?
                     }
-                    _ => return Err("an escape that is not plain"),
+                    _ => return Err("unsupported escape sequence"),
                 };
                 text.push(decoded);
             }
@@ -48,15 +48,15 @@ pub(super) fn decode(rest: &str) -> Result<(String, usize), Problem> {
     Err("a quote is not closed")
 }
 
-/// Bytes beyond ASCII may be halves of characters, and a zero ends the text.
-fn byte(value: Option<u32>) -> Result<char, Problem> {
+/// Bytes beyond ASCII may be parts of characters, and a zero ends the text.
+fn byte(value: Option<u32>) -> Result<char, ParseProblem> {
     match value {
         Some(value @ 1..=0x7f) => character(Some(value)),
-        _ => Err("an escape that is not plain"),
+        _ => Err("unsupported escape sequence"),
     }
 }
 
-fn character(value: Option<u32>) -> Result<char, Problem> {
+fn character(value: Option<u32>) -> Result<char, ParseProblem> {
     let found = value.filter(|value| *value > 0).and_then(char::from_u32);
-    found.ok_or("an escape that is not plain")
+    found.ok_or("unsupported escape sequence")
 }

@@ -1,33 +1,39 @@
-//! The dangerous list: what is hard to take back, or reaches beyond the work. It holds in every mode but `all`.
+//! The list of dangerous commands: those that are hard to undo or that reach beyond the project. It
+//! applies in every mode but `all`.
 
 use super::{
-    Certainty, How, Word,
-    files::Named,
+    Certainty, FileAction, Word,
+    files::NamedFile,
     git, is_one_of,
-    options::{Options, Valued},
+    options::{ParsedOptions, Valued},
 };
 
 type Why = &'static str;
 
-/// Why a command is dangerous, if it is. `more` says that words are added which the reader cannot see.
-pub(super) fn of(name: &str, words: &[Word], files: &[Named], more: bool) -> Option<Why> {
+/// Returns why a command is dangerous, if it is. `more`: words are added that the parser cannot
+/// see.
+pub(super) fn of(name: &str, words: &[Word], files: &[NamedFile], more: bool) -> Option<Why> {
     let rest = words.get(1..).unwrap_or_default();
     by_words(name, rest).or_else(|| by_hidden_words(name, rest, more)).or_else(|| {
-        files.iter().filter(|file| file.how == How::Write).find_map(|file| writes(&file.word))
+        files
+            .iter()
+            .filter(|file| file.how == FileAction::Write)
+            .find_map(|file| writes(&file.word))
     })
 }
 
-/// Words that a program must not be given unseen. Where `first`, only as the first operand.
-struct Hidden {
+/// Words that would make a program dangerous if they were hidden from the parser. `first`: only as
+/// the first operand.
+struct HiddenWords {
     names: &'static str,
     first: bool,
     words: &'static [&'static [&'static str]],
 }
 
-static HIDDEN: &[Hidden] = &[
-    Hidden { names: "rm", first: false, words: &[&["-rf", "x"], &["-rf"]] },
-    Hidden { names: "chmod chown chgrp", first: false, words: &[&["-R"], &["-R", "x", "/"]] },
-    Hidden {
+static HIDDEN_WORDS: &[HiddenWords] = &[
+    HiddenWords { names: "rm", first: false, words: &[&["-rf", "x"], &["-rf"]] },
+    HiddenWords { names: "chmod chown chgrp", first: false, words: &[&["-R"], &["-R", "x", "/"]] },
+    HiddenWords {
         names: "git",
         first: false,
         words: &[
@@ -48,32 +54,36 @@ static HIDDEN: &[Hidden] = &[
             &["reset", "--hard"],
         ],
     },
-    Hidden { names: "find", first: false, words: &[&["-delete"]] },
-    Hidden {
+    HiddenWords { names: "find", first: false, words: &[&["-delete"]] },
+    HiddenWords {
         names: "docker podman nerdctl",
         first: false,
         words: &[&["--privileged"], &["-v", "/:/x"], &["prune"], &["-f"]],
     },
-    Hidden { names: "kubectl oc", first: true, words: &[&["delete"]] },
-    Hidden { names: "helm", first: true, words: &[&["uninstall"]] },
-    Hidden { names: "terraform tofu pulumi", first: true, words: &[&["destroy"]] },
-    Hidden { names: "npm pnpm yarn cargo bun poetry uv flit", first: true, words: &[&["publish"]] },
-    Hidden { names: "gem", first: true, words: &[&["push"]] },
-    Hidden { names: "twine", first: true, words: &[&["upload"]] },
-    Hidden { names: "systemctl service", first: true, words: &[&["stop"]] },
-    Hidden { names: "redis-cli", first: true, words: &[&["FLUSHALL"]] },
-    Hidden { names: "aws gcloud az gh", first: false, words: &[&["delete"]] },
-    Hidden { names: "kill", first: false, words: &[&["-1"]] },
-    Hidden {
+    HiddenWords { names: "kubectl oc", first: true, words: &[&["delete"]] },
+    HiddenWords { names: "helm", first: true, words: &[&["uninstall"]] },
+    HiddenWords { names: "terraform tofu pulumi", first: true, words: &[&["destroy"]] },
+    HiddenWords {
+        names: "npm pnpm yarn cargo bun poetry uv flit",
+        first: true,
+        words: &[&["publish"]],
+    },
+    HiddenWords { names: "gem", first: true, words: &[&["push"]] },
+    HiddenWords { names: "twine", first: true, words: &[&["upload"]] },
+    HiddenWords { names: "systemctl service", first: true, words: &[&["stop"]] },
+    HiddenWords { names: "redis-cli", first: true, words: &[&["FLUSHALL"]] },
+    HiddenWords { names: "aws gcloud az gh", first: false, words: &[&["delete"]] },
+    HiddenWords { names: "kill", first: false, words: &[&["-1"]] },
+    HiddenWords {
         names: "psql mysql mariadb sqlite3 clickhouse-client",
         first: false,
         words: &[&["drop table x"]],
     },
 ];
 
-/// Why a command is dangerous if the words that nobody sees are the worst ones.
+/// Returns why a command is dangerous if its hidden words are the worst ones.
 fn by_hidden_words(name: &str, rest: &[Word], more: bool) -> Option<Why> {
-    let hidden = HIDDEN.iter().find(|row| is_one_of(row.names, name))?;
+    let hidden = HIDDEN_WORDS.iter().find(|row| is_one_of(row.names, name))?;
     let is_hidden = |at: &usize| {
         let before = at.checked_sub(1).and_then(|before| rest.get(before));
         rest.get(*at).is_some_and(|word| may_hide(name, word, before))
@@ -116,34 +126,32 @@ fn by_words(name: &str, rest: &[Word]) -> Option<Why> {
             Some("it stops the machine")
         }
         "mkswap" | "fdisk" | "parted" | "sfdisk" | "wipefs" | "cfdisk" | "sgdisk" => {
-            Some("it changes a disk as a whole")
+            Some("it changes a whole disk")
         }
-        _ if name.starts_with("mkfs") => Some("it changes a disk as a whole"),
+        _ if name.starts_with("mkfs") => Some("it changes a whole disk"),
         "iptables" | "ip6tables" | "nft" | "ufw" | "firewall-cmd" => {
             Some("it changes the firewall")
         }
-        "mount" | "umount" if !rest.is_empty() => Some("it changes what is mounted"),
+        "mount" | "umount" if !rest.is_empty() => Some("it changes mounts"),
         "swapoff" | "sysctl" | "insmod" | "rmmod" | "modprobe" if !rest.is_empty() => {
             Some("it changes the kernel")
         }
-        "crontab" if !has(rest, &["-l"]) => Some("it plans commands for later"),
-        "at" | "batch" => Some("it plans commands for later"),
+        "crontab" if !has(rest, &["-l"]) => Some("it schedules commands"),
+        "at" | "batch" => Some("it schedules commands"),
         "useradd" | "userdel" | "usermod" | "passwd" | "chpasswd" | "visudo" | "groupadd" => {
-            Some("it changes who may use the machine")
+            Some("it changes user accounts")
         }
         "dropdb" | "dropuser" => Some("it deletes a database"),
         "killall" | "pkill" => Some("it ends processes by name"),
         "kill" if kills_all(rest) => Some("it ends every process"),
         "shred" | "srm" | "wipe" => Some("it deletes beyond recovery"),
         "rm" => rm(rest),
-        "find" if has(rest, &["-delete"]) => Some("it deletes whatever it finds"),
+        "find" if has(rest, &["-delete"]) => Some("it deletes every match"),
         "chmod" | "chown" | "chgrp" => permissions(rest),
         "git" => git_danger(rest),
         "docker" | "podman" | "nerdctl" => container(rest),
-        "kubectl" | "oc" if has(rest, &["delete", "drain"]) => {
-            Some("it deletes what runs in a cluster")
-        }
-        "helm" if has(rest, &["uninstall", "delete"]) => Some("it deletes what runs in a cluster"),
+        "kubectl" | "oc" if has(rest, &["delete", "drain"]) => Some("it deletes cluster resources"),
+        "helm" if has(rest, &["uninstall", "delete"]) => Some("it deletes cluster resources"),
         "terraform" | "tofu" | "pulumi" if has(rest, &["apply", "destroy", "up"]) => {
             Some("it changes real infrastructure")
         }
@@ -157,7 +165,7 @@ fn by_words(name: &str, rest: &[Word]) -> Option<Why> {
         "systemctl" | "service"
             if has(rest, &["stop", "disable", "mask", "restart", "poweroff", "reboot"]) =>
         {
-            Some("it changes what the machine runs")
+            Some("it changes system services")
         }
         "aws" | "gcloud" | "az" if rest.iter().any(|word| is_cloud_deletion(&word.text)) => {
             Some("it deletes in the cloud")
@@ -177,7 +185,7 @@ fn is_cloud_deletion(text: &str) -> bool {
         .any(|verb| text == *verb || text.starts_with(&format!("{verb}-")))
 }
 
-/// Why writing to this path is dangerous, if it is.
+/// Returns why writing to this path is dangerous, if it is.
 pub(super) fn writes(word: &Word) -> Option<Why> {
     let path = word.prefix.as_str();
     const DEVICES: &[&str] = &[
@@ -239,16 +247,16 @@ pub(super) fn writes(word: &Word) -> Option<Why> {
         return Some("it writes to a device");
     }
     if SYSTEM.iter().any(|root| is_below(&clean, root)) && !clean.contains("..") {
-        return Some("it writes to the system's files");
+        return Some("it writes to system files");
     }
     let from_home = home_relative(word, &clean)?;
     STARTUP
         .iter()
         .any(|root| is_below(from_home, root))
-        .then_some("it writes to files that run or open doors later")
+        .then_some("it writes to files that run later or grant access")
 }
 
-/// The part below a home directory, when it is plainly in one.
+/// Returns the part below a home directory, when the path is plainly in one.
 fn home_relative<'a>(word: &Word, path: &'a str) -> Option<&'a str> {
     if word.has_tilde {
         return path.strip_prefix("~/");
@@ -260,7 +268,7 @@ fn home_relative<'a>(word: &Word, path: &'a str) -> Option<&'a str> {
     below.split_once('/').map(|(_, rest)| rest)
 }
 
-/// Whether a path stands for so much that deleting it, or changing all of it, is no small thing.
+/// Returns true when a path covers so much that deleting or changing all of it is dangerous.
 fn is_wide(word: &Word) -> bool {
     let text = word.text.trim_end_matches('/');
     if word.below.is_some() {
@@ -281,7 +289,7 @@ fn is_wide(word: &Word) -> bool {
 }
 
 fn rm(rest: &[Word]) -> Option<Why> {
-    let options = Options::scan(rest, Valued::default());
+    let options = ParsedOptions::scan(rest, Valued::default());
     let is_long = |full: &str| {
         options.given.iter().any(|given| given.name.len() > 2 && full.starts_with(&given.name))
     };
@@ -295,7 +303,7 @@ fn rm(rest: &[Word]) -> Option<Why> {
     }
     if is_deep && (options.operands.iter().any(|word| is_wide(word)) || options.operands.is_empty())
     {
-        return Some("it deletes a wide part of the disk");
+        return Some("it deletes a large part of the disk");
     }
     let is_star = |word: &&&Word| {
         word.certainty != Certainty::Exact && is_wide(word) && word.certainty == Certainty::Pattern
@@ -324,16 +332,16 @@ fn kills_all(rest: &[Word]) -> bool {
 }
 
 fn permissions(rest: &[Word]) -> Option<Why> {
-    let options = Options::scan(rest, Valued::default());
+    let options = ParsedOptions::scan(rest, Valued::default());
     let is_deep = options.has(&["-R", "--recursive"]);
     let is_far = options.operands.iter().skip(1).any(|word| is_wide(word));
-    (is_deep && is_far).then_some("it changes the rights of a wide part of the disk")
+    (is_deep && is_far).then_some("it changes permissions on a large part of the disk")
 }
 
 fn git_danger(rest: &[Word]) -> Option<Why> {
     let at = git::subcommand(rest)?;
     let after = rest.get(at + 1..).unwrap_or_default();
-    let options = Options::scan(after, Valued::default());
+    let options = ParsedOptions::scan(after, Valued::default());
     let is_long = |full: &str| {
         options.given.iter().any(|given| given.name.len() > 4 && full.starts_with(&given.name))
     };
@@ -357,30 +365,31 @@ fn git_danger(rest: &[Word]) -> Option<Why> {
                 || after
                     .iter()
                     .any(|word| word.prefix.starts_with('+') || word.prefix.starts_with(':'));
-            is_forced.then_some("it overwrites or deletes what others may have")
+            is_forced.then_some("it overwrites or deletes commits that others may have")
         }
-        "reset" => (is_long("--hard") || is_long("--merge")).then_some("it throws changes away"),
-        "clean" => (options.has(&["-f"]) || is_long("--force"))
-            .then_some("it deletes files that git does not know"),
+        "reset" => (is_long("--hard") || is_long("--merge")).then_some("it discards changes"),
+        "clean" => {
+            (options.has(&["-f"]) || is_long("--force")).then_some("it deletes untracked files")
+        }
         "checkout" | "restore" => {
             let discards = options.has(&["-f"])
                 || is_long("--force")
                 || options.operands.iter().any(|word| is_all(&word));
             let is_staged_only =
                 options.has(&["--staged", "-S"]) && !options.has(&["--worktree", "-W"]);
-            (discards && !is_staged_only).then_some("it throws changes away")
+            (discards && !is_staged_only).then_some("it discards changes")
         }
         "switch" => {
             (options.has(&["-f", "-C"]) || is_long("--force") || is_long("--discard-changes"))
-                .then_some("it throws changes away")
+                .then_some("it discards changes")
         }
         "branch" => (options.has(&["-D", "-M"]) || is_long("--force"))
             .then_some("it deletes a branch with its commits"),
         "tag" => options.has(&["-d", "-f"]).then_some("it deletes or moves a tag"),
-        "stash" => has(after, &["drop", "clear"]).then_some("it throws changes away"),
+        "stash" => has(after, &["drop", "clear"]).then_some("it discards changes"),
         "reflog" => has(after, &["expire", "delete"]).then_some("it rewrites history"),
         "worktree" => (has(after, &["remove"]) && (options.has(&["-f"]) || is_long("--force")))
-            .then_some("it throws changes away"),
+            .then_some("it discards changes"),
         "rebase" | "filter-branch" | "filter-repo" | "replace" => {
             (!has(after, &["--abort", "--continue", "--quit", "--skip"]))
                 .then_some("it rewrites history")
@@ -429,7 +438,7 @@ fn container(rest: &[Word]) -> Option<Why> {
             || mount.contains("src=/,");
     }
     if is_open || has_root {
-        return Some("the container reaches the whole machine");
+        return Some("the container can access the whole machine");
     }
     (has(rest, &["prune"])
         || has(rest, &["rm"]) && has(rest, &["-f", "-v", "-fv", "--force"])
@@ -444,7 +453,7 @@ fn publishing(name: &str, rest: &[Word]) -> Option<Why> {
         "cargo" => has(rest, &["publish", "yank", "owner", "login"]),
         _ => has(rest, &["publish", "unpublish", "deprecate"]),
     };
-    // `npm run publish` is the project's own script, and no less far-reaching.
+    // `npm run publish` is the project's own script, and reaches as far.
     is_published.then_some("it publishes")
 }
 

@@ -1,12 +1,13 @@
-//! Other shells than bash: which texts they read as bash does.
+//! Checks whether shells other than bash read a text as bash does.
 
-use super::parse::Problem;
+use super::parse::ParseProblem;
 
-/// Why a shell of this name may read the text differently, if it may. We read everything as bash does.
-pub(super) fn difference(shell: &str, text: &str) -> Option<Problem> {
+/// Returns why a shell of this name may read the text differently, if it may. Our parser reads
+/// everything as bash does.
+pub(super) fn difference(shell: &str, text: &str) -> Option<ParseProblem> {
     let is_same = match shell {
         "bash" | "rbash" | "eval" | "trap" => true,
-        // A csh or a fish is another language; zsh has patterns that run commands.
+        // csh and fish are other languages; zsh has patterns that run commands.
         "zsh" | "ksh" | "mksh" | "fish" => text.chars().all(is_plain),
         _ => is_posix(text),
     };
@@ -17,7 +18,8 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || " ./_-:;|&>'\",+@%".contains(c)
 }
 
-/// No sign of what bash has and others have not, not even in quotes: it may come out of them.
+/// Rejects every sequence that only bash interprets, even in quotes: an expansion may take it out
+/// of them.
 fn is_posix(text: &str) -> bool {
     const OF_BASH: &[&str] = &[
         "$'", "$\"", "<(", ">(", "[[", "((", "&>", ">&", "<<<", "|&", "function", "coproc",

@@ -1,24 +1,25 @@
-//! Variables: which ones change what programs load, run or read.
+//! Environment variables that change what programs load, run or read.
 
 use super::is_one_of;
 
-/// Set before a command they change nothing but how it speaks.
+/// Before a command these change nothing but its output format.
 const HARMLESS: &str = "LANG TZ TERM COLUMNS LINES NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE CI RUST_BACKTRACE \
      RUST_LOG CARGO_TERM_COLOR NODE_ENV DEBUG VERBOSE GIT_TERMINAL_PROMPT GIT_OPTIONAL_LOCKS \
      PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE RUST_TEST_THREADS CARGO_TERM_PROGRESS_WHEN \
      PROPTEST_CASES INSTA_UPDATE DEBIAN_FRONTEND";
 
-/// Whether a program with this variable does the same as without.
+/// Returns true when a program does the same with this variable as without it.
 pub(super) fn is_harmless(name: &str) -> bool {
     is_one_of(HARMLESS, name) || name.starts_with("LC_")
 }
 
-/// Whether it says which characters bytes stand for.
+/// Returns true when it selects the character encoding.
 pub(super) fn is_locale(name: &str) -> bool {
     name.starts_with("LC_") || matches!(name, "LANG" | "LANGUAGE")
 }
 
-/// Whether a shell or the programs it starts do something else once this variable is set, exported or not.
+/// Returns true when setting this variable, exported or not, changes what a shell or the programs
+/// it starts do.
 pub(super) fn is_risky(name: &str) -> bool {
     const EXACT: &str = "PATH IFS ENV SHELL SHELLOPTS BASHOPTS POSIXLY_CORRECT CDPATH GLOBIGNORE EXECIGNORE PS0 \
          PS1 PS2 PS4 PROMPT_COMMAND HOME PWD OLDPWD TMPDIR EDITOR VISUAL PAGER BROWSER MANPAGER \

@@ -1,34 +1,34 @@
-//! Which files the words of a known program name.
+//! The files that the words of a known program name.
 
 use super::{
-    How, Reach, Word, git, is_one_of,
-    options::{Given, Options, Valued},
-    programs::{Operands, Program},
+    FileAction, Reach, Word, git, is_one_of,
+    options::{GivenOption, ParsedOptions, Valued},
+    programs::{KnownProgram, Operands},
     scripts, wrappers,
 };
 
-/// A file as a word, before it is known where it lies.
-pub(super) struct Named {
+/// A file as a word, before its directory is known.
+pub(super) struct NamedFile {
     pub(super) word: Word,
-    pub(super) how: How,
+    pub(super) how: FileAction,
     pub(super) reach: Reach,
 }
 
-fn named(word: &Word, how: How, is_tree: bool) -> Named {
-    Named { word: word.clone(), how, reach: if is_tree { Reach::Tree } else { Reach::Itself } }
+fn named(word: &Word, how: FileAction, is_tree: bool) -> NamedFile {
+    NamedFile { word: word.clone(), how, reach: if is_tree { Reach::Tree } else { Reach::Itself } }
 }
 
-fn here(how: How) -> Named {
+fn here(how: FileAction) -> NamedFile {
     named(&Word::exact("."), how, true)
 }
 
-/// The files of a command. Programs that are not known name none.
-pub(super) fn of(name: &str, words: &[Word]) -> Vec<Named> {
+/// Returns the files of a command. Unknown programs name none.
+pub(super) fn of(name: &str, words: &[Word]) -> Vec<NamedFile> {
     let rest = words.get(1..).unwrap_or_default();
     match name {
         "sed" | "awk" | "gawk" | "mawk" | "nawk" => {
             let edits = name == "sed" && scripts::sed_edits(rest);
-            let how = if edits { How::Write } else { How::Read };
+            let how = if edits { FileAction::Write } else { FileAction::Read };
             scripts::file_operands(name, rest)
                 .into_iter()
                 .map(|word| named(word, how, false))
@@ -43,21 +43,24 @@ pub(super) fn of(name: &str, words: &[Word]) -> Vec<Named> {
         "script" => {
             let valued = Valued { letters: "cEIoOBTm", names: "command" };
             let files = operands(rest, valued, usize::MAX);
-            // Where it is not told it writes to this one.
-            let is_told = !files.is_empty();
-            let usual = (!is_told).then(|| named(&Word::exact("typescript"), How::Write, false));
-            files.into_iter().chain(usual).collect()
+            // Its default output file.
+            let is_given = !files.is_empty();
+            let default =
+                (!is_given).then(|| named(&Word::exact("typescript"), FileAction::Write, false));
+            files.into_iter().chain(default).collect()
         }
-        "xargs" | "gxargs" => read_by_option("xargs", &Options::scan(rest, wrappers::XARGS)),
+        "xargs" | "gxargs" => read_by_option("xargs", &ParsedOptions::scan(rest, wrappers::XARGS)),
         "flock" => operands(rest, Valued { letters: "wE", names: "timeout wait" }, 1),
         "strace" | "ltrace" | "time" => {
             written_by_option(rest, Valued { letters: "o", names: "output" })
         }
-        _ => Program::named(name).map(|program| by_table(name, program, rest)).unwrap_or_default(),
+        _ => KnownProgram::named(name)
+            .map(|program| by_table(name, program, rest))
+            .unwrap_or_default(),
     }
 }
 
-/// The letters by which a program is told to write to a file.
+/// The option letters that name an output file.
 pub(super) fn output_letters(name: &str) -> &'static [char] {
     match name {
         "sort" | "tree" | "less" | "more" | "zstdcat" => &['o'],
@@ -65,56 +68,56 @@ pub(super) fn output_letters(name: &str) -> &'static [char] {
     }
 }
 
-fn operands(rest: &[Word], valued: Valued, most: usize) -> Vec<Named> {
-    let options = Options::scan(rest, valued);
-    options.operands.iter().take(most).map(|word| named(word, How::Write, false)).collect()
+fn operands(rest: &[Word], valued: Valued, max: usize) -> Vec<NamedFile> {
+    let options = ParsedOptions::scan(rest, valued);
+    options.operands.iter().take(max).map(|word| named(word, FileAction::Write, false)).collect()
 }
 
-fn written_by_option(rest: &[Word], valued: Valued) -> Vec<Named> {
-    let options = Options::scan(rest, valued);
+fn written_by_option(rest: &[Word], valued: Valued) -> Vec<NamedFile> {
+    let options = ParsedOptions::scan(rest, valued);
     let is_output = |name: &str| matches!(name, "-o" | "--output");
     let written = options.given.iter().filter(|given| is_output(&given.name));
     let word = written.filter_map(|given| {
         given.word.cloned().or_else(|| given.value.as_deref().map(Word::exact))
     });
-    word.map(|word| named(&word, How::Write, false)).collect()
+    word.map(|word| named(&word, FileAction::Write, false)).collect()
 }
 
-fn by_table(name: &str, program: &Program, rest: &[Word]) -> Vec<Named> {
-    let options = Options::scan(rest, program.valued);
+fn by_table(name: &str, program: &KnownProgram, rest: &[Word]) -> Vec<NamedFile> {
+    let options = ParsedOptions::scan(rest, program.valued);
     let is_deep = goes_deep(name, &options);
     let operands = options.operands.as_slice();
     let mut files = Vec::new();
-    let each = |words: &[&Word], how: How, is_tree: bool| -> Vec<Named> {
+    let each = |words: &[&Word], how: FileAction, is_tree: bool| -> Vec<NamedFile> {
         words.iter().filter(|word| !word.is("-")).map(|word| named(word, how, is_tree)).collect()
     };
     match program.operands {
         Operands::Words => {}
-        Operands::Read => files = each(operands, How::Read, is_deep),
-        Operands::ReadTree if operands.is_empty() => files.push(here(How::Read)),
-        Operands::ReadTree => files = each(operands, How::Read, true),
+        Operands::Read => files = each(operands, FileAction::Read, is_deep),
+        Operands::ReadTree if operands.is_empty() => files.push(here(FileAction::Read)),
+        Operands::ReadTree => files = each(operands, FileAction::Read, true),
         Operands::PatternThenRead | Operands::PatternThenTree => {
             files = searched(name, program, &options)
         }
         Operands::ReadOneWriteOne => {
-            files = each(operands.get(..1).unwrap_or_default(), How::Read, false);
-            files.extend(each(operands.get(1..).unwrap_or_default(), How::Write, false));
-            // A pattern may become several names, and the second is written.
+            files = each(operands.get(..1).unwrap_or_default(), FileAction::Read, false);
+            files.extend(each(operands.get(1..).unwrap_or_default(), FileAction::Write, false));
+            // A pattern may expand to several names, and the second is written.
             let open = operands.first().filter(|word| word.is_open);
-            files.extend(open.map(|word| named(word, How::Write, false)));
+            files.extend(open.map(|word| named(word, FileAction::Write, false)));
         }
         // A file may be called `-`.
         Operands::Write => {
-            files = operands.iter().map(|word| named(word, How::Write, is_deep)).collect();
+            files = operands.iter().map(|word| named(word, FileAction::Write, is_deep)).collect();
         }
         Operands::WordThenWrite => {
             let is_said = says_by_option(name, &options);
             let written = if is_said { operands } else { options.after_one_word() };
-            files = written.iter().map(|word| named(word, How::Write, is_deep)).collect();
+            files = written.iter().map(|word| named(word, FileAction::Write, is_deep)).collect();
         }
-        // `install -d a b` makes both, and `-` is a name like any other.
+        // `install -d a b` creates both, and `-` is an ordinary name.
         Operands::CopyToLast if name == "install" && makes_folders(&options) => {
-            files = operands.iter().map(|word| named(word, How::Write, false)).collect();
+            files = operands.iter().map(|word| named(word, FileAction::Write, false)).collect();
         }
         Operands::CopyToLast | Operands::MoveToLast => {
             files = copied(name, program, &options, is_deep)
@@ -122,13 +125,13 @@ fn by_table(name: &str, program: &Program, rest: &[Word]) -> Vec<Named> {
         Operands::ScriptThenWords => {
             let has_text = options.has(&["-c", "-e", "-m", "-E", "--eval"]);
             let script = operands.get(..1).filter(|_| !has_text).unwrap_or_default();
-            files = each(script, How::Read, false);
+            files = each(script, FileAction::Read, false);
         }
     }
     if !output_letters(name).is_empty() {
         files.extend(written_by_option(rest, program.valued));
     }
-    // These open no file, they only tell which there are.
+    // These programs list files without opening them.
     if matches!(name, "ls" | "dir" | "vdir" | "du" | "tree" | "fd" | "fdfind") {
         let trees = files.iter_mut().filter(|file| file.reach == Reach::Tree);
         trees.for_each(|file| file.reach = Reach::Names);
@@ -137,8 +140,8 @@ fn by_table(name: &str, program: &Program, rest: &[Word]) -> Vec<Named> {
     files
 }
 
-/// The files that options name, however much of an option's name was written.
-fn read_by_option(name: &str, options: &Options<'_>) -> Vec<Named> {
+/// The files that options name, also by abbreviated option names.
+fn read_by_option(name: &str, options: &ParsedOptions<'_>) -> Vec<NamedFile> {
     let (letters, long): (&[&str], &[&str]) = match name {
         "grep" | "egrep" | "fgrep" | "zgrep" => (&[], &["--exclude-from"]),
         "diff" => (&["-X"], &["--exclude-from", "--from-file", "--to-file", "--starting-file"]),
@@ -148,42 +151,45 @@ fn read_by_option(name: &str, options: &Options<'_>) -> Vec<Named> {
         "xargs" => (&["-a"], &["--arg-file"]),
         _ => return Vec::new(),
     };
-    let is_file =
-        |given: &&Given<'_>| letters.contains(&given.name.as_str()) || given.is_beginning_of(long);
-    let word =
-        |given: &Given<'_>| given.word.cloned().or_else(|| given.value.as_deref().map(Word::exact));
+    let is_file = |given: &&GivenOption<'_>| {
+        letters.contains(&given.name.as_str()) || given.is_beginning_of(long)
+    };
+    let word = |given: &GivenOption<'_>| {
+        given.word.cloned().or_else(|| given.value.as_deref().map(Word::exact))
+    };
     let found = options.given.iter().filter(is_file).filter_map(word);
     let is_tree = name == "diff";
-    found.filter(|word| !word.is("-")).map(|word| named(&word, How::Read, is_tree)).collect()
+    found.filter(|word| !word.is("-")).map(|word| named(&word, FileAction::Read, is_tree)).collect()
 }
 
-/// Whether words that nobody can see may be among the files of a known program.
+/// Returns true when words that the parser cannot see may be among the files of a known program.
 pub(super) fn are_uncertain(name: &str, words: &[Word]) -> bool {
     let rest = words.get(1..).unwrap_or_default();
-    let Some(program) = Program::named(name).filter(|it| it.operands != Operands::Words) else {
+    let Some(program) = KnownProgram::named(name).filter(|it| it.operands != Operands::Words)
+    else {
         return false;
     };
-    let options = Options::scan(rest, program.valued);
-    // `xxd a -b` writes to a file of that name.
+    let options = ParsedOptions::scan(rest, program.valued);
+    // `xxd a -b` writes to a file named `-b`.
     if program.operands == Operands::ReadOneWriteOne && options.has_late_option {
         return true;
     }
-    // A list of checksums names the files to read.
+    // A checksum list names the files to read.
     let is_checksum = name.ends_with("sum");
     if is_checksum && (options.has(&["-c"]) || options.has_beginning_of(&["--check"])) {
         return true;
     }
-    // The value of an option that becomes several words: `head -n $x`.
+    // The value of an option that may become several words: `head -n $x`.
     options.given.iter().filter_map(|given| given.word).any(|word| word.is_open)
 }
 
-/// Whether a directory among the operands stands for all that is below it.
-fn goes_deep(name: &str, options: &Options<'_>) -> bool {
+/// Returns true when a directory operand stands for everything below it.
+fn goes_deep(name: &str, options: &ParsedOptions<'_>) -> bool {
     let is_deep = |letters: &[&str]| {
         options.has(letters) || options.given.iter().any(|given| given.name.starts_with("--r"))
     };
     match name {
-        // Of two directories it reads the files of both, without any option.
+        // GivenOption two directories it reads the files of both, without any option.
         "diff" => true,
         "rm" | "chmod" | "chown" | "chgrp" | "setfacl" | "scp" | "ls" | "dir" | "vdir" | "zcat"
         | "gzip" | "gunzip" => is_deep(&["-r", "-R"]),
@@ -198,34 +204,36 @@ fn goes_deep(name: &str, options: &Options<'_>) -> bool {
     }
 }
 
-/// A pattern, unless an option gives it, then where to search.
-fn searched(name: &str, program: &Program, options: &Options<'_>) -> Vec<Named> {
+/// A pattern, unless an option gives it, then the places to search.
+fn searched(name: &str, program: &KnownProgram, options: &ParsedOptions<'_>) -> Vec<NamedFile> {
     let is_given = options.has(&["-e", "-f", "--files", "--type-list"])
         || options.has_beginning_of(&["--regexp", "--file", "--from-file"]);
     let is_deep = program.operands == Operands::PatternThenTree || goes_deep(name, options);
     let places = if is_given { options.operands.as_slice() } else { options.after_one_word() };
-    let mut files: Vec<Named> = places
+    let mut files: Vec<NamedFile> = places
         .iter()
         .filter(|word| !word.is("-"))
-        .map(|word| named(word, How::Read, is_deep))
+        .map(|word| named(word, FileAction::Read, is_deep))
         .collect();
-    // Without a place they search here. What comes by a pipe is told apart by the caller, who sees the pipe.
+    // Without a place they search the current directory. The caller, which knows about the pipe,
+    // handles input from a pipe.
     let has_no_place = options.operands.len() <= usize::from(!is_given);
     if has_no_place && is_deep {
-        files.push(here(How::Read));
+        files.push(here(FileAction::Read));
     }
     let is_patterns = |name: &str| matches!(name, "-f" | "--file");
     let patterns = options.given.iter().filter(|given| is_patterns(&given.name) && name != "fd");
     files.extend(patterns.filter_map(|given| {
         let word = given.word.cloned().or_else(|| given.value.as_deref().map(Word::exact))?;
-        Some(named(&word, How::Read, false))
+        Some(named(&word, FileAction::Read, false))
     }));
     files
 }
 
-/// Whether what is to become of the files is said by an option: `chmod -x a`, `chown --reference=b a`.
-fn says_by_option(name: &str, options: &Options<'_>) -> bool {
-    let is_mode = |given: &Given<'_>| {
+/// Returns true when an option says what happens to the files: `chmod -x a`, `chown --reference=b
+/// a`.
+fn says_by_option(name: &str, options: &ParsedOptions<'_>) -> bool {
+    let is_mode = |given: &GivenOption<'_>| {
         let letter = given.name.chars().nth(1);
         letter.is_some_and(|letter| "rwxXstugoa,+=01234567".contains(letter))
     };
@@ -237,12 +245,18 @@ fn says_by_option(name: &str, options: &Options<'_>) -> bool {
     }
 }
 
-fn makes_folders(options: &Options<'_>) -> bool {
+fn makes_folders(options: &ParsedOptions<'_>) -> bool {
     options.has(&["-d"]) || options.has_beginning_of(&["--directory"])
 }
 
-fn copied(name: &str, program: &Program, options: &Options<'_>, is_deep: bool) -> Vec<Named> {
-    let source = if program.operands == Operands::MoveToLast { How::Write } else { How::Read };
+fn copied(
+    name: &str,
+    program: &KnownProgram,
+    options: &ParsedOptions<'_>,
+    is_deep: bool,
+) -> Vec<NamedFile> {
+    let source =
+        if program.operands == Operands::MoveToLast { FileAction::Write } else { FileAction::Read };
     let target = options
         .given
         .iter()
@@ -251,20 +265,20 @@ fn copied(name: &str, program: &Program, options: &Options<'_>, is_deep: bool) -
         .and_then(|given| given.word.cloned().or_else(|| given.value.as_deref().map(Word::exact)));
     let mut operands = options.operands.clone();
     let target = target.or_else(|| operands.pop().cloned());
-    // `host:path` lies elsewhere.
+    // `host:path` is on another machine.
     let is_here = |word: &Word| {
         let first = word.prefix.split('/').next().unwrap_or_default();
         !matches!(name, "rsync" | "scp") || !first.contains(':')
     };
-    // A last word that becomes several is the sources as well.
+    // If the last word becomes several, some of them are sources.
     let sources = operands.into_iter().chain(target.as_ref().filter(|word| word.is_open));
     let sources = sources.filter(|word| is_here(word));
-    let mut files: Vec<Named> = sources.map(|word| named(word, source, is_deep)).collect();
-    files.extend(target.filter(is_here).map(|word| named(&word, How::Write, is_deep)));
+    let mut files: Vec<NamedFile> = sources.map(|word| named(word, source, is_deep)).collect();
+    files.extend(target.filter(is_here).map(|word| named(&word, FileAction::Write, is_deep)));
     files
 }
 
-fn git_files(rest: &[Word]) -> Vec<Named> {
+fn git_files(rest: &[Word]) -> Vec<NamedFile> {
     let shown = git::shown(rest);
     let end = git::subcommand(rest).unwrap_or(rest.len());
     let (before, after) = rest.split_at(end);
@@ -273,7 +287,7 @@ fn git_files(rest: &[Word]) -> Vec<Named> {
         .zip(before.iter().skip(1))
         .filter_map(|(word, value)| word.is("-C").then_some(value))
         .collect();
-    let mut files: Vec<Named> = Vec::new();
+    let mut files: Vec<NamedFile> = Vec::new();
     for (word, is_tree) in shown
         .paths
         .iter()
@@ -281,17 +295,17 @@ fn git_files(rest: &[Word]) -> Vec<Named> {
         .map(|word| (word, true))
         .chain(shown.from_top.iter().map(|word| (word, !shown.is_one)))
     {
-        files.push(named(word, How::Read, is_tree));
-        files.extend(below(&folders, word).map(|word| named(&word, How::Read, is_tree)));
+        files.push(named(word, FileAction::Read, is_tree));
+        files.extend(below(&folders, word).map(|word| named(&word, FileAction::Read, is_tree)));
     }
     let is_here = shown.is_all && folders.is_empty();
-    files.extend(folders.iter().map(|word| named(word, How::Read, true)));
-    files.extend(Some(here(How::Read)).filter(|_| is_here));
+    files.extend(folders.iter().map(|word| named(word, FileAction::Read, true)));
+    files.extend(Some(here(FileAction::Read)).filter(|_| is_here));
     files.extend(written_by_option(after, Valued { letters: "", names: "output" }));
     files
 }
 
-/// A path as it is meant after `-C`.
+/// Returns a path relative to the folders of `-C`.
 fn below(folders: &[&Word], word: &Word) -> Option<Word> {
     let texts: Option<Vec<&str>> = folders.iter().map(|word| word.known()).collect();
     let texts = texts.filter(|texts| !texts.is_empty())?;
@@ -302,11 +316,11 @@ fn below(folders: &[&Word], word: &Word) -> Option<Word> {
     })
 }
 
-fn dd_files(rest: &[Word]) -> Vec<Named> {
+fn dd_files(rest: &[Word]) -> Vec<NamedFile> {
     let file = |word: &Word| {
         let (how, path) = match word.text.split_once('=')? {
-            ("if", path) => (How::Read, path),
-            ("of", path) => (How::Write, path),
+            ("if", path) => (FileAction::Read, path),
+            ("of", path) => (FileAction::Write, path),
             _ => return None,
         };
         let mut found = word.clone();
@@ -314,19 +328,19 @@ fn dd_files(rest: &[Word]) -> Vec<Named> {
         let known = found.prefix.split_once('=').map(|(_, known)| known.to_owned());
         found.prefix = known.unwrap_or_default();
         found.has_tilde = path.starts_with("~/");
-        // Here it is known where the name ends and the path begins.
+        // Here the position where the path begins is known.
         let is_plain = |c: char| c.is_alphanumeric() || "/._-~".contains(c);
         if found.has_tilde && path.chars().all(is_plain) {
             found.certainty = super::Certainty::Exact;
             path.clone_into(&mut found.prefix);
-            return Some(Named { word: found, how, reach: Reach::Itself });
+            return Some(NamedFile { word: found, how, reach: Reach::Itself });
         }
-        Some(Named { word: found, how, reach: Reach::Itself })
+        Some(NamedFile { word: found, how, reach: Reach::Itself })
     };
     rest.iter().filter_map(file).collect()
 }
 
-fn tar_files(rest: &[Word]) -> Vec<Named> {
+fn tar_files(rest: &[Word]) -> Vec<NamedFile> {
     let old_style = rest.first().and_then(Word::known).filter(|text| !text.starts_with('-'));
     let letters: String = match old_style {
         Some(letters) => letters.to_owned(),
@@ -342,7 +356,7 @@ fn tar_files(rest: &[Word]) -> Vec<Named> {
     let valued =
         Valued { letters: "fCTX", names: "file directory exclude exclude-from files-from" };
     let skipped = usize::from(old_style.is_some());
-    let options = Options::scan(rest.get(skipped..).unwrap_or_default(), valued);
+    let options = ParsedOptions::scan(rest.get(skipped..).unwrap_or_default(), valued);
     let mut operands = options.operands.iter();
     let archive = options.given.iter().find(|given| matches!(given.name.as_str(), "-f" | "--file"));
     let archive = archive
@@ -354,30 +368,30 @@ fn tar_files(rest: &[Word]) -> Vec<Named> {
         options.given.iter().find(|given| matches!(given.name.as_str(), "-C" | "--directory"));
     let directory = directory.and_then(|given| given.value.as_deref().map(Word::exact));
     let makes = has('c', "--create") || has('r', "--append") || has('u', "--update");
-    let how = if makes { How::Write } else { How::Read };
-    let mut files: Vec<Named> =
+    let how = if makes { FileAction::Write } else { FileAction::Read };
+    let mut files: Vec<NamedFile> =
         archive.iter().filter(|word| !word.is("-")).map(|word| named(word, how, false)).collect();
     if makes {
-        files.extend(operands.map(|word| named(word, How::Read, true)));
+        files.extend(operands.map(|word| named(word, FileAction::Read, true)));
     } else if has('x', "--extract") {
-        files.push(named(&directory.unwrap_or_else(|| Word::exact(".")), How::Write, true));
+        files.push(named(&directory.unwrap_or_else(|| Word::exact(".")), FileAction::Write, true));
     }
     files
 }
 
-fn unzip_files(rest: &[Word]) -> Vec<Named> {
-    let options = Options::scan(rest, Valued { letters: "dx", names: "" });
-    let mut files: Vec<Named> =
-        options.operands.iter().take(1).map(|word| named(word, How::Read, false)).collect();
+fn unzip_files(rest: &[Word]) -> Vec<NamedFile> {
+    let options = ParsedOptions::scan(rest, Valued { letters: "dx", names: "" });
+    let mut files: Vec<NamedFile> =
+        options.operands.iter().take(1).map(|word| named(word, FileAction::Read, false)).collect();
     if !options.has(&["-l", "-v", "-Z", "-t", "-p"]) {
         let directory = options.given.iter().find(|given| given.name == "-d");
         let directory = directory.and_then(|given| given.value.as_deref().map(Word::exact));
-        files.push(named(&directory.unwrap_or_else(|| Word::exact(".")), How::Write, true));
+        files.push(named(&directory.unwrap_or_else(|| Word::exact(".")), FileAction::Write, true));
     }
     files
 }
 
-fn downloads(name: &str, rest: &[Word]) -> Vec<Named> {
+fn downloads(name: &str, rest: &[Word]) -> Vec<NamedFile> {
     let valued = match name {
         "curl" => Valued {
             letters: "AbcCdDeEFHKmoPQrtTuUwxXyYz",
@@ -391,18 +405,18 @@ fn downloads(name: &str, rest: &[Word]) -> Vec<Named> {
                     tries post-file post-data body-file",
         },
     };
-    let options = Options::scan(rest, valued);
+    let options = ParsedOptions::scan(rest, valued);
     let mut files = Vec::new();
     for given in &options.given {
         let Some(value) = &given.value else { continue };
         let word = given.word.cloned().unwrap_or_else(|| Word::exact(value));
         let (how, word) = match (name, given.name.as_str()) {
             ("curl", "-o" | "--output" | "-c" | "--cookie-jar" | "-D" | "--dump-header") => {
-                (How::Write, word)
+                (FileAction::Write, word)
             }
-            ("curl", "--output-dir") => (How::Write, word),
+            ("curl", "--output-dir") => (FileAction::Write, word),
             ("curl", "-T" | "--upload-file" | "-K" | "--config" | "-E" | "--cert" | "--key") => {
-                (How::Read, word)
+                (FileAction::Read, word)
             }
             (
                 "curl",
@@ -415,14 +429,16 @@ fn downloads(name: &str, rest: &[Word]) -> Vec<Named> {
                 else {
                     continue;
                 };
-                (How::Read, Word { text: path.to_owned(), ..word })
+                (FileAction::Read, Word { text: path.to_owned(), ..word })
             }
             (
                 "wget",
                 "-O" | "--output-document" | "-o" | "--output-file" | "-a" | "--append-output"
                 | "-P" | "--directory-prefix",
-            ) => (How::Write, word),
-            ("wget", "-i" | "--input-file" | "--post-file" | "--body-file") => (How::Read, word),
+            ) => (FileAction::Write, word),
+            ("wget", "-i" | "--input-file" | "--post-file" | "--body-file") => {
+                (FileAction::Read, word)
+            }
             _ => continue,
         };
         if !word.is("-") {
@@ -434,12 +450,12 @@ fn downloads(name: &str, rest: &[Word]) -> Vec<Named> {
         _ => !options.has(&["-O", "--output-document", "-P", "--directory-prefix", "--spider"]),
     };
     if saves_here {
-        files.push(here(How::Write));
+        files.push(here(FileAction::Write));
     }
     files
 }
 
-/// What find looks through, before its expression begins.
+/// The directories that find searches, before its expression begins.
 pub(super) fn find_roots(rest: &[Word]) -> Vec<Word> {
     let is_option = |word: &&Word| matches!(word.known(), Some("-H" | "-L" | "-P"));
     let rest = rest.iter().skip_while(is_option);
@@ -450,21 +466,21 @@ pub(super) fn find_roots(rest: &[Word]) -> Vec<Word> {
     if roots.is_empty() { vec![Word::exact(".")] } else { roots }
 }
 
-fn find_files(rest: &[Word]) -> Vec<Named> {
+fn find_files(rest: &[Word]) -> Vec<NamedFile> {
     let roots = find_roots(rest);
     let deletes = rest.iter().any(|word| word.is("-delete"));
-    let how = if deletes { How::Write } else { How::Read };
+    let how = if deletes { FileAction::Write } else { FileAction::Read };
     let reach = if deletes { Reach::Tree } else { Reach::Names };
-    let named_root = |word: &Word| Named { word: word.clone(), how, reach };
-    let mut files: Vec<Named> = roots.iter().map(named_root).collect();
+    let named_root = |word: &Word| NamedFile { word: word.clone(), how, reach };
+    let mut files: Vec<NamedFile> = roots.iter().map(named_root).collect();
     let mut words = rest.iter();
     while let Some(word) = words.next() {
         match word.known() {
             Some("-fprint" | "-fprint0" | "-fls" | "-fprintf") => {
-                files.extend(words.next().map(|word| named(word, How::Write, false)));
+                files.extend(words.next().map(|word| named(word, FileAction::Write, false)));
             }
             Some("-newer" | "-samefile" | "-files0-from") => {
-                files.extend(words.next().map(|word| named(word, How::Read, false)));
+                files.extend(words.next().map(|word| named(word, FileAction::Read, false)));
             }
             _ => {}
         }
@@ -472,8 +488,8 @@ fn find_files(rest: &[Word]) -> Vec<Named> {
     files
 }
 
-/// Whether find only tells: tests, `-print` and its kin.
-pub(super) fn find_only_looks(rest: &[Word]) -> bool {
+/// Returns true when find only prints: tests, `-print` and similar actions.
+pub(super) fn find_is_read_only(rest: &[Word]) -> bool {
     const ALONE: &str = "-print -print0 -prune -depth -d -mount -xdev -empty -true -false -not -a -and -o -or ( ) ! , \
         -readable -writable -executable -nogroup -nouser -daystart -follow -noleaf -ls -quit -H -L -P";
     const VALUED: &str = "-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -size \

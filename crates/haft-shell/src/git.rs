@@ -1,11 +1,11 @@
-//! git: which of its commands only look, and where the name of the command stands.
+//! git: which of its commands are read-only, and where the sub-command stands.
 
 use super::{
     Certainty, Word, is_one_of,
-    options::{Options, Valued},
+    options::{ParsedOptions, Valued},
 };
 
-/// Where the sub-command stands among the words after `git`.
+/// Index of the sub-command among the words after `git`.
 pub(super) fn subcommand(rest: &[Word]) -> Option<usize> {
     let mut index = 0;
     loop {
@@ -19,12 +19,12 @@ pub(super) fn subcommand(rest: &[Word]) -> Option<usize> {
     }
 }
 
-pub(super) fn only_looks(rest: &[Word]) -> bool {
+pub(super) fn is_read_only(rest: &[Word]) -> bool {
     let Some(at) = subcommand(rest) else {
         let [word] = rest else { return rest.is_empty() };
         return matches!(word.known(), Some("--version" | "--help" | "-v"));
     };
-    // A manual is shown by whatever viewer the settings name.
+    // A manual is shown by the viewer that the settings name.
     if rest.iter().any(|word| word.is("--help")) {
         return false;
     }
@@ -34,16 +34,16 @@ pub(super) fn only_looks(rest: &[Word]) -> bool {
     while let Some(word) = before.next() {
         match word.known() {
             Some("--no-pager" | "-P" | "--no-optional-locks" | "--literal-pathspecs") => {}
-            // They let git run less than it would without them.
+            // These settings make git run less than without them.
             Some("-c") if before.next().and_then(Word::known).is_some_and(is_quieting) => {}
-            // Another directory of the same person; its path is reported as read.
+            // Another directory of the same user; its path is reported as read.
             Some("-C") => {
                 before.next();
             }
             _ => return false,
         }
     }
-    name.known().is_some_and(|name| command_only_looks(name, rest))
+    name.known().is_some_and(|name| command_is_read_only(name, rest))
 }
 
 fn is_quieting(setting: &str) -> bool {
@@ -58,9 +58,9 @@ fn is_quieting(setting: &str) -> bool {
     )
 }
 
-fn command_only_looks(name: &str, rest: &[Word]) -> bool {
+fn command_is_read_only(name: &str, rest: &[Word]) -> bool {
     match name {
-        // `-nO./program` opens what is found with that program.
+        // `-nO./program` opens the results with that program.
         "grep" if rest.iter().any(may_open) => false,
         "status" | "log" | "show" | "diff" | "shortlog" | "whatchanged" | "rev-list"
         | "diff-tree" | "diff-index" | "diff-files" | "range-diff" | "blame" | "annotate"
@@ -98,7 +98,7 @@ fn begins(rest: &[Word], names: &[&str]) -> bool {
     first.is_some_and(|first| names.contains(&first)) && has_no_harmful_option(rest)
 }
 
-/// git takes the beginning of an option for the option, so each one is compared from both sides.
+/// git accepts abbreviated options, so each one is compared from both sides.
 fn has_no_harmful_option(rest: &[Word]) -> bool {
     const HARMFUL: &[&str] = &[
         "--output",
@@ -129,7 +129,7 @@ fn has_no_harmful_option(rest: &[Word]) -> bool {
         if text == "--" {
             return true;
         }
-        // Signatures are checked by another program.
+        // git checks signatures with another program.
         let checks_signature = text.contains("%G") || text.contains("signature");
         if checks_signature || text.starts_with("-O") || text.starts_with("-o") && text != "-o" {
             return false;
@@ -156,17 +156,17 @@ fn tag_only_lists(rest: &[Word]) -> bool {
     only_lists(rest, "ln0123456789", names)
 }
 
-/// Whether names are listed, with no options but these.
+/// Returns true when names are listed, with no options but these.
 fn only_lists(rest: &[Word], letters: &str, names: &str) -> bool {
     let valued = Valued {
         letters: "",
         names: "merged no-merged contains no-contains points-at sort format",
     };
-    // Signatures are checked by another program.
+    // git checks signatures with another program.
     if rest.iter().any(|word| word.text.contains("signature")) {
         return false;
     }
-    let options = Options::scan(rest, valued);
+    let options = ParsedOptions::scan(rest, valued);
     let is_listing = options.has(&["--list", "-l"]) || options.operands.is_empty();
     is_listing && !options.is_uncertain && options.are_all(letters, names)
 }
@@ -195,8 +195,8 @@ fn config_only_reads(rest: &[Word]) -> bool {
     }
 }
 
-/// Whether the settings and attributes of a repository may make a command that only reads run programs: external diffs,
-/// converters of texts, filters of the work tree, checkers of signatures.
+/// Returns true when the settings and attributes of a repository may make a read-only command run
+/// programs: external diffs, text converters, work tree filters, signature checkers.
 pub(super) fn may_run_programs(rest: &[Word]) -> bool {
     const COMPARING: &str = "status diff diff-files diff-index diff-tree blame annotate";
     const LOGGING: &str = "log show whatchanged range-diff stash reflog";
@@ -209,13 +209,14 @@ pub(super) fn may_run_programs(rest: &[Word]) -> bool {
     }
 }
 
-/// The sub-command and the words after it.
+/// Returns the sub-command and the words after it.
 fn called(rest: &[Word]) -> Option<(&str, &[Word])> {
     let (name, after) = rest.get(subcommand(rest)?..)?.split_first()?;
     Some((name.known()?, after))
 }
 
-/// Whether a word is, or may be, an option with this letter or a beginning of this long name.
+/// Returns true when a word is, or may be, an option with this letter or an abbreviation of this
+/// long name.
 fn is_option(word: &Word, letter: char, long: &str) -> bool {
     let Some(text) = word.known() else { return word.may_be_option() };
     match text.strip_prefix("--") {
@@ -226,25 +227,25 @@ fn is_option(word: &Word, letter: char, long: &str) -> bool {
     }
 }
 
-/// What of the work tree and of the history a command shows.
+/// The parts of the work tree and of the history that a command shows.
 #[derive(Debug, Default)]
-pub(super) struct Shown<'a> {
-    /// Words that are paths of the work tree, or may be: git compares two files like `diff` when it is not in a
-    /// repository, or when one of them lies outside of it.
+pub(super) struct ShownPaths<'a> {
+    /// Words that are, or may be, paths of the work tree: git compares two files like `diff`
+    /// outside a repository, or when one of the files is outside.
     pub(super) paths: Vec<&'a Word>,
     /// Paths from the top of the repository: `HEAD:path`.
     pub(super) from_top: Vec<Word>,
-    /// Of a folder in the history only the names are shown.
+    /// A folder of the history is shown as a list of names only.
     pub(super) is_one: bool,
-    /// Whatever lies in the work tree or is known of it.
+    /// Anything in the work tree or its history may be shown.
     pub(super) is_all: bool,
 }
 
-/// What a command shows of files. Commands that only name them show nothing.
-pub(super) fn shown(rest: &[Word]) -> Shown<'_> {
+/// Returns what a command shows of files. Commands that only list names show nothing.
+pub(super) fn shown(rest: &[Word]) -> ShownPaths<'_> {
     const SHOWING: &str = "diff log show blame annotate grep whatchanged ls-files diff-files diff-index diff-tree \
                            cat-file stash reflog shortlog range-diff";
-    let mut shown = Shown::default();
+    let mut shown = ShownPaths::default();
     let Some((name, after)) = called(rest) else { return shown };
     if !is_one_of(SHOWING, name) {
         return shown;
@@ -281,7 +282,7 @@ pub(super) fn shown(rest: &[Word]) -> Shown<'_> {
     shown
 }
 
-/// Whether a command without paths shows what is in files, and not only their names.
+/// Returns true when a command without paths shows contents of files, and not only their names.
 fn shows_content(name: &str, after: &[Word]) -> bool {
     const NAMES: &str = "--stat --shortstat --numstat --dirstat --name-only --name-status --summary --raw --no-patch -s -q \
                          --quiet --check";
@@ -313,12 +314,13 @@ fn shows_content(name: &str, after: &[Word]) -> bool {
     }
 }
 
-/// Where no name of a commit can stand.
+/// Returns true when the word cannot be the name of a commit.
 fn is_plainly_path(word: &Word) -> bool {
     word.has_tilde || word.text.starts_with(['.', '/'])
 }
 
-/// Not a name of a commit, as far as that can be seen. Where content is shown a plain word may be either.
+/// Returns true when the word is not recognisably a commit. Where content is shown a plain word may
+/// be either.
 fn may_be_path(name: &str, word: &Word, has_content: bool) -> bool {
     let text = word.text.as_str();
     if matches!(name, "blame" | "annotate") {
@@ -332,7 +334,7 @@ fn may_be_path(name: &str, word: &Word, has_content: bool) -> bool {
     !is_range && !is_commit && !matches!(name, "stash" | "reflog" | "cat-file")
 }
 
-/// The path that is read out of the history: `HEAD:path`, `:path`.
+/// The path of a file that is read from the history: `HEAD:path`, `:path`.
 fn path_in_history(word: &Word) -> Option<Word> {
     let text = word.known()?;
     let (before, path) = text.split_once(':')?;

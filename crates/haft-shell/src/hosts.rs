@@ -1,11 +1,11 @@
-//! Which other machines the words of a command plainly name.
+//! The other machines that the words of a command plainly name.
 
 use super::{
     Word, git, is_one_of,
-    options::{Options, Valued},
+    options::{ParsedOptions, Valued},
 };
 
-/// Programs that bring text from other machines.
+/// Returns true for programs that fetch text from other machines.
 pub(super) fn is_fetcher(name: &str) -> bool {
     matches!(
         name,
@@ -58,7 +58,7 @@ pub(super) fn of(name: &str, words: &[Word]) -> Vec<String> {
 
 fn first_operand(rest: &[Word]) -> Option<String> {
     let valued = Valued { letters: "BbcDEeFIiJLlmOopQRSWw", names: "" };
-    let options = Options::scan(rest, valued);
+    let options = ParsedOptions::scan(rest, valued);
     let host = options.operands.first()?.known()?;
     Some(host.rsplit('@').next().unwrap_or(host).to_owned())
 }

@@ -1,14 +1,17 @@
-//! What a shell text would do, read from the text alone: the commands it runs, the files it names, and what cannot be
-//! known. Nothing is run or opened here, and nothing is decided: policy does that with what it finds here.
+//! Reads a shell text and reports what it would do: the commands it runs, the files it names, and
+//! what cannot be known from the text. This crate runs nothing, opens nothing and decides nothing:
+//! policy judges the reading.
 //!
-//! Two readers look at every text: a strict parser of our own (`parse`), whose tree is the answer, and the grammar of
-//! tree-sitter as a witness. Where they see different commands there is a doubt, and a doubt means asking.
+//! Two parsers read every text: our own strict parser (`parse`), whose tree is the result, and
+//! tree-sitter's grammar as a cross-check. Where they see different commands the reading has a
+//! doubt, and a doubt means asking for approval.
 
 use std::path::{Path, PathBuf};
 
-use haft_core::{Access, CommandRisk, ReadCommand};
+use haft_core::{Access, CommandRisk, ParsedCommand};
 
 mod ansi;
+mod cross_check;
 mod danger;
 mod dialect;
 mod environment;
@@ -27,146 +30,148 @@ mod syntax;
 mod tests;
 mod walk;
 mod widths;
-mod witness;
 mod words;
 mod wrappers;
 
 pub use widths::{is_too_wide, widths};
 
-/// Longer texts are not read: nobody could judge them, and the reader must be quick.
-const LONGEST: usize = 64 << 10;
+/// Maximum size of a text. Longer texts are not parsed: no person could judge them, and parsing
+/// must be quick.
+const MAX_TEXT_BYTES: usize = 64 << 10;
 
-/// Of each kind. One is enough to ask, and nobody reads more.
-const MOST_DOUBTS: usize = 200;
+/// Maximum number of doubts about each subject. One is enough to ask for approval.
+const MAX_DOUBTS: usize = 200;
 
-/// What a text would do.
+/// The result of reading a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Every program and builtin that may run, wherever it stands.
+    /// Every program and builtin that may run, at any depth of the text.
     pub commands: Vec<Command>,
     /// Every file that is named, by redirects and by the operands of known programs.
     pub files: Vec<FileUse>,
-    /// What could not be known. Any doubt means asking.
+    /// Everything that could not be determined. Any doubt means asking for approval.
     pub doubts: Vec<Doubt>,
-    /// The words of wrappers, which run nothing but what is among the commands. Rules that deny or ask may name them.
+    /// The words of each wrapper, which by itself only runs commands that are in `commands`. Rules
+    /// that deny or ask may name a wrapper.
     pub wrappers: Vec<Vec<Word>>,
 }
 
 /// One command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// The words in one spelling, which is what rules match: `git log -n 5`. What changes the meaning of the words stands
-    /// before them: `PATH=. ls`.
+    /// The words in the normalized spelling that rules match: `git log -n 5`. Assignments that
+    /// change what the command does come first: `PATH=. ls`.
     pub text: String,
     /// The words.
     pub words: Vec<Word>,
-    /// How far it reaches.
+    /// FileAction risky the command is.
     pub risk: Risk,
     /// The wrappers that it runs through, outermost first: `timeout`, `xargs`, `bash`.
     pub through: Vec<String>,
-    /// Words are added to it that the reader cannot see.
+    /// True when words are added that the parser cannot see.
     pub more: bool,
-    /// The URLs and hosts it plainly talks to.
+    /// The URLs and hosts that the command plainly contacts.
     pub fetches: Vec<String>,
 }
 
 /// One word of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Word {
-    /// What the program gets, when that is certain; else as it was written.
+    /// The text that the program gets, when it is certain; otherwise the source text.
     pub text: String,
-    /// How much is known of it.
+    /// FileAction much is known of it.
     pub certainty: Certainty,
-    /// What it certainly begins with.
+    /// The beginning that is certain.
     prefix: String,
-    /// It may become no word, or several.
+    /// True when the word may expand to no word or to several.
     is_open: bool,
-    /// It stands for everything below this place: the `{}` of find.
+    /// For the `{}` of find: the directory that is searched. The word stands for everything below
+    /// it.
     below: Option<Box<Self>>,
-    /// It begins with an unquoted `~`.
+    /// True when the word begins with an unquoted `~`.
     has_tilde: bool,
-    /// It is `<(…)` or `>(…)` and nothing more.
+    /// True when the word is `<(…)` or `>(…)` and nothing more.
     is_process: bool,
-    /// It is made of what a program brings from the network.
+    /// True when the word contains output of a program that reads from the network.
     is_fetched: bool,
-    /// The path begins at the top of a repository, which may be any folder above.
+    /// True when the path starts at the top of a git repository, which may be any directory above.
     is_from_top: bool,
 }
 
-/// How much is known of a word.
+/// FileAction much of a word is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Certainty {
-    /// Every character.
+    /// Every character is known.
     #[default]
     Exact,
-    /// It is a pattern for file names: the text is the pattern.
+    /// The word is a file name pattern, and the text is that pattern.
     Pattern,
-    /// It depends on variables or on what commands print.
+    /// The word depends on variables or on the output of commands.
     Unknown,
 }
 
-/// How far a command reaches.
+/// FileAction risky a command is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Risk {
-    /// It only reads and prints; every option was looked at.
-    Looks,
-    /// It only reads and prints, unless the repository that it reads names programs to run for that: external diffs,
-    /// converters, filters, checkers of signatures.
+    /// It only reads and prints. Every option was checked.
+    ReadOnly,
+    /// It only reads and prints, unless the repository that it reads configures programs to run:
+    /// external diffs, converters, filters, signature checkers.
     Repository,
-    /// Anything that is on no list.
-    Usual,
-    /// What is hard to take back, and why. To be asked for in every mode but `all`.
+    /// It is on no list.
+    Other,
+    /// It is hard to undo; the text says why. Needs approval in every mode but `all`.
     Dangerous(&'static str),
 }
 
 /// A file that is named.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileUse {
-    /// The path without quotes, made relative to where the text starts. A leading `~` is the home directory; a name that
-    /// really begins with that sign is written `./~`.
+    /// The path without quotes, relative to where the text starts. A leading `~` is the home
+    /// directory; a file name that really begins with `~` is written `./~`.
     pub path: PathBuf,
-    /// What is done with it.
-    pub how: How,
-    /// How much of it is meant.
+    /// How the command uses the file.
+    pub how: FileAction,
+    /// FileAction much the path stands for.
     pub reach: Reach,
 }
 
-/// What is done with a file.
+/// FileAction a command uses a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum How {
+pub enum FileAction {
     /// It is read.
     Read,
-    /// It is made, changed or removed.
+    /// It is created, changed or removed.
     Write,
 }
 
-/// How much a path stands for.
+/// FileAction much a path stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reach {
     /// The file itself.
     Itself,
     /// Everything below it too.
     Tree,
-    /// The names of everything below it, but not what is in the files.
+    /// The names of everything below it, but not the contents.
     Names,
-    /// The path is a pattern, and every file that fits it is meant.
+    /// The path is a pattern for every file that matches.
     Pattern,
 }
 
-/// Something that cannot be known from the text.
+/// Something that cannot be determined from the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubt {
     /// The piece of text.
     pub what: String,
-    /// Why it is not known.
+    /// Why it cannot be determined.
     pub why: &'static str,
-    /// What is not known.
-    pub about: About,
+    /// The subject of the doubt.
+    pub about: DoubtSubject,
 }
 
-/// What a doubt is about.
+/// The subject of a doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum About {
+pub enum DoubtSubject {
     /// Which commands run.
     Commands,
     /// Which files a known command uses.
@@ -174,52 +179,52 @@ pub enum About {
 }
 
 impl Risk {
-    /// Whether the command itself does nothing but read and print.
-    pub fn is_looking(self) -> bool {
-        matches!(self, Self::Looks | Self::Repository)
+    /// Returns true when the command itself only reads and prints.
+    pub fn is_read_only(self) -> bool {
+        matches!(self, Self::ReadOnly | Self::Repository)
     }
 }
 
 impl Reading {
-    /// Whether the commands do nothing but read and print.
-    pub fn is_only_looking(&self) -> bool {
+    /// Returns true when all commands only read and print.
+    pub fn is_read_only(&self) -> bool {
         self.doubts.is_empty()
-            && self.commands.iter().all(|command| command.risk.is_looking())
-            && self.files.iter().all(|file| file.how == How::Read)
+            && self.commands.iter().all(|command| command.risk.is_read_only())
+            && self.files.iter().all(|file| file.how == FileAction::Read)
     }
 
-    fn doubt(&mut self, what: &str, why: &'static str, about: About) {
-        let doubt = Doubt { what: shortened(what), why, about };
-        let so_many = self.doubts.iter().filter(|doubt| doubt.about == about).count();
-        if so_many < MOST_DOUBTS && !self.doubts.contains(&doubt) {
+    fn doubt(&mut self, what: &str, why: &'static str, about: DoubtSubject) {
+        let doubt = Doubt { what: truncated(what), why, about };
+        let count = self.doubts.iter().filter(|doubt| doubt.about == about).count();
+        if count < MAX_DOUBTS && !self.doubts.contains(&doubt) {
             self.doubts.push(doubt);
         }
     }
 }
 
-/// Reads a text as `bash -c` would.
+/// Reads a text the way `bash -c` would.
 pub fn read(command: &str) -> Reading {
     let mut reading = Reading::default();
-    if command.len() > LONGEST {
-        reading.doubt(command, "it is too long to be read", About::Commands);
+    if command.len() > MAX_TEXT_BYTES {
+        reading.doubt(command, "it is too long to parse", DoubtSubject::Commands);
         return reading;
     }
     walk::text(command, &mut reading);
     reading
 }
 
-/// Whether a text starts a shell that runs what is written to it.
+/// Returns true when a text starts a shell that runs its input.
 pub fn starts_shell(text: &str) -> bool {
     let runs_input = |command: &Command| {
         let name = command.words.first().map_or("", |word| word.text.as_str());
         let name = name.rsplit('/').next().unwrap_or_default();
-        matches!(wrappers::unwrap(name, &command.words), wrappers::Inner::Input)
+        matches!(wrappers::unwrap(name, &command.words), wrappers::WrappedCommand::Input)
             || is_interactive_shell(name, &command.words)
     };
     read(text).commands.iter().any(runs_input)
 }
 
-/// `bash -i`, `bash --rcfile x`: a shell without a script.
+/// Recognises a shell without a script: `bash -i`, `bash --rcfile x`.
 fn is_interactive_shell(name: &str, words: &[Word]) -> bool {
     const SHELLS: &str = "sh bash dash zsh ksh ash rbash mksh fish";
     let has_script = words.iter().skip(1).any(|word| !word.text.starts_with(['-', '+']));
@@ -227,14 +232,15 @@ fn is_interactive_shell(name: &str, words: &[Word]) -> bool {
         && (!has_script || words.iter().any(|word| word.is("-i") || word.is("-s")))
 }
 
-/// Whether a shell that has read this text waits for nothing more before it runs it.
-pub fn is_whole(text: &str) -> bool {
+/// Returns true when a shell that has read this text runs it without waiting for more.
+pub fn is_complete(text: &str) -> bool {
     let backslashes = text.trim_end_matches('\n').bytes().rev().take_while(|c| *c == b'\\');
     let is_continued = backslashes.count() % 2 == 1;
     text.ends_with('\n') && !is_continued && parse::parse(text).problem.is_none()
 }
 
-/// What policy judges in a text that is run: each command, each file and each address. `home` is what `~` stands for.
+/// Returns everything that policy judges in a text that will run: each command, file and address.
+/// `home` replaces `~`.
 pub fn accesses(text: &str, home: Option<&Path>) -> Vec<Access> {
     let Reading { commands, files, doubts, wrappers } = read(text);
     let mut wrappers: Vec<spellings::Spellings> =
@@ -243,63 +249,79 @@ pub fn accesses(text: &str, home: Option<&Path>) -> Vec<Access> {
     for command in commands {
         all.extend(command.fetches.iter().cloned().map(Access::Fetch));
         let risk = match command.risk {
-            Risk::Looks => CommandRisk::Looks,
+            Risk::ReadOnly => CommandRisk::ReadOnly,
             Risk::Repository => CommandRisk::Repository,
-            Risk::Usual => CommandRisk::Usual,
-            Risk::Dangerous(why) => CommandRisk::Asks(why.to_owned()),
+            Risk::Other => CommandRisk::Other,
+            Risk::Dangerous(why) => CommandRisk::NeedsApproval(why.to_owned()),
         };
-        let widths = widths(&command);
+        let rule_texts = widths(&command);
         let mut spellings = spellings::of(&command.text, &command.words, command.more);
         for wrapper in wrappers.drain(..) {
             spellings.texts.extend(wrapper.texts);
         }
         let text = command.text;
-        let (spellings, seen) = (spellings.texts, spellings.seen);
-        all.push(Access::Command(Box::new(ReadCommand { text, risk, widths, spellings, seen })));
+        let (spellings, known_prefixes) = (spellings.texts, spellings.seen);
+        all.push(Access::Command(Box::new(ParsedCommand {
+            text,
+            risk,
+            rule_texts,
+            spellings,
+            known_prefixes,
+        })));
     }
     for file in files {
         let path = at_home(file.path, home);
-        let is_write = file.how == How::Write;
+        let is_write = file.how == FileAction::Write;
         let many = |path, is_pattern| Access::Many { path, is_pattern, is_write };
         match (file.reach, file.how) {
-            // What is removed, moved or copied over is looked through as well as what is read.
-            (Reach::Tree, How::Write) => {
+            // A tree that is removed, moved or overwritten is searched too, like one that is read.
+            (Reach::Tree, FileAction::Write) => {
                 all.extend([many(path.join("**"), true), many(path, false)]);
             }
             (Reach::Tree | Reach::Pattern, _) => {
                 all.push(many(path, file.reach == Reach::Pattern));
             }
-            (_, How::Read) => all.push(Access::Read(path)),
-            (_, How::Write) => all.push(Access::Write(path)),
+            (_, FileAction::Read) => all.push(Access::Read(path)),
+            (_, FileAction::Write) => all.push(Access::Write(path)),
         }
     }
     all.extend(doubts.into_iter().map(|doubt| {
-        let (risk, widths) = match doubt.about {
-            About::Commands => (CommandRisk::Unclear(doubt.why.to_owned()), spelt_out(text)),
-            // The command is known and judged; which files it opens a sandbox holds, or somebody is asked.
-            About::Files => (CommandRisk::Usual, Vec::new()),
+        let (risk, rule_texts) = match doubt.about {
+            DoubtSubject::Commands => {
+                (CommandRisk::Unclear(doubt.why.to_owned()), exact_rule(text))
+            }
+            // The command is known and judged. The sandbox limits which files it opens, or approval
+            // is asked.
+            DoubtSubject::Files => (CommandRisk::Other, Vec::new()),
         };
-        // Which commands run is not known, so that any rule may be meant.
-        let seen = match doubt.about {
-            About::Commands => vec![String::new()],
-            About::Files => Vec::new(),
+        // The commands are not known, so any rule may apply.
+        let known_prefixes = match doubt.about {
+            DoubtSubject::Commands => vec![String::new()],
+            DoubtSubject::Files => Vec::new(),
         };
         let spellings = Vec::new();
-        Access::Command(Box::new(ReadCommand { text: doubt.what, risk, widths, spellings, seen }))
+        Access::Command(Box::new(ParsedCommand {
+            text: doubt.what,
+            risk,
+            rule_texts,
+            spellings,
+            known_prefixes,
+        }))
     }));
     all
 }
 
-/// A text that is unclear may be allowed for good as it stands, if a person can see every letter of it in a line.
-fn spelt_out(text: &str) -> Vec<String> {
-    const LONGEST_RULE: usize = 300;
+/// An unclear text may be allowed permanently as it stands, if a person can see every character of
+/// it on one line.
+fn exact_rule(text: &str) -> Vec<String> {
+    const MAX_RULE_BYTES: usize = 300;
     let text = text.trim();
     let is_seen = |c: char| c.is_ascii_graphic() && c != '*' || c == ' ';
-    let is_rule = !text.is_empty() && text.len() <= LONGEST_RULE && text.chars().all(is_seen);
+    let is_rule = !text.is_empty() && text.len() <= MAX_RULE_BYTES && text.chars().all(is_seen);
     is_rule.then(|| text.to_owned()).into_iter().collect()
 }
 
-/// Who has no home has nothing there: the path stays one that is nowhere in a workspace.
+/// Replaces `~`. Without a home directory the path becomes one that is in no workspace.
 fn at_home(path: PathBuf, home: Option<&Path>) -> PathBuf {
     match path.strip_prefix("~") {
         Ok(below) => home.unwrap_or(Path::new("/~")).join(below),
@@ -307,16 +329,16 @@ fn at_home(path: PathBuf, home: Option<&Path>) -> PathBuf {
     }
 }
 
-/// Whether a list of words with blanks between them has this one.
+/// Returns true when a list of blank-separated words contains this one.
 fn is_one_of(list: &str, word: &str) -> bool {
     list.split_whitespace().any(|known| known == word)
 }
 
-/// Doubts are shown to people.
-fn shortened(text: &str) -> String {
-    const MOST: usize = 80;
+/// Shortens a text for people to read.
+fn truncated(text: &str) -> String {
+    const MAX_CHARS: usize = 80;
     let mut characters = text.chars();
-    let mut short: String = characters.by_ref().take(MOST).collect();
+    let mut short: String = characters.by_ref().take(MAX_CHARS).collect();
     if characters.next().is_some() {
         short.push('…');
     }

@@ -1,42 +1,42 @@
-//! Command lines taken apart: options, their values, and the rest.
+//! Splits command lines into options, their values, and operands.
 
 use super::{Word, is_one_of};
 
 /// The words after a program's name.
 #[derive(Debug, Default)]
-pub(super) struct Options<'a> {
-    /// `-n` or `--lines`, with a value when it takes one.
-    pub(super) given: Vec<Given<'a>>,
+pub(super) struct ParsedOptions<'a> {
+    /// `-n` or `--lines`, with its value if it takes one.
+    pub(super) given: Vec<GivenOption<'a>>,
     pub(super) operands: Vec<&'a Word>,
-    /// Something that may be an option or not.
+    /// True when some word may or may not be an option.
     pub(super) is_uncertain: bool,
-    /// An option stands after an operand, where some programs take it for a file.
+    /// True when an option follows an operand, where some programs read it as a file.
     pub(super) has_late_option: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Given<'a> {
+pub(super) struct GivenOption<'a> {
     pub(super) name: String,
     pub(super) value: Option<String>,
-    /// The value when it is a word of its own.
+    /// The value, when it is a separate word.
     pub(super) word: Option<&'a Word>,
 }
 
-impl Given<'_> {
-    /// Most programs take the beginning of a long name for the whole.
+impl GivenOption<'_> {
+    /// Returns true for an abbreviation of one of the names, which most programs accept.
     pub(super) fn is_beginning_of(&self, names: &[&str]) -> bool {
         self.name.len() > 2 && names.iter().any(|name| name.starts_with(&self.name))
     }
 }
 
-/// Which options take a value: letters, and long names parted by blanks.
+/// The options that take a value: letters, and long names separated by blanks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Valued {
     pub(super) letters: &'static str,
     pub(super) names: &'static str,
 }
 
-impl<'a> Options<'a> {
+impl<'a> ParsedOptions<'a> {
     pub(super) fn scan(words: &'a [Word], valued: Valued) -> Self {
         let mut options = Self::default();
         let mut rest = words.iter();
@@ -73,14 +73,14 @@ impl<'a> Options<'a> {
         let word = if takes { rest.next() } else { None };
         self.is_uncertain |= word.is_some_and(|word| word.is_open);
         let value = value.or_else(|| word.map(|word| word.text.clone()));
-        self.given.push(Given { name: name.to_owned(), value, word });
+        self.given.push(GivenOption { name: name.to_owned(), value, word });
     }
 
     fn short(&mut self, text: &str, valued: Valued, rest: &mut std::slice::Iter<'a, Word>) {
         for (index, letter) in text.char_indices().skip(1) {
             let name = format!("-{letter}");
             if !valued.letters.contains(letter) {
-                self.given.push(Given { name, value: None, word: None });
+                self.given.push(GivenOption { name, value: None, word: None });
                 continue;
             }
             let attached = text.get(index + letter.len_utf8()..).unwrap_or_default();
@@ -90,18 +90,18 @@ impl<'a> Options<'a> {
                 Some(word) => Some(word.text.clone()),
                 None => Some(attached.to_owned()),
             };
-            self.given.push(Given { name, value, word });
+            self.given.push(GivenOption { name, value, word });
             return;
         }
     }
 
-    /// Whether one of these long options is given, or what may be the beginning of one.
+    /// Returns true when one of these long options is given, possibly abbreviated.
     pub(super) fn has_beginning_of(&self, names: &[&str]) -> bool {
         self.given.iter().any(|given| given.is_beginning_of(names))
     }
 
-    /// The operands after a first one that is not a file, such as the pattern of grep. A pattern without quotes may become
-    /// several words, and all but the first of them are files.
+    /// Returns the operands after a first one that is not a file, such as grep's pattern. An
+    /// unquoted pattern may become several words, and all but the first of them are files.
     pub(super) fn after_one_word(&self) -> &[&'a Word] {
         let is_one = self.operands.first().is_some_and(|word| !word.is_open);
         self.operands.get(usize::from(is_one)..).unwrap_or_default()
@@ -111,7 +111,7 @@ impl<'a> Options<'a> {
         self.given.iter().any(|given| names.contains(&given.name.as_str()))
     }
 
-    /// Whether every option is one of the letters or names.
+    /// Returns true when every option is one of the letters or names.
     pub(super) fn are_all(&self, letters: &str, names: &str) -> bool {
         self.given.iter().all(|given| match given.name.strip_prefix("--") {
             Some(name) => is_one_of(names, name),

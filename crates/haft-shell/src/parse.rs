@@ -1,15 +1,16 @@
-//! A strict parser of bash texts: statements, pipelines, compound commands, redirects. What it is not sure of is an
-//! error, never a guess. Words are in [`super::quoting`].
+//! A strict parser of bash texts: statements, pipelines, compound commands, redirects. It returns
+//! an error instead of guessing. Words are parsed in [`super::quoting`].
 
 use super::syntax::{
-    Arithmetic, Assignment, Direction, Joint, Kind, List, Node, Redirect, Simple, Statement, Word,
+    Arithmetic, Assignment, Connector, Redirect, RedirectKind, Simple, Statement, StatementList,
+    SyntaxKind, SyntaxNode, SyntaxWord,
 };
 
-/// Why a text could not be read to its end.
-pub(super) type Problem = &'static str;
+/// Why a text could not be parsed.
+pub(super) type ParseProblem = &'static str;
 
-/// So deep may things lie in one another. Deeper is nobody's everyday command, and the stack is not endless.
-const DEEPEST: usize = 24;
+/// Maximum nesting depth. Ordinary commands stay far below it, and the stack is finite.
+const MAX_DEPTH: usize = 24;
 
 const CLOSING: &[&str] = &["then", "elif", "else", "fi", "do", "done", "esac", "}"];
 const RESERVED: &[&str] = &[
@@ -17,28 +18,28 @@ const RESERVED: &[&str] = &[
     "select", "case", "function", "[[", "!", "time", "coproc", "in", "]]",
 ];
 
-/// A text as a tree, as far as it could be read.
-pub(super) struct Parsed {
-    pub(super) list: List,
-    /// The texts of here-documents, by the numbers in [`Redirect::here`].
-    pub(super) bodies: Vec<Word>,
-    pub(super) problem: Option<Problem>,
-    /// Where the words in command position begin.
+/// The tree of a text, as far as it could be parsed.
+pub(super) struct ParsedText {
+    pub(super) list: StatementList,
+    /// The texts of here-documents, by the indexes in [`Redirect::here`].
+    pub(super) bodies: Vec<SyntaxWord>,
+    pub(super) problem: Option<ParseProblem>,
+    /// Offsets of the words in command position.
     pub(super) starts: Vec<usize>,
-    /// Where backticks are, whose insides are other texts.
+    /// Ranges of backticks, whose contents are parsed as separate texts.
     pub(super) backticks: Vec<(usize, usize)>,
 }
 
-pub(super) fn parse(text: &str) -> Parsed {
-    let mut parser = Parser::new(text, 0);
-    let mut list = List::default();
+pub(super) fn parse(text: &str) -> ParsedText {
+    let mut parser = ShellParser::new(text, 0);
+    let mut list = StatementList::default();
     let problem = parser.program(&mut list).err();
-    let split =
-        has_split_operator(text).then_some("a sign of several letters is split by a line end");
+    let split = has_split_operator(text).then_some("an operator is split across lines");
     parser.finish(list, problem.or(split))
 }
 
-/// Whether a continued line ends inside an operator or behind a `$`: bash joins lines before it looks for either.
+/// Returns true when a line continuation splits an operator or follows a `$`: bash joins lines
+/// before it looks for either.
 fn has_split_operator(text: &str) -> bool {
     const CONTINUED: &str = "\\\n";
     const OPERATORS: &[&str] = &[
@@ -57,35 +58,35 @@ fn has_split_operator(text: &str) -> bool {
     })
 }
 
-fn is_one_pipeline(list: &List) -> bool {
+fn is_one_pipeline(list: &StatementList) -> bool {
     let [Statement { pipelines, .. }] = list.statements.as_slice() else { return false };
-    let is_simple = |node: &Node| matches!(node.kind, Kind::Simple(_));
+    let is_simple = |node: &SyntaxNode| matches!(node.kind, SyntaxKind::Simple(_));
     matches!(pipelines.as_slice(), [(_, nodes)] if nodes.iter().all(is_simple))
 }
 
-pub(super) struct Parser<'a> {
+pub(super) struct ShellParser<'a> {
     pub(super) text: &'a str,
     pub(super) at: usize,
-    /// Nothing is read from here on.
+    /// Parsing stops at this offset.
     pub(super) end: usize,
     pub(super) depth: usize,
-    pub(super) bodies: Vec<Word>,
-    waiting: Vec<Waiting>,
-    /// Here-documents begun outside of the substitution that is being read.
+    pub(super) bodies: Vec<SyntaxWord>,
+    waiting: Vec<PendingHereDocument>,
+    /// Number of here-documents that were opened outside the current substitution.
     waiting_outside: usize,
     starts: Vec<usize>,
     pub(super) backticks: Vec<(usize, usize)>,
 }
 
-/// A here-document whose text comes after the line.
-struct Waiting {
+/// A here-document whose text follows the current line.
+struct PendingHereDocument {
     body: usize,
     delimiter: String,
     strips_tabs: bool,
     is_literal: bool,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> ShellParser<'a> {
     pub(super) fn new(text: &'a str, depth: usize) -> Self {
         Self {
             text,
@@ -100,16 +101,16 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn finish(self, list: List, problem: Option<Problem>) -> Parsed {
+    fn finish(self, list: StatementList, problem: Option<ParseProblem>) -> ParsedText {
         let Self { bodies, starts, backticks, .. } = self;
-        Parsed { list, bodies, problem, starts, backticks }
+        ParsedText { list, bodies, problem, starts, backticks }
     }
 
-    /// The whole text.
-    pub(super) fn program(&mut self, list: &mut List) -> Result<(), Problem> {
+    /// Parses the whole text.
+    pub(super) fn program(&mut self, list: &mut StatementList) -> Result<(), ParseProblem> {
         self.list(list)?;
         if self.at < self.end {
-            return Err("it does not parse");
+            return Err("syntax error");
         }
         if !self.waiting.is_empty() {
             return Err("a here-document has no end");
@@ -142,8 +143,8 @@ impl<'a> Parser<'a> {
         is_there
     }
 
-    fn expect(&mut self, what: &str) -> Result<(), Problem> {
-        if self.eat(what) { Ok(()) } else { Err("it does not parse") }
+    fn expect(&mut self, what: &str) -> Result<(), ParseProblem> {
+        if self.eat(what) { Ok(()) } else { Err("syntax error") }
     }
 
     pub(super) fn source(&self, from: usize) -> String {
@@ -152,10 +153,10 @@ impl<'a> Parser<'a> {
 
     pub(super) fn deeper<T>(
         &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, Problem>,
-    ) -> Result<T, Problem> {
+        read: impl FnOnce(&mut Self) -> Result<T, ParseProblem>,
+    ) -> Result<T, ParseProblem> {
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_DEPTH {
             return Err("it is nested too deeply");
         }
         let result = read(self);
@@ -163,28 +164,30 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// The commands of `$(…)`, `<(…)`, up to the `)`. Here-documents inside end inside.
-    pub(super) fn substitution(&mut self) -> Result<List, Problem> {
+    /// Parses the commands of `$(…)` or `<(…)`, up to the `)`. Here-documents that begin inside
+    /// must end inside.
+    pub(super) fn substitution(&mut self) -> Result<StatementList, ParseProblem> {
         let outside = std::mem::take(&mut self.waiting);
         let before = self.waiting_outside;
         self.waiting_outside += outside.len();
-        let mut list = List::default();
+        let mut list = StatementList::default();
         let bodies = self.bodies.len();
         self.deeper(|parser| parser.list(&mut list))?;
         self.expect(")")?;
-        // bash 5.2 writes substitutions out and reads them again, and loses a `;` on the way after a here-document.
+        // bash 5.2 prints substitutions and parses them again, and loses a `;` after a
+        // here-document on the way.
         if self.bodies.len() > bodies && !is_one_pipeline(&list) {
-            return Err("a here-document stands among other commands in a substitution");
+            return Err("a here-document among other commands in a substitution");
         }
         if !self.waiting.is_empty() {
-            return Err("a here-document does not end where it began");
+            return Err("a here-document does not end in its substitution");
         }
         self.waiting = outside;
         self.waiting_outside = before;
         Ok(list)
     }
 
-    fn list(&mut self, list: &mut List) -> Result<(), Problem> {
+    fn list(&mut self, list: &mut StatementList) -> Result<(), ParseProblem> {
         loop {
             self.skip_newlines()?;
             if self.is_end_of_list() {
@@ -206,7 +209,7 @@ impl<'a> Parser<'a> {
                 }
                 _ => {
                     list.statements.push(statement);
-                    return Err("it does not parse");
+                    return Err("syntax error");
                 }
             }
             list.statements.push(statement);
@@ -221,13 +224,13 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn statement(&mut self) -> Result<Statement, Problem> {
-        let mut pipelines = vec![(Joint::First, self.pipeline()?)];
+    fn statement(&mut self) -> Result<Statement, ParseProblem> {
+        let mut pipelines = vec![(Connector::First, self.pipeline()?)];
         loop {
             self.skip_blanks();
             let joint = match () {
-                () if self.eat("&&") => Joint::And,
-                () if self.eat("||") => Joint::Or,
+                () if self.eat("&&") => Connector::And,
+                () if self.eat("||") => Connector::Or,
                 () => return Ok(Statement { pipelines, is_background: false }),
             };
             self.skip_newlines()?;
@@ -235,7 +238,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn pipeline(&mut self) -> Result<Vec<Node>, Problem> {
+    fn pipeline(&mut self) -> Result<Vec<SyntaxNode>, ParseProblem> {
         let mut is_timed = false;
         loop {
             self.skip_blanks();
@@ -244,7 +247,7 @@ impl<'a> Parser<'a> {
                 Some("time") => {
                     self.at += 4;
                     self.skip_blanks();
-                    // An option of the word, not a program.
+                    // An option of `time`, not a program.
                     while self.plain_run() == "-p" || self.plain_run() == "--" {
                         self.at += 2;
                         self.skip_blanks();
@@ -270,76 +273,76 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn command(&mut self) -> Result<Node, Problem> {
+    fn command(&mut self) -> Result<SyntaxNode, ParseProblem> {
         self.deeper(Self::command_here)
     }
 
-    fn command_here(&mut self) -> Result<Node, Problem> {
+    fn command_here(&mut self) -> Result<SyntaxNode, ParseProblem> {
         self.skip_blanks();
         match self.compound()? {
             Some(kind) => {
                 let redirects = self.redirects()?;
-                Ok(Node { kind, redirects })
+                Ok(SyntaxNode { kind, redirects })
             }
             None => self.simple(),
         }
     }
 
-    /// A compound command, when one begins here.
-    fn compound(&mut self) -> Result<Option<Kind>, Problem> {
+    /// Parses a compound command, if one begins here.
+    fn compound(&mut self) -> Result<Option<SyntaxKind>, ParseProblem> {
         if self.looks_at("((") {
             self.at += 2;
-            return Ok(Some(Kind::Arithmetic(self.arithmetic("))")?)));
+            return Ok(Some(SyntaxKind::Arithmetic(self.arithmetic("))")?)));
         }
         if self.eat("(") {
             let list = self.body()?;
             self.expect(")")?;
-            return Ok(Some(Kind::Subshell(list)));
+            return Ok(Some(SyntaxKind::Subshell(list)));
         }
         let Some(word) = self.reserved() else { return Ok(None) };
         self.at += word.len();
         let kind = match word {
-            "{" => Kind::Group(self.body_until("}")?),
+            "{" => SyntaxKind::Group(self.body_until("}")?),
             "if" => self.condition()?,
             "while" | "until" => {
                 let lists = vec![self.body_until("do")?, self.body_until("done")?];
-                Kind::Loop { variable: None, words: Vec::new(), lists }
+                SyntaxKind::Loop { variable: None, words: Vec::new(), lists }
             }
             "for" | "select" => self.repetition()?,
             "case" => self.choice()?,
             "[[" => self.test()?,
             "function" => self.named_function()?,
             "coproc" => self.coprocess()?,
-            _ => return Err("it does not parse"),
+            _ => return Err("syntax error"),
         };
         Ok(Some(kind))
     }
 
-    fn body(&mut self) -> Result<List, Problem> {
-        let mut list = List::default();
+    fn body(&mut self) -> Result<StatementList, ParseProblem> {
+        let mut list = StatementList::default();
         self.deeper(|parser| parser.list(&mut list))?;
         if list.statements.is_empty() {
-            return Err("it does not parse");
+            return Err("syntax error");
         }
         Ok(list)
     }
 
-    fn body_until(&mut self, word: &str) -> Result<List, Problem> {
+    fn body_until(&mut self, word: &str) -> Result<StatementList, ParseProblem> {
         let list = self.body()?;
         self.expect_word(word)?;
         Ok(list)
     }
 
-    fn expect_word(&mut self, word: &str) -> Result<(), Problem> {
+    fn expect_word(&mut self, word: &str) -> Result<(), ParseProblem> {
         self.skip_blanks();
         if self.plain_run() == word {
             self.at += word.len();
             return Ok(());
         }
-        Err("it does not parse")
+        Err("syntax error")
     }
 
-    fn condition(&mut self) -> Result<Kind, Problem> {
+    fn condition(&mut self) -> Result<SyntaxKind, ParseProblem> {
         let mut lists = vec![self.body_until("then")?];
         loop {
             lists.push(self.body()?);
@@ -351,18 +354,18 @@ impl<'a> Parser<'a> {
                 Some("else") => {
                     self.at += 4;
                     lists.push(self.body_until("fi")?);
-                    return Ok(Kind::If(lists));
+                    return Ok(SyntaxKind::If(lists));
                 }
                 Some("fi") => {
                     self.at += 2;
-                    return Ok(Kind::If(lists));
+                    return Ok(SyntaxKind::If(lists));
                 }
-                _ => return Err("it does not parse"),
+                _ => return Err("syntax error"),
             }
         }
     }
 
-    fn repetition(&mut self) -> Result<Kind, Problem> {
+    fn repetition(&mut self) -> Result<SyntaxKind, ParseProblem> {
         self.skip_blanks();
         if self.eat("((") {
             return self.counted_repetition();
@@ -380,7 +383,7 @@ impl<'a> Parser<'a> {
                 }
             }
             if !self.eat(";") && self.peek() != Some(b'\n') {
-                return Err("it does not parse");
+                return Err("syntax error");
             }
         } else {
             self.eat(";");
@@ -388,24 +391,25 @@ impl<'a> Parser<'a> {
         self.skip_newlines()?;
         self.expect_word("do")?;
         let lists = vec![self.body_until("done")?];
-        Ok(Kind::Loop { variable: Some(name), words, lists })
+        Ok(SyntaxKind::Loop { variable: Some(name), words, lists })
     }
 
-    fn counted_repetition(&mut self) -> Result<Kind, Problem> {
+    fn counted_repetition(&mut self) -> Result<SyntaxKind, ParseProblem> {
         let head = self.arithmetic("))")?;
         self.skip_blanks();
         self.eat(";");
         self.skip_newlines()?;
         self.expect_word("do")?;
-        let head = Node { kind: Kind::Arithmetic(head), redirects: Vec::new() };
-        let head = Statement { pipelines: vec![(Joint::First, vec![head])], is_background: false };
-        let lists = vec![List { statements: vec![head] }, self.body_until("done")?];
-        Ok(Kind::Loop { variable: None, words: Vec::new(), lists })
+        let head = SyntaxNode { kind: SyntaxKind::Arithmetic(head), redirects: Vec::new() };
+        let head =
+            Statement { pipelines: vec![(Connector::First, vec![head])], is_background: false };
+        let lists = vec![StatementList { statements: vec![head] }, self.body_until("done")?];
+        Ok(SyntaxKind::Loop { variable: None, words: Vec::new(), lists })
     }
 
-    fn choice(&mut self) -> Result<Kind, Problem> {
+    fn choice(&mut self) -> Result<SyntaxKind, ParseProblem> {
         self.skip_blanks();
-        let subject = self.word()?.ok_or("it does not parse")?;
+        let subject = self.word()?.ok_or("syntax error")?;
         self.skip_newlines()?;
         self.expect_word("in")?;
         let (mut patterns, mut lists) = (Vec::new(), Vec::new());
@@ -413,49 +417,49 @@ impl<'a> Parser<'a> {
             self.skip_newlines()?;
             if self.plain_run() == "esac" {
                 self.at += 4;
-                return Ok(Kind::Case { subject, patterns, lists });
+                return Ok(SyntaxKind::Case { subject, patterns, lists });
             }
             self.eat("(");
             loop {
                 self.skip_blanks();
-                patterns.push(self.word()?.ok_or("it does not parse")?);
+                patterns.push(self.word()?.ok_or("syntax error")?);
                 self.skip_blanks();
                 if !self.eat("|") {
                     break;
                 }
             }
             self.expect(")")?;
-            let mut list = List::default();
+            let mut list = StatementList::default();
             self.deeper(|parser| parser.list(&mut list))?;
             lists.push(list);
             let is_ended = self.eat(";;&") || self.eat(";;") || self.eat(";&");
             if !is_ended && self.reserved() != Some("esac") {
-                return Err("it does not parse");
+                return Err("syntax error");
             }
         }
     }
 
-    /// `[[ … ]]`. Operators are words here: nothing in it runs but what stands in substitutions.
-    fn test(&mut self) -> Result<Kind, Problem> {
+    /// `[[ … ]]`. Operators are ordinary words here: nothing in it runs except substitutions.
+    fn test(&mut self) -> Result<SyntaxKind, ParseProblem> {
         let mut words = Vec::new();
         loop {
             self.skip_newlines()?;
             if self.plain_run() == "]]" {
                 self.at += 2;
-                return Ok(Kind::Test(words));
+                return Ok(SyntaxKind::Test(words));
             }
             let is_substitution = matches!(self.ahead(1), Some(b'('));
             match self.peek() {
-                None | Some(b';') => return Err("it does not parse"),
+                None | Some(b';') => return Err("syntax error"),
                 Some(b'<' | b'>') if is_substitution => words.extend(self.word()?),
                 Some(b'(' | b')' | b'<' | b'>' | b'|') => self.at += 1,
                 Some(b'&') => self.expect("&&")?,
-                Some(_) => words.push(self.word()?.ok_or("it does not parse")?),
+                Some(_) => words.push(self.word()?.ok_or("syntax error")?),
             }
         }
     }
 
-    fn named_function(&mut self) -> Result<Kind, Problem> {
+    fn named_function(&mut self) -> Result<SyntaxKind, ParseProblem> {
         self.skip_blanks();
         let name =
             self.word()?.and_then(|word| word.literal()).ok_or("a function has no plain name")?;
@@ -467,15 +471,15 @@ impl<'a> Parser<'a> {
         self.function_body(name)
     }
 
-    fn function_body(&mut self, name: String) -> Result<Kind, Problem> {
+    fn function_body(&mut self, name: String) -> Result<SyntaxKind, ParseProblem> {
         self.skip_newlines()?;
         let kind = self.deeper(Self::compound)?.ok_or("a function has no body")?;
         let redirects = self.redirects()?;
-        Ok(Kind::Function { name, body: Box::new(Node { kind, redirects }) })
+        Ok(SyntaxKind::Function { name, body: Box::new(SyntaxNode { kind, redirects }) })
     }
 
     /// `coproc command`, or `coproc NAME compound`.
-    fn coprocess(&mut self) -> Result<Kind, Problem> {
+    fn coprocess(&mut self) -> Result<SyntaxKind, ParseProblem> {
         self.skip_blanks();
         let before = self.at;
         let name = self.plain_run().len();
@@ -491,11 +495,11 @@ impl<'a> Parser<'a> {
         }
         let node = self.command()?;
         let statement =
-            Statement { pipelines: vec![(Joint::First, vec![node])], is_background: true };
-        Ok(Kind::Subshell(List { statements: vec![statement] }))
+            Statement { pipelines: vec![(Connector::First, vec![node])], is_background: true };
+        Ok(SyntaxKind::Subshell(StatementList { statements: vec![statement] }))
     }
 
-    fn simple(&mut self) -> Result<Node, Problem> {
+    fn simple(&mut self) -> Result<SyntaxNode, ParseProblem> {
         let mut simple = Simple::default();
         let mut redirects = Vec::new();
         loop {
@@ -512,7 +516,7 @@ impl<'a> Parser<'a> {
             } else {
                 if simple.words.is_empty() {
                     if word.bare().is_some_and(|text| RESERVED.contains(&text)) {
-                        return Err("a reserved word stands where a command should");
+                        return Err("a reserved word in place of a command");
                     }
                     self.starts.push(word.start);
                 }
@@ -524,30 +528,34 @@ impl<'a> Parser<'a> {
             }
         }
         if simple.words.is_empty() && simple.assignments.is_empty() && redirects.is_empty() {
-            return Err("it does not parse");
+            return Err("syntax error");
         }
-        Ok(Node { kind: Kind::Simple(simple), redirects })
+        Ok(SyntaxNode { kind: SyntaxKind::Simple(simple), redirects })
     }
 
-    /// `name ()` begins a function; any other `(` after a word is not for us.
+    /// `name ()` begins a function; any other `(` after a word is an error.
     fn function_or_nothing(
         &mut self,
         simple: Simple,
         redirects: &[Redirect],
-    ) -> Result<Node, Problem> {
+    ) -> Result<SyntaxNode, ParseProblem> {
         let is_alone = simple.assignments.is_empty() && redirects.is_empty();
-        let [word] = simple.words.as_slice() else { return Err("it does not parse") };
-        let name = word.bare().filter(|_| is_alone).ok_or("it does not parse")?.to_owned();
+        let [word] = simple.words.as_slice() else { return Err("syntax error") };
+        let name = word.bare().filter(|_| is_alone).ok_or("syntax error")?.to_owned();
         self.starts.pop();
         self.expect("(")?;
         self.skip_blanks();
         self.expect(")")?;
-        Ok(Node { kind: self.function_body(name)?, redirects: Vec::new() })
+        Ok(SyntaxNode { kind: self.function_body(name)?, redirects: Vec::new() })
     }
 
-    /// `name=value`, `name+=value`, `name=(…)`, `name[index]=value`; among the arguments only lists in brackets, which
-    /// `declare` and its kin take.
-    fn assignment(&mut self, word: &Word, simple: &Simple) -> Result<Option<Assignment>, Problem> {
+    /// `name=value`, `name+=value`, `name=(…)`, `name[index]=value`. Among the arguments only
+    /// arrays in brackets, which `declare` and similar builtins accept.
+    fn assignment(
+        &mut self,
+        word: &SyntaxWord,
+        simple: &Simple,
+    ) -> Result<Option<Assignment>, ParseProblem> {
         let Some((name, value, is_indexed)) = super::quoting::assigned(word) else {
             return Ok(None);
         };
@@ -571,22 +579,22 @@ impl<'a> Parser<'a> {
             }
         }
         self.expect(")")?;
-        // bash takes `x=()$ touch m` for an assignment before `touch`.
+        // bash reads `x=()$ touch m` as an assignment before `touch`.
         let is_over =
             matches!(self.peek(), None | Some(b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b')'));
         if !is_over {
-            return Err("a word goes on behind a list");
+            return Err("unexpected text after an array");
         }
-        let declares = simple.words.first().and_then(Word::bare).is_none_or(|name| {
+        let declares = simple.words.first().and_then(SyntaxWord::bare).is_none_or(|name| {
             matches!(name, "declare" | "typeset" | "local" | "export" | "readonly")
         });
         if !declares {
-            return Err("it does not parse");
+            return Err("syntax error");
         }
         Ok(Some(Assignment { name, values, is_array: true, source: self.source(word.start) }))
     }
 
-    fn redirects(&mut self) -> Result<Vec<Redirect>, Problem> {
+    fn redirects(&mut self) -> Result<Vec<Redirect>, ParseProblem> {
         let mut redirects = Vec::new();
         loop {
             self.skip_blanks();
@@ -615,8 +623,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether the word is the descriptor of a redirect that follows without a blank: `2>`, `{name}>`.
-    fn descriptor(&self, word: &Word) -> Option<Option<String>> {
+    /// Recognises the descriptor of a redirect that follows without a blank: `2>`, `{name}>`.
+    fn descriptor(&self, word: &SyntaxWord) -> Option<Option<String>> {
         if !matches!(self.peek(), Some(b'<' | b'>')) {
             return None;
         }
@@ -627,54 +635,52 @@ impl<'a> Parser<'a> {
         super::quoting::is_name(name).then(|| Some(name.to_owned()))
     }
 
-    fn redirect(&mut self, variable: Option<String>) -> Result<Redirect, Problem> {
-        const OPERATORS: &[(&str, Direction)] = &[
-            ("<<<", Direction::Here),
-            ("&>>", Direction::Write),
-            ("&>", Direction::Write),
-            (">>", Direction::Write),
-            (">|", Direction::Write),
-            (">&", Direction::Duplicate),
-            ("<&", Direction::Duplicate),
-            ("<>", Direction::ReadWrite),
-            (">", Direction::Write),
-            ("<", Direction::Read),
+    fn redirect(&mut self, variable: Option<String>) -> Result<Redirect, ParseProblem> {
+        const OPERATORS: &[(&str, RedirectKind)] = &[
+            ("<<<", RedirectKind::Here),
+            ("&>>", RedirectKind::Write),
+            ("&>", RedirectKind::Write),
+            (">>", RedirectKind::Write),
+            (">|", RedirectKind::Write),
+            (">&", RedirectKind::Duplicate),
+            ("<&", RedirectKind::Duplicate),
+            ("<>", RedirectKind::ReadWrite),
+            (">", RedirectKind::Write),
+            ("<", RedirectKind::Read),
         ];
         if !self.looks_at("<<<") && self.eat("<<") {
             return self.here_document(variable);
         }
-        let (operator, how) = OPERATORS
-            .iter()
-            .find(|(operator, _)| self.looks_at(operator))
-            .ok_or("it does not parse")?;
+        let (operator, how) =
+            OPERATORS.iter().find(|(operator, _)| self.looks_at(operator)).ok_or("syntax error")?;
         self.at += operator.len();
         self.skip_blanks();
-        let target = self.word()?.ok_or("it does not parse")?;
+        let target = self.word()?.ok_or("syntax error")?;
         Ok(Redirect { how: *how, target, variable, here: None })
     }
 
-    fn here_document(&mut self, variable: Option<String>) -> Result<Redirect, Problem> {
+    fn here_document(&mut self, variable: Option<String>) -> Result<Redirect, ParseProblem> {
         let strips_tabs = self.eat("-");
         self.skip_blanks();
-        let target = self.word()?.ok_or("it does not parse")?;
-        let delimiter = target.literal().ok_or("the end of a here-document is not plain")?;
+        let target = self.word()?.ok_or("syntax error")?;
+        let delimiter = target.literal().ok_or("the delimiter of a here-document is not plain")?;
         if delimiter.contains('\n') || target.source.contains(['$', '`']) {
-            return Err("the end of a here-document is not plain");
+            return Err("the delimiter of a here-document is not plain");
         }
         let body = self.bodies.len();
-        self.bodies.push(Word::default());
+        self.bodies.push(SyntaxWord::default());
         let is_literal = target.source.contains(['\'', '"', '\\']);
-        self.waiting.push(Waiting { body, delimiter, strips_tabs, is_literal });
-        Ok(Redirect { how: Direction::Here, target, variable, here: Some(body) })
+        self.waiting.push(PendingHereDocument { body, delimiter, strips_tabs, is_literal });
+        Ok(Redirect { how: RedirectKind::Here, target, variable, here: Some(body) })
     }
 
-    /// Reads the texts that wait for the end of this line.
-    fn here_texts(&mut self) -> Result<(), Problem> {
+    /// Reads the texts of the here-documents that were opened on this line.
+    fn here_texts(&mut self) -> Result<(), ParseProblem> {
         for waiting in std::mem::take(&mut self.waiting) {
             let begin = self.at;
             let end = loop {
                 let line_begin = self.at;
-                let rest = self.text.get(line_begin..self.end).ok_or("it does not parse")?;
+                let rest = self.text.get(line_begin..self.end).ok_or("syntax error")?;
                 let line = rest.split('\n').next().unwrap_or_default();
                 let has_newline = line.len() < rest.len();
                 self.at += line.len() + usize::from(has_newline);
@@ -687,7 +693,7 @@ impl<'a> Parser<'a> {
                     return Err("a here-document has no end");
                 }
                 if !waiting.is_literal && line.ends_with('\\') {
-                    return Err("a line of a here-document goes on in the next");
+                    return Err("a line of a here-document is continued");
                 }
             };
             let body = self.here_text(begin, end, waiting.is_literal)?;
@@ -698,7 +704,12 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn here_text(&mut self, begin: usize, end: usize, is_literal: bool) -> Result<Word, Problem> {
+    fn here_text(
+        &mut self,
+        begin: usize,
+        end: usize,
+        is_literal: bool,
+    ) -> Result<SyntaxWord, ParseProblem> {
         let text = self.text.get(begin..end).unwrap_or_default();
         if is_literal {
             return Ok(super::quoting::quoted_word(text, begin));
@@ -710,20 +721,20 @@ impl<'a> Parser<'a> {
         word
     }
 
-    fn name(&mut self) -> Result<String, Problem> {
+    fn name(&mut self) -> Result<String, ParseProblem> {
         let name = self.plain_run().to_owned();
         if !super::quoting::is_name(&name) {
-            return Err("it does not parse");
+            return Err("syntax error");
         }
         self.at += name.len();
         Ok(name)
     }
 
-    pub(super) fn arithmetic(&mut self, close: &str) -> Result<Arithmetic, Problem> {
+    pub(super) fn arithmetic(&mut self, close: &str) -> Result<Arithmetic, ParseProblem> {
         self.deeper(|parser| parser.arithmetic_until(close))
     }
 
-    /// Blanks, continued lines, and a comment at the end.
+    /// Skips blanks, line continuations, and a comment at the end.
     pub(super) fn skip_blanks(&mut self) {
         loop {
             match self.peek() {
@@ -738,28 +749,28 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn skip_newlines(&mut self) -> Result<(), Problem> {
+    fn skip_newlines(&mut self) -> Result<(), ParseProblem> {
         loop {
             self.skip_blanks();
             if self.peek() != Some(b'\n') {
                 return Ok(());
             }
             if self.waiting_outside > 0 {
-                return Err("a here-document begins around a substitution");
+                return Err("a here-document begins context a substitution");
             }
             self.at += 1;
             self.here_texts()?;
         }
     }
 
-    /// The characters up to the next that could end a word or quote something.
+    /// The characters up to the next one that could end a word or quote something.
     fn plain_run(&self) -> &'a str {
         let is_end = |byte: &u8| b" \t\n;&|<>()'\"\\$`".contains(byte);
         let rest = self.rest();
         let length = rest.iter().position(is_end).unwrap_or(rest.len());
-        let is_whole = rest.get(length).is_none_or(|byte| !b"'\"\\$`".contains(byte));
+        let is_complete = rest.get(length).is_none_or(|byte| !b"'\"\\$`".contains(byte));
         let run = self.text.get(self.at..self.at + length).unwrap_or_default();
-        if is_whole { run } else { "" }
+        if is_complete { run } else { "" }
     }
 
     fn reserved(&self) -> Option<&'static str> {

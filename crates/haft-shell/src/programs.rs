@@ -1,89 +1,100 @@
-//! The table of programs: which of their words are files, and which of their options only look.
+//! The table of programs: which of their words are files, and which of their options keep them
+//! read-only.
 
 use super::{is_one_of, options::Valued};
 
-/// What is known of a program.
-pub(super) struct Program {
+/// An entry of the table.
+pub(super) struct KnownProgram {
     names: &'static str,
     pub(super) operands: Operands,
     pub(super) valued: Valued,
-    pub(super) caution: Caution,
+    pub(super) read_only: ReadOnly,
 }
 
-/// What the words that are no options stand for.
+/// The meaning of the operands (the words that are not options).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operands {
-    /// No files.
+    /// They are not files.
     Words,
     /// Files to read.
     Read,
-    /// Files and directories to read with all that is below; the directory of the moment when there are none.
+    /// Files and directories to read recursively; the current directory when there are none.
     ReadTree,
     /// A pattern, then files to read.
     PatternThenRead,
-    /// A pattern, then directories to read with all that is below.
+    /// A pattern, then directories to read recursively.
     PatternThenTree,
     /// A file to read, then one to write.
     ReadOneWriteOne,
     /// Files to write.
     Write,
-    /// Something, then files to write.
+    /// One word, then files to write.
     WordThenWrite,
-    /// Files to read, the last is written.
+    /// Files to read; the last one is written.
     CopyToLast,
-    /// All are written: what is moved away is gone from its place.
+    /// All are written: a file that is moved away is removed from its place.
     MoveToLast,
-    /// A file to read, then words for the program in it.
+    /// A script to read, then words for it.
     ScriptThenWords,
 }
 
-/// When a program only looks.
+/// When a program is read-only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Caution {
-    /// Whatever its options are: none of them writes or runs anything.
-    Never,
-    /// With these letters and names only, besides those that take a value.
-    Only { letters: &'static str, names: &'static str },
-    /// It does not only look.
+pub(super) enum ReadOnly {
+    /// Always: none of its options writes or runs anything.
     Always,
+    /// Only with these letters and names, and with those that take a value.
+    WithOptions { letters: &'static str, names: &'static str },
+    /// Never.
+    Never,
 }
 
-impl Program {
+impl KnownProgram {
     pub(super) fn named(name: &str) -> Option<&'static Self> {
         PROGRAMS.iter().find(|program| is_one_of(program.names, name))
     }
 }
 
-const fn looks(
+const fn read_only(
     names: &'static str,
     operands: Operands,
     letters: &'static str,
     long: &'static str,
-) -> Program {
-    Program { names, operands, valued: Valued { letters, names: long }, caution: Caution::Never }
+) -> KnownProgram {
+    KnownProgram {
+        names,
+        operands,
+        valued: Valued { letters, names: long },
+        read_only: ReadOnly::Always,
+    }
 }
 
-const fn careful(
+const fn read_only_with(
     names: &'static str,
     operands: Operands,
     valued: (&'static str, &'static str),
     allowed: (&'static str, &'static str),
-) -> Program {
-    Program {
+) -> KnownProgram {
+    KnownProgram {
         names,
         operands,
         valued: Valued { letters: valued.0, names: valued.1 },
-        caution: Caution::Only { letters: allowed.0, names: allowed.1 },
+        read_only: ReadOnly::WithOptions { letters: allowed.0, names: allowed.1 },
     }
 }
 
-const fn acts(
+const fn changing(
     names: &'static str,
     operands: Operands,
     letters: &'static str,
     long: &'static str,
-) -> Program {
-    Program { names, operands, valued: Valued { letters, names: long }, caution: Caution::Always }
+) -> KnownProgram {
+    KnownProgram {
+        names,
+        operands,
+        valued: Valued { letters, names: long },
+        read_only: ReadOnly::Never,
+    }
 }
 
 use Operands::{
@@ -91,50 +102,50 @@ use Operands::{
     ScriptThenWords, WordThenWrite, Words, Write,
 };
 
-/// The first row with the name counts.
-static PROGRAMS: &[Program] = &[
-    looks("cat tac rev zcat bzcat xzcat realpath readlink zipinfo", Read, "", ""),
-    // The letter for an output file is one of zstd's.
-    careful("zstdcat", Read, ("o", ""), ("fkqv", "")),
-    looks("nl", Read, "bdfhilnsvw", ""),
-    looks("head tail", Read, "ncs", "lines bytes pid sleep-interval"),
-    careful("wc", Read, ("", ""), ("clmwL", "bytes chars lines words max-line-length")),
-    looks("cut", Read, "bcdf", "bytes characters delimiter fields output-delimiter"),
-    looks("paste", Read, "d", "delimiters"),
-    looks("comm", Read, "", "output-delimiter"),
-    looks("join", Read, "12aejotv", ""),
-    looks("fold fmt", Read, "wpg", "width"),
-    looks("expand unexpand", Read, "t", "tabs"),
-    looks("column", Read, "csoNHREWTlnOrip", "separator output-separator table-columns"),
-    looks("uniq", ReadOneWriteOne, "fsw", "skip-fields skip-chars check-chars"),
-    looks(
+/// The first row with the name applies.
+static PROGRAMS: &[KnownProgram] = &[
+    read_only("cat tac rev zcat bzcat xzcat realpath readlink zipinfo", Read, "", ""),
+    // `-o`, which names an output file, is an option of zstd.
+    read_only_with("zstdcat", Read, ("o", ""), ("fkqv", "")),
+    read_only("nl", Read, "bdfhilnsvw", ""),
+    read_only("head tail", Read, "ncs", "lines bytes pid sleep-interval"),
+    read_only_with("wc", Read, ("", ""), ("clmwL", "bytes chars lines words max-line-length")),
+    read_only("cut", Read, "bcdf", "bytes characters delimiter fields output-delimiter"),
+    read_only("paste", Read, "d", "delimiters"),
+    read_only("comm", Read, "", "output-delimiter"),
+    read_only("join", Read, "12aejotv", ""),
+    read_only("fold fmt", Read, "wpg", "width"),
+    read_only("expand unexpand", Read, "t", "tabs"),
+    read_only("column", Read, "csoNHREWTlnOrip", "separator output-separator table-columns"),
+    read_only("uniq", ReadOneWriteOne, "fsw", "skip-fields skip-chars check-chars"),
+    read_only(
         "diff",
         Read,
         "UCFIxWLSX",
         "exclude label width exclude-from from-file to-file starting-file",
     ),
-    looks("cmp", Read, "in", "ignore-initial bytes"),
-    looks("stat", Read, "c", "format printf"),
-    looks(
+    read_only("cmp", Read, "in", "ignore-initial bytes"),
+    read_only("stat", Read, "c", "format printf"),
+    read_only(
         "du",
         ReadTree,
         "dBtX",
         "max-depth block-size threshold exclude exclude-from files0-from",
     ),
-    looks("df", Read, "Btx", "block-size type exclude-type"),
-    looks("ls dir vdir", Read, "ITw", "ignore tabsize width hide block-size"),
-    looks(
+    read_only("df", Read, "Btx", "block-size type exclude-type"),
+    read_only("ls dir vdir", Read, "ITw", "ignore tabsize width hide block-size"),
+    read_only(
         "md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum",
         Read,
         "la",
         "length",
     ),
-    looks("base64 base32", Read, "w", "wrap"),
-    looks("od", Read, "AjNSt", "address-radix skip-bytes read-bytes format"),
-    looks("hexdump hd", Read, "ensf", "length skip format format-file"),
-    looks("strings", Read, "nteTsU", "bytes radix encoding target output-separator unicode"),
-    // Sections with debug information lead to other files.
-    careful(
+    read_only("base64 base32", Read, "w", "wrap"),
+    read_only("od", Read, "AjNSt", "address-radix skip-bytes read-bytes format"),
+    read_only("hexdump hd", Read, "ensf", "length skip format format-file"),
+    read_only("strings", Read, "nteTsU", "bytes radix encoding target output-separator unicode"),
+    // Sections with debug information refer to other files.
+    read_only_with(
         "readelf",
         Read,
         ("xpR", ""),
@@ -144,42 +155,47 @@ static PROGRAMS: &[Program] = &[
              notes relocs dynamic version-info arch-specific histogram wide",
         ),
     ),
-    careful("nm", Read, ("", ""), ("ACDgnpruS", "demangle defined-only undefined-only")),
-    careful("objdump", Read, ("jMmb", "section"), ("dDxhtTsrRfpaC", "disassemble demangle")),
-    careful("xxd", ReadOneWriteOne, ("cglosn", ""), ("abCeipuE", "")),
-    looks("basename dirname", Words, "sz", "suffix"),
-    looks(
+    read_only_with("nm", Read, ("", ""), ("ACDgnpruS", "demangle defined-only undefined-only")),
+    read_only_with("objdump", Read, ("jMmb", "section"), ("dDxhtTsrRfpaC", "disassemble demangle")),
+    read_only_with("xxd", ReadOneWriteOne, ("cglosn", ""), ("abCeipuE", "")),
+    read_only("basename dirname", Words, "sz", "suffix"),
+    read_only(
         "echo printf pwd true false : seq sleep yes tr factor nproc uname arch tty logname",
         Words,
         "",
         "",
     ),
-    looks("whoami id groups uptime free lscpu lsblk ps pgrep pstree pidof printenv", Words, "", ""),
-    looks("which whereis locale test [ exit return break continue shift", Words, "", ""),
-    looks("wait jobs times dirs", Words, "", ""),
-    careful("whatis apropos", Words, ("s", "section"), ("adelrw", "")),
-    careful("who", Words, ("", ""), ("abdHlmpqrstTuw", "")),
-    careful("hostname", Words, ("", ""), ("fsdiIAy", "fqdn short ip-address")),
-    careful(
+    read_only(
+        "whoami id groups uptime free lscpu lsblk ps pgrep pstree pidof printenv",
+        Words,
+        "",
+        "",
+    ),
+    read_only("which whereis locale test [ exit return break continue shift", Words, "", ""),
+    read_only("wait jobs times dirs", Words, "", ""),
+    read_only_with("whatis apropos", Words, ("s", "section"), ("adelrw", "")),
+    read_only_with("who", Words, ("", ""), ("abdHlmpqrstTuw", "")),
+    read_only_with("hostname", Words, ("", ""), ("fsdiIAy", "fqdn short ip-address")),
+    read_only_with(
         "ss netstat",
         Words,
         ("", ""),
         ("tulnpaemios46xwrH", "tcp udp listening numeric processes all"),
     ),
-    careful("lsof", Words, ("ipu", ""), ("nPta", "")),
-    careful(
+    read_only_with("lsof", Words, ("ipu", ""), ("nPta", "")),
+    read_only_with(
         "file",
         Read,
         ("FeP", ""),
         ("bhiLkprsN0vE", "brief mime mime-type mime-encoding version"),
     ),
-    careful(
+    read_only_with(
         "date",
         Words,
         ("d", "date"),
         ("uRI", "utc universal iso-8601 rfc-3339 rfc-email date debug version help"),
     ),
-    careful(
+    read_only_with(
         "sort",
         Read,
         ("ktSo", "key field-separator output"),
@@ -189,16 +205,16 @@ static PROGRAMS: &[Program] = &[
              human-numeric-sort general-numeric-sort zero-terminated ignore-leading-blanks dictionary-order",
         ),
     ),
-    // A script that understands few of grep's options, and looks at the rest in its own way.
-    careful("zgrep", PatternThenRead, ("efmABC", ""), ("cEFGhHilLnoqsvwxy", "")),
-    looks(
+    // A script that understands few of grep's options and parses the others in its own way.
+    read_only_with("zgrep", PatternThenRead, ("efmABC", ""), ("cEFGhHilLnoqsvwxy", "")),
+    read_only(
         "grep egrep fgrep",
         PatternThenRead,
         "efmABCdD",
         "regexp file max-count after-context before-context context include exclude exclude-dir exclude-from \
          binary-files directories devices label group-separator",
     ),
-    careful(
+    read_only_with(
         "rg",
         PatternThenTree,
         (
@@ -217,7 +233,7 @@ static PROGRAMS: &[Program] = &[
              no-config one-file-system no-ignore-parent max-columns-preview",
         ),
     ),
-    careful(
+    read_only_with(
         "fd fdfind",
         PatternThenTree,
         (
@@ -231,15 +247,15 @@ static PROGRAMS: &[Program] = &[
              absolute-path follow print0 quiet version help strip-cwd-prefix regex",
         ),
     ),
-    careful(
+    read_only_with(
         "tree",
         ReadTree,
         ("LPIo", "charset filelimit"),
         ("adfilpsugDhFxrtcUvQNJXCnA", "noreport dirsfirst gitignore du prune charset filelimit"),
     ),
-    careful("less more", Read, ("o", ""), ("RSNFXniErMKQe", "")),
-    careful("man", Words, ("", ""), ("kfwaK", "")),
-    careful(
+    read_only_with("less more", Read, ("o", ""), ("RSNFXniErMKQe", "")),
+    read_only_with("man", Words, ("", ""), ("kfwaK", "")),
+    read_only_with(
         "jq",
         PatternThenRead,
         ("", "indent arg argjson"),
@@ -249,7 +265,7 @@ static PROGRAMS: &[Program] = &[
              join-output ascii-output raw-input tab indent arg argjson args jsonargs",
         ),
     ),
-    careful(
+    read_only_with(
         "yq",
         PatternThenRead,
         ("oIp", "output-format indent input-format"),
@@ -258,34 +274,34 @@ static PROGRAMS: &[Program] = &[
             "output-format indent input-format prettyPrint no-colors colors no-doc exit-status unwrapScalar raw-output",
         ),
     ),
-    careful("iconv", Read, ("ft", "from-code to-code"), ("cl", "from-code to-code list")),
-    // From here on nothing only looks.
-    acts("rm unlink rmdir shred srm wipe", Write, "ns", "iterations size"),
-    acts("truncate", Write, "sr", "size reference"),
-    acts("touch", Write, "drt", "date reference time"),
-    acts("mkdir mkfifo", Write, "m", "mode"),
-    acts("mktemp", Words, "p", ""),
-    acts("tee", Write, "", ""),
-    acts("cp", CopyToLast, "St", "target-directory suffix"),
-    acts("rsync", CopyToLast, "efBTM", "rsh exclude include filter"),
-    acts("scp", CopyToLast, "cDFiJloPSX", ""),
-    acts("install", CopyToLast, "gmotS", "group mode owner target-directory suffix"),
-    acts("ln link", CopyToLast, "St", "target-directory suffix"),
-    acts("mv", MoveToLast, "St", "target-directory suffix"),
-    acts("chmod chown chgrp setfacl", WordThenWrite, "", "reference from"),
-    acts(
+    read_only_with("iconv", Read, ("ft", "from-code to-code"), ("cl", "from-code to-code list")),
+    // The programs from here on are never read-only.
+    changing("rm unlink rmdir shred srm wipe", Write, "ns", "iterations size"),
+    changing("truncate", Write, "sr", "size reference"),
+    changing("touch", Write, "drt", "date reference time"),
+    changing("mkdir mkfifo", Write, "m", "mode"),
+    changing("mktemp", Words, "p", ""),
+    changing("tee", Write, "", ""),
+    changing("cp", CopyToLast, "St", "target-directory suffix"),
+    changing("rsync", CopyToLast, "efBTM", "rsh exclude include filter"),
+    changing("scp", CopyToLast, "cDFiJloPSX", ""),
+    changing("install", CopyToLast, "gmotS", "group mode owner target-directory suffix"),
+    changing("ln link", CopyToLast, "St", "target-directory suffix"),
+    changing("mv", MoveToLast, "St", "target-directory suffix"),
+    changing("chmod chown chgrp setfacl", WordThenWrite, "", "reference from"),
+    changing(
         "gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd compress uncompress",
         Write,
         "STo",
         "suffix threads",
     ),
-    acts("vi vim nvim nano ed ex emacs code pico joe micro", Write, "cSsu", "cmd"),
-    acts("sqlite3", Write, "", "cmd init separator newline nullvalue"),
-    acts(
+    changing("vi vim nvim nano ed ex emacs code pico joe micro", Write, "cSsu", "cmd"),
+    changing("sqlite3", Write, "", "cmd init separator newline nullvalue"),
+    changing(
         "python python3 python2 node ruby perl php lua deno bun Rscript osascript tclsh",
         ScriptThenWords,
         "cemWXEIr",
         "eval require import loader",
     ),
-    acts("bash sh dash zsh ksh ash fish source .", ScriptThenWords, "cO", "rcfile init-file"),
+    changing("bash sh dash zsh ksh ash fish source .", ScriptThenWords, "cO", "rcfile init-file"),
 ];

@@ -1,28 +1,31 @@
-//! Words as bash reads them: quotes, escapes, expansions and what runs inside them.
+//! Parses words as bash does: quotes, escapes, expansions and the commands inside them.
 
 use std::rc::Rc;
 
 use super::{
-    parse::{Parser, Problem},
-    syntax::{Arithmetic, Expansion, List, Part, Quoting, Word},
+    parse::{ParseProblem, ShellParser},
+    syntax::{Arithmetic, Expansion, Quoting, StatementList, SyntaxWord, WordPart},
 };
 
-/// Splits `name=value`. The last tells whether the name has an index.
-pub(super) fn assigned(word: &Word) -> Option<(String, Word, bool)> {
-    let [Part::Literal { text, is_quoted: false }, rest @ ..] = word.parts.as_slice() else {
+/// Splits `name=value`. The last value is true when the name has an index.
+pub(super) fn assigned(word: &SyntaxWord) -> Option<(String, SyntaxWord, bool)> {
+    let [WordPart::Literal { text, is_quoted: false }, rest @ ..] = word.parts.as_slice() else {
         return None;
     };
-    let value = |text: &str, rest: &[Part]| {
-        let mut parts = vec![Part::Literal { text: text.to_owned(), is_quoted: false }];
+    let value = |text: &str, rest: &[WordPart]| {
+        let mut parts = vec![WordPart::Literal { text: text.to_owned(), is_quoted: false }];
         parts.extend_from_slice(rest);
-        Word { parts, source: word.source.clone(), start: word.start }
+        SyntaxWord { parts, source: word.source.clone(), start: word.start }
     };
     if let Some((name, first)) = text.split_once('=') {
         let name = name.strip_suffix('+').unwrap_or(name);
         return is_name(name).then(|| (name.to_owned(), value(first, rest), false));
     }
-    // name[0]=value, with a plain index: any other is left to be a pattern in command position.
-    let [Part::Glob('['), Part::Literal { text: index, is_quoted: false }, rest @ ..] = rest else {
+    // `name[0]=value` with a plain index. Any other index is treated as a pattern in command
+    // position.
+    let [WordPart::Glob('['), WordPart::Literal { text: index, is_quoted: false }, rest @ ..] =
+        rest
+    else {
         return None;
     };
     let (index, first) = index.split_once("]=").or_else(|| index.split_once("]+="))?;
@@ -35,25 +38,25 @@ pub(super) fn is_name(text: &str) -> bool {
     starts_well && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-pub(super) fn is_unquoted_number(word: &Word) -> bool {
+pub(super) fn is_unquoted_number(word: &SyntaxWord) -> bool {
     match word.parts.as_slice() {
-        [Part::Literal { text, is_quoted: false }] => {
+        [WordPart::Literal { text, is_quoted: false }] => {
             !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
         }
         _ => false,
     }
 }
 
-pub(super) fn quoted_word(text: &str, start: usize) -> Word {
-    let parts = vec![Part::Literal { text: text.to_owned(), is_quoted: true }];
-    Word { parts, source: text.to_owned(), start }
+pub(super) fn quoted_word(text: &str, start: usize) -> SyntaxWord {
+    let parts = vec![WordPart::Literal { text: text.to_owned(), is_quoted: true }];
+    SyntaxWord { parts, source: text.to_owned(), start }
 }
 
-impl Parser<'_> {
-    /// The word that begins here, if one does.
-    pub(super) fn word(&mut self) -> Result<Option<Word>, Problem> {
+impl ShellParser<'_> {
+    /// Parses the word that begins here, if there is one.
+    pub(super) fn word(&mut self) -> Result<Option<SyntaxWord>, ParseProblem> {
         let start = self.at;
-        let mut word = Word { parts: Vec::new(), source: String::new(), start };
+        let mut word = SyntaxWord { parts: Vec::new(), source: String::new(), start };
         while let Some(byte) = self.peek() {
             match byte {
                 b'<' | b'>' if self.ahead(1) == Some(b'(') => {
@@ -78,15 +81,15 @@ impl Parser<'_> {
                     if self.peek() == Some(b'(') {
                         return Err("an extended pattern");
                     }
-                    word.parts.push(Part::Glob(byte.into()));
+                    word.parts.push(WordPart::Glob(byte.into()));
                 }
                 b'{' | b',' | b'}' => {
                     self.at += 1;
-                    word.parts.push(Part::Brace(byte.into()));
+                    word.parts.push(WordPart::Brace(byte.into()));
                 }
                 b'~' if self.at == start => {
                     self.at += 1;
-                    word.parts.push(Part::Tilde);
+                    word.parts.push(WordPart::Tilde);
                 }
                 _ => self.plain(&mut word),
             }
@@ -98,10 +101,10 @@ impl Parser<'_> {
         Ok(Some(word))
     }
 
-    /// The text of a here-document: as in double quotes, with quotes for themselves.
-    pub(super) fn expanding_text(&mut self) -> Result<Word, Problem> {
+    /// Parses the text of a here-document: like double quotes, except that quotes are literal.
+    pub(super) fn expanding_text(&mut self) -> Result<SyntaxWord, ParseProblem> {
         let start = self.at;
-        let mut word = Word { parts: Vec::new(), source: String::new(), start };
+        let mut word = SyntaxWord { parts: Vec::new(), source: String::new(), start };
         while let Some(byte) = self.peek() {
             self.inside_double_quotes(byte, &mut word)?;
         }
@@ -109,7 +112,7 @@ impl Parser<'_> {
         Ok(word)
     }
 
-    fn plain(&mut self, word: &mut Word) {
+    fn plain(&mut self, word: &mut SyntaxWord) {
         let rest = self.text.get(self.at..self.end).unwrap_or_default();
         let special = |c: char| " \t\n;&|<>()'\"\\$`*?[{,}".contains(c);
         let length = rest.find(special).unwrap_or(rest.len()).max(1);
@@ -119,8 +122,8 @@ impl Parser<'_> {
         self.at += length;
     }
 
-    /// `\x` is x; an escaped line end is nothing.
-    fn escape(&mut self, word: &mut Word) {
+    /// `\x` is x; an escaped line end is removed.
+    fn escape(&mut self, word: &mut SyntaxWord) {
         self.at += 1;
         let rest = self.text.get(self.at..self.end).unwrap_or_default();
         match rest.chars().next() {
@@ -133,7 +136,7 @@ impl Parser<'_> {
         }
     }
 
-    fn single_quotes(&mut self, word: &mut Word) -> Result<(), Problem> {
+    fn single_quotes(&mut self, word: &mut SyntaxWord) -> Result<(), ParseProblem> {
         self.at += 1;
         let rest = self.text.get(self.at..self.end).unwrap_or_default();
         let length = rest.find('\'').ok_or("a quote is not closed")?;
@@ -142,7 +145,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn double_quotes(&mut self, word: &mut Word) -> Result<(), Problem> {
+    fn double_quotes(&mut self, word: &mut SyntaxWord) -> Result<(), ParseProblem> {
         word.literal_text("", true);
         loop {
             match self.peek().ok_or("a quote is not closed")? {
@@ -159,7 +162,11 @@ impl Parser<'_> {
         }
     }
 
-    fn inside_double_quotes(&mut self, byte: u8, word: &mut Word) -> Result<(), Problem> {
+    fn inside_double_quotes(
+        &mut self,
+        byte: u8,
+        word: &mut SyntaxWord,
+    ) -> Result<(), ParseProblem> {
         match byte {
             b'\\' => match self.ahead(1) {
                 Some(b'\n') => self.at += 2,
@@ -188,7 +195,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn dollar(&mut self, word: &mut Word, quoting: Quoting) -> Result<(), Problem> {
+    fn dollar(&mut self, word: &mut SyntaxWord, quoting: Quoting) -> Result<(), ParseProblem> {
         let bare = quoting == Quoting::Bare;
         match self.ahead(1) {
             Some(b'(') if self.ahead(2) == Some(b'(') => {
@@ -209,12 +216,12 @@ impl Parser<'_> {
                 let expansion = self.deeper(|parser| parser.parameter(quoting))?;
                 word.expand(expansion, quoting);
             }
-            Some(b'[') => return Err("old arithmetic"),
+            Some(b'[') => return Err("obsolete `$[…]` arithmetic"),
             Some(b'\'') if bare => {
                 self.at += 2;
                 self.ansi_quotes(word)?;
             }
-            Some(b'"') if bare => return Err("a text to be translated"),
+            Some(b'"') if bare => return Err("a translated string in `$` quotes"),
             Some(b'\\') if self.ahead(2) == Some(b'\n') => {
                 return Err("a `$` at the end of a line");
             }
@@ -223,7 +230,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn variable(&mut self, word: &mut Word, quoting: Quoting) {
+    fn variable(&mut self, word: &mut SyntaxWord, quoting: Quoting) {
         self.at += 1;
         let rest = self.text.get(self.at..self.end).unwrap_or_default();
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -240,8 +247,8 @@ impl Parser<'_> {
         word.expand(expansion, quoting);
     }
 
-    /// `${…}` after the brace.
-    fn parameter(&mut self, quoting: Quoting) -> Result<Expansion, Problem> {
+    /// Parses `${…}` after the brace.
+    fn parameter(&mut self, quoting: Quoting) -> Result<Expansion, ParseProblem> {
         let mut expansion = Expansion::default();
         match self.peek() {
             Some(b' ' | b'\t' | b'\n' | b'|') => return Err("a command in `${ }`"),
@@ -271,7 +278,7 @@ impl Parser<'_> {
         }
         expansion.assigns = is_assigning.then_some(name);
         if self.looks_at("@") {
-            expansion.doubt = Some("a variable's text is transformed");
+            expansion.doubt = Some("a variable's value is transformed");
         }
         let takes_word = matches!(self.ahead(1), Some(b'-' | b'=' | b'+' | b'?'));
         if self.peek() == Some(b':') && !takes_word {
@@ -284,22 +291,22 @@ impl Parser<'_> {
         Ok(expansion)
     }
 
-    fn parameter_name(&mut self) -> Result<String, Problem> {
+    fn parameter_name(&mut self) -> Result<String, ParseProblem> {
         let rest = self.text.get(self.at..self.end).unwrap_or_default();
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let length = match rest.chars().next() {
             Some(c) if "@*#?-$!".contains(c) => 1,
             Some(c) if is_part(c) => rest.find(|c: char| !is_part(c)).unwrap_or(rest.len()),
-            _ => return Err("an expansion that is not plain"),
+            _ => return Err("an unsupported expansion"),
         };
         self.at += length;
         Ok(rest.get(..length).unwrap_or_default().to_owned())
     }
 
-    /// What stands after the operator, up to the brace.
-    fn parameter_word(&mut self, quoting: Quoting) -> Result<Word, Problem> {
+    /// Parses the text after the operator, up to the brace.
+    fn parameter_word(&mut self, quoting: Quoting) -> Result<SyntaxWord, ParseProblem> {
         let start = self.at;
-        let mut word = Word { parts: Vec::new(), source: String::new(), start };
+        let mut word = SyntaxWord { parts: Vec::new(), source: String::new(), start };
         loop {
             match self.peek().ok_or("an expansion is not closed")? {
                 b'}' => {
@@ -317,7 +324,7 @@ impl Parser<'_> {
                 b'$' => self.dollar(&mut word, quoting)?,
                 b'`' => self.backtick(&mut word, quoting)?,
                 b'<' | b'>' if self.ahead(1) == Some(b'(') => {
-                    return Err("a process in an expansion");
+                    return Err("a process substitution in an expansion");
                 }
                 _ => {
                     let rest = self.text.get(self.at..self.end).unwrap_or_default();
@@ -329,8 +336,8 @@ impl Parser<'_> {
         }
     }
 
-    /// The text between backticks is another text, once its escapes are taken off.
-    fn backtick(&mut self, word: &mut Word, quoting: Quoting) -> Result<(), Problem> {
+    /// The text between backticks is parsed as a separate text, after unescaping.
+    fn backtick(&mut self, word: &mut SyntaxWord, quoting: Quoting) -> Result<(), ParseProblem> {
         let start = self.at;
         self.at += 1;
         let mut text = String::new();
@@ -341,7 +348,8 @@ impl Parser<'_> {
             let next = characters.peek().map(|(_, next)| *next);
             let is_escape = matches!(next, Some('`' | '\\' | '$'));
             match c {
-                // Whether the backslash goes depends on what is around: quotes, a here-document, an expansion.
+                // Whether the backslash is removed depends on the context: quotes, a here-document,
+                // an expansion.
                 '\\' if next == Some('"') => return Err("an escaped quote in backticks"),
                 '`' => break index,
                 '\\' if is_escape => {
@@ -358,16 +366,16 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn other_text(&mut self, text: &str) -> Result<List, Problem> {
-        let mut inner = Parser::new(text, self.depth);
+    fn other_text(&mut self, text: &str) -> Result<StatementList, ParseProblem> {
+        let mut inner = ShellParser::new(text, self.depth);
         inner.bodies = std::mem::take(&mut self.bodies);
-        let mut list = List::default();
+        let mut list = StatementList::default();
         let result = inner.program(&mut list);
         self.bodies = inner.bodies;
         result.map(|()| list)
     }
 
-    fn ansi_quotes(&mut self, word: &mut Word) -> Result<(), Problem> {
+    fn ansi_quotes(&mut self, word: &mut SyntaxWord) -> Result<(), ParseProblem> {
         let rest = self.text.get(self.at..self.end).unwrap_or_default();
         let (text, length) = super::ansi::decode(rest)?;
         word.literal_text(&text, true);
@@ -375,10 +383,10 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Up to `close`, with brackets of all kinds in pairs.
-    pub(super) fn arithmetic_until(&mut self, close: &str) -> Result<Arithmetic, Problem> {
+    /// Parses up to `close`, with balanced brackets of all kinds.
+    pub(super) fn arithmetic_until(&mut self, close: &str) -> Result<Arithmetic, ParseProblem> {
         let mut found = Arithmetic::default();
-        let mut word = Word::default();
+        let mut word = SyntaxWord::default();
         let mut open = Vec::new();
         loop {
             if open.is_empty() && self.eat(close) {
@@ -390,20 +398,20 @@ impl Parser<'_> {
                 b'`' => self.backtick(&mut word, Quoting::Quoted)?,
                 b'"' => self.at += 1,
                 b'\'' | b'\\' | b'{' | b';' if close != "))" => {
-                    return Err("arithmetic that is not plain");
+                    return Err("unsupported arithmetic");
                 }
-                b'\'' | b'\\' | b'{' => return Err("arithmetic that is not plain"),
+                b'\'' | b'\\' | b'{' => return Err("unsupported arithmetic"),
                 bracket @ (b'(' | b'[') => {
                     open.push(if bracket == b'(' { b')' } else { b']' });
                     self.at += 1;
                 }
                 bracket @ (b')' | b']' | b'}') => {
                     if open.pop() != Some(bracket) {
-                        return Err("it may be arithmetic or not");
+                        return Err("it is ambiguous whether this is arithmetic");
                     }
                     self.at += 1;
                 }
-                b'#' if close == "))" => return Err("arithmetic that is not plain"),
+                b'#' if close == "))" => return Err("unsupported arithmetic"),
                 byte if byte.is_ascii_alphanumeric() || byte == b'_' => self.operand(&mut found),
                 _ => self.at += 1,
             }
@@ -432,15 +440,17 @@ impl Parser<'_> {
     }
 }
 
-impl Word {
+impl SyntaxWord {
     pub(super) fn literal_text(&mut self, more: &str, quoted: bool) {
         match self.parts.last_mut() {
-            Some(Part::Literal { text, is_quoted }) if *is_quoted == quoted => text.push_str(more),
-            _ => self.parts.push(Part::Literal { text: more.to_owned(), is_quoted: quoted }),
+            Some(WordPart::Literal { text, is_quoted }) if *is_quoted == quoted => {
+                text.push_str(more)
+            }
+            _ => self.parts.push(WordPart::Literal { text: more.to_owned(), is_quoted: quoted }),
         }
     }
 
     fn expand(&mut self, expansion: Expansion, quoting: Quoting) {
-        self.parts.push(Part::Expansion(Rc::new(expansion), quoting));
+        self.parts.push(WordPart::Expansion(Rc::new(expansion), quoting));
     }
 }

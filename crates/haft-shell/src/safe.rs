@@ -1,21 +1,22 @@
-//! The safe list: which commands certainly do nothing but read and print. Every option of a program that has harmful
-//! ones is looked at; what is not known is not safe.
+//! The list of safe commands: those that certainly only read and print. Every option of a program
+//! that has harmful ones is checked; an unknown option is not safe.
 
 use super::{
     Word, git, is_one_of,
-    options::Options,
-    programs::{Caution, Program},
+    options::ParsedOptions,
+    programs::{KnownProgram, ReadOnly},
     scripts,
 };
 
-/// Whether a command only looks. `more` says that words which nobody has seen are added to it.
-pub(super) fn only_looks(name: &str, words: &[Word], more: bool) -> bool {
+/// Returns true when a command only reads and prints. `more`: words are added that the parser
+/// cannot see.
+pub(super) fn is_read_only(name: &str, words: &[Word], more: bool) -> bool {
     let rest = words.get(1..).unwrap_or_default();
     match name {
-        "git" => !more && git::only_looks(rest),
-        "find" => !more && super::files::find_only_looks(rest),
-        "sed" => !more && scripts::sed_only_looks(rest),
-        "awk" | "gawk" | "mawk" | "nawk" => !more && scripts::awk_only_looks(rest),
+        "git" => !more && git::is_read_only(rest),
+        "find" => !more && super::files::find_is_read_only(rest),
+        "sed" => !more && scripts::sed_is_read_only(rest),
+        "awk" | "gawk" | "mawk" | "nawk" => !more && scripts::awk_is_read_only(rest),
         "tar" | "bsdtar" => !more && tar_only_lists(rest),
         "unzip" => !more && unzip_only_lists(rest),
         "env" => rest.is_empty() && !more,
@@ -39,13 +40,13 @@ pub(super) fn only_looks(name: &str, words: &[Word], more: bool) -> bool {
 }
 
 fn by_table(name: &str, rest: &[Word], more: bool) -> bool {
-    let Some(program) = Program::named(name) else { return false };
-    let options = Options::scan(rest, program.valued);
-    match program.caution {
-        Caution::Never => has_plain_words(name, rest),
-        Caution::Always => false,
-        Caution::Only { letters, names } => {
-            // Letters that take a value are as good as the others: the harmful ones are in neither list.
+    let Some(program) = KnownProgram::named(name) else { return false };
+    let options = ParsedOptions::scan(rest, program.valued);
+    match program.read_only {
+        ReadOnly::Always => has_plain_words(name, rest),
+        ReadOnly::Never => false,
+        ReadOnly::WithOptions { letters, names } => {
+            // Letters that take a value are allowed too: the harmful ones are in neither list.
             let letters = format!("{letters}{}", program.valued.letters);
             let letters = letters.replace(super::files::output_letters(name), "");
             !more
@@ -57,7 +58,7 @@ fn by_table(name: &str, rest: &[Word], more: bool) -> bool {
     }
 }
 
-/// What some of the programs do with certain words whatever their options are.
+/// Checks words that some programs interpret whatever their options are.
 fn has_plain_words(name: &str, rest: &[Word]) -> bool {
     match name {
         "printf" => prints_plainly(rest),
@@ -66,15 +67,15 @@ fn has_plain_words(name: &str, rest: &[Word]) -> bool {
         }
         // `jobs -x` runs its words.
         "jobs" => rest.iter().all(|word| matches!(word.known(), Some("-l" | "-p" | "-r" | "-s"))),
-        // `@file` stands for options that are in the file.
+        // `@file` stands for the options in that file.
         "strings" | "readelf" | "nm" | "objdump" => {
             !rest.iter().any(|word| word.prefix.is_empty() || word.prefix.starts_with('@'))
         }
-        // It is a script, and names with line ends have deceived it.
+        // It is a script, and file names with line ends have misled it.
         "zgrep" => rest.iter().all(|word| word.known().is_some_and(|text| !text.contains('\n'))),
-        // A page that is given as a file may bring others with it.
+        // A manual page that is given as a file may include others.
         "man" => rest.iter().all(|word| word.known().is_some_and(|text| !text.contains('/'))),
-        // Programs of these languages may read other files.
+        // Programs in these languages may read other files.
         "jq" => rest.iter().all(|word| !has_any(word, &["import", "include", "modulemeta"])),
         "yq" => rest.iter().all(|word| !has_any(word, &["load", "import", "include"])),
         "less" | "more" => {
@@ -85,7 +86,7 @@ fn has_plain_words(name: &str, rest: &[Word]) -> bool {
     }
 }
 
-/// Whether `printf` sets no variable: `-v name` does, and so does `%n` in its format.
+/// Returns true when `printf` sets no variable. `-v name` sets one, and so does `%n` in its format.
 pub(super) fn prints_plainly(rest: &[Word]) -> bool {
     let rest = match rest {
         [word, rest @ ..] if word.is("--") => rest,
@@ -94,19 +95,21 @@ pub(super) fn prints_plainly(rest: &[Word]) -> bool {
     };
     let Some(format) = rest.first() else { return true };
     let Some(text) = format.known() else { return rest.len() == 1 && !format.is_open };
-    // Between the sign and the letter stand flags, widths and sizes.
+    // Flags, widths and sizes stand between the sign and the letter.
     let is_between = |c: char| c.is_ascii_digit() || "-+ #'0*.hlLjztq".contains(c);
     let mut pieces = text.split('%').skip(1).filter(|piece| !piece.is_empty());
     !pieces.any(|piece| piece.trim_start_matches(is_between).starts_with('n'))
 }
 
-/// Whether `test` asks for no variable: the subscript of its name would be evaluated, and commands in it run.
+/// Returns true when `test` checks no variable: bash would evaluate the subscript of its name and
+/// run commands in it.
 pub(super) fn tests_plainly(rest: &[Word]) -> bool {
     let may_be = |word: &Word| match word.known() {
         Some(text) => matches!(text, "-v" | "-R"),
         None => "-v".starts_with(&word.prefix) || "-R".starts_with(&word.prefix),
     };
-    // Any name is doubted after the plain sign, one that may hold a subscript after a sign that is not known.
+    // After the plain operator any name is doubtful; after an unknown operator only a name that may
+    // have a subscript.
     let is_name = |word: Option<&Word>| {
         word.is_none_or(|word| word.known().is_some_and(|text| !text.contains('[')))
     };
@@ -119,7 +122,7 @@ fn has_any(word: &Word, texts: &[&str]) -> bool {
     texts.iter().any(|text| word.text.contains(text))
 }
 
-fn has_plain_operands(name: &str, options: &Options<'_>) -> bool {
+fn has_plain_operands(name: &str, options: &ParsedOptions<'_>) -> bool {
     match name {
         // Any other operand sets the clock.
         "date" => options.operands.iter().all(|word| word.prefix.starts_with('+')),
@@ -129,10 +132,10 @@ fn has_plain_operands(name: &str, options: &Options<'_>) -> bool {
     }
 }
 
-/// Whether a word of `declare` and its kin sets a variable to a plain text.
+/// Returns true when a word of `declare` or a similar builtin sets a variable to a plain text.
 fn is_plain_declaration(word: &Word, is_list: bool) -> bool {
     match word.prefix.split_once('=') {
-        // A list in quotes is read again, and commands in it run.
+        // bash evaluates a list in quotes again, and runs commands in it.
         Some((name, value)) => {
             let is_text = match word.known() {
                 Some(_) => !value.starts_with('('),
@@ -140,7 +143,8 @@ fn is_plain_declaration(word: &Word, is_list: bool) -> bool {
             };
             is_text && is_variable(name)
         }
-        // `-i` makes the value arithmetic, `-n` a name of another variable, `-f` is about functions.
+        // `-i` makes the value arithmetic, `-n` makes it another variable's name, `-f` concerns
+        // functions.
         None => word.known().is_some_and(|text| {
             matches!(text, "-p" | "-x" | "-a" | "-A" | "-r" | "-g") || is_variable(text)
         }),
@@ -172,8 +176,10 @@ fn reads_plainly(rest: &[Word]) -> bool {
     })
 }
 
-/// Programs that may be asked for their version and nothing else. Not among them are those that first run or fetch what
-/// files of the workspace name (yarn, pnpm, mvn, dotnet, pytest, go, jest, and what rustup starts by `rust-toolchain.toml`), or ask a server whether they are new (terraform, az).
+/// Programs that may be asked for their version and nothing else. The list leaves out programs that
+/// first run or fetch what files of the workspace name (yarn, pnpm, mvn, dotnet, pytest, go, jest,
+/// and everything that rustup starts by `rust-toolchain.toml`) and those that ask a server for
+/// updates (terraform, az).
 fn only_tells_version(name: &str, rest: &[Word]) -> bool {
     const LONG: &str = "node python python3 npm npx bun deno ruby gem perl php javac gcc \
         g++ clang cc make cmake ninja docker podman helm pip pip3 uv poetry git bash zsh \
@@ -193,13 +199,13 @@ fn only_tells_version(name: &str, rest: &[Word]) -> bool {
     is_one_of(known, name)
 }
 
-/// `tar tf x`, `tar -tzf x`, `tar --list --file=x`, with the options that change how it is told.
+/// `tar tf x`, `tar -tzf x`, `tar --list --file=x`, with options that change the output format.
 fn tar_only_lists(rest: &[Word]) -> bool {
     let texts: Option<Vec<&str>> = rest.iter().map(Word::known).collect();
     let Some([first, others @ ..]) = texts.as_deref() else { return false };
     let letters = first.strip_prefix('-').unwrap_or(first);
     let is_listing = letters.contains('t') && letters.chars().all(|c| "tvfzjJaZ".contains(c));
-    // `host:file` is fetched from there.
+    // `host:file` is fetched from that host.
     is_listing && others.iter().all(|text| !text.starts_with('-') && !text.contains(':'))
 }
 

@@ -1,18 +1,19 @@
-//! The little languages of sed and awk, read closely enough to know that a script writes and runs nothing.
+//! Parsers for scripts of sed and awk, just precise enough to prove that a script writes and runs
+//! nothing.
 
 use std::{iter::Peekable, str::Chars};
 
 use super::{
     Word,
-    options::{Given, Options, Valued},
+    options::{GivenOption, ParsedOptions, Valued},
     quoting::is_name,
 };
 
 const SED: Valued = Valued { letters: "efl", names: "expression file line-length" };
 const AWK: Valued = Valued { letters: "Fvf", names: "" };
 
-pub(super) fn sed_only_looks(rest: &[Word]) -> bool {
-    let options = Options::scan(rest, SED);
+pub(super) fn sed_is_read_only(rest: &[Word]) -> bool {
+    let options = ParsedOptions::scan(rest, SED);
     let names =
         "quiet silent expression regexp-extended separate unbuffered null-data posix sandbox";
     if options.is_uncertain || !options.are_all("nErsuzel", names) {
@@ -21,29 +22,29 @@ pub(super) fn sed_only_looks(rest: &[Word]) -> bool {
     sed_script(&options).is_some_and(|script| sed_is_harmless(&script))
 }
 
-/// The words of sed and awk that are files: all but the script.
+/// The operands of sed and awk that are files: all but the script.
 pub(super) fn file_operands<'a>(name: &str, rest: &'a [Word]) -> Vec<&'a Word> {
     let valued = if name == "sed" { SED } else { AWK };
-    let options = Options::scan(rest, valued);
+    let options = ParsedOptions::scan(rest, valued);
     let is_given = options.has(&["-e", "-f"])
         || options.has_beginning_of(&["--expression", "--file", "--source"]);
     let operands =
         if is_given { options.operands.as_slice() } else { options.after_one_word() }.to_vec();
     let operands = operands.into_iter();
-    // awk takes `name=value` for an assignment, and `a/b=c` for a file.
+    // awk reads `name=value` as an assignment, but `a/b=c` as a file.
     let is_assignment =
         |word: &Word| word.prefix.split_once('=').is_some_and(|(name, _)| is_name(name));
     operands.filter(|word| name == "sed" || !is_assignment(word)).collect()
 }
 
-/// Whether sed changes its files.
+/// Returns true when sed edits its files.
 pub(super) fn sed_edits(rest: &[Word]) -> bool {
-    let options = Options::scan(rest, SED);
+    let options = ParsedOptions::scan(rest, SED);
     options.given.iter().any(|given| given.name == "-i" || given.name.starts_with("--i"))
 }
 
-fn sed_script(options: &Options<'_>) -> Option<String> {
-    let is_script = |given: &&Given<'_>| matches!(given.name.as_str(), "-e" | "--expression");
+fn sed_script(options: &ParsedOptions<'_>) -> Option<String> {
+    let is_script = |given: &&GivenOption<'_>| matches!(given.name.as_str(), "-e" | "--expression");
     let mut pieces = Vec::new();
     for given in options.given.iter().filter(is_script) {
         if given.word.is_some_and(|word| word.known().is_none()) {
@@ -62,7 +63,7 @@ fn sed_is_harmless(script: &str) -> bool {
     sed.read().is_some()
 }
 
-/// Reads a script; None as soon as something is not known to be harmless.
+/// Parses a script. Returns None as soon as something is not known to be harmless.
 struct Sed<'a> {
     rest: Peekable<Chars<'a>>,
 }
@@ -101,13 +102,13 @@ impl Sed<'_> {
 
     fn command(&mut self) -> Option<()> {
         match self.rest.next()? {
-            // Another command may follow at once.
+            // Another command may follow immediately.
             '{' => return Some(()),
             '}' | '=' | 'd' | 'D' | 'g' | 'G' | 'h' | 'H' | 'n' | 'N' | 'p' | 'P' | 'x' | 'z'
             | 'l' => {}
             'q' | 'Q' => self.skip(|c| c.is_ascii_digit() || c == ' '),
             '#' => self.skip(|c| c != '\n'),
-            // After the label sed goes on with the next command, even without a `;`.
+            // After the label sed continues with the next command, even without a `;`.
             ':' | 'b' | 't' | 'T' => {
                 self.skip(|c| c == ' ');
                 self.skip(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -123,7 +124,8 @@ impl Sed<'_> {
                 self.replacement(delimiter)?;
                 self.replacement(delimiter)?;
             }
-            // A text to add ends with its line, unless there are backslashes: seds differ about those.
+            // A text to add ends with its line, unless it has backslashes: versions of sed disagree
+            // about those.
             'a' | 'i' | 'c' => {
                 self.skip(|c| c != '\n' && c != '\\');
                 return self.rest.peek().is_none_or(|c| *c == '\n').then_some(());
@@ -151,8 +153,8 @@ impl Sed<'_> {
     }
 }
 
-/// Up to the delimiter of a regular expression. None where programs differ: a delimiter or a backslash in brackets, where
-/// some see the end and others a sign like any other.
+/// Reads up to the delimiter of a regular expression. None where programs disagree: a delimiter or
+/// a backslash in brackets, which some read as the end and others as an ordinary character.
 fn pattern(rest: &mut Peekable<Chars<'_>>, delimiter: char) -> Option<()> {
     loop {
         match rest.next()? {
@@ -167,7 +169,7 @@ fn pattern(rest: &mut Peekable<Chars<'_>>, delimiter: char) -> Option<()> {
     }
 }
 
-/// `[^]a-z[:space:]]` after its first bracket.
+/// Reads `[^]a-z[:space:]]` after its first bracket.
 fn brackets(rest: &mut Peekable<Chars<'_>>, delimiter: char) -> Option<()> {
     rest.next_if_eq(&'^');
     rest.next_if_eq(&']');
@@ -186,15 +188,15 @@ fn brackets(rest: &mut Peekable<Chars<'_>>, delimiter: char) -> Option<()> {
     }
 }
 
-pub(super) fn awk_only_looks(rest: &[Word]) -> bool {
-    let options = Options::scan(rest, AWK);
+pub(super) fn awk_is_read_only(rest: &[Word]) -> bool {
+    let options = ParsedOptions::scan(rest, AWK);
     if options.is_uncertain || !options.are_all("Fv", "version") {
         return false;
     }
     options.operands.first().and_then(|word| word.known()).is_some_and(awk_is_harmless)
 }
 
-/// No pipes, no output to files, no commands, no other files than those named.
+/// Accepts programs without pipes, output to files, commands, or files other than the named ones.
 fn awk_is_harmless(program: &str) -> bool {
     let Some(bare) = without_literals(program) else { return false };
     let mut words = bare.split(|c: char| !is_of_word(c));
@@ -205,7 +207,8 @@ fn awk_is_harmless(program: &str) -> bool {
     if is_harmful || pipes.contains('|') || bare.contains('@') {
         return false;
     }
-    // What is printed goes to a file when a `>` stands in the statement, which may go on in the next line.
+    // Output goes to a file when the statement has a `>`, and the statement may continue on the
+    // next line.
     let mut statements = bare.split([';', '}', '{']).flat_map(lines);
     !statements.any(|statement| statement.contains("print") && statement.contains('>'))
 }
@@ -214,11 +217,12 @@ fn is_of_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// The lines of a program, together with those that continue them.
+/// The lines of a program, joined with their continuations.
 fn lines(text: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for line in text.split('\n') {
-        // Too many continue where a comma or a sign stands, which joins more than awk does.
+        // A comma or an operator joins the next line here. That joins more lines than awk does,
+        // which is the safe direction.
         let goes_on = |last: &String| {
             last.trim_end().is_empty()
                 || !last.trim_end().ends_with(|c: char| is_of_word(c) || c == ')')
@@ -234,7 +238,7 @@ fn lines(text: &str) -> Vec<String> {
     all
 }
 
-/// The program with its strings and patterns emptied. None when it is not clear what is one.
+/// The program with its strings and patterns emptied. None when they are ambiguous.
 fn without_literals(program: &str) -> Option<String> {
     let mut bare = String::new();
     let mut rest = program.chars().peekable();
@@ -253,7 +257,8 @@ fn without_literals(program: &str) -> Option<String> {
     Some(bare)
 }
 
-/// Whether a slash after this begins a pattern, or divides. None where it could be either.
+/// Returns true when a slash after this begins a pattern, and false when it divides. None when it
+/// could be either.
 fn begins_pattern(before: &str) -> Option<bool> {
     const KEYWORDS: &[&str] =
         &["print", "printf", "return", "in", "else", "do", "case", "exit", "delete", "while", "if"];
@@ -262,7 +267,8 @@ fn begins_pattern(before: &str) -> Option<bool> {
     if "(,{};!~&|\n=".contains(last) {
         return Some(true);
     }
-    // After the condition of a statement a pattern begins; after any other bracket it is divided.
+    // After the condition of a statement a pattern begins; after any other bracket the slash
+    // divides.
     if last == ')' && ends_condition(before)? {
         return None;
     }
@@ -271,7 +277,8 @@ fn begins_pattern(before: &str) -> Option<bool> {
     divides.then_some(false)
 }
 
-/// Whether the bracket at the end closes one that stands after `if` and its kin. None when it closes nothing.
+/// Returns true when the bracket at the end closes the condition of `if`, `while`, `for` or
+/// `switch`. None when it closes nothing.
 fn ends_condition(before: &str) -> Option<bool> {
     let mut depth = 0_usize;
     for (index, c) in before.char_indices().rev() {

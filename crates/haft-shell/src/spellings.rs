@@ -1,5 +1,5 @@
-//! The ways to spell one command: rules that deny or ask match each of them, so that `/usr/bin/git -C . push` is
-//! `git push` for them. What allows a command sees its whole text only.
+//! Alternative spellings of a command. Rules that deny or ask match each of them, so that
+//! `/usr/bin/git -C . push` counts as `git push`. Rules that allow match only the whole text.
 
 use super::{
     Certainty, Word, is_one_of,
@@ -7,16 +7,16 @@ use super::{
     words::line,
 };
 
-/// Other spellings of a command, and what is certain of the beginning of each.
+/// Other spellings of a command, and the certain beginning of each.
 #[derive(Debug, Default)]
 pub(super) struct Spellings {
     pub(super) texts: Vec<String>,
-    /// The letters before the first word that the reader cannot see; none when it sees all of them. The first belongs to
-    /// the command's own text.
+    /// The text before the first word that the parser cannot see; nothing when it sees all of them.
+    /// The first belongs to the command's own text.
     pub(super) seen: Vec<String>,
 }
 
-/// `text` is the whole text, with assignments; `more` says that words are added which the reader cannot see.
+/// `text` is the whole text, with assignments. `more`: words are added that the parser cannot see.
 pub(super) fn of(text: &str, words: &[Word], more: bool) -> Spellings {
     let mut found = Spellings::default();
     let assignments = text.strip_suffix(&line(words)).unwrap_or_default();
@@ -45,24 +45,24 @@ fn variants(words: &[Word]) -> Vec<Vec<Word>> {
     all
 }
 
-/// Without the options before and between the words that say what is done. `takes_value`: options that are not known are
-/// followed by a value.
+/// Removes the options before and between the words that name the operation. `takes_value`: unknown
+/// options are followed by a value.
 fn without_options(name: &str, rest: &[Word], takes_value: bool) -> Vec<Word> {
     let values = global_values(name);
     let mut kept = Vec::new();
-    let mut said = name.to_owned();
+    let mut operation = name.to_owned();
     let mut at = 0;
-    while kept.len() + 1 < arity(&said) {
+    while kept.len() + 1 < arity(&operation) {
         let Some(text) = rest.get(at).and_then(Word::known) else { break };
         at += 1;
         if !text.starts_with(['-', '+']) {
-            said = format!("{said} {text}");
+            operation = format!("{operation} {text}");
             kept.extend(rest.get(at - 1).cloned());
             continue;
         }
         let has_value =
             is_one_of(values, text) || takes_value && !text.contains('=') && text != "--";
-        // A value that may be several words may be the sub-command too.
+        // A value that may be several words may include the sub-command.
         let is_seen = rest.get(at).is_some_and(|value| !value.is_open);
         at += usize::from(has_value && text.starts_with('-') && is_seen);
     }
@@ -70,7 +70,7 @@ fn without_options(name: &str, rest: &[Word], takes_value: bool) -> Vec<Word> {
     kept
 }
 
-/// What is certain of the beginning, when not all of it is.
+/// Returns the certain beginning, when not all of it is certain.
 fn seen(words: &[Word], more: bool) -> Option<String> {
     let at = words.iter().position(|word| word.certainty != Certainty::Exact);
     match at {

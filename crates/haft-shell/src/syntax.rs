@@ -1,21 +1,21 @@
-//! The tree of a shell text: what [`super::parse`] makes and [`super::walk`] goes through.
+//! The syntax tree of a shell text: [`super::parse`] builds it and [`super::walk`] visits it.
 
-/// Statements in order, each with what stands after it.
+/// Statements in order.
 #[derive(Debug, Default)]
-pub(super) struct List {
+pub(super) struct StatementList {
     pub(super) statements: Vec<Statement>,
 }
 
 /// Pipelines joined by `&&` and `||`.
 #[derive(Debug)]
 pub(super) struct Statement {
-    pub(super) pipelines: Vec<(Joint, Vec<Node>)>,
+    pub(super) pipelines: Vec<(Connector, Vec<SyntaxNode>)>,
     pub(super) is_background: bool,
 }
 
-/// What stands before a pipeline.
+/// FileAction a pipeline is connected to the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Joint {
+pub(super) enum Connector {
     First,
     And,
     Or,
@@ -23,37 +23,37 @@ pub(super) enum Joint {
 
 /// One element of a pipeline.
 #[derive(Debug)]
-pub(super) struct Node {
-    pub(super) kind: Kind,
+pub(super) struct SyntaxNode {
+    pub(super) kind: SyntaxKind,
     pub(super) redirects: Vec<Redirect>,
 }
 
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum SyntaxKind {
     Simple(Simple),
-    /// `{ … }`, and whatever else runs here, once.
-    Group(List),
-    /// `( … )`, a coprocess: what changes inside stays inside.
-    Subshell(List),
-    /// `if`: each list in order.
-    If(Vec<List>),
-    /// `while`, `until`, `for`, `select`: the variable with its words, and what is repeated.
+    /// `{ … }`, and any other list that runs once in the current shell.
+    Group(StatementList),
+    /// `( … )` or a coprocess: changes inside do not affect the outer shell.
+    Subshell(StatementList),
+    /// `if`: every list in order.
+    If(Vec<StatementList>),
+    /// `while`, `until`, `for`, `select`: the variable with its words, and the repeated lists.
     Loop {
         variable: Option<String>,
-        words: Vec<Word>,
-        lists: Vec<List>,
+        words: Vec<SyntaxWord>,
+        lists: Vec<StatementList>,
     },
     Case {
-        subject: Word,
-        patterns: Vec<Word>,
-        lists: Vec<List>,
+        subject: SyntaxWord,
+        patterns: Vec<SyntaxWord>,
+        lists: Vec<StatementList>,
     },
     Function {
         name: String,
-        body: Box<Node>,
+        body: Box<SyntaxNode>,
     },
-    /// `[[ … ]]`: its words, operators among them.
-    Test(Vec<Word>),
+    /// `[[ … ]]`: its words, including the operators.
+    Test(Vec<SyntaxWord>),
     /// `(( … ))` or the head of a C-like `for`.
     Arithmetic(Arithmetic),
 }
@@ -61,51 +61,51 @@ pub(super) enum Kind {
 #[derive(Debug, Default)]
 pub(super) struct Simple {
     pub(super) assignments: Vec<Assignment>,
-    pub(super) words: Vec<Word>,
+    pub(super) words: Vec<SyntaxWord>,
 }
 
 #[derive(Debug)]
 pub(super) struct Assignment {
     pub(super) name: String,
-    pub(super) values: Vec<Word>,
-    /// `name=(…)`, `name[…]=`: more than one plain value.
+    pub(super) values: Vec<SyntaxWord>,
+    /// `name=(…)`, `name[…]=`: not one plain value.
     pub(super) is_array: bool,
-    /// As it was written.
+    /// The source text.
     pub(super) source: String,
 }
 
 #[derive(Debug)]
 pub(super) struct Redirect {
-    pub(super) how: Direction,
-    pub(super) target: Word,
-    /// A here-document: the number of its text.
+    pub(super) how: RedirectKind,
+    pub(super) target: SyntaxWord,
+    /// For a here-document: the index of its text.
     pub(super) here: Option<usize>,
     /// `{name}>`: the shell sets this variable.
     pub(super) variable: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(super) enum RedirectKind {
     Read,
     Write,
     ReadWrite,
-    /// `<&` and `>&`: mostly a descriptor, else a file.
+    /// `<&` and `>&`: usually a descriptor, otherwise a file.
     Duplicate,
-    /// A text that stands in the command.
+    /// A here-document or here-string.
     Here,
 }
 
-/// A word as it was written, and what is known of what becomes of it.
+/// A word in the source text.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Word {
-    pub(super) parts: Vec<Part>,
+pub(super) struct SyntaxWord {
+    pub(super) parts: Vec<WordPart>,
     pub(super) source: String,
-    /// Where it begins in the text.
+    /// Offset of the word in the text.
     pub(super) start: usize,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Part {
+pub(super) enum WordPart {
     Literal {
         text: String,
         is_quoted: bool,
@@ -126,79 +126,80 @@ pub(super) enum Quoting {
     Bare,
 }
 
-/// What runs inside an expansion, in the order it was written.
+/// The commands and words inside an expansion, in source order.
 #[derive(Debug, Default)]
 pub(super) struct Expansion {
-    pub(super) lists: Vec<List>,
+    pub(super) lists: Vec<StatementList>,
     pub(super) arithmetic: Vec<Arithmetic>,
     /// Words after the operator in `${x:-word}`.
-    pub(super) words: Vec<Word>,
+    pub(super) words: Vec<SyntaxWord>,
     /// The variable that `${x:=…}` sets.
     pub(super) assigns: Option<String>,
-    /// The variable that becomes a list by `${x[0]:=…}`.
+    /// The variable that `${x[0]:=…}` makes an array.
     pub(super) list: Option<String>,
     pub(super) doubt: Option<&'static str>,
-    /// A number whatever happens: `$((…))`, `$?`, `$#`, `${#x}`, `$$`.
+    /// True when the result is always a number: `$((…))`, `$?`, `$#`, `${#x}`, `$$`.
     pub(super) is_number: bool,
-    /// `$x` or `${x}` and nothing more.
+    /// The name, when the expansion is just `$x` or `${x}`.
     pub(super) variable: Option<String>,
 }
 
-/// An arithmetic expression: the names in it, which are evaluated again and again, and the expansions.
+/// An arithmetic expression: its names, which bash evaluates recursively, and its expansions.
 #[derive(Debug, Default)]
 pub(super) struct Arithmetic {
     pub(super) names: Vec<String>,
     pub(super) assigned: Vec<String>,
-    /// Names with an index, which are lists when they are set.
+    /// Names with an index, which become arrays when they are set.
     pub(super) lists: Vec<String>,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<WordPart>,
 }
 
-impl Word {
-    /// The text when it is known to the last character and nothing of it is special. None with globs and expansions.
+impl SyntaxWord {
+    /// Returns the text when every character is known and none is special. None with globs and
+    /// expansions.
     pub(super) fn literal(&self) -> Option<String> {
         let mut text = String::new();
         for part in &self.parts {
             match part {
-                Part::Literal { text: literal, .. } => text.push_str(literal),
-                Part::Brace(brace) if !self.has_braces() => text.push(*brace),
+                WordPart::Literal { text: literal, .. } => text.push_str(literal),
+                WordPart::Brace(brace) if !self.has_braces() => text.push(*brace),
                 _ => return None,
             }
         }
         Some(text)
     }
 
-    /// The text when nothing of it was quoted: only so are reserved words and operators recognised.
-    /// A line that goes on in the next is put together before that.
+    /// Returns the text when no part of it was quoted: only then are reserved words and operators
+    /// recognised. Continued lines are joined first.
     pub(super) fn bare(&self) -> Option<&str> {
         match self.parts.as_slice() {
-            [Part::Literal { text, is_quoted: false }]
+            [WordPart::Literal { text, is_quoted: false }]
                 if *text == self.source || *text == self.source.replace("\\\n", "") =>
             {
                 Some(text)
             }
-            [Part::Brace('{')] => Some("{"),
-            [Part::Brace('}')] => Some("}"),
-            [Part::Brace(_)] => Some(","),
+            [WordPart::Brace('{')] => Some("{"),
+            [WordPart::Brace('}')] => Some("}"),
+            [WordPart::Brace(_)] => Some(","),
             _ => None,
         }
     }
 
-    /// Whether a brace expansion may make several words of it: `{a,b}`, `{1..3}`. A lone `{}` is none.
+    /// Returns true when a brace expansion may make several words of it: `{a,b}`, `{1..3}`. A lone
+    /// `{}` does not.
     pub(super) fn has_braces(&self) -> bool {
         let mut is_open = false;
         let mut is_list = false;
         for (index, part) in self.parts.iter().enumerate() {
             match part {
-                Part::Brace('{') => is_open = true,
-                Part::Brace(',') => is_list |= is_open,
-                Part::Brace('}') if is_list => return true,
-                Part::Literal { text, .. } if is_open && text.contains("..") => is_list = true,
-                // `..` may lie across a quoted and an unquoted piece.
-                Part::Literal { text, .. } if is_open && text.ends_with('.') => {
+                WordPart::Brace('{') => is_open = true,
+                WordPart::Brace(',') => is_list |= is_open,
+                WordPart::Brace('}') if is_list => return true,
+                WordPart::Literal { text, .. } if is_open && text.contains("..") => is_list = true,
+                // `..` may span a quoted and an unquoted piece.
+                WordPart::Literal { text, .. } if is_open && text.ends_with('.') => {
                     let next = self.parts.get(index + 1);
-                    is_list |=
-                        matches!(next, Some(Part::Literal { text, .. }) if text.starts_with('.'));
+                    is_list |= matches!(next, Some(WordPart::Literal { text, .. }) if text.starts_with('.'));
                 }
                 _ => {}
             }

@@ -1,13 +1,14 @@
-//! The table of commands, and what holds for every text.
+//! The table of commands, and properties of every text.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Blocks parted by empty lines: the text after `$` (further lines after `>`), then what is read in it.
+/// Blocks separated by empty lines: the text after `$` (further lines after `>`), then what is read
+/// in it.
 const TABLE: &str = include_str!("commands.txt");
 
-/// What agents type all day. None of it may ever ask.
+/// Commands that agents use all the time. None of them may ever ask for approval.
 const EVERYDAY: &[&str] = &[
     "ls -la",
     "cat README.md",
@@ -36,9 +37,9 @@ fn described(reading: &Reading) -> Vec<String> {
     let mut lines = Vec::new();
     for command in &reading.commands {
         let risk = match command.risk {
-            Risk::Looks => "looks",
+            Risk::ReadOnly => "read-only",
             Risk::Repository => "repository",
-            Risk::Usual => "usual",
+            Risk::Other => "other",
             Risk::Dangerous(_) => "danger",
         };
         let through = match command.through.as_slice() {
@@ -53,7 +54,7 @@ fn described(reading: &Reading) -> Vec<String> {
         lines.extend(command.fetches.iter().map(|target| format!("fetch {target}")));
     }
     for file in &reading.files {
-        let how = if file.how == How::Read { "read" } else { "write" };
+        let how = if file.how == FileAction::Read { "read" } else { "write" };
         let reach = match file.reach {
             Reach::Itself => "",
             Reach::Tree | Reach::Names => " and below",
@@ -62,13 +63,13 @@ fn described(reading: &Reading) -> Vec<String> {
         lines.push(format!("{how} {}{reach}", file.path.display()));
     }
     for doubt in &reading.doubts {
-        let about = if doubt.about == About::Files { " (files)" } else { "" };
+        let about = if doubt.about == DoubtSubject::Files { " (files)" } else { "" };
         lines.push(format!("doubt {}: {}{about}", doubt.what.replace('\n', "\\n"), doubt.why));
     }
     lines
 }
 
-/// The texts of the table with what stands below them.
+/// The texts of the table with their expected lines.
 fn table() -> Vec<(String, Vec<&'static str>)> {
     let mut blocks = Vec::new();
     for block in TABLE.split("\n\n") {
@@ -98,27 +99,27 @@ fn every_command_of_the_table_is_read_as_it_says() {
 }
 
 #[test]
-fn what_bash_may_read_otherwise_is_never_only_looking() {
+fn texts_that_bash_may_read_differently_are_never_read_only() {
     let lines = ASKED.lines().filter(|line| !line.is_empty() && !line.starts_with("# "));
     let texts: Vec<String> = lines.map(|line| line.replace("NEWLINE", "\n")).collect();
     assert!(texts.len() > 80, "only {} texts", texts.len());
-    let unasked: Vec<_> = texts.iter().filter(|text| read(text).is_only_looking()).collect();
+    let unasked: Vec<_> = texts.iter().filter(|text| read(text).is_read_only()).collect();
     assert!(unasked.is_empty(), "{unasked:#?}");
 }
 
-/// The gate decides by the accesses whether a text needs the power to write.
+/// The gate decides from the accesses whether a text needs write access.
 #[test]
-fn the_gate_takes_the_same_texts_for_looking() {
+fn the_gate_treats_the_same_texts_as_read_only() {
     let asked = ASKED.lines().filter(|line| !line.is_empty() && !line.starts_with("# "));
     let shown = TABLE.lines().filter_map(|line| line.strip_prefix("$ "));
     for text in asked.chain(shown).chain(EVERYDAY.iter().copied()) {
         let text = text.replace("NEWLINE", "\n");
-        let given = haft_core::ReadText { parts: accesses(&text, None), text: text.clone() };
-        assert_eq!(given.only_looks(), read(&text).is_only_looking(), "{text}");
+        let given = haft_core::ParsedScript { parts: accesses(&text, None), text: text.clone() };
+        assert_eq!(given.is_read_only(), read(&text).is_read_only(), "{text}");
     }
 }
 
-/// What a policy with these rules says to a text, in mode `all`.
+/// Returns the decision of a policy with these rules in mode `all`.
 fn decided(deny: &[&str], allow: &[&str], text: &str) -> haft_core::policy::Action {
     use haft_core::{
         Effect, Mode, Policy,
@@ -241,7 +242,7 @@ fn what_cannot_be_seen_is_asked_for_where_a_rule_may_mean_it() {
         ],
         Action::Ask,
     );
-    // Where there is no rule for commands nothing may be meant.
+    // Without a rule for commands no rule can apply.
     check("read(private/**)", &["$x m", "git $x"], Action::Allow);
 }
 
@@ -267,7 +268,7 @@ fn what_is_allowed_exactly_gets_no_words_that_cannot_be_seen() {
     }
 }
 
-/// What is read of files in a text, sorted.
+/// Returns the files that are read in a text, sorted.
 fn files_of(text: &str) -> Vec<String> {
     let mut files: Vec<String> = read(text)
         .files
@@ -328,15 +329,15 @@ fn an_operator_that_is_split_over_lines_is_doubted() {
         "x=(a)b date",
     ] {
         let reading = read(text);
-        assert!(!reading.is_only_looking(), "{text}");
+        assert!(!reading.is_read_only(), "{text}");
         assert!(!reading.doubts.is_empty(), "{text}");
     }
     for text in ["cat a |\\\nwc -l", "ls &&\\\npwd", "cat \\\n  a", "(cd src; \\\n(ls))"] {
-        assert!(read(text).is_only_looking(), "{text}");
+        assert!(read(text).is_read_only(), "{text}");
     }
 }
 
-/// What comes first is a pattern, a mode or a script only as long as it is one word.
+/// The first operand is a pattern, a mode or a script only while it is one word.
 #[test]
 fn a_first_operand_that_may_become_several_is_files_too() {
     for (text, expected) in [
@@ -361,10 +362,10 @@ fn a_first_operand_that_may_become_several_is_files_too() {
 #[test]
 fn an_element_that_is_set_with_blanks_in_its_subscript_is_doubted() {
     for text in ["x[ 0]=v", "x[ 0]=v; declare x=\"$L\"", "x[0 ]=v", "x[ 0]+=v ls", "a=1 x[ 0]=v"] {
-        assert!(!read(text).is_only_looking(), "{text}");
+        assert!(!read(text).is_read_only(), "{text}");
     }
     for text in ["[ -f a ]", "ls [a]*", "echo x[ 0]=v"] {
-        assert!(read(text).is_only_looking(), "{text}");
+        assert!(read(text).is_read_only(), "{text}");
     }
 }
 
@@ -459,11 +460,11 @@ fn git_that_a_repository_may_make_run_programs_is_told_apart() {
         "git config -l",
         "git merge-base a b",
     ] {
-        assert_eq!(risk(text), Risk::Looks, "{text}");
+        assert_eq!(risk(text), Risk::ReadOnly, "{text}");
     }
     for text in ["git rev-list --alternate-refs", "git log --alternate-refs", "git diff --ext-diff"]
     {
-        assert_eq!(risk(text), Risk::Usual, "{text}");
+        assert_eq!(risk(text), Risk::Other, "{text}");
     }
 }
 
@@ -499,7 +500,7 @@ fn trees_that_are_written_are_looked_through() {
 #[test]
 fn a_text_is_whole_when_a_shell_runs_it() {
     for text in ["ls\n", "cat <<E\nx\nE\n", "if true; then ls; fi\n", "ls \\\\\n", "\n"] {
-        assert!(is_whole(text), "{text:?}");
+        assert!(is_complete(text), "{text:?}");
     }
     for text in [
         "",
@@ -523,7 +524,7 @@ fn a_text_is_whole_when_a_shell_runs_it() {
         "echo ${x\n",
         "while true; do\n",
     ] {
-        assert!(!is_whole(text), "{text:?}");
+        assert!(!is_complete(text), "{text:?}");
     }
 }
 
@@ -603,9 +604,9 @@ fn words_that_cannot_be_seen_count_as_the_dangerous_ones() {
 }
 
 #[test]
-fn everyday_looking_is_only_looking() {
+fn everyday_commands_are_read_only() {
     assert_eq!(EVERYDAY.len(), 18);
-    let asked: Vec<_> = EVERYDAY.iter().filter(|text| !read(text).is_only_looking()).collect();
+    let asked: Vec<_> = EVERYDAY.iter().filter(|text| !read(text).is_read_only()).collect();
     assert_eq!(asked, [&""; 0]);
 }
 
@@ -638,7 +639,7 @@ fn widths_say_what_is_done_and_never_too_much() {
     check("find . -name '*.rs'", &[]);
     check("PATH=. ls -l", &["PATH=. ls -l"]);
     check("$X y", &[]);
-    // What they run is in their input, and the rule would not know of it.
+    // Their input decides what they run, and a rule would not cover it.
     check("bash", &[]);
     check("/bin/sh -s", &[]);
     check("python3 -", &[]);
@@ -678,7 +679,7 @@ fn a_pattern_that_stands_for_anything_is_too_wide() {
     ] {
         assert!(!is_too_wide(narrow), "{narrow}");
     }
-    // Whatever is offered is not too wide.
+    // No offered pattern is too wide.
     for text in [
         "git commit -m x",
         "cargo test -p x",
@@ -695,7 +696,9 @@ fn a_pattern_that_stands_for_anything_is_too_wide() {
 fn an_unclear_text_may_be_allowed_as_a_whole_or_not_at_all() {
     let check = |text: &str, expected: &[&str]| {
         let unclear = accesses(text, None).into_iter().find_map(|access| match access {
-            Access::Command(it) if matches!(it.risk, CommandRisk::Unclear(_)) => Some(it.widths),
+            Access::Command(it) if matches!(it.risk, CommandRisk::Unclear(_)) => {
+                Some(it.rule_texts)
+            }
             _ => None,
         });
         assert_eq!(
@@ -747,10 +750,10 @@ fn characters_that_are_not_seen_are_doubted() {
         "\0", "\r", "\u{b}", "\u{c}", "\u{a0}", "\u{200b}", "\u{202e}", "\u{2028}", "\u{feff}",
         "\u{1b}",
     ] {
-        assert!(!read(&format!("ls{sign} x")).is_only_looking(), "{sign:?}");
-        assert!(!read(&format!("ls 'a{sign}'")).is_only_looking(), "{sign:?}");
+        assert!(!read(&format!("ls{sign} x")).is_read_only(), "{sign:?}");
+        assert!(!read(&format!("ls 'a{sign}'")).is_read_only(), "{sign:?}");
     }
-    assert!(read("ls é ä 漢字").is_only_looking());
+    assert!(read("ls é ä 漢字").is_read_only());
 }
 
 /// Words in several spellings that bash reads the same.
@@ -779,7 +782,7 @@ fn characters_beyond_ascii_do_not_crash_the_grammar() {
             assert!(read(&text).commands.len() <= 1, "{text}");
         }
     }
-    assert!(read("cat 'Übersicht.md' größe.txt {ä,ö}.txt").is_only_looking());
+    assert!(read("cat 'Übersicht.md' größe.txt {ä,ö}.txt").is_read_only());
 }
 
 proptest! {

@@ -1,5 +1,5 @@
-//! Goes through the tree of a text as bash would and writes down what it meets. What commands, redirects and numbers mean
-//! is in the rooms below.
+//! Visits the syntax tree in the order in which bash would run it and records what it finds.
+//! Commands, redirects and numbers are handled in the submodules.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -7,25 +7,29 @@ use std::{
 };
 
 use super::{
-    About, FileUse, Reading, Risk, dialect, environment, is_one_of, parse, quoting,
-    syntax::{self, Assignment, Expansion, Joint, Kind, List, Node, Part, Redirect, Simple},
-    witness, words,
+    DoubtSubject, FileUse, Reading, Risk, cross_check, dialect, environment, is_one_of, parse,
+    quoting,
+    syntax::{
+        self, Assignment, Connector, Expansion, Redirect, Simple, StatementList, SyntaxKind,
+        SyntaxNode, WordPart,
+    },
+    words,
 };
 
 mod builtins;
 mod commands;
+mod directories;
 mod numbers;
-mod places;
 mod redirects;
 
-use commands::{Input, base};
+use commands::{StdinSource, base};
+use directories::union;
 use numbers::is_number;
-use places::union;
 
-/// So often may a text hold a text.
-const DEEPEST_TEXT: usize = 6;
+/// Maximum depth of texts within texts, such as `bash -c`.
+const MAX_TEXT_DEPTH: usize = 6;
 
-/// Variables that bash itself makes lists of.
+/// Variables that bash itself makes arrays.
 const BUILT_IN_LISTS: &[&str] = &[
     "MAPFILE",
     "PIPESTATUS",
@@ -41,7 +45,7 @@ pub(super) fn text(text: &str, reading: &mut Reading) {
     let mut walker = Walker {
         reading,
         bodies: Vec::new(),
-        places: vec![PathBuf::new()],
+        directories: vec![PathBuf::new()],
         pipe: None,
         fetching: 0,
         named: HashSet::new(),
@@ -66,34 +70,37 @@ pub(super) fn text(text: &str, reading: &mut Reading) {
 
 struct Walker<'a> {
     reading: &'a mut Reading,
-    bodies: Vec<syntax::Word>,
-    /// Where the shell may be, relative to its start. Empty: nobody knows.
-    places: Vec<PathBuf>,
-    /// Standard input is a pipe, and whether it may bring something from the network.
+    bodies: Vec<syntax::SyntaxWord>,
+    /// Directories that the shell may be in, relative to its start. Empty when they are not known.
+    directories: Vec<PathBuf>,
+    /// Some when standard input is a pipe; true when it may carry data from the network.
     pipe: Option<bool>,
-    /// So many commands that bring something from the network were met.
+    /// Number of commands so far that read from the network.
     fetching: usize,
-    /// The files that are in the reading.
+    /// The files that are already in the reading.
     named: HashSet<FileUse>,
     functions: BTreeSet<String>,
-    /// Names that were understood, so that a function of that name would deceive us.
+    /// Names with a known meaning; a function of the same name would change that meaning.
     special: BTreeSet<String>,
-    /// Variables that hold numbers, those that may hold something else, and those that were counted with.
+    /// Variables that hold numbers, those that may hold something else, and those used in
+    /// arithmetic.
     numbers: BTreeSet<String>,
     not_numbers: BTreeSet<String>,
     counted: BTreeSet<String>,
-    /// Variables that are lists, and those that are declared with a text which nobody knows: bash reads the text again,
-    /// and runs what is in it, when it looks like a list and the variable is one.
+    /// Variables that are arrays, and those that are declared with an unknown text: bash evaluates
+    /// the text again, and runs commands in it, when it looks like an array and the variable is
+    /// one.
     lists: BTreeSet<String>,
     maybe_lists: BTreeSet<String>,
-    /// A text holds characters beyond ASCII, and a variable of the locale is set: their bytes may mean other characters.
+    /// The text has characters beyond ASCII, and it sets a locale variable: the bytes may stand for
+    /// other characters.
     is_multibyte: bool,
     sets_locale: bool,
-    /// Names may mean something else since a file was read into the shell.
+    /// Names may mean something else because a file was sourced.
     is_tainted: bool,
-    /// On another machine, whose files are not ours.
+    /// True while visiting a text that runs on another machine, whose files are not ours.
     is_remote: bool,
-    /// Somewhere the directory changes, and somewhere a text runs later than it stands.
+    /// The directory changes somewhere, and a text runs later than it is written.
     moves: bool,
     is_deferred: bool,
     depth: usize,
@@ -101,12 +108,12 @@ struct Walker<'a> {
 
 impl Walker<'_> {
     fn doubt(&mut self, what: &str, why: &'static str) {
-        self.reading.doubt(what, why, About::Commands);
+        self.reading.doubt(what, why, DoubtSubject::Commands);
     }
 
     fn file_doubt(&mut self, what: &str, why: &'static str) {
         if !self.is_remote {
-            self.reading.doubt(what, why, About::Files);
+            self.reading.doubt(what, why, DoubtSubject::Files);
         }
     }
 
@@ -119,18 +126,18 @@ impl Walker<'_> {
             self.doubt(text, why);
         }
         self.depth += 1;
-        if self.depth > DEEPEST_TEXT {
+        if self.depth > MAX_TEXT_DEPTH {
             self.doubt(text, "it is nested too deeply");
         } else {
             if text.chars().any(is_deceiving) {
-                self.doubt(text, "it has characters that are not seen");
+                self.doubt(text, "it contains invisible characters");
             }
             self.is_multibyte |= !text.is_ascii() || text.contains("$'");
             let parsed = parse::parse(text);
             if let Some(problem) = parsed.problem {
                 self.doubt(text, problem);
-            } else if let Some(objection) = witness::objection(text, &parsed) {
-                self.doubt(text, objection);
+            } else if let Some(disagreement) = cross_check::disagreement(text, &parsed) {
+                self.doubt(text, disagreement);
             }
             let outer = std::mem::replace(&mut self.bodies, parsed.bodies);
             self.list(&parsed.list, through);
@@ -144,62 +151,62 @@ impl Walker<'_> {
             one.intersection(other).cloned().collect()
         };
         for name in both(&self.functions, &self.special) {
-            self.doubt(&name, "a function of the same text changes what this name means");
+            self.doubt(&name, "a function in the text redefines this name");
         }
         for name in both(&self.counted, &self.not_numbers) {
-            self.doubt(&name, "arithmetic runs commands in a variable's text");
+            self.doubt(&name, "arithmetic may run commands in the variable's value");
         }
         for name in both(&self.lists, &self.maybe_lists) {
-            self.doubt(&name, "commands in the text of a list run");
+            self.doubt(&name, "commands in the text of an array may run");
         }
         if self.is_multibyte && self.sets_locale {
-            self.doubt("the locale", "in another locale the same bytes are other characters");
+            self.doubt("the locale", "in another locale the same bytes are different characters");
         }
         if self.moves && self.is_deferred {
-            self.file_doubt("cd", "a function or trap runs in a directory that is not known");
+            self.file_doubt("cd", "a function or trap runs in an unknown directory");
         }
         if self.is_tainted {
             for command in &mut self.reading.commands {
-                if command.risk.is_looking() {
-                    command.risk = Risk::Usual;
+                if command.risk.is_read_only() {
+                    command.risk = Risk::Other;
                 }
             }
         }
     }
 
-    fn list(&mut self, list: &List, through: &[String]) {
+    fn list(&mut self, list: &StatementList, through: &[String]) {
         for statement in &list.statements {
-            let before = self.places.clone();
+            let before = self.directories.clone();
             let (mut ok, mut failed) = (before.clone(), before.clone());
             for (joint, pipeline) in &statement.pipelines {
                 let entry = match joint {
-                    Joint::First => before.clone(),
-                    Joint::And => ok.clone(),
-                    Joint::Or => failed.clone(),
+                    Connector::First => before.clone(),
+                    Connector::And => ok.clone(),
+                    Connector::Or => failed.clone(),
                 };
-                self.places.clone_from(&entry);
+                self.directories.clone_from(&entry);
                 self.pipeline(pipeline, through);
-                let after = std::mem::take(&mut self.places);
+                let after = std::mem::take(&mut self.directories);
                 failed = match joint {
-                    Joint::And => union(&union(&failed, &entry), &after),
+                    Connector::And => union(&union(&failed, &entry), &after),
                     _ => union(&entry, &after),
                 };
-                ok = if *joint == Joint::Or { union(&ok, &after) } else { after };
+                ok = if *joint == Connector::Or { union(&ok, &after) } else { after };
             }
-            self.places = if statement.is_background { before } else { union(&ok, &failed) };
+            self.directories = if statement.is_background { before } else { union(&ok, &failed) };
         }
     }
 
-    fn pipeline(&mut self, nodes: &[Node], through: &[String]) {
+    fn pipeline(&mut self, nodes: &[SyntaxNode], through: &[String]) {
         let [node] = nodes else {
-            let (places, pipe) = (self.places.clone(), self.pipe);
+            let (directories, pipe) = (self.directories.clone(), self.pipe);
             let before = self.fetching;
             for (index, node) in nodes.iter().enumerate() {
                 if index > 0 {
                     self.pipe = Some(pipe == Some(true) || self.fetching > before);
                 }
                 self.node(node, through);
-                self.places.clone_from(&places);
+                self.directories.clone_from(&directories);
             }
             self.pipe = pipe;
             return;
@@ -207,78 +214,79 @@ impl Walker<'_> {
         self.node(node, through);
     }
 
-    /// Runs something whose directory, when it changes, is its own.
-    fn aside(&mut self, run: impl FnOnce(&mut Self)) {
-        let places = self.places.clone();
+    /// Visits something that runs in its own process, so that it cannot change the directory of the
+    /// shell.
+    fn in_subshell(&mut self, run: impl FnOnce(&mut Self)) {
+        let directories = self.directories.clone();
         run(self);
-        self.places = places;
+        self.directories = directories;
     }
 
-    /// Runs something that may run never, once or often.
+    /// Visits something that may run never, once or several times.
     fn repeated(&mut self, what: &str, run: impl FnOnce(&mut Self)) {
-        let places = self.places.clone();
+        let directories = self.directories.clone();
         run(self);
-        if self.places != places {
-            self.file_doubt(what, "the directory changes again and again");
-            self.places = union(&self.places, &places);
+        if self.directories != directories {
+            self.file_doubt(what, "the directory changes repeatedly");
+            self.directories = union(&self.directories, &directories);
         }
     }
 
-    fn node(&mut self, node: &Node, through: &[String]) {
-        if let Kind::Simple(simple) = &node.kind {
+    fn node(&mut self, node: &SyntaxNode, through: &[String]) {
+        if let SyntaxKind::Simple(simple) = &node.kind {
             return self.simple(simple, &node.redirects, through);
         }
-        let around = self.redirects(&node.redirects, through);
-        if let Some(why) = around.redirect_danger {
+        let context = self.redirects(&node.redirects, through);
+        if let Some(why) = context.redirect_danger {
             self.doubt("a redirect", why);
         }
         let pipe = self.pipe;
-        match around.input {
-            Input::Pipe { is_fetched } => self.pipe = Some(is_fetched),
-            Input::Text(_) | Input::File => self.pipe = Some(false),
-            Input::Nothing => {}
+        match context.input {
+            StdinSource::Pipe { is_fetched } => self.pipe = Some(is_fetched),
+            StdinSource::Text(_) | StdinSource::File => self.pipe = Some(false),
+            StdinSource::Nothing => {}
         }
         self.compound(&node.kind, through);
         self.pipe = pipe;
     }
 
-    fn compound(&mut self, kind: &Kind, through: &[String]) {
+    fn compound(&mut self, kind: &SyntaxKind, through: &[String]) {
         match kind {
-            Kind::Simple(_) => {}
-            Kind::Group(list) => self.list(list, through),
-            Kind::Subshell(list) => self.aside(|walker| walker.list(list, through)),
-            Kind::If(lists) => {
+            SyntaxKind::Simple(_) => {}
+            SyntaxKind::Group(list) => self.list(list, through),
+            SyntaxKind::Subshell(list) => self.in_subshell(|walker| walker.list(list, through)),
+            SyntaxKind::If(lists) => {
                 for list in lists {
-                    let before = self.places.clone();
+                    let before = self.directories.clone();
                     self.list(list, through);
-                    self.places = union(&before, &self.places);
+                    self.directories = union(&before, &self.directories);
                 }
             }
-            Kind::Loop { variable, words, lists } => {
+            SyntaxKind::Loop { variable, words, lists } => {
                 self.repetition(variable.as_deref(), words, lists, through)
             }
-            Kind::Case { subject, patterns, lists } => {
+            SyntaxKind::Case { subject, patterns, lists } => {
                 self.expand(subject, through);
                 for pattern in patterns {
                     self.expand(pattern, through);
                 }
                 for list in lists {
-                    let before = self.places.clone();
+                    let before = self.directories.clone();
                     self.list(list, through);
-                    self.places = union(&before, &self.places);
+                    self.directories = union(&before, &self.directories);
                 }
             }
-            Kind::Function { name, body } => self.function(name, body, through),
-            Kind::Test(words) => self.test(words, through),
-            Kind::Arithmetic(arithmetic) => self.arithmetic(arithmetic, through),
+            SyntaxKind::Function { name, body } => self.function(name, body, through),
+            SyntaxKind::Test(words) => self.test(words, through),
+            SyntaxKind::Arithmetic(arithmetic) => self.arithmetic(arithmetic, through),
         }
     }
 
     fn repetition(
         &mut self,
         variable: Option<&str>,
-        words: &[syntax::Word],
-        lists: &[List],
+        words: &[syntax::SyntaxWord],
+        lists: &[StatementList],
         through: &[String],
     ) {
         for word in words {
@@ -294,8 +302,8 @@ impl Walker<'_> {
         });
     }
 
-    fn function(&mut self, name: &str, body: &Node, through: &[String]) {
-        // A name with slashes is a function's before it is a path.
+    fn function(&mut self, name: &str, body: &SyntaxNode, through: &[String]) {
+        // A name with slashes is looked up as a function before it is looked up as a path.
         self.functions.insert(base(name).to_owned());
         self.is_deferred = true;
         let pipe = self.pipe.replace(false);
@@ -304,16 +312,16 @@ impl Walker<'_> {
         self.pipe = pipe;
         for command in self.reading.commands.iter_mut().skip(first) {
             if command.words.first().is_some_and(|word| word.is(name)) {
-                command.risk = Risk::Dangerous("a function starts itself again and again");
+                command.risk = Risk::Dangerous("a function calls itself without end");
             }
         }
     }
 
-    /// Visits what runs inside a word; whether it brings something from the network.
-    fn expand(&mut self, word: &syntax::Word, through: &[String]) -> bool {
+    /// Visits the commands inside a word. Returns true when one of them reads from the network.
+    fn expand(&mut self, word: &syntax::SyntaxWord, through: &[String]) -> bool {
         let before = self.fetching;
         for part in &word.parts {
-            if let Part::Expansion(expansion, _) = part {
+            if let WordPart::Expansion(expansion, _) = part {
                 self.expansion(expansion, through);
             }
         }
@@ -322,7 +330,7 @@ impl Walker<'_> {
 
     fn expansion(&mut self, expansion: &Expansion, through: &[String]) {
         for list in &expansion.lists {
-            self.aside(|walker| walker.list(list, through));
+            self.in_subshell(|walker| walker.list(list, through));
         }
         for arithmetic in &expansion.arithmetic {
             self.arithmetic(arithmetic, through);
@@ -344,9 +352,10 @@ impl Walker<'_> {
         for word in &simple.words {
             let is_fetched = self.expand(word, through);
             given.extend(words::resolve(word, is_fetched));
-            // Of these bash makes one word each, whatever is in the variable; other shells may not.
+            // bash makes exactly one word of these, whatever the variable holds; other shells may
+            // not.
             let is_declaring =
-                simple.words.first().and_then(syntax::Word::bare).is_some_and(is_declaration);
+                simple.words.first().and_then(syntax::SyntaxWord::bare).is_some_and(is_declaration);
             let is_one = is_declaring && quoting::assigned(word).is_some() && !word.has_braces();
             if let Some(last) =
                 given.last_mut().filter(|_| is_one && !through.iter().any(|name| is_reader(name)))
@@ -362,7 +371,7 @@ impl Walker<'_> {
                 self.expand(value, through);
             }
         }
-        let mut around = self.redirects(redirects, through);
+        let mut context = self.redirects(redirects, through);
         if simple.words.is_empty() {
             for assignment in &simple.assignments {
                 let is_number = !assignment.is_array && assignment.values.iter().all(is_number);
@@ -371,14 +380,14 @@ impl Walker<'_> {
                     self.lists.insert(assignment.name.clone());
                 }
             }
-            if let Some(why) = around.redirect_danger {
+            if let Some(why) = context.redirect_danger {
                 self.doubt("a redirect", why);
             }
             return;
         }
         self.sets_locale |= simple.assignments.iter().any(|it| environment::is_locale(&it.name));
-        around.prefix = simple.assignments.iter().filter_map(significant).collect();
-        self.command(&given, &around);
+        context.prefix = simple.assignments.iter().filter_map(significant).collect();
+        self.command(&given, &context);
     }
 }
 
@@ -386,19 +395,19 @@ fn is_declaration(name: &str) -> bool {
     matches!(name, "export" | "declare" | "typeset" | "local" | "readonly")
 }
 
-/// Whether a wrapper reads a text, by itself or by a shell.
+/// Returns true when a wrapper parses a text, by itself or with a shell.
 fn is_reader(name: &str) -> bool {
     const READERS: &str = "sh dash ash zsh ksh mksh fish watch su runuser script flock ssh";
     is_one_of(READERS, name)
 }
 
-/// An assignment before a command, when it matters.
+/// Returns an assignment before a command, when it changes what the command does.
 fn significant(assignment: &Assignment) -> Option<String> {
     let is_harmless = environment::is_harmless(&assignment.name) && !assignment.is_array;
     (!is_harmless).then(|| assignment.source.clone())
 }
 
-/// Characters that look like nothing, or like another, and that bash takes for parts of words.
+/// Characters that are invisible or look like another one, and that bash treats as parts of words.
 fn is_deceiving(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
         || (c.is_whitespace() && !c.is_ascii())

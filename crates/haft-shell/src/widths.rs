@@ -1,8 +1,9 @@
-//! What a person is offered to allow for good: the command itself, and the command with other arguments.
+//! The rules that a person may save for a command: the command itself, and the command with other
+//! arguments.
 
 use super::{Certainty, Command, Risk, Word, is_one_of};
 
-/// How many words say what is done, flags not counted. The longest beginning that fits counts.
+/// Number of words that name the operation, without flags. The longest matching prefix applies.
 static ARITY: &[(&str, usize)] = &[
     ("apt", 2),
     ("apt-get", 2),
@@ -88,7 +89,7 @@ static ARITY: &[(&str, usize)] = &[
     ("./mvnw", 2),
 ];
 
-/// Options before the sub-command that take a word with them.
+/// ParsedOptions before the sub-command that take the next word as their value.
 static GLOBAL_VALUES: &[(&str, &str)] = &[
     ("git", "-C -c --git-dir --work-tree --namespace --super-prefix --config-env --attr-source"),
     ("docker", "-H --host -c --context --config -l --log-level --tlscacert --tlscert --tlskey"),
@@ -106,7 +107,8 @@ static GLOBAL_VALUES: &[(&str, &str)] = &[
     ("helm", "-n --namespace"),
 ];
 
-/// Programs that do whatever their arguments say, so that "with any arguments" would mean anything.
+/// Programs that do whatever their arguments say, so that "with any arguments" would allow
+/// anything.
 const TOO_WIDE: &str = "bash sh zsh dash ksh fish ash python python2 python3 node perl ruby php lua deno bun \
      osascript tclsh Rscript java awk gawk sed xargs env eval exec source . command builtin sudo \
      doas su ssh scp rsync rm mv cp dd ln chmod chown find fd tee curl wget nc ncat socat kill \
@@ -120,12 +122,13 @@ const TOO_WIDE: &str = "bash sh zsh dash ksh fish ash python python2 python3 nod
      capsh nsenter bwrap firejail fakeroot proot xvfb-run dbus-run-session ltrace perf valgrind \
      hyperfine ld.so ld-linux-x86-64.so.2 ld-linux-aarch64.so.1";
 
-/// Programs that run the program named by their arguments, so that no pattern that begins with one is narrow.
+/// Programs that run the program named by their arguments, so that every pattern that begins with
+/// one is too wide.
 const RUNNERS: &str = "env sudo doas su xargs parallel timeout nice nohup time watch strace ltrace flock chroot \
      unshare nsenter setsid ionice chrt taskset stdbuf runuser setpriv bwrap eval exec command \
      builtin busybox systemd-run entr ssh";
 
-/// Two words that run the program named by the third.
+/// Pairs of words that run the program named by the third.
 static RUNNING_PAIRS: &[&str] = &[
     "npm exec",
     "pnpm exec",
@@ -155,7 +158,7 @@ static TOO_WIDE_TRIPLES: &[&str] = &[
     "uv tool run",
 ];
 
-/// The same for two words.
+/// Two words that run whatever follows.
 static TOO_WIDE_PAIRS: &[&str] = &[
     "npm run",
     "npm exec",
@@ -203,16 +206,17 @@ static TOO_WIDE_PAIRS: &[&str] = &[
     "apt-get install",
 ];
 
-/// Rules that would allow this command, narrow first: as it is, with other arguments, and with the least words that say
-/// what is done. What would allow too much is left out, so that for some commands there is one, or none.
+/// Returns rules that would allow this command, the narrowest first: the command as it is, with
+/// other arguments, and with the fewest words that name the operation. Rules that would allow too
+/// much are left out, so some commands get one or none.
 pub fn widths(command: &Command) -> Vec<String> {
     let mut found = Vec::new();
-    // A `*` would match more than itself, and a variable is another thing tomorrow.
+    // A `*` would match more than itself, and a variable may have another value next time.
     let is_certain = command.words.iter().all(|word| word.certainty == Certainty::Exact);
     if is_certain
         && !command.more
         && !command.text.contains('*')
-        && !is_told_by_input(&command.words)
+        && !depends_on_input(&command.words)
     {
         found.push(command.text.clone());
     }
@@ -234,7 +238,8 @@ pub fn widths(command: &Command) -> Vec<String> {
     found
 }
 
-/// Whether a pattern for commands would allow programs that do whatever their arguments say, so that it is never offered.
+/// Returns true when a pattern would allow programs that do whatever their arguments say. Such a
+/// pattern is never offered.
 pub fn is_too_wide(pattern: &str) -> bool {
     let Some((head, _)) = pattern.split_once('*') else { return false };
     let words: Vec<&str> = head.split_whitespace().filter(|word| !word.starts_with('-')).collect();
@@ -249,7 +254,8 @@ pub fn is_too_wide(pattern: &str) -> bool {
     }
 }
 
-/// Whether a program does what its arguments say. A version at the end of its name makes no difference: `python3.11`.
+/// Returns true when a program does what its arguments say. A version at the end of its name makes
+/// no difference: `python3.11`.
 fn is_interpreter(program: &str) -> bool {
     let named = named(program);
     let unversioned =
@@ -269,23 +275,24 @@ fn is_wide_triple(program: &str, second: &str, third: &str) -> bool {
         || RUNNING_PAIRS.contains(&pair.as_str()) && is_interpreter(third)
 }
 
-/// Whether what it does comes from its input: `bash` in `curl … | bash` says nothing of what is run.
-fn is_told_by_input(words: &[Word]) -> bool {
+/// Returns true when the command does what its input says: `bash` in `curl … | bash` does not show
+/// what runs.
+fn depends_on_input(words: &[Word]) -> bool {
     let mut texts = words.iter().map(|word| word.text.as_str());
     let program = texts.next().unwrap_or_default();
     is_interpreter(program) && texts.all(|text| text.starts_with('-'))
 }
 
-/// Without the folder that the program is in: `/bin/sh` is `sh`.
-fn named(said: &str) -> &str {
-    let (program, _) = said.split_once(' ').unwrap_or((said, ""));
-    match program.rfind('/').and_then(|slash| said.get(slash + 1..)) {
+/// The name without the directory of the program: `/bin/sh` is `sh`.
+fn named(operation: &str) -> &str {
+    let (program, _) = operation.split_once(' ').unwrap_or((operation, ""));
+    match program.rfind('/').and_then(|slash| operation.get(slash + 1..)) {
         Some(named) => named,
-        None => said,
+        None => operation,
     }
 }
 
-/// How many words the widest rule has, if one may be offered.
+/// Returns the number of words of the widest rule, if one may be offered.
 fn least_words(words: &[Word]) -> Option<usize> {
     let plain = |word: &Word| {
         word.known()
@@ -294,9 +301,9 @@ fn least_words(words: &[Word]) -> Option<usize> {
     };
     let program = plain(words.first()?)?;
     let values = global_values(named(&program));
-    let mut said = program.clone();
+    let mut operation = program.clone();
     let (mut count, mut at) = (1, 1);
-    while count < arity(&said).max(arity(named(&said))) {
+    while count < arity(&operation).max(arity(named(&operation))) {
         let text = plain(words.get(at)?)?;
         if text == "-c" && named(&program) == "git" {
             return None;
@@ -304,32 +311,33 @@ fn least_words(words: &[Word]) -> Option<usize> {
         if is_one_of(values, &text) {
             at += 1;
         } else if !text.starts_with('-') && !text.starts_with('+') {
-            said = format!("{said} {text}");
+            operation = format!("{operation} {text}");
             count += 1;
         }
         at += 1;
     }
     let is_too_wide = (count == 1 && is_interpreter(&program))
-        || TOO_WIDE_PAIRS.contains(&named(&said))
-        || is_too_wide(&format!("{said} *"));
+        || TOO_WIDE_PAIRS.contains(&named(&operation))
+        || is_too_wide(&format!("{operation} *"));
     (!is_too_wide && at <= words.len()).then_some(at)
 }
 
-/// The options of a program before its sub-command that take a word with them.
+/// The options of a program before its sub-command that take the next word as their value.
 pub(super) fn global_values(program: &str) -> &'static str {
     let found = GLOBAL_VALUES.iter().find(|(name, _)| *name == program);
     found.map_or("", |(_, values)| values)
 }
 
-pub(super) fn arity(said: &str) -> usize {
+pub(super) fn arity(operation: &str) -> usize {
     let fits = |beginning: &str| {
-        said == beginning || said.strip_prefix(beginning).is_some_and(|rest| rest.starts_with(' '))
+        operation == beginning
+            || operation.strip_prefix(beginning).is_some_and(|rest| rest.starts_with(' '))
     };
     let known = ARITY.iter().filter(|(beginning, _)| fits(beginning));
     known.max_by_key(|(beginning, _)| beginning.len()).map_or(1, |(_, arity)| *arity)
 }
 
-/// One step narrower: with the flags and the word that follow at once.
+/// One step narrower: includes the flags that follow immediately and their value.
 fn flagged_words(words: &[Word], least: usize) -> usize {
     let is_flag =
         |word: &Word| word.known().is_some_and(|text| text.starts_with('-') && text.len() > 1);

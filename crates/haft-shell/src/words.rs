@@ -1,12 +1,13 @@
-//! From written words to the words that a program gets, as far as that can be known, and back to one spelling.
+//! Turns source words into the words that a program gets, as far as they can be known, and back
+//! into a normalized spelling.
 
 use super::{
     Certainty, Word,
-    syntax::{self, Part, Quoting},
+    syntax::{self, Quoting, WordPart},
 };
 
-/// What becomes of a written word. Mostly one; `{a,b}` becomes several.
-pub(super) fn resolve(word: &syntax::Word, is_fetched: bool) -> Vec<Word> {
+/// Resolves a source word. Usually to one word; `{a,b}` becomes several.
+pub(super) fn resolve(word: &syntax::SyntaxWord, is_fetched: bool) -> Vec<Word> {
     if !word.has_braces() {
         return vec![resolve_one(&word.parts, &word.source, is_fetched)];
     }
@@ -23,75 +24,75 @@ pub(super) fn resolve(word: &syntax::Word, is_fetched: bool) -> Vec<Word> {
     words.iter().map(|parts| resolve_one(parts, &word.source, is_fetched)).collect()
 }
 
-/// Lists like `a{b,c}d`, not inside one another, without sequences. None for anything else.
-fn expand_braces(parts: &[Part]) -> Option<Vec<Vec<Part>>> {
-    const MOST: usize = 64;
-    let mut words: Vec<Vec<Part>> = vec![Vec::new()];
+/// Expands lists like `a{b,c}d` that are not nested and have no sequences. None for anything else.
+fn expand_braces(parts: &[WordPart]) -> Option<Vec<Vec<WordPart>>> {
+    const MAX_WORDS: usize = 64;
+    let mut words: Vec<Vec<WordPart>> = vec![Vec::new()];
     let mut rest = parts.iter();
     while let Some(part) = rest.next() {
         match part {
-            Part::Brace('{') => {
-                let mut choices: Vec<Vec<Part>> = vec![Vec::new()];
+            WordPart::Brace('{') => {
+                let mut choices: Vec<Vec<WordPart>> = vec![Vec::new()];
                 loop {
                     match rest.next()? {
-                        Part::Brace('{') => return None,
-                        Part::Brace('}') => break,
-                        Part::Brace(_) => choices.push(Vec::new()),
-                        Part::Literal { text, .. } if text.contains("..") => return None,
-                        // Where a tilde stands afterwards is not worth knowing.
-                        Part::Literal { text, is_quoted: false } if text.starts_with('~') => {
+                        WordPart::Brace('{') => return None,
+                        WordPart::Brace('}') => break,
+                        WordPart::Brace(_) => choices.push(Vec::new()),
+                        WordPart::Literal { text, .. } if text.contains("..") => return None,
+                        // Not worth supporting: a tilde after expansion.
+                        WordPart::Literal { text, is_quoted: false } if text.starts_with('~') => {
                             return None;
                         }
                         other => choices.last_mut()?.push(other.clone()),
                     }
                 }
-                if choices.len() < 2 || choices.len() * words.len() > MOST {
+                if choices.len() < 2 || choices.len() * words.len() > MAX_WORDS {
                     return None;
                 }
-                let joined = |word: &Vec<Part>| {
+                let joined = |word: &Vec<WordPart>| {
                     let word = word.clone();
                     choices.clone().into_iter().map(move |choice| [word.clone(), choice].concat())
                 };
                 words = words.iter().flat_map(joined).collect();
             }
-            Part::Brace('}') => return None,
-            Part::Brace(_) => words.iter_mut().for_each(|word| word.push(comma())),
+            WordPart::Brace('}') => return None,
+            WordPart::Brace(_) => words.iter_mut().for_each(|word| word.push(comma())),
             other => words.iter_mut().for_each(|word| word.push(other.clone())),
         }
     }
-    // A tilde that comes first by the list is a home directory.
-    let begins_with_tilde = |word: &Vec<Part>| matches!(word.first(), Some(Part::Literal { text, is_quoted: false }) if text.starts_with('~'));
+    // A tilde that the expansion puts first is a home directory.
+    let begins_with_tilde = |word: &Vec<WordPart>| matches!(word.first(), Some(WordPart::Literal { text, is_quoted: false }) if text.starts_with('~'));
     if words.iter().any(begins_with_tilde) {
         return None;
     }
-    // An empty word of a list is no word at all.
+    // An empty word of a list is dropped.
     words.retain(|word| !word.is_empty());
     Some(words)
 }
 
-fn comma() -> Part {
-    Part::Literal { text: ",".to_owned(), is_quoted: false }
+fn comma() -> WordPart {
+    WordPart::Literal { text: ",".to_owned(), is_quoted: false }
 }
 
-fn resolve_one(parts: &[Part], source: &str, is_fetched: bool) -> Word {
+fn resolve_one(parts: &[WordPart], source: &str, is_fetched: bool) -> Word {
     let is_process = parts.len() == 1 && source.starts_with(['<', '>']);
     let mut word = Word { is_fetched, is_process, ..Word::default() };
     for (index, part) in parts.iter().enumerate() {
         let piece = match part {
-            Part::Literal { text, .. } => text.as_str(),
-            Part::Brace(',') => ",",
-            Part::Brace('{') => "{",
-            Part::Brace(_) => "}",
-            Part::Tilde => {
+            WordPart::Literal { text, .. } => text.as_str(),
+            WordPart::Brace(',') => ",",
+            WordPart::Brace('{') => "{",
+            WordPart::Brace(_) => "}",
+            WordPart::Tilde => {
                 word.has_tilde = index == 0;
-                // With a quote before the first slash it is a sign like any other.
+                // With a quote before the first slash it is an ordinary character.
                 if !is_tilde_alone(parts.get(index + 1)) {
                     word.certainty = Certainty::Unknown;
                 }
                 "~"
             }
-            Part::Glob('[') if !is_closed(parts.get(index..).unwrap_or_default()) => "[",
-            Part::Glob(sign) => {
+            WordPart::Glob('[') if !is_closed(parts.get(index..).unwrap_or_default()) => "[",
+            WordPart::Glob(sign) => {
                 word.certainty = if word.certainty == Certainty::Unknown {
                     Certainty::Unknown
                 } else {
@@ -104,7 +105,7 @@ fn resolve_one(parts: &[Part], source: &str, is_fetched: bool) -> Word {
                     _ => "[",
                 }
             }
-            Part::Expansion(_, quoting) => {
+            WordPart::Expansion(_, quoting) => {
                 word.certainty = Certainty::Unknown;
                 word.is_open |= *quoting == Quoting::Bare || is_list_variable(part);
                 ""
@@ -125,33 +126,34 @@ fn resolve_one(parts: &[Part], source: &str, is_fetched: bool) -> Word {
     word
 }
 
-/// Whether a tilde before this part stands for a home directory: that of the person, or of the user who is named.
-fn is_tilde_alone(next: Option<&Part>) -> bool {
-    matches!(next, None | Some(Part::Literal { is_quoted: false, .. }))
+/// Returns true when a tilde before this part stands for a home directory: the current user's or a
+/// named user's.
+fn is_tilde_alone(next: Option<&WordPart>) -> bool {
+    matches!(next, None | Some(WordPart::Literal { is_quoted: false, .. }))
 }
 
-/// Whether it looks like an assignment, in which bash takes a `~` after the `=` and after each `:` for a home directory,
-/// even among the words of a command.
-fn expands_later_tilde(parts: &[Part]) -> bool {
-    let Some(Part::Literal { text, is_quoted: false }) = parts.first() else { return false };
+/// Returns true when it looks like an assignment, in which bash expands a `~` after the `=` and
+/// after each `:`, even among the arguments of a command.
+fn expands_later_tilde(parts: &[WordPart]) -> bool {
+    let Some(WordPart::Literal { text, is_quoted: false }) = parts.first() else { return false };
     let is_assignment = text
         .split_once('=')
         .is_some_and(|(name, _)| super::quoting::is_name(name.trim_end_matches('+')));
-    let has_tilde = |part: &Part| {
-        let Part::Literal { text, is_quoted: false } = part else { return false };
+    let has_tilde = |part: &WordPart| {
+        let WordPart::Literal { text, is_quoted: false } = part else { return false };
         text.contains("=~") || text.contains(":~") || text.starts_with('~')
     };
     is_assignment && parts.iter().any(has_tilde)
 }
 
-/// A bracket without its fellow is only a sign.
-fn is_closed(parts: &[Part]) -> bool {
-    parts.iter().any(|part| matches!(part, Part::Literal { text, .. } if text.contains(']')))
+/// An unclosed bracket is an ordinary character.
+fn is_closed(parts: &[WordPart]) -> bool {
+    parts.iter().any(|part| matches!(part, WordPart::Literal { text, .. } if text.contains(']')))
 }
 
-/// `"$@"` is many words even in quotes.
-fn is_list_variable(part: &Part) -> bool {
-    let Part::Expansion(expansion, _) = part else { return false };
+/// `"$@"` is several words even in quotes.
+fn is_list_variable(part: &WordPart) -> bool {
+    let WordPart::Expansion(expansion, _) = part else { return false };
     expansion.variable.as_deref() == Some("@")
         || !expansion.arithmetic.is_empty() && !expansion.is_number
         || !expansion.words.is_empty()
@@ -175,7 +177,7 @@ impl Word {
         self.known() == Some(text)
     }
 
-    /// Whether it could be an option, or bring one with it.
+    /// Returns true when it could be an option, or expand to one.
     pub(super) fn may_be_option(&self) -> bool {
         match self.certainty {
             Certainty::Exact => self.text.starts_with('-') && self.text != "-",
@@ -186,7 +188,7 @@ impl Word {
         }
     }
 
-    /// In the one spelling that rules see.
+    /// The normalized spelling that rules match.
     pub(super) fn spelled(&self) -> String {
         match self.certainty {
             Certainty::Exact if self.has_tilde => self.text.clone(),
@@ -204,7 +206,7 @@ fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// The words in one line.
+/// The words on one line.
 pub(super) fn line(words: &[Word]) -> String {
     let mut line = String::new();
     for word in words {

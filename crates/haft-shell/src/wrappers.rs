@@ -1,32 +1,34 @@
-//! Programs that run other programs: where the inner command stands among their words.
+//! Programs that run other programs, and where the inner command begins among their words.
 
 use super::{
     Word, is_one_of,
-    options::{Options, Valued},
+    options::{ParsedOptions, Valued},
 };
 
-/// What a wrapper runs.
-pub(super) enum Inner {
-    /// It is none.
+/// The command that a wrapper runs.
+pub(super) enum WrappedCommand {
+    /// The program is not a wrapper.
     NoWrapper,
-    /// It runs nothing this time.
+    /// This call runs nothing.
     Nothing,
-    /// The words from here on. `is_plain`: it changes nothing about them that a rule would care for.
+    /// The words from here on. `is_plain`: the wrapper changes nothing about them that a rule would
+    /// depend on.
     Words { words: Vec<Word>, is_plain: bool, more: bool },
-    /// A text for a shell.
+    /// A text that a shell runs.
     Text { text: String, is_plain: bool },
-    /// A text that is not known; whether it comes from the network.
+    /// An unknown text. `is_fetched` when it comes from the network.
     Unknown { why: &'static str, is_fetched: bool },
-    /// It runs what its standard input brings.
+    /// It runs its standard input.
     Input,
 }
 
-struct Row {
+struct WrapperRow {
     names: &'static str,
-    /// The letters of options without a value. With any other option nobody knows where the command begins.
+    /// The letters of options without a value. With any other option the beginning of the command
+    /// is unknown.
     flags: &'static str,
     valued: Valued,
-    /// So many words stand before the command.
+    /// Number of words before the command.
     skips: usize,
     is_plain: bool,
 }
@@ -37,26 +39,27 @@ const fn row(
     letters: &'static str,
     long: &'static str,
     skips: usize,
-) -> Row {
-    Row { names, flags, valued: Valued { letters, names: long }, skips, is_plain: true }
+) -> WrapperRow {
+    WrapperRow { names, flags, valued: Valued { letters, names: long }, skips, is_plain: true }
 }
 
-const fn outer(row: Row) -> Row {
-    Row { is_plain: false, ..row }
+const fn outer(row: WrapperRow) -> WrapperRow {
+    WrapperRow { is_plain: false, ..row }
 }
 
-static ROWS: &[Row] = &[
+static WRAPPER_ROWS: &[WrapperRow] = &[
     row("timeout gtimeout", "v", "ks", "kill-after signal", 1),
     row("nice", "0123456789", "n", "adjustment", 0),
     row("nohup builtin", "", "", "", 0),
     row("setsid", "cfw", "", "", 0),
     row("ionice", "t", "cn", "class classdata", 0),
     row("stdbuf", "", "ioe", "input output error", 0),
-    // With another name (`-a`, `-l`) a program may do something else: `exec -a x zstdcat a` packs.
+    // With `-a` or `-l` the program gets another name and may do something else: `exec -a x zstdcat
+    // a` compresses.
     row("exec", "c", "", "", 0),
     row("taskset", "", "", "", 1),
     row("unbuffer chronic caffeinate", "pevdims", "", "", 0),
-    // Their programs have other options than those we know.
+    // Their applets have other options than the programs we know.
     outer(row("busybox toybox", "", "", "", 0)),
     outer(row("time", "pvaq", "fo", "format output", 0)),
     outer(row(
@@ -76,11 +79,11 @@ static ROWS: &[Row] = &[
     outer(row("fakeroot dbus-run-session torsocks proxychains", "q", "", "", 0)),
 ];
 
-/// Programs that start others by rules of their own.
+/// Programs that start others by rules that we do not parse.
 const STARTERS: &str =
     "systemd-run setpriv prlimit firejail bwrap proot xvfb-run faketime expect rlwrap cpulimit";
 
-/// `npx x` and its kin run a program of the project.
+/// `npx x` and similar programs run a program of the project.
 static RUNNERS: &[(&str, &str)] = &[
     ("npx", ""),
     ("bunx", ""),
@@ -99,7 +102,7 @@ static RUNNERS: &[(&str, &str)] = &[
     ("direnv", "exec"),
 ];
 
-pub(super) fn unwrap(name: &str, words: &[Word]) -> Inner {
+pub(super) fn unwrap(name: &str, words: &[Word]) -> WrappedCommand {
     let rest = words.get(1..).unwrap_or_default();
     match name {
         "env" => env(rest),
@@ -118,17 +121,18 @@ pub(super) fn unwrap(name: &str, words: &[Word]) -> Inner {
         "find" => find(rest),
         "fd" | "fdfind" => fd(rest),
         "parallel" | "sem" | "at" | "batch" => {
-            Inner::Unknown { why: "it makes commands out of what it is given", is_fetched: false }
+            WrappedCommand::Unknown { why: "it builds commands from its input", is_fetched: false }
         }
         "tmux" | "screen" | "zellij" => multiplexer(rest),
         _ if is_loader(name) => {
-            Inner::Unknown { why: "it starts another program", is_fetched: false }
+            WrappedCommand::Unknown { why: "it starts another program", is_fetched: false }
         }
         _ => by_table(name, rest),
     }
 }
 
-/// The loader of the system, which starts the program that it is given: `/lib64/ld-linux-x86-64.so.2 touch`.
+/// The dynamic loader, which starts the program that it is given: `/lib64/ld-linux-x86-64.so.2
+/// touch`.
 fn is_loader(name: &str) -> bool {
     let name = name.rsplit('/').next().unwrap_or_default();
     let begins = |beginning: &str| name.starts_with(beginning);
@@ -138,21 +142,23 @@ fn is_loader(name: &str) -> bool {
         || begins("ld-linux")
 }
 
-fn by_table(name: &str, rest: &[Word]) -> Inner {
+fn by_table(name: &str, rest: &[Word]) -> WrappedCommand {
     if let Some((_, verb)) = RUNNERS.iter().find(|(runner, _)| *runner == name) {
         return runner(verb, rest);
     }
     if is_one_of(STARTERS, name) {
-        return Inner::Unknown { why: "it starts another program", is_fetched: false };
+        return WrappedCommand::Unknown { why: "it starts another program", is_fetched: false };
     }
-    let Some(row) = ROWS.iter().find(|row| is_one_of(row.names, name)) else {
-        return Inner::NoWrapper;
+    let Some(row) = WRAPPER_ROWS.iter().find(|row| is_one_of(row.names, name)) else {
+        return WrappedCommand::NoWrapper;
     };
     let skipped = match leading_options(rest, row.flags, row.valued) {
         Some(at) => at + row.skips,
-        None => return Inner::Unknown { why: "its options are not known", is_fetched: false },
+        None => {
+            return WrappedCommand::Unknown { why: "it has unknown options", is_fetched: false };
+        }
     };
-    // `sudo A=1 program` sets a variable first.
+    // `sudo A=1 program` sets a variable.
     let is_assignment = |word: &&Word| {
         name == "sudo"
             && word.known().is_some_and(|text| !text.starts_with('-') && text.contains('='))
@@ -160,17 +166,21 @@ fn by_table(name: &str, rest: &[Word]) -> Inner {
     let skipped = skipped + rest.iter().skip(skipped).take_while(is_assignment).count();
     // Only numbers and masks may stand before the command.
     if rest.iter().take(skipped).any(|word| word.known().is_none()) {
-        return Inner::Unknown { why: "its options are not known", is_fetched: false };
+        return WrappedCommand::Unknown { why: "it has unknown options", is_fetched: false };
     }
     inner(rest, skipped, row.is_plain)
 }
 
-fn inner(rest: &[Word], at: usize, is_plain: bool) -> Inner {
+fn inner(rest: &[Word], at: usize, is_plain: bool) -> WrappedCommand {
     let words = rest.get(at..).unwrap_or_default().to_vec();
-    if words.is_empty() { Inner::Nothing } else { Inner::Words { words, is_plain, more: false } }
+    if words.is_empty() {
+        WrappedCommand::Nothing
+    } else {
+        WrappedCommand::Words { words, is_plain, more: false }
+    }
 }
 
-/// How many words are options of the wrapper itself: up to the first operand.
+/// Counts the words that are options of the wrapper itself: up to the first operand.
 fn leading_options(rest: &[Word], flags: &str, valued: Valued) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -185,7 +195,7 @@ fn leading_options(rest: &[Word], flags: &str, valued: Valued) -> Option<usize> 
             return Some(at);
         }
         let takes_next = takes_next(text, flags, valued)?;
-        // A value that is not known may be several words, and the command begins elsewhere.
+        // An unknown value may be several words, and then the command begins elsewhere.
         if takes_next && rest.get(at + 1).is_some_and(|value| value.known().is_none()) {
             return None;
         }
@@ -193,7 +203,7 @@ fn leading_options(rest: &[Word], flags: &str, valued: Valued) -> Option<usize> 
     }
 }
 
-/// Whether the value of an option is the next word. None when the option is not known.
+/// Returns true when the value of an option is the next word. None when the option is not known.
 fn takes_next(text: &str, flags: &str, valued: Valued) -> Option<bool> {
     const FLAGS: &str = "preserve-status foreground verbose null no-run-if-empty interactive differences color no-title exec \
                          non-interactive yes exclusive shared nonblock frozen no-sync isolated quiet";
@@ -218,16 +228,18 @@ fn takes_next(text: &str, flags: &str, valued: Valued) -> Option<bool> {
     Some(false)
 }
 
-fn env(rest: &[Word]) -> Inner {
-    const UNKNOWN: Inner =
-        Inner::Unknown { why: "env splits a text or changes the directory", is_fetched: false };
+fn env(rest: &[Word]) -> WrappedCommand {
+    const UNKNOWN: WrappedCommand = WrappedCommand::Unknown {
+        why: "env splits a text or changes the directory",
+        is_fetched: false,
+    };
     let mut at = 0;
     let mut is_plain = true;
     while let Some(word) = rest.get(at) {
         if let Some((name, _)) =
             word.prefix.split_once('=').filter(|(name, _)| !name.starts_with('-'))
         {
-            // It may become several words, a command among them.
+            // It may become several words, one of them a command.
             if word.is_open {
                 return UNKNOWN;
             }
@@ -237,7 +249,7 @@ fn env(rest: &[Word]) -> Inner {
         }
         match word.known() {
             Some("-i" | "-" | "--ignore-environment" | "-0" | "--null") => {
-                // Without a PATH the shell's own is used.
+                // Without PATH the shell's default is used.
                 is_plain &= word.is("-0") || word.is("--null");
                 at += 1;
             }
@@ -254,30 +266,33 @@ fn env(rest: &[Word]) -> Inner {
     inner(rest, at, is_plain)
 }
 
-fn command(rest: &[Word]) -> Inner {
+fn command(rest: &[Word]) -> WrappedCommand {
     match rest.first().and_then(Word::known) {
-        Some("-v" | "-V" | "-pv" | "-pV") => Inner::Nothing,
+        Some("-v" | "-V" | "-pv" | "-pV") => WrappedCommand::Nothing,
         Some("-p" | "--") => inner(rest, 1, true),
         Some(text) if text.starts_with('-') => {
-            Inner::Unknown { why: "its options are not known", is_fetched: false }
+            WrappedCommand::Unknown { why: "it has unknown options", is_fetched: false }
         }
         _ => inner(rest, 0, true),
     }
 }
 
-/// The values of `--replace` and its kin are written with a `=`, or are not there.
+/// The values of `--replace` and similar options are written with `=` or omitted.
 pub(super) const XARGS: Valued =
     Valued { letters: "adEILnPs", names: "arg-file delimiter max-args max-procs max-chars" };
 
-fn xargs(rest: &[Word]) -> Inner {
+fn xargs(rest: &[Word]) -> WrappedCommand {
     let valued = XARGS;
     let Some(at) = leading_options(rest, "0rtpxo", valued) else {
-        return Inner::Unknown { why: "its options are not known", is_fetched: false };
+        return WrappedCommand::Unknown { why: "it has unknown options", is_fetched: false };
     };
     let (own, command) = rest.split_at(at.min(rest.len()));
-    let options = Options::scan(own, valued);
+    let options = ParsedOptions::scan(own, valued);
     if contradicts_itself(&options) {
-        return Inner::Unknown { why: "its options contradict each other", is_fetched: false };
+        return WrappedCommand::Unknown {
+            why: "its options contradict each other",
+            is_fetched: false,
+        };
     }
     let replaced =
         options.given.iter().find(|given| matches!(given.name.as_str(), "-I" | "-i" | "--replace"));
@@ -288,15 +303,15 @@ fn xargs(rest: &[Word]) -> Inner {
     };
     let words: Vec<Word> = command.iter().map(fill).collect();
     if words.is_empty() {
-        return Inner::Nothing;
+        return WrappedCommand::Nothing;
     }
-    // Where its words come from is a file of its own.
+    // The words come from a file.
     let has_file = options.has(&["-a"]) || options.has_beginning_of(&["--arg-file"]);
-    Inner::Words { words, is_plain: !has_file, more: mark.is_none() }
+    WrappedCommand::Words { words, is_plain: !has_file, more: mark.is_none() }
 }
 
-/// Of `-I`, `-L` and `-n` the last one counts, in ways that differ between versions of xargs.
-fn contradicts_itself(options: &Options<'_>) -> bool {
+/// The last of `-I`, `-L` and `-n` wins, in ways that differ between versions of xargs.
+fn contradicts_itself(options: &ParsedOptions<'_>) -> bool {
     let is_splitting = |name: &str| matches!(name, "-I" | "-L" | "-n" | "--max-args");
     let splitting: Vec<&str> = options
         .given
@@ -308,24 +323,27 @@ fn contradicts_itself(options: &Options<'_>) -> bool {
 }
 
 /// `bash -c text`, `bash -lc text`, `bash script`, `bash` alone.
-fn shell(rest: &[Word]) -> Inner {
+fn shell(rest: &[Word]) -> WrappedCommand {
     let mut at = 0;
     let mut has_text = false;
     while let Some(word) = rest.get(at) {
         let Some(text) = word.known() else {
             if word.is_fetched {
-                return Inner::Unknown { why: "it runs what the network brings", is_fetched: true };
+                return WrappedCommand::Unknown {
+                    why: "it runs code from the network",
+                    is_fetched: true,
+                };
             }
             if has_text {
                 break;
             }
             return if word.may_be_option() {
-                Inner::Unknown {
-                    why: "a shell runs a text that is not known",
+                WrappedCommand::Unknown {
+                    why: "a shell runs an unknown text",
                     is_fetched: word.is_fetched,
                 }
             } else {
-                Inner::NoWrapper
+                WrappedCommand::NoWrapper
             };
         };
         match text {
@@ -334,16 +352,16 @@ fn shell(rest: &[Word]) -> Inner {
                 break;
             }
             "-o" | "+o" | "-O" | "+O" | "--rcfile" | "--init-file" => {
-                return Inner::Unknown {
-                    why: "a shell is started with other settings",
+                return WrappedCommand::Unknown {
+                    why: "it starts a shell with other settings",
                     is_fetched: false,
                 };
             }
             "--login" | "--norc" | "--noprofile" | "--posix" => at += 1,
-            "--version" | "--help" => return Inner::NoWrapper,
+            "--version" | "--help" => return WrappedCommand::NoWrapper,
             _ if text.starts_with("--") => {
-                return Inner::Unknown {
-                    why: "a shell is started with other settings",
+                return WrappedCommand::Unknown {
+                    why: "it starts a shell with other settings",
                     is_fetched: false,
                 };
             }
@@ -351,14 +369,14 @@ fn shell(rest: &[Word]) -> Inner {
                 if !text.chars().skip(1).all(|letter| "clexuvis".contains(letter))
                     || text.contains('i')
                 {
-                    return Inner::Unknown {
-                        why: "a shell is started with other settings",
+                    return WrappedCommand::Unknown {
+                        why: "it starts a shell with other settings",
                         is_fetched: false,
                     };
                 }
                 has_text |= text.contains('c');
                 if text.contains('s') {
-                    return Inner::Input;
+                    return WrappedCommand::Input;
                 }
                 at += 1;
             }
@@ -367,19 +385,19 @@ fn shell(rest: &[Word]) -> Inner {
     }
     match (has_text, rest.get(at)) {
         (true, Some(word)) => match word.known() {
-            Some(text) => Inner::Text { text: text.to_owned(), is_plain: true },
-            None => Inner::Unknown {
-                why: "a shell runs a text that is not known",
+            Some(text) => WrappedCommand::Text { text: text.to_owned(), is_plain: true },
+            None => WrappedCommand::Unknown {
+                why: "a shell runs an unknown text",
                 is_fetched: word.is_fetched,
             },
         },
-        (true, None) => Inner::Nothing,
-        (false, None) => Inner::Input,
-        (false, Some(_)) => Inner::NoWrapper,
+        (true, None) => WrappedCommand::Nothing,
+        (false, None) => WrappedCommand::Input,
+        (false, Some(_)) => WrappedCommand::NoWrapper,
     }
 }
 
-fn joined(rest: &[Word], is_plain: bool) -> Inner {
+fn joined(rest: &[Word], is_plain: bool) -> WrappedCommand {
     let rest = if rest.first().is_some_and(|word| word.is("--")) {
         rest.get(1..).unwrap_or_default()
     } else {
@@ -387,61 +405,63 @@ fn joined(rest: &[Word], is_plain: bool) -> Inner {
     };
     let texts: Option<Vec<&str>> = rest.iter().map(Word::known).collect();
     match texts {
-        Some(texts) if texts.is_empty() => Inner::Nothing,
-        // A tilde that was not quoted would be another directory by now.
+        Some(texts) if texts.is_empty() => WrappedCommand::Nothing,
+        // An unquoted tilde has already been expanded to another directory.
         Some(texts) if rest.iter().all(|word| !word.has_tilde) => {
-            Inner::Text { text: texts.join(" "), is_plain }
+            WrappedCommand::Text { text: texts.join(" "), is_plain }
         }
-        _ => Inner::Unknown {
-            why: "it runs a text that is not known",
+        _ => WrappedCommand::Unknown {
+            why: "it runs an unknown text",
             is_fetched: rest.iter().any(|word| word.is_fetched),
         },
     }
 }
 
-fn watched(rest: &[Word]) -> Inner {
+fn watched(rest: &[Word]) -> WrappedCommand {
     let valued = Valued { letters: "nq", names: "interval" };
     match leading_options(rest, "bcdegtpw", valued) {
         Some(at) => joined(rest.get(at..).unwrap_or_default(), true),
-        None => Inner::Unknown { why: "its options are not known", is_fetched: false },
+        None => WrappedCommand::Unknown { why: "it has unknown options", is_fetched: false },
     }
 }
 
-fn trap(rest: &[Word]) -> Inner {
+fn trap(rest: &[Word]) -> WrappedCommand {
     let rest = if rest.first().is_some_and(|word| word.is("--")) {
         rest.get(1..).unwrap_or_default()
     } else {
         rest
     };
     match rest {
-        [] => Inner::Nothing,
-        [word, ..] if matches!(word.known(), Some("-" | "-p" | "-l" | "")) => Inner::Nothing,
-        [_] => Inner::Nothing,
+        [] => WrappedCommand::Nothing,
+        [word, ..] if matches!(word.known(), Some("-" | "-p" | "-l" | "")) => {
+            WrappedCommand::Nothing
+        }
+        [_] => WrappedCommand::Nothing,
         [word, ..] => joined(std::slice::from_ref(word), true),
     }
 }
 
-fn option_text(rest: &[Word], valued: Valued) -> Inner {
-    let options = Options::scan(rest, valued);
+fn option_text(rest: &[Word], valued: Valued) -> WrappedCommand {
+    let options = ParsedOptions::scan(rest, valued);
     let given =
         options.given.iter().find(|given| matches!(given.name.as_str(), "-c" | "--command"));
     match given {
         Some(given) => match (given.word, &given.value) {
-            (Some(word), _) if word.known().is_none() => Inner::Unknown {
-                why: "it runs a text that is not known",
+            (Some(word), _) if word.known().is_none() => WrappedCommand::Unknown {
+                why: "it runs an unknown text",
                 is_fetched: word.is_fetched,
             },
-            (_, Some(text)) => Inner::Text { text: text.clone(), is_plain: false },
-            _ => Inner::Nothing,
+            (_, Some(text)) => WrappedCommand::Text { text: text.clone(), is_plain: false },
+            _ => WrappedCommand::Nothing,
         },
-        None => Inner::Input,
+        None => WrappedCommand::Input,
     }
 }
 
-fn flock(rest: &[Word]) -> Inner {
+fn flock(rest: &[Word]) -> WrappedCommand {
     let valued = Valued { letters: "wE", names: "timeout wait conflict-exit-code" };
     let Some(at) = leading_options(rest, "sxeunoFv", valued) else {
-        return Inner::Unknown { why: "its options are not known", is_fetched: false };
+        return WrappedCommand::Unknown { why: "it has unknown options", is_fetched: false };
     };
     match rest.get(at + 1).and_then(Word::known) {
         Some("-c" | "--command") => joined(rest.get(at + 2..).unwrap_or_default(), false),
@@ -449,26 +469,26 @@ fn flock(rest: &[Word]) -> Inner {
     }
 }
 
-fn ssh(rest: &[Word]) -> Inner {
+fn ssh(rest: &[Word]) -> WrappedCommand {
     let valued = Valued { letters: "BbcDEeFIiJLlmOopQRSWw", names: "" };
     match leading_options(rest, "46AaCfGgKkMNnqsTtVvXxYy", valued) {
         Some(at) => joined(rest.get(at + 1..).unwrap_or_default(), false),
-        None => Inner::Unknown { why: "its options are not known", is_fetched: false },
+        None => WrappedCommand::Unknown { why: "it has unknown options", is_fetched: false },
     }
 }
 
-/// The first command of `-exec` and its kin, with `{}` for the place that is searched.
-fn find(rest: &[Word]) -> Inner {
+/// The first command of `-exec` and similar options, with `{}` as the directory that is searched.
+fn find(rest: &[Word]) -> WrappedCommand {
     let is_exec =
         |word: &Word| matches!(word.known(), Some("-exec" | "-execdir" | "-ok" | "-okdir"));
-    let Some(at) = rest.iter().position(is_exec) else { return Inner::NoWrapper };
+    let Some(at) = rest.iter().position(is_exec) else { return WrappedCommand::NoWrapper };
     let after = rest.get(at + 1..).unwrap_or_default();
     let Some(end) = end_of_exec(after) else {
-        return Inner::Unknown { why: "what find runs has no end", is_fetched: false };
+        return WrappedCommand::Unknown { why: "what find runs has no end", is_fetched: false };
     };
     let later = after.get(end + 1..).unwrap_or_default();
     if later.iter().any(is_exec) {
-        return Inner::Unknown { why: "find runs several commands", is_fetched: false };
+        return WrappedCommand::Unknown { why: "find runs several commands", is_fetched: false };
     }
     let roots = super::files::find_roots(rest);
     let fill = |word: &Word| match (word.text.as_str(), roots.as_slice()) {
@@ -478,12 +498,16 @@ fn find(rest: &[Word]) -> Inner {
     };
     let command = after.get(..end).unwrap_or_default();
     if command.first().is_some_and(|word| word.text.contains("{}")) {
-        return Inner::Unknown { why: "find runs what it finds", is_fetched: false };
+        return WrappedCommand::Unknown { why: "find runs the files it finds", is_fetched: false };
     }
-    Inner::Words { words: command.iter().map(fill).collect(), is_plain: false, more: false }
+    WrappedCommand::Words {
+        words: command.iter().map(fill).collect(),
+        is_plain: false,
+        more: false,
+    }
 }
 
-/// Where the words of `-exec` end. A `+` ends them only after `{}`.
+/// Finds the end of the words of `-exec`. A `+` ends them only after `{}`.
 pub(super) fn end_of_exec(words: &[Word]) -> Option<usize> {
     let is_end = |index: &usize| {
         let before = index.checked_sub(1).and_then(|before| words.get(before));
@@ -493,7 +517,7 @@ pub(super) fn end_of_exec(words: &[Word]) -> Option<usize> {
     (0..words.len()).find(is_end)
 }
 
-fn fd(rest: &[Word]) -> Inner {
+fn fd(rest: &[Word]) -> WrappedCommand {
     let is_exec =
         |word: &Word| matches!(word.known(), Some("-x" | "-X" | "--exec" | "--exec-batch"));
     match rest.iter().position(is_exec) {
@@ -502,13 +526,17 @@ fn fd(rest: &[Word]) -> Inner {
             let fill = |word: &Word| {
                 if word.text.contains('{') { Word::unknown(&word.text) } else { word.clone() }
             };
-            Inner::Words { words: command.iter().map(fill).collect(), is_plain: false, more: true }
+            WrappedCommand::Words {
+                words: command.iter().map(fill).collect(),
+                is_plain: false,
+                more: true,
+            }
         }
         // `-Hx command`, `-xcommand`, `--exec=command`.
         None if rest.iter().any(may_execute) => {
-            Inner::Unknown { why: "it runs a command on what it finds", is_fetched: false }
+            WrappedCommand::Unknown { why: "it runs a command on each match", is_fetched: false }
         }
-        None => Inner::NoWrapper,
+        None => WrappedCommand::NoWrapper,
     }
 }
 
@@ -523,24 +551,24 @@ fn may_execute(word: &Word) -> bool {
         || !is_long && text.starts_with('-') && text.contains(['x', 'X'])
 }
 
-fn multiplexer(rest: &[Word]) -> Inner {
+fn multiplexer(rest: &[Word]) -> WrappedCommand {
     let verb = rest.iter().filter_map(Word::known).find(|text| !text.starts_with('-'));
     let only_lists = verb.is_some_and(|verb| {
         verb.starts_with("list-")
             || matches!(verb, "ls" | "has-session" | "capture-pane" | "display-message")
     });
     if only_lists {
-        Inner::NoWrapper
+        WrappedCommand::NoWrapper
     } else {
-        Inner::Unknown { why: "it hands commands to another shell", is_fetched: false }
+        WrappedCommand::Unknown { why: "it passes commands to another shell", is_fetched: false }
     }
 }
 
-fn runner(verb: &str, rest: &[Word]) -> Inner {
+fn runner(verb: &str, rest: &[Word]) -> WrappedCommand {
     let rest = match (verb, rest) {
         ("", rest) => rest,
         (verb, [first, rest @ ..]) if first.is(verb) => rest,
-        _ => return Inner::NoWrapper,
+        _ => return WrappedCommand::NoWrapper,
     };
     match leading_options(
         rest,
@@ -554,9 +582,9 @@ fn runner(verb: &str, rest: &[Word]) -> Inner {
                 .iter()
                 .any(|word| word.is("-c") || word.is("--call")) =>
         {
-            Inner::Unknown { why: "it runs a text", is_fetched: false }
+            WrappedCommand::Unknown { why: "it runs a text", is_fetched: false }
         }
         Some(at) => inner(rest, at, false),
-        None => Inner::Unknown { why: "its options are not known", is_fetched: false },
+        None => WrappedCommand::Unknown { why: "it has unknown options", is_fetched: false },
     }
 }

@@ -1,10 +1,12 @@
-//! How long after its commit an event is heard in another process, and what happens when two processes with 16 writers
-//! each write as fast as they can. Really two processes: this program starts itself anew.
+//! Measures how long after its commit an event arrives in another process, and what happens when
+//! two processes with 16 writers each write as fast as they can. The other processes are real: this
+//! program starts itself again.
 //!
 //!     cargo bench -p haft-store --bench events
 //!
-//! Goals: a median of at most 10 ms on SQLite and 5 ms on PostgreSQL; of 100,000 writes none lost, none refused. With
-//! `HAFT_TEST_POSTGRES` set to the address of a server, it is measured too.
+//! Goals: a median of at most 10 ms on SQLite and 5 ms on PostgreSQL; of 100,000 writes none lost,
+//! none refused. With `HAFT_TEST_POSTGRES` set to the address of a server, PostgreSQL is measured
+//! too.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -15,7 +17,7 @@ use std::{
 };
 
 use haft_core::feed::{Feed, FeedItem};
-use haft_store::{Address, Announcement, Retention, StoreFeed, StoreLocation};
+use haft_store::{Announcement, EventRetention, StoreAddress, StoreFeed, StoreLocation};
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
@@ -26,10 +28,10 @@ const WRITES: u64 = 100_000;
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> Outcome<()> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["tell", address] => tell(&runtime, address),
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["tell", address] => announce_lines(&runtime, address),
         ["write", address, name, count] => write(&runtime, address, name, count.parse()?),
         _ => measure(&runtime),
     }
@@ -45,7 +47,7 @@ fn measure(runtime: &Runtime) -> Outcome<()> {
             [("busy", 2), ("after 3 s of quiet", 3_000), ("after 31 s of quiet", 31_000)]
         {
             let count = if pause > 1_000 { 5 } else { EVENTS };
-            let mut late = lateness(runtime, address, count, Duration::from_millis(pause))?;
+            let mut late = measure_delays(runtime, address, count, Duration::from_millis(pause))?;
             late.sort_unstable();
             let (median, worst) = (late[late.len() / 2], late[late.len() - 1]);
             writeln!(
@@ -70,9 +72,9 @@ fn measure(runtime: &Runtime) -> Outcome<()> {
 }
 
 fn events(address: &str) -> Outcome<StoreFeed> {
-    let address = Address::parse(address, Path::new("/"))?;
-    let retention = Retention { most: 10 * WRITES, ..Retention::default() };
-    Ok(StoreFeed::new(StoreLocation::keeping(address, retention)))
+    let address = StoreAddress::parse(address, Path::new("/"))?;
+    let retention = EventRetention { max_events: 10 * WRITES, ..EventRetention::default() };
+    Ok(StoreFeed::new(StoreLocation::with_retention(address, retention)))
 }
 
 fn now_us() -> u64 {
@@ -80,8 +82,8 @@ fn now_us() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The other process: tells one event for each line, and when that was committed.
-fn tell(runtime: &Runtime, address: &str) -> Outcome<()> {
+/// The child process: announces one event per line, and prints the time of its commit.
+fn announce_lines(runtime: &Runtime, address: &str) -> Outcome<()> {
     let events = events(address)?;
     let mut out = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {
@@ -93,57 +95,57 @@ fn tell(runtime: &Runtime, address: &str) -> Outcome<()> {
     Ok(())
 }
 
-struct Other {
+struct ChildProcess {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
-fn other(words: &[&str]) -> Outcome<Other> {
+fn child_process(arguments: &[&str]) -> Outcome<ChildProcess> {
     let mut child = Command::new(std::env::current_exe()?)
-        .args(words)
+        .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
     let input = child.stdin.take().ok_or("piped")?;
     let output = BufReader::new(child.stdout.take().ok_or("piped")?);
-    Ok(Other { child, input, output })
+    Ok(ChildProcess { child, input, output })
 }
 
-fn lateness(
+fn measure_delays(
     runtime: &Runtime,
     address: &str,
     count: usize,
     pause: Duration,
 ) -> Outcome<Vec<Duration>> {
-    let mut other = other(&["tell", address])?;
+    let mut child_process = child_process(&["tell", address])?;
     let events = events(address)?;
     let newest = runtime.block_on(events.newest())?;
     let mut subscription = events.subscribe(newest);
     let mut late = Vec::new();
     for round in 0..=count {
-        // Somebody listens while nothing happens.
+        // Subscribed while nothing happens.
         let quiet = async { tokio::time::timeout(pause, subscription.next()).await };
         if let Ok(news) = runtime.block_on(quiet) {
-            return Err(format!("nothing was told: {news:?}").into());
+            return Err(format!("nothing was announced: {news:?}").into());
         }
-        other.input.write_all(b"\n")?;
+        child_process.input.write_all(b"\n")?;
         let heard = runtime.block_on(subscription.next())?;
         let heard_us = now_us();
         let mut line = String::new();
-        other.output.read_line(&mut line)?;
-        // The first one makes the store.
-        if round > 0 && matches!(heard, FeedItem::FeedEvent(_)) {
-            // Heard before the other could say so counts as at once.
+        child_process.output.read_line(&mut line)?;
+        // The first one creates the store.
+        if round > 0 && matches!(heard, FeedItem::Event(_)) {
+            // An event that arrives before the other process prints its time counts as immediate.
             late.push(Duration::from_micros(heard_us.saturating_sub(line.trim().parse()?)));
         }
     }
-    drop(other.input);
-    other.child.wait()?;
+    drop(child_process.input);
+    child_process.child.wait()?;
     Ok(late)
 }
 
-/// In hundredths of one processor.
+/// Processor use of an idle subscriber, in percent of one processor.
 fn idle(runtime: &Runtime, address: &str, before: Duration) -> Outcome<f64> {
     let mut subscription = events(address)?.subscribe(runtime.block_on(events(address)?.newest())?);
     let mut quiet = |span| {
@@ -162,7 +164,7 @@ fn ticks() -> Outcome<u64> {
     Ok(facts.skip(11).take(2).filter_map(|it| it.parse::<u64>().ok()).sum())
 }
 
-/// The other process: so many writers at once.
+/// The child process: announces events with several concurrent writers.
 fn write(runtime: &Runtime, address: &str, name: &str, count: u64) -> Outcome<()> {
     let events = Arc::new(events(address)?);
     runtime.block_on(async {
@@ -186,14 +188,16 @@ fn write(runtime: &Runtime, address: &str, name: &str, count: u64) -> Outcome<()
     Ok(())
 }
 
-/// Both at once; then every writer's events have to be there, in order, under numbers without gaps.
+/// Runs both writers, then checks that every event exists, in order, with numbers without gaps.
 fn contend(runtime: &Runtime, address: &str) -> Outcome<(Duration, u64)> {
     let events = events(address)?;
     let first = runtime.block_on(events.newest())?;
     let half = (WRITES / 2).to_string();
     let began = Instant::now();
-    let children =
-        [other(&["write", address, "a", &half])?, other(&["write", address, "b", &half])?];
+    let children = [
+        child_process(&["write", address, "a", &half])?,
+        child_process(&["write", address, "b", &half])?,
+    ];
     for mut child in children {
         if !child.child.wait()?.success() {
             return Err("a writer was refused".into());
@@ -222,7 +226,7 @@ fn contend(runtime: &Runtime, address: &str) -> Outcome<(Duration, u64)> {
     Ok((took, newest - first))
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one door of this bench to the environment")]
+#[expect(clippy::disallowed_methods, reason = "the only access of this bench to the environment")]
 fn postgres() -> Option<String> {
     std::env::var("HAFT_TEST_POSTGRES").ok().filter(|url| !url.is_empty())
 }

@@ -1,13 +1,16 @@
-//! What recording costs: small calls through the gate with the ledger in memory, in SQLite as a server has it (a call that
-//! only looked is answered before its commit), and with every answer after its commit; by one caller and by eight at once,
-//! on two threads, as fast as they can, and by eight that make 5,000 calls a second together. Saved rules are in the store too,
-//! since every call asks for them. Goals: a median of at most 100 us with eight callers, and at least 5,000 calls a second.
+//! Cost of recording: small calls through the gate, with the ledger in memory, in SQLite with early
+//! replies (a read-only call is answered before its commit), and in SQLite with every reply after
+//! its commit. Measured with one caller, with eight callers on two threads as fast as possible, and
+//! with eight that make 5,000 calls a second together. The store also holds saved rules, which
+//! every call reads. Goals: a median of at most 100 us with eight callers, and at least 5,000 calls
+//! a second.
 //!
-//! A tool runs in a task of its own, as over HTTP; "in place" is early as at a pipe, where it begins on its caller's thread.
+//! A tool runs in a separate task, as over HTTP. "In place" means early replies as over a pipe,
+//! where the tool starts on its caller's thread.
 //!
-//!     cargo bench -p haft-store --bench ledger [-- WORDS OF THE WANTED ROWS]
+//!     cargo bench -p haft-store --bench ledger [-- WORDS IN THE NAMES OF ROWS]
 //!
-//! With `HAFT_TEST_POSTGRES` set to the address of a server, its rows are measured too.
+//! With `HAFT_TEST_POSTGRES` set to the address of a server, PostgreSQL is measured too.
 
 use std::{
     io::Write,
@@ -20,7 +23,7 @@ use haft_core::{
     BoxFuture, Call, CallRequest, Context, Effect, Gate, GateBuilder, Ledger, MemoryLedger,
     Registry, Remember, Reply, SavedRules, Schema, Scope, Tool, ToolError, ToolSpec,
 };
-use haft_store::{Address, ReplyTiming, StoreLedger, StoreLocation, StoreRules};
+use haft_store::{ReplyTiming, StoreAddress, StoreLedger, StoreLocation, StoreRules};
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
@@ -30,18 +33,18 @@ fn main() -> std::io::Result<()> {
     let folder = tempfile::tempdir()?;
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut out = std::io::stdout().lock();
-    // Words that the names of the wanted rows have; cargo adds options of its own.
+    // Measure only rows whose names contain these words; cargo adds options of its own.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|it| !it.starts_with('-')).collect();
     writeln!(out, "{:<44} {:>8} {:>8} {:>9}", "ledger and call", "median", "p99", "calls/s")?;
     for (callers, rate) in [(1, None), (8, None), (8, Some(5_000))] {
         for effect in [Effect::Read, Effect::Write] {
-            for subject in subjects(folder.path(), (callers, rate), effect) {
+            for scenario in scenarios(folder.path(), (callers, rate), effect) {
                 let pace = rate.map_or("at once".to_owned(), |rate| format!("with {rate}/s"));
-                let name = format!("{}, {effect}, {callers} {pace}", subject.name);
+                let name = format!("{}, {effect}, {callers} {pace}", scenario.name);
                 if !wanted.iter().all(|word| name.contains(word)) {
                     continue;
                 }
-                let (mut times, whole) = measure(&runtime, &subject, callers, rate);
+                let (mut times, whole) = measure(&runtime, &scenario, callers, rate);
                 times.sort_unstable();
                 let (median, p99) = (times[times.len() / 2], times[times.len() * 99 / 100]);
                 let rate = times.len() as f64 / whole.as_secs_f64();
@@ -53,18 +56,18 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-struct Subject {
+struct Scenario {
     name: &'static str,
     gate: Gate,
     rules: Option<Arc<StoreRules>>,
     calls: usize,
 }
 
-fn subjects(folder: &Path, load: (usize, Option<u32>), effect: Effect) -> Vec<Subject> {
+fn scenarios(folder: &Path, load: (usize, Option<u32>), effect: Effect) -> Vec<Scenario> {
     let fresh =
-        |name: &str| Address::Sqlite(folder.join(format!("{name}-{load:?}-{effect}/haft.db")));
+        |name: &str| StoreAddress::Sqlite(folder.join(format!("{name}-{load:?}-{effect}/haft.db")));
     let mut all = vec![
-        Subject {
+        Scenario {
             name: "memory",
             gate: gate(Arc::new(MemoryLedger::default()), None, effect).build(),
             rules: None,
@@ -82,39 +85,39 @@ fn subjects(folder: &Path, load: (usize, Option<u32>), effect: Effect) -> Vec<Su
     ];
     all.push(in_place(&fresh("in-place"), folder, effect));
     if let Some(url) = postgres() {
-        let address = Address::Postgres(url);
+        let address = StoreAddress::Postgres(url);
         all.push(stored("postgres", &address, ReplyTiming::Early, folder, effect, CALLS / 10));
     }
     all
 }
 
-fn in_place(address: &Address, folder: &Path, effect: Effect) -> Subject {
+fn in_place(address: &StoreAddress, folder: &Path, effect: Effect) -> Scenario {
     let (gate, rules) = recorded(address, ReplyTiming::Early, folder, effect);
     let (name, gate) = ("sqlite, in place", gate.start_in_place().build());
-    Subject { name, gate, rules: Some(rules), calls: CALLS }
+    Scenario { name, gate, rules: Some(rules), calls: CALLS }
 }
 
 fn stored(
     name: &'static str,
-    address: &Address,
-    answering: ReplyTiming,
+    address: &StoreAddress,
+    reply_timing: ReplyTiming,
     folder: &Path,
     effect: Effect,
     calls: usize,
-) -> Subject {
-    let (gate, rules) = recorded(address, answering, folder, effect);
-    Subject { name, gate: gate.build(), rules: Some(rules), calls }
+) -> Scenario {
+    let (gate, rules) = recorded(address, reply_timing, folder, effect);
+    Scenario { name, gate: gate.build(), rules: Some(rules), calls }
 }
 
 fn recorded(
-    address: &Address,
-    answering: ReplyTiming,
+    address: &StoreAddress,
+    reply_timing: ReplyTiming,
     folder: &Path,
     effect: Effect,
 ) -> (GateBuilder, Arc<StoreRules>) {
     let place = StoreLocation::new(address.clone());
     let rules = Arc::new(StoreRules::new(place.clone(), folder, &folder.join("state")));
-    let ledger = Arc::new(StoreLedger::new(place, answering));
+    let ledger = Arc::new(StoreLedger::new(place, reply_timing));
     (gate(ledger, Some(rules.clone()), effect), rules)
 }
 
@@ -123,7 +126,7 @@ fn gate(ledger: Arc<dyn Ledger>, rules: Option<Arc<StoreRules>>, effect: Effect)
     let schema = Schema::from_value(json!({"type": "object"})).expect("a schema");
     let mut spec = ToolSpec::declared("bench", "small", "says something", schema);
     spec.effect = effect;
-    registry.register(Small(spec)).expect("a good name");
+    registry.register(SmallTool(spec)).expect("a good name");
     let gate = Gate::builder(registry).ledger(ledger);
     match rules {
         Some(rules) => gate.saved_rules(rules),
@@ -131,9 +134,9 @@ fn gate(ledger: Arc<dyn Ledger>, rules: Option<Arc<StoreRules>>, effect: Effect)
     }
 }
 
-struct Small(ToolSpec);
+struct SmallTool(ToolSpec);
 
-impl Tool for Small {
+impl Tool for SmallTool {
     fn spec(&self) -> &ToolSpec {
         &self.0
     }
@@ -147,15 +150,16 @@ impl Tool for Small {
     }
 }
 
-/// `rate` is how many calls a second all make together; none for as many as they can.
+/// `rate` is the number of calls per second of all callers together; `None` for as many as
+/// possible.
 fn measure(
     runtime: &Runtime,
-    subject: &Subject,
+    scenario: &Scenario,
     callers: usize,
     rate: Option<u32>,
 ) -> (Vec<Duration>, Duration) {
     runtime.block_on(async {
-        if let Some(rules) = &subject.rules {
+        if let Some(rules) = &scenario.rules {
             let remember = Remember {
                 rules: vec!["small".to_owned()],
                 scope: Scope::Project,
@@ -164,11 +168,11 @@ fn measure(
             rules.save("bench", "Ann", &remember).await.expect("kept");
         }
         let began = Instant::now();
-        let each = subject.calls / callers;
+        let each = scenario.calls / callers;
         let pause = rate.map(|rate| Duration::from_secs(callers as u64) / rate);
         let call = |number: usize, gate: Gate| async move {
             let mut times = Vec::with_capacity(each);
-            // One after the other, not all in the same moment.
+            // Callers start evenly spaced, not all at once.
             let mut clock = pause.map(|pause| {
                 let first = Instant::now() + pause * number as u32 / callers as u32;
                 tokio::time::interval_at(first.into(), pause)
@@ -187,7 +191,7 @@ fn measure(
             times
         };
         let tasks: Vec<_> =
-            (0..callers).map(|number| tokio::spawn(call(number, subject.gate.clone()))).collect();
+            (0..callers).map(|number| tokio::spawn(call(number, scenario.gate.clone()))).collect();
         let mut times = Vec::new();
         for task in tasks {
             times.extend(task.await.expect("no panic"));
@@ -196,7 +200,7 @@ fn measure(
     })
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one door of this bench to the environment")]
+#[expect(clippy::disallowed_methods, reason = "the only access of this bench to the environment")]
 fn postgres() -> Option<String> {
     std::env::var("HAFT_TEST_POSTGRES").ok().filter(|url| !url.is_empty())
 }

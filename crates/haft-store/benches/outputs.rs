@@ -1,5 +1,6 @@
-//! What keeping, reading and searching a long output takes, beside the same text in a plain file: time, and memory beyond the
-//! text itself. Reading is done by a process of its own, which never has the whole text, so that its memory can be told.
+//! Cost of storing, reading and searching a long output, compared with the same text in a plain
+//! file: time, and memory beyond the text itself. A separate process reads, which never has the
+//! whole text, so that its memory can be measured.
 
 use std::{
     fs,
@@ -13,7 +14,7 @@ use std::{
 use parking_lot::Mutex;
 
 use haft_core::{OutputPosition, OutputSource, Outputs};
-use haft_store::{Address, OutputRetention, StoreLocation, StoreOutputs};
+use haft_store::{OutputRetention, StoreAddress, StoreLocation, StoreOutputs};
 
 const READ: &str = "--read";
 const TIMES: usize = 21;
@@ -34,11 +35,11 @@ fn main() {
 }
 
 fn outputs(folder: &Path) -> StoreOutputs {
-    let place = StoreLocation::new(Address::Sqlite(folder.join("haft.db")));
-    StoreOutputs::new(place, Path::new("/w"), OutputRetention::default()).nowhere_else()
+    let place = StoreLocation::new(StoreAddress::Sqlite(folder.join("haft.db")));
+    StoreOutputs::new(place, Path::new("/w"), OutputRetention::default()).without_memory()
 }
 
-/// Lines as a server writes them.
+/// Lines like a server log.
 fn log(megabytes: usize) -> String {
     let mut text = String::with_capacity((megabytes << 20) + 200);
     for number in 1_u64.. {
@@ -54,7 +55,7 @@ fn log(megabytes: usize) -> String {
     text
 }
 
-#[expect(clippy::print_stdout, reason = "a bench tells what it measured")]
+#[expect(clippy::print_stdout, reason = "a bench prints its results")]
 async fn keep(megabytes: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let outputs = outputs(folder.path());
@@ -64,8 +65,8 @@ async fn keep(megabytes: usize) {
     fs::write(folder.path().join("plain.txt"), &text).expect("written");
     let plainly = began.elapsed();
     let before = status("VmRSS:");
-    let longest = Arc::new(Mutex::new(Duration::ZERO));
-    let watch = tokio::spawn(watch(longest.clone()));
+    let max_delay = Arc::new(Mutex::new(Duration::ZERO));
+    let watch = tokio::spawn(watch(max_delay.clone()));
     let began = Instant::now();
     let id = outputs.keep(text, OutputSource::default()).await.expect("kept").id;
     let kept = began.elapsed();
@@ -73,7 +74,7 @@ async fn keep(megabytes: usize) {
     println!(
         "{megabytes} MB: kept in {kept:.1?} (a plain file in {plainly:.1?}), others waited {:.1?} at most, {} MB of store, {} MB \
          of memory beyond the text",
-        *longest.lock(),
+        *max_delay.lock(),
         size(&folder.path().join("haft.db")) >> 20,
         status("VmHWM:").saturating_sub(before) >> 20
     );
@@ -83,16 +84,16 @@ async fn keep(megabytes: usize) {
     assert!(read.is_ok_and(|status| status.success()), "it reads");
 }
 
-#[expect(clippy::print_stdout, reason = "a bench tells what it measured")]
+#[expect(clippy::print_stdout, reason = "a bench prints its results")]
 async fn read(folder: &Path, id: &str) {
     let outputs = outputs(folder);
     let kept = outputs.find(id).await.expect("there");
     let by_line = |times: u64| OutputPosition::Line(kept.lines / 2 + times * 100);
-    let mut told = Vec::new();
+    let mut first_times = Vec::new();
     for at in [OutputPosition::Byte(kept.bytes / 2), by_line(9)] {
         let began = Instant::now();
         outputs.piece(id, at).await.expect("read");
-        told.push(began.elapsed());
+        first_times.push(began.elapsed());
     }
     let mut all = Vec::new();
     for number in 0..TIMES as u64 {
@@ -103,8 +104,8 @@ async fn read(folder: &Path, id: &str) {
     all.sort_unstable();
     println!(
         "    a piece from the middle: {:.1?} by byte and {:.1?} by line the first time, {:.1?} later",
-        told[0],
-        told[1],
+        first_times[0],
+        first_times[1],
         all[TIMES / 2]
     );
     let needle = format!("\n{} 2026", kept.lines);
@@ -148,18 +149,18 @@ fn scan_plain(path: &Path, needle: &str) -> Duration {
         }
         found += finder.find_iter(&buffer[..length]).count();
     }
-    assert!(found <= 1, "it may lie where two of them meet");
+    assert!(found <= 1, "it may span two buffers");
     began.elapsed()
 }
 
-/// How late another task of the same runtime comes at worst.
-async fn watch(longest: Arc<Mutex<Duration>>) {
+/// Measures the worst delay of another task in the same runtime.
+async fn watch(max_delay: Arc<Mutex<Duration>>) {
     loop {
         let began = Instant::now();
         tokio::time::sleep(Duration::from_millis(1)).await;
         let late = began.elapsed().saturating_sub(Duration::from_millis(1));
-        let mut longest = longest.lock();
-        *longest = longest.max(late);
+        let mut max_delay = max_delay.lock();
+        *max_delay = max_delay.max(late);
     }
 }
 

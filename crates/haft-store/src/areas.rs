@@ -1,5 +1,5 @@
-//! The areas: one file for each sort of thing that is kept, with its SQL. Each implements the trait that haft-core has
-//! under the same name.
+//! The areas: one module with its SQL for each kind of record. Each implements the trait that
+//! haft-core defines under the same name.
 
 pub(crate) mod approvals;
 pub(crate) mod feed;

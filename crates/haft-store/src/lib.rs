@@ -1,6 +1,7 @@
-//! What haft keeps: the ledger of calls, the journal of changes to files, questions and the rules that people saved, events, whole
-//! outputs, sessions, todos and leases, and beside the store the secrets of a person. One interface over SQLite, which is the default and
-//! needs nothing, and PostgreSQL; the only crate that knows SQL.
+//! The persistent records of haft: the ledger of calls, the journal of file changes, approval
+//! requests, saved rules, events, whole outputs, sessions, todo lists and leases; and, beside the
+//! store, a user's secrets. One interface over SQLite, the default, which needs no setup, and
+//! PostgreSQL. The only crate that knows SQL.
 
 #![warn(missing_docs)]
 
@@ -11,22 +12,22 @@ mod vault;
 
 pub use self::{
     areas::approvals::StoreApprovals,
-    areas::feed::{Announcement, Retention, StoreFeed},
-    areas::journal::{Keep, StoreJournal},
+    areas::feed::{Announcement, EventRetention, StoreFeed},
+    areas::journal::{JournalRetention, StoreJournal},
     areas::leases::StoreLeases,
     areas::ledger::{
-        Anchor, DroppedEntries, Ending, Filter, LedgerError, LedgerRetention, Pruned, Recorded,
-        ReplyTiming, StoreLedger, Verification, flush_everything,
+        Anchor, CallEnding, DroppedEntries, LedgerError, LedgerFilter, LedgerRetention, Pruned,
+        RecordedEntry, ReplyTiming, StoreLedger, Verification, flush_everything,
     },
     areas::outputs::{OutputRetention, StoreOutputs},
-    areas::recording::{Recording, RecordingCall, Remains},
+    areas::recording::{OutcomeStatus, Recording, RecordingCall},
     areas::rules::StoreRules,
     areas::sessions::StoreSessions,
     areas::todos::StoreTodos,
-    engine::address::Address,
-    engine::moving::{Copied, CopyStep, copy_store},
-    engine::place::StoreLocation,
+    engine::address::StoreAddress,
+    engine::copying::{CopyStep, CopySummary, copy_store},
+    engine::location::StoreLocation,
+    engine::maintenance::{StoreInfo, StorePart, newest_version, restore},
     engine::store::Store,
-    engine::upkeep::{Info, Part, newest_version, restore},
     vault::{Existing, KeptSecret, KeyWanted, StoreVault},
 };

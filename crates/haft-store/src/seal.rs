@@ -1,6 +1,7 @@
-//! The mark that something was kept by this person, on this machine, for this folder: a keyed hash for rules, which
-//! everybody may read, and an envelope for approvals and secrets, which nobody else may. The key lies beside the person's own
-//! store, out of reach of workspaces; that of secrets is another one, and elsewhere (`vault/key.rs`).
+//! Proof that this user, on this machine, saved a record for this workspace: a keyed hash for
+//! rules, which everyone may read, and an encrypted envelope for approvals and secrets. The key
+//! lies beside the user's own store, outside of workspaces. Secrets have another key, in another
+//! place (`vault/key.rs`).
 
 use std::{
     fs::{self, DirBuilder, OpenOptions},
@@ -12,10 +13,10 @@ use std::{
 use haft_core::{SavedRule, ToolError};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
-pub(crate) struct Key([u8; 32]);
+pub(crate) struct SealKey([u8; 32]);
 
-impl Key {
-    /// The key, if there is one.
+impl SealKey {
+    /// Returns the key, if there is one.
     pub(crate) fn existing(path: &Path) -> Result<Option<Self>, ToolError> {
         match fs::read(path) {
             Ok(bytes) => match bytes.try_into() {
@@ -27,36 +28,37 @@ impl Key {
         }
     }
 
-    /// The key, made when there is none.
+    /// Returns the key. Creates it if there is none.
     pub(crate) fn made(path: &Path) -> Result<Self, ToolError> {
         if let Some(key) = Self::existing(path)? {
             return Ok(key);
         }
         make(path).map_err(|error| unusable(path, &error.to_string()))?;
-        Self::existing(path)?.ok_or_else(|| unusable(path, "it is gone again"))
+        Self::existing(path)?.ok_or_else(|| unusable(path, "it disappeared after it was created"))
     }
 
-    /// What approvals are put into. Another key than that of the seals: one must not be usable in place of the other.
+    /// Returns the envelope for approvals. Its key differs from the key of the seals, so that one
+    /// cannot be used for the other.
     pub(crate) fn envelope(&self) -> Envelope {
         Envelope::new("haft 2026-11 envelope of approvals", &self.0)
     }
 
-    pub(crate) fn seal(&self, rule: &SavedRule, whose: &str) -> String {
+    pub(crate) fn seal(&self, rule: &SavedRule, owner: &str) -> String {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
         let expires = rule.expires_ms.map(|at| at.to_string()).unwrap_or_default();
         let saved = rule.saved_ms.to_string();
         let scope = rule.scope.name();
-        let parts = [whose, &rule.id, &rule.rule, scope, &rule.session, &rule.by, &saved, &expires];
+        let parts = [owner, &rule.id, &rule.rule, scope, &rule.session, &rule.by, &saved, &expires];
         hasher.update(&joined(&parts));
         hasher.finalize().to_hex().as_str().to_owned()
     }
 }
 
-/// Closes texts so that nobody else can read them, make one, or pass one off for another.
+/// Encrypts texts so that no other user can read, forge or exchange them.
 pub(crate) struct Envelope(LessSafeKey);
 
 impl Envelope {
-    /// What secrets are put into.
+    /// Returns the envelope for secrets.
     pub(crate) fn of_secrets(key: &[u8; 32]) -> Self {
         Self::new("haft 2026-11 envelope of secrets", key)
     }
@@ -67,10 +69,11 @@ impl Envelope {
         Self(LessSafeKey::new(key))
     }
 
-    /// `subject` is what the text belongs to; it opens only as that.
+    /// Encrypts a text. It opens only with the same `subject`, which names what the text belongs
+    /// to.
     pub(crate) fn close(&self, subject: &[&str], mut text: Vec<u8>) -> Result<Vec<u8>, ToolError> {
         let closed = |why: &str| ToolError::internal(format!("a text cannot be sealed: {why}"));
-        // By chance: no two of one key are the same before some thousand million are made.
+        // Random: a repeated nonce becomes likely only after billions of texts.
         let mut nonce = [0; NONCE_LEN];
         rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())
             .map_err(|error| closed(&error.to_string()))?;
@@ -80,7 +83,7 @@ impl Envelope {
         Ok([&nonce[..], &text].concat())
     }
 
-    /// None when it is not ours, or not of this subject.
+    /// Decrypts a text. `None` if another key or another subject closed it.
     pub(crate) fn open(&self, subject: &[&str], closed: &[u8]) -> Option<Vec<u8>> {
         let (nonce, text) = closed.split_at_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
@@ -91,13 +94,13 @@ impl Envelope {
     }
 }
 
-/// With the length of each, so that no two subjects are the same row of letters.
+/// Joins texts with their lengths, so that different subjects give different bytes.
 fn joined(parts: &[&str]) -> Vec<u8> {
     let part = |part: &&str| [&(part.len() as u64).to_le_bytes()[..], part.as_bytes()].concat();
     parts.iter().flat_map(part).collect()
 }
 
-/// Whole or not at all: of two that make one at once, the first one's stays.
+/// Creates a key file atomically. If several processes do so at once, the first one's file stays.
 pub(crate) fn make(path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -105,8 +108,8 @@ pub(crate) fn make(path: &Path) -> io::Result<()> {
     let (mut key, mut name) = ([0; 32], [0; 8]);
     rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
     rustix::rand::getrandom(&mut name, rustix::rand::GetRandomFlags::empty())?;
-    // A name of its own for every attempt: another thread that wrote to this one would write to the key itself, once it is
-    // linked.
+    // A separate name for every attempt: a second thread writing to this name would write to the
+    // key itself, once it is linked.
     let draft = path.with_extension(format!("new-{:016x}", u64::from_le_bytes(name)));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     file.write_all(&key)?;
@@ -125,7 +128,7 @@ fn unusable(path: &Path, why: &str) -> ToolError {
         path.display()
     );
     ToolError::unavailable(message)
-        .hint("mend its permissions, or remove it and save the rules anew")
+        .hint("fix its permissions, or remove it and save the rules again")
 }
 
 #[cfg(test)]
@@ -135,28 +138,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_that_make_a_key_at_once_all_have_the_same() {
+    fn many_threads_can_create_a_key_at_once() {
         for _ in 0..20 {
             let folder = tempfile::tempdir().expect("a folder");
             let path = folder.path().join("deep/rules.key");
             let start = Barrier::new(8);
             let make = || {
                 start.wait();
-                Key::made(&path).expect("made").0
+                SealKey::made(&path).expect("made").0
             };
             let keys: Vec<[u8; 32]> = thread::scope(|scope| {
                 let making: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
                 making.into_iter().map(|it| it.join().expect("no panic")).collect()
             });
-            let kept = Key::existing(&path).expect("read").expect("there").0;
+            let kept = SealKey::existing(&path).expect("read").expect("there").0;
             assert!(keys.iter().all(|key| *key == kept));
             assert_eq!(fs::read_dir(path.parent().expect("a folder")).expect("read").count(), 1);
         }
     }
 
     #[test]
-    fn what_is_closed_opens_with_its_key_and_subject_only() {
-        let (ours, other) = (Key([1; 32]).envelope(), Key([2; 32]).envelope());
+    fn a_closed_text_opens_only_with_its_key_and_subject() {
+        let (ours, other) = (SealKey([1; 32]).envelope(), SealKey([2; 32]).envelope());
         let closed = ours.close(&["request", "ask_1"], b"secret".to_vec()).expect("closed");
         assert_eq!(ours.open(&["request", "ask_1"], &closed).as_deref(), Some(&b"secret"[..]));
         assert!(!closed.windows(6).any(|piece| piece == b"secret"));

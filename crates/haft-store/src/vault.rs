@@ -1,5 +1,5 @@
-//! The secrets that a person gave haft: values sealed one by one in a file, and its key elsewhere. Nothing is looked at before
-//! somebody asks, and a machine without secrets pays one look at a name for it.
+//! A user's secrets: each value is sealed separately in a file, and the key is kept elsewhere.
+//! Nothing is read before a caller asks; on a machine without secrets that costs one `stat` call.
 
 mod file;
 mod key;
@@ -19,96 +19,98 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{
-    Secret, ToolError, Vault, brief, fault_of_secret, is_secret_name, nearest, now_ms,
+    Secret, ToolError, Vault, block_in_place, invalid_secret_reason, is_secret_name, nearest,
+    now_ms,
 };
 
 pub use self::key::KeyWanted;
 use self::{
-    file::{Entry, Folder, SecretsFile, Stamp},
-    key::Keys,
+    file::{FileStamp, SecretEntry, SecretsFile, SecretsFolder},
+    key::KeyStore,
 };
 use crate::seal::Envelope;
 
-/// How soon a process that shows texts learns of a secret that another one has set. Whoever asks for a secret by its name sees
-/// it at once.
-const GLANCE: Duration = Duration::from_secs(1);
+/// Maximum delay until redaction in this process knows a secret that another process has set. A
+/// lookup by name sees it at once.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The secrets of a person, in a folder of their own.
+/// The secrets of a user, in a separate directory.
 pub struct StoreVault {
-    folder: Folder,
-    keys: Keys,
+    folder: SecretsFolder,
+    keys: KeyStore,
     begun: Instant,
-    /// Set when the file was looked at for the first time. Until then everybody waits: nothing may be shown before it is known
-    /// what must not be.
-    first_look: OnceLock<()>,
-    /// The millisecond of this vault's life from which on the file may be looked at again.
-    next_look: AtomicU64,
+    /// Set after the file was read for the first time. Until then all threads wait, because no text
+    /// may be shown before the secrets in it are known.
+    first_check: OnceLock<()>,
+    /// Time of the next check of the file, in milliseconds since `begun`.
+    next_check: AtomicU64,
     version: AtomicU64,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The file that `secrets` was read from.
-    stamp: Option<Stamp>,
+    /// The state of the file that `secrets` was read from.
+    stamp: Option<FileStamp>,
     secrets: BTreeMap<String, Secret>,
-    /// What was ever known here.
+    /// All secrets that this process has ever read.
     known: Vec<(String, String)>,
 }
 
-/// A secret as it may be listed.
+/// A secret as listed, without its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptSecret {
-    /// As requests and commands name it.
+    /// Name used in requests and commands.
     pub name: String,
-    /// The hosts it may be sent to; none for every host and every command.
+    /// Hosts that may receive it. Empty: every host and every command.
     pub hosts: Vec<String>,
-    /// When it was set, in milliseconds since 1970.
+    /// Time when it was set, in milliseconds since 1970.
     pub set_ms: u64,
-    /// Where it is kept, in words.
+    /// Description of where it is stored.
     pub place: String,
 }
 
-/// What to do about a secret of the same name.
+/// The action if a secret of the same name exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// It stays as it is.
+    /// Keep the existing one.
     Keep,
-    /// The new one takes its place.
+    /// Replace it.
     Replace,
 }
 
 impl StoreVault {
-    /// Opens nothing. `folder` is the person's own, outside every workspace; `variables` are asked for `HAFT_PASSPHRASE`
-    /// and `DBUS_SESSION_BUS_ADDRESS` when there is a secret to open.
+    /// Creates a vault without opening anything. `folder` belongs to the user and lies outside
+    /// every workspace. `variables` is called for `HAFT_PASSPHRASE` and `DBUS_SESSION_BUS_ADDRESS`
+    /// when there is a secret to open.
     pub fn new(folder: &Path, variables: fn() -> Vec<(OsString, OsString)>) -> Arc<Self> {
         Arc::new(Self {
-            folder: Folder::new(folder),
-            keys: Keys::new(folder, variables),
+            folder: SecretsFolder::new(folder),
+            keys: KeyStore::new(folder, variables),
             begun: Instant::now(),
-            first_look: OnceLock::new(),
-            next_look: AtomicU64::new(GLANCE.as_millis() as u64),
+            first_check: OnceLock::new(),
+            next_check: AtomicU64::new(RECHECK_INTERVAL.as_millis() as u64),
             version: AtomicU64::new(0),
             state: Mutex::default(),
         })
     }
 
-    /// The file, whether it is there or not.
+    /// Returns the path of the file, which may not exist.
     pub fn path(&self) -> PathBuf {
         self.folder.file()
     }
 
-    /// Everything but the values, by name. Needs no key.
+    /// Lists everything but the values, sorted by name. Needs no key.
     ///
     /// # Errors
-    /// When the file is damaged, of a later version, or cannot be read.
+    /// Fails if the file is damaged, has a later version, or cannot be read.
     pub fn list(&self) -> Result<Vec<KeptSecret>, ToolError> {
         let Some((file, _)) = self.folder.read()? else { return Ok(Vec::new()) };
-        let place = file.key.words();
+        let place = file.key.description();
         let mut kept: Vec<KeptSecret> = file
             .secrets
             .into_iter()
-            .map(|Entry { name, hosts, set_ms, .. }| KeptSecret {
+            .map(|SecretEntry { name, hosts, set_ms, .. }| KeptSecret {
                 name,
                 hosts,
                 set_ms,
@@ -119,11 +121,12 @@ impl StoreVault {
         Ok(kept)
     }
 
-    /// Keeps a secret. White space around the value does not belong to it.
+    /// Stores a secret. Trims white space around the value.
     ///
     /// # Errors
-    /// Of kind `input` for a name, value or host that is none, `conflict` when there is one of this name that is to stay;
-    /// otherwise when the file or its key cannot be used, and then nothing is changed.
+    /// `input` for an invalid name, value or host, `conflict` when the secret exists and `existing`
+    /// says to keep it; else when the file or its key cannot be used. After an error nothing is
+    /// changed.
     pub fn set(
         &self,
         name: &str,
@@ -134,7 +137,8 @@ impl StoreVault {
         self.set_with(name, value, hosts, existing, KeyWanted::Auto)
     }
 
-    /// The same, with a word on where the key is to be if this is the first secret.
+    /// Stores a secret like [`StoreVault::set`]; `wanted` chooses the location of the key if this
+    /// is the first secret.
     ///
     /// # Errors
     /// As [`StoreVault::set`].
@@ -147,9 +151,9 @@ impl StoreVault {
         wanted: KeyWanted,
     ) -> Result<KeptSecret, ToolError> {
         check_name(name)?;
-        if let Some(fault) = fault_of_secret(value) {
-            return Err(ToolError::input(format!("the value of `{name}` cannot be kept: {fault}"))
-                .hint("give one line of 6 to 32768 characters; what has several lines, such as a private key, belongs into a file"));
+        if let Some(fault) = invalid_secret_reason(value) {
+            return Err(ToolError::input(format!("the value of `{name}` cannot be stored: {fault}"))
+                .hint("use one line of 6 to 32768 characters; put a value with several lines, such as a private key, in a file"));
         }
         let hosts = hosts.iter().map(|host| host_name(host)).collect::<Result<Vec<_>, _>>()?;
         let _lock = self.folder.lock()?;
@@ -160,7 +164,7 @@ impl StoreVault {
         let (mut file, envelope) = match found {
             Some(file) => {
                 let envelope = self.keys.envelope(&file.key)?;
-                // With another key, or beside something that cannot be opened, nothing is added.
+                // Adds nothing with a different key, or beside an entry that cannot be opened.
                 self.opened(&file, &envelope)?;
                 (file, envelope)
             }
@@ -169,27 +173,27 @@ impl StoreVault {
                 (SecretsFile::new(place, &envelope)?, envelope)
             }
         };
-        let entry = Entry::closed(name, value.trim(), hosts.clone(), now_ms(), &envelope)?;
+        let entry = SecretEntry::closed(name, value.trim(), hosts.clone(), now_ms(), &envelope)?;
         let kept = KeptSecret {
             name: name.to_owned(),
             hosts,
             set_ms: entry.set_ms,
-            place: file.key.words(),
+            place: file.key.description(),
         };
         file.put(entry);
         self.folder.write(&file)?;
         Ok(kept)
     }
 
-    /// Forgets a secret. Needs no key.
+    /// Removes a secret. Needs no key.
     ///
     /// # Errors
-    /// Of kind `not_found` when there is none of this name.
+    /// `not_found` for an unknown name.
     pub fn remove(&self, name: &str) -> Result<(), ToolError> {
         let unknown = |file: Option<&SecretsFile>| {
             let names = file.iter().flat_map(|file| &file.secrets).map(|entry| entry.name.as_str());
             let hint = match haft_core::did_you_mean(&nearest(name, names)) {
-                near if near.is_empty() => "`haft secret list` names those there are".to_owned(),
+                near if near.is_empty() => "list the secrets with `haft secret list`".to_owned(),
                 near => near,
             };
             let shown: String = name.chars().take(80).collect();
@@ -199,7 +203,7 @@ impl StoreVault {
             ))
             .hint(hint)
         };
-        if !self.folder.is_there()? {
+        if !self.folder.exists()? {
             return Err(unknown(None));
         }
         let _lock = self.folder.lock()?;
@@ -220,15 +224,15 @@ impl StoreVault {
         envelope: &Envelope,
     ) -> Result<BTreeMap<String, Secret>, ToolError> {
         file.check_key(envelope, &self.folder)?;
-        let open = |entry: &Entry| {
+        let open = |entry: &SecretEntry| {
             let value = entry.opened(envelope, &self.folder)?;
             Ok((entry.name.clone(), Secret { value, hosts: entry.hosts.clone() }))
         };
         file.secrets.iter().map(open).collect()
     }
 
-    /// Reads the file again if it is another one than before.
-    fn look(&self) -> Result<MutexGuard<'_, State>, ToolError> {
+    /// Reads the file again if it was replaced.
+    fn refresh(&self) -> Result<MutexGuard<'_, State>, ToolError> {
         let mut state = self.state.lock();
         if self.folder.stamp()? == state.stamp {
             return Ok(state);
@@ -240,15 +244,15 @@ impl StoreVault {
             }
             None => (BTreeMap::new(), None),
         };
-        let mut has_learnt = false;
+        let mut has_new = false;
         for (name, secret) in &secrets {
             if !state.known.iter().any(|(known, value)| known == name && *value == secret.value) {
                 state.known.push((name.clone(), secret.value.clone()));
-                has_learnt = true;
+                has_new = true;
             }
         }
         (state.secrets, state.stamp) = (secrets, stamp);
-        if has_learnt {
+        if has_new {
             self.version.fetch_add(1, Ordering::Release);
         }
         Ok(state)
@@ -257,23 +261,24 @@ impl StoreVault {
 
 impl Vault for StoreVault {
     fn find(&self, name: &str) -> Result<Option<Secret>, ToolError> {
-        Ok(self.look()?.secrets.get(name).cloned())
+        Ok(self.refresh()?.secrets.get(name).cloned())
     }
 
     fn version(&self) -> u64 {
-        // What cannot be opened now nobody can be given either; whoever asks for it by name is told why.
-        let look = || drop(brief(|| self.look().map(drop)));
-        self.first_look.get_or_init(look);
+        // A secret that cannot be opened now cannot leak either; a lookup by name reports the
+        // cause.
+        let refresh = || drop(block_in_place(|| self.refresh().map(drop)));
+        self.first_check.get_or_init(refresh);
         let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let due = self.next_look.load(Ordering::Relaxed);
-        let next = now + GLANCE.as_millis() as u64;
+        let due = self.next_check.load(Ordering::Relaxed);
+        let next = now + RECHECK_INTERVAL.as_millis() as u64;
         let is_mine = now >= due
             && self
-                .next_look
+                .next_check
                 .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok();
         if is_mine {
-            look();
+            refresh();
         }
         self.version.load(Ordering::Acquire)
     }
@@ -284,7 +289,7 @@ impl Vault for StoreVault {
 }
 
 impl std::fmt::Debug for StoreVault {
-    /// Where it is, and nothing of what is in it.
+    /// Shows the path, but none of the contents.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StoreVault").field("path", &self.path()).finish_non_exhaustive()
     }
@@ -299,7 +304,7 @@ fn check_name(name: &str) -> Result<(), ToolError> {
         .hint("use 1 to 64 letters, digits and `_`, as in GH_TOKEN"))
 }
 
-/// As requests are compared with it.
+/// Normalizes a host name for comparison with requests.
 fn host_name(text: &str) -> Result<String, ToolError> {
     let host = text.trim().trim_end_matches('.').to_ascii_lowercase();
     let bare = host.strip_prefix("*.").unwrap_or(&host);
@@ -312,12 +317,12 @@ fn host_name(text: &str) -> Result<String, ToolError> {
         return Ok(host);
     }
     let shown: String = text.chars().take(80).collect();
-    Err(ToolError::input(format!("{shown:?} is no host"))
-        .hint("give a name without scheme, port and path, as in api.example.org or *.example.org"))
+    Err(ToolError::input(format!("{shown:?} is not a host"))
+        .hint("use a name without scheme, port and path, as in api.example.org or *.example.org"))
 }
 
 fn exists(name: &str) -> ToolError {
-    ToolError::conflict(format!("there is a secret `{name}` already"))
+    ToolError::conflict(format!("the secret `{name}` already exists"))
         .hint("choose another name, or replace it with --force")
 }
 

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_core::{Access, Schema, StaticTool, Surroundings, Tool};
+use haft_core::{Access, Schema, StaticTool, Tool, WorkspaceInfo};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -66,9 +66,9 @@ fn output_schemas_are_objects_of_2020_12() {
 fn what_is_written_down_is_what_the_types_say() {
     for tool in tools() {
         let spec = tool.spec();
-        check_written(&spec.name, spec.input.announced_text(), spec.input.as_value());
+        check_written(&spec.name, spec.input.schema_text(), spec.input.as_value());
         if let Some(output) = &spec.output {
-            check_written(&spec.name, output.beside_content_text(), &output.beside_content());
+            check_written(&spec.name, output.structured_schema_text(), &output.structured_schema());
         }
     }
 }
@@ -108,13 +108,13 @@ fn find_undescribed(schema: &Value, path: &str, missing: &mut Vec<String>) {
 
 #[test]
 fn descriptions_have_no_unresolved_variable() {
-    let surroundings = Surroundings {
+    let workspace_info = WorkspaceInfo {
         workspace: "/w".into(),
         directory: "/w".into(),
         today: || "2026-11-15".to_owned(),
     };
     for tool in tools() {
-        let filled = surroundings.describe(tool.spec());
+        let filled = workspace_info.describe(tool.spec());
         let text = filled.unwrap_or_else(|why| panic!("{}: {why}", tool.name()));
         assert!(!text.contains("${"), "{}", tool.name());
         for (name, _) in &tool.spec().variables {

@@ -14,10 +14,12 @@ use std::{
 };
 
 use haft::{
-    CallRequest, Context, Gate, Journal, Mode, Outcome, Policy, Registry, Surroundings, Workspace,
+    CallRequest, Context, Gate, Journal, Mode, Outcome, Policy, Registry, Workspace, WorkspaceInfo,
     files::Disk,
     policy::{Layer, LayerKind},
-    store::{Address, Keep, ReplyTiming, StoreJournal, StoreLedger, StoreLocation},
+    store::{
+        JournalRetention, ReplyTiming, StoreAddress, StoreJournal, StoreLedger, StoreLocation,
+    },
 };
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
@@ -127,21 +129,24 @@ impl Desk {
         registry.register_all(haft::catalogue::all()).expect("every name once");
         let mut layer = Layer::new(LayerKind::Session, "bench");
         layer.mode = Some(Mode::All);
-        let place = StoreLocation::new(Address::Sqlite(folder.join(".haft/haft.db")));
+        let place = StoreLocation::new(StoreAddress::Sqlite(folder.join(".haft/haft.db")));
         let ledger = StoreLedger::new(place.clone(), ReplyTiming::AfterCommit);
-        let surroundings = Surroundings {
+        let workspace_info = WorkspaceInfo {
             workspace: folder.clone(),
             directory: folder.clone(),
-            ..Surroundings::default()
+            ..WorkspaceInfo::default()
         };
         let mut gate = Gate::builder(registry)
             .policy(Policy::new([layer]))
-            .surroundings(surroundings)
+            .workspace_info(workspace_info)
             .paths(workspace.clone())
             .ledger(Arc::new(ledger))
             .service::<dyn Disk>(workspace);
         if is_kept {
-            gate = gate.service::<dyn Journal>(Arc::new(StoreJournal::new(place, Keep::USUAL)));
+            gate = gate.service::<dyn Journal>(Arc::new(StoreJournal::new(
+                place,
+                JournalRetention::DEFAULT,
+            )));
         }
         let runtime = Builder::new_current_thread().enable_all().build()?;
         Ok(Self { folder, gate: gate.build(), runtime })

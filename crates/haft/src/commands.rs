@@ -1,5 +1,5 @@
-//! The commands: every tool by its name, and the few that are about tools. A call builds the parser of one tool only;
-//! help, completions and the manual build them all.
+//! The commands: every tool by its name, and haft's own commands. A call builds the parser of one command only; the manual
+//! and the static completion scripts build them all.
 
 mod approvals;
 mod bench;
@@ -8,9 +8,11 @@ mod init;
 mod ledger;
 mod listing;
 mod mcp;
+mod overview;
 mod pages;
 mod policy;
 mod replay;
+mod sample;
 mod secret;
 mod store;
 
@@ -40,58 +42,89 @@ use crate::{
 
 const ABOUT: &str = "The tool layer for AI agents: every action through one gate";
 
-/// A command that is no tool.
+/// A command that is not a tool.
 struct OwnCommand {
+    section: Section,
     name: &'static str,
     command: fn() -> Command,
     run: Run,
 }
 
+/// A heading of `haft --help`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Section {
+    Tools,
+    Approvals,
+    Serve,
+    Records,
+    Setup,
+}
+
 enum Run {
-    /// With its arguments parsed by its own command.
+    /// Takes the matches of its own parser.
     Parsed(fn(&Cli<'_>, &ArgMatches) -> Ended),
-    /// Parses the arguments itself, since they may be those of a tool.
+    /// Parses the arguments itself, because they may be those of a tool.
     Unparsed(fn(&Cli<'_>) -> Ended),
 }
 
 type Ended = Result<ExitCode, Stop>;
 
 const fn parsed(
+    section: Section,
     name: &'static str,
     command: fn() -> Command,
     run: fn(&Cli<'_>, &ArgMatches) -> Ended,
 ) -> OwnCommand {
-    OwnCommand { name, command, run: Run::Parsed(run) }
+    OwnCommand { section, name, command, run: Run::Parsed(run) }
 }
 
 const fn unparsed(
+    section: Section,
     name: &'static str,
     command: fn() -> Command,
     run: fn(&Cli<'_>) -> Ended,
 ) -> OwnCommand {
-    OwnCommand { name, command, run: Run::Unparsed(run) }
+    OwnCommand { section, name, command, run: Run::Unparsed(run) }
 }
 
-/// The commands that are no tools, in the order of `haft --help`.
+/// haft's own commands, in the order of `haft --help`.
 const COMMANDS: &[OwnCommand] = &[
-    parsed("call", call_command, |bench, matches| bench.call(matches)),
-    parsed("tools", listing::command, |bench, matches| bench.tools(matches)),
-    unparsed("policy", policy::command, |bench| bench.policy()),
-    parsed("approvals", approvals::command, |bench, matches| bench.approvals(matches)),
-    parsed("mcp", mcp::command, |bench, matches| {
-        mcp::run(bench.environment, bench.terminal, bench.registry.clone(), matches)
+    parsed(Section::Tools, "tools", listing::command, |cli, matches| cli.tools(matches)),
+    parsed(Section::Tools, "call", call_command, |cli, matches| cli.call(matches)),
+    unparsed(Section::Tools, "help", overview::help_command, |cli| cli.help()),
+    parsed(Section::Approvals, "approvals", approvals::command, |cli, matches| {
+        cli.approvals(matches)
     }),
-    parsed("init", init::command, |bench, matches| bench.init(matches)),
-    parsed("ledger", ledger::command, |bench, matches| bench.ledger(matches)),
-    parsed("replay", replay::command, |bench, matches| bench.replay(matches)),
-    parsed("store", store::command, |bench, matches| bench.store(matches)),
-    parsed("secret", secret::command, |bench, matches| bench.secret(matches)),
-    parsed("doctor", doctor::command, |bench, matches| bench.doctor(matches)),
-    parsed("bench", bench::command, |bench, matches| bench.bench(matches)),
-    unparsed("completions", completions_command, |bench| bench.about_all()),
-    unparsed("man", man_command, |bench| bench.about_all()),
-    parsed("reference", pages::command, |bench, matches| bench.reference(matches)),
+    unparsed(Section::Approvals, "policy", policy::command, |cli| cli.policy()),
+    parsed(Section::Serve, "mcp", mcp::command, |cli, matches| {
+        mcp::run(cli.environment, cli.terminal, cli.registry.clone(), matches)
+    }),
+    parsed(Section::Records, "ledger", ledger::command, |cli, matches| cli.ledger(matches)),
+    parsed(Section::Records, "replay", replay::command, |cli, matches| cli.replay(matches)),
+    parsed(Section::Records, "store", store::command, |cli, matches| cli.store(matches)),
+    parsed(Section::Setup, "sample", sample::command, |_, matches| sample::run(matches)),
+    parsed(Section::Setup, "init", init::command, |cli, matches| cli.init(matches)),
+    parsed(Section::Setup, "doctor", doctor::command, |cli, matches| cli.doctor(matches)),
+    parsed(Section::Setup, "secret", secret::command, |cli, matches| cli.secret(matches)),
+    parsed(Section::Setup, "bench", bench::command, |cli, matches| cli.bench(matches)),
+    parsed(Section::Setup, "completions", completions_command, |cli, matches| {
+        cli.completions(matches)
+    }),
+    parsed(Section::Setup, "man", man_command, |cli, _| cli.man()),
+    parsed(Section::Setup, "reference", pages::command, |cli, matches| cli.reference(matches)),
 ];
+
+impl Section {
+    fn title(self) -> &'static str {
+        match self {
+            Self::Tools => "Work with tools",
+            Self::Approvals => "Approvals and policy",
+            Self::Serve => "Serve",
+            Self::Records => "Records",
+            Self::Setup => "Setup",
+        }
+    }
+}
 
 /// Runs what the arguments ask for.
 pub(crate) fn run(
@@ -100,26 +133,27 @@ pub(crate) fn run(
     terminal: &Arc<Terminal>,
 ) -> Ended {
     let options = globals::options();
-    let bench = Cli::new(arguments, environment, terminal)?;
-    let word = match command_word(arguments, &options) {
-        None | Some("help") => return bench.about_all(),
-        Some(word) => word,
-    };
-    if let Some(own) = COMMANDS.iter().find(|own| own.name == word) {
+    let cli = Cli::new(arguments, environment, terminal)?;
+    let Some(word) = command_word(arguments, &options) else { return cli.overview(options) };
+    if let Some(own) = own_command(word) {
         return match own.run {
             Run::Parsed(run) => {
-                run(&bench, &parse(root(options).subcommand((own.command)()), arguments)?)
+                run(&cli, &parse(root(options).subcommand((own.command)()), arguments)?)
             }
-            Run::Unparsed(run) => run(&bench),
+            Run::Unparsed(run) => run(&cli),
         };
     }
-    match bench.find(word) {
-        Some(tool) => bench.tool(&*tool, options),
-        None => Err(bench.unknown(word).into()),
+    match cli.find(word) {
+        Some(tool) => cli.tool(&*tool, options),
+        None => Err(cli.unknown(word).into()),
     }
 }
 
-/// What every command works with.
+fn own_command(word: &str) -> Option<&'static OwnCommand> {
+    COMMANDS.iter().find(|own| own.name == word)
+}
+
+/// The state that every command uses.
 struct Cli<'a> {
     arguments: &'a [OsString],
     environment: &'a Environment,
@@ -132,7 +166,7 @@ impl<'a> Cli<'a> {
     /// The settings in force, with the tools in the profiles that they name.
     fn settings(&self, globals: &Globals) -> Result<Settings, ToolError> {
         let mut settings = Settings::load(&globals.choices, &self.environment.host)?;
-        self.registry.place_in(&mut settings.policy.profiles);
+        self.registry.add_to_profiles(&mut settings.policy.profiles);
         Ok(settings)
     }
 
@@ -156,18 +190,24 @@ impl<'a> Cli<'a> {
         let tools = self.registry.names();
         let known = tools.iter().map(String::as_str).chain(COMMANDS.iter().map(|own| own.name));
         let hint = match did_you_mean(&nearest(word, known)) {
-            near if near.is_empty() => "see `haft --help` for the commands there are".to_owned(),
+            near if near.is_empty() => "run `haft --help` for a list of commands".to_owned(),
             near => near,
         };
         let shown: String = word.chars().take(80).collect();
-        ToolError::not_found(format!("there is no tool or command `{shown}`")).hint(hint)
+        ToolError::not_found(format!("no tool or command is called `{shown}`")).hint(hint)
     }
 
     /// `haft TOOL …`
-    fn tool(&self, tool: &dyn Tool, options: [Arg; 10]) -> Ended {
+    fn tool(&self, tool: &dyn Tool, options: Vec<Arg>) -> Ended {
         let spec = tool.spec();
         let form = ToolCommand::of(&spec.input, &taken(&options));
-        let matches = parse(root(options).subcommand(tool_command(spec, &form)), self.arguments)?;
+        let mut command = tool_command(spec, &form);
+        if asks_for_help(self.arguments)
+            && let Some(example) = reference::example(spec, &form)
+        {
+            command = command.after_help(format!("Example:\n  {example}"));
+        }
+        let matches = parse(root(options).subcommand(command), self.arguments)?;
         let globals = Globals::of(&matches);
         let settings = Settings::load(&globals.choices, &self.environment.host)?;
         let most = settings.limits.input_bytes;
@@ -200,7 +240,7 @@ impl<'a> Cli<'a> {
         let outcome = self.attended(&gate, request, globals.format);
         Programs::end_everything();
         let outcome = outcome?;
-        self.runtime.block_on(prompt.put_away());
+        self.runtime.block_on(prompt.closed());
         Ok(report::outcome(self.terminal, globals.format, &outcome)?)
     }
 
@@ -209,7 +249,7 @@ impl<'a> Cli<'a> {
         let watching = if is_watched { Watching::Yes } else { Watching::No };
         let attendant = Attendant::new(self.terminal.clone(), watching).map_err(no_threads)?;
         let (terminal, tool) = (self.terminal.clone(), request.tool.clone());
-        // What a command leaves behind is found among our children. This thread starts no processes itself.
+        // Orphaned processes of a command become children of this process. This thread starts no processes itself.
         Programs::take_in_orphans();
         let outcome = calls::make(self.runtime, gate, request, attendant, move |end| {
             report::abandoned(&terminal, format, &tool, &end)
@@ -227,7 +267,7 @@ impl<'a> Cli<'a> {
         Ok(self.host(settings)?.gate().handler(prompt).build())
     }
 
-    /// A host for one call at a terminal.
+    /// A host for one call from the command line.
     fn host(&self, settings: Settings) -> Result<Host, ToolError> {
         let host = Host::new(self.environment.host.clone(), settings, self.registry.clone())?;
         host.warnings().iter().for_each(|text| self.terminal.tell(Label::Warning, text));
@@ -252,26 +292,22 @@ impl<'a> Cli<'a> {
         doctor::run(self.terminal, globals.format, host.workspace(), known, tried)
     }
 
-    /// What needs the parser of every tool.
-    fn about_all(&self) -> Ended {
-        let commands = self.all_commands().after_long_help(after_help());
-        let matches = commands.try_get_matches_from(with_program(self.arguments))?;
-        match matches.subcommand() {
-            Some(("completions", matches)) => {
-                let Some(shell) = matches.get_one::<Shell>("shell") else {
-                    return Ok(ExitCode::FAILURE);
-                };
-                let mut script = Vec::new();
-                clap_complete::generate(*shell, &mut self.all_commands(), "haft", &mut script);
-                self.terminal.print(&String::from_utf8_lossy(&script))?;
-            }
-            _ => {
-                self.terminal.print(&manual::page(self.all_commands())?)?;
-            }
-        }
+    /// `haft completions SHELL`
+    fn completions(&self, matches: &ArgMatches) -> Ended {
+        let Some(shell) = matches.get_one::<Shell>("shell") else { return Ok(ExitCode::FAILURE) };
+        let mut script = Vec::new();
+        clap_complete::generate(*shell, &mut self.all_commands(), "haft", &mut script);
+        self.terminal.print(&String::from_utf8_lossy(&script))?;
         Ok(ExitCode::SUCCESS)
     }
 
+    /// `haft man`
+    fn man(&self) -> Ended {
+        self.terminal.print(&manual::page(self.all_commands())?)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The parsers of all commands and tools.
     fn all_commands(&self) -> Command {
         let options = globals::options();
         let taken: Vec<String> = taken(&options).into_iter().map(str::to_owned).collect();
@@ -279,11 +315,11 @@ impl<'a> Cli<'a> {
         let specs = self.specs(&reference::anywhere());
         let tools =
             specs.iter().map(|spec| tool_command(spec, &ToolCommand::of(&spec.input, &taken)));
-        root(options).disable_help_subcommand(false).subcommands(own_commands()).subcommands(tools)
+        root(options).subcommands(own_commands()).subcommands(tools)
     }
 
-    fn specs(&self, surroundings: &haft_core::Surroundings) -> Vec<ToolSpec> {
-        let definitions = self.runtime.block_on(self.registry.definitions(surroundings));
+    fn specs(&self, workspace_info: &haft_core::WorkspaceInfo) -> Vec<ToolSpec> {
+        let definitions = self.runtime.block_on(self.registry.definitions(workspace_info));
         definitions.warnings.iter().for_each(|text| self.terminal.tell(Label::Warning, text));
         definitions.specs
     }
@@ -300,12 +336,12 @@ fn named_call<'m>(
         None | Some("-") => stdin::read_text(settings.limits.input_bytes)?,
         Some(text) => text.to_owned(),
     };
-    // Nothing at all is a call without arguments.
+    // Blank input is a call without arguments.
     let is_blank = text.trim().is_empty();
     Ok((name, if is_blank { Input::Value(serde_json::Value::Null) } else { Input::Text(text) }))
 }
 
-/// A call as it is made from the command line.
+/// Builds a call that comes from the command line.
 fn request(globals: &Globals, settings: &Settings, tool: &str, input: Input) -> CallRequest {
     let mut context = Context::new("cli");
     context.agents = globals.choices.agent.iter().cloned().collect();
@@ -314,7 +350,8 @@ fn request(globals: &Globals, settings: &Settings, tool: &str, input: Input) -> 
     CallRequest::new(tool, input, context)
 }
 
-/// Those whose id begins like this, with or without the word before its first `_`. An exact id stands for itself.
+/// Returns the items whose id starts with `wanted`, with or without the prefix before its first `_`. An exact id matches
+/// only itself.
 fn by_id<'a, T>(all: &'a [T], wanted: &str, id: impl Fn(&T) -> &str) -> Vec<&'a T> {
     if let Some(exact) = all.iter().find(|item| id(item) == wanted) {
         return vec![exact];
@@ -327,34 +364,39 @@ fn by_id<'a, T>(all: &'a [T], wanted: &str, id: impl Fn(&T) -> &str) -> Vec<&'a 
     all.iter().filter(begins).collect()
 }
 
-/// The scopes that a person at a terminal may choose from. Not the session: every command is of the session `cli`, so a rule
-/// of that session would be one for the project by another name.
+/// The scopes that a person at a terminal may choose from. The session scope is left out: every command belongs to the
+/// session `cli`, so a rule for it would be a rule for the project under another name.
 fn scopes_at_terminal(environment: &Environment) -> Vec<Scope> {
     if state(&environment.host).is_some() { vec![Scope::Project, Scope::User] } else { Vec::new() }
 }
 
 fn no_threads(error: io::Error) -> ToolError {
-    ToolError::unavailable(format!("this process cannot be given what it runs on: {error}"))
-        .hint("see whether the limits on processes, threads or open files are reached")
+    ToolError::unavailable(format!("cannot start a thread: {error}"))
+        .hint("check the limits on processes, threads and open files")
         .caused_by(error)
 }
 
-/// The options that a tool's own may not be called.
+/// The long names that an option of a tool may not use.
 fn taken(options: &[Arg]) -> Vec<&str> {
     options.iter().filter_map(Arg::get_long).chain(["help", "version"]).collect()
 }
 
 fn parse(command: Command, arguments: &[OsString]) -> Result<ArgMatches, clap::Error> {
     let matches = command.try_get_matches_from(with_program(arguments))?;
-    // A command has been named, or we would not be here; global options are known inside it too.
+    // The caller found a command name, so there is a subcommand; it knows the global options too.
     Ok(matches.subcommand().map_or_else(|| matches.clone(), |(_, inner)| inner.clone()))
+}
+
+/// Reports whether help may be asked for. Only a help page shows an example, and making one takes time.
+fn asks_for_help(arguments: &[OsString]) -> bool {
+    arguments.iter().any(|word| word == "--help" || word == "-h")
 }
 
 fn with_program(arguments: &[OsString]) -> impl Iterator<Item = OsString> {
     std::iter::once(OsString::from("haft")).chain(arguments.iter().cloned())
 }
 
-fn root(options: [Arg; 10]) -> Command {
+fn root(options: Vec<Arg>) -> Command {
     Command::new("haft")
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)
@@ -362,15 +404,6 @@ fn root(options: [Arg; 10]) -> Command {
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
         .args(options)
-}
-
-/// What stands below the help of all commands.
-fn after_help() -> String {
-    let codes =
-        reference::exit_codes().into_iter().map(|(code, kinds)| format!("  {code:>3}  {kinds}"));
-    let files = manual::FILES.map(|(file, whose)| format!("  {file:<28}{whose}"));
-    let lines = ["Exit codes:".to_owned()].into_iter().chain(codes);
-    lines.chain(["\nFiles:".to_owned()]).chain(files).collect::<Vec<_>>().join("\n")
 }
 
 fn tool_command(spec: &ToolSpec, form: &ToolCommand) -> Command {
@@ -381,7 +414,7 @@ fn tool_command(spec: &ToolSpec, form: &ToolCommand) -> Command {
     if kebab == spec.name { command } else { command.alias(kebab) }
 }
 
-/// The parsers of all commands that are no tools.
+/// The parsers of haft's own commands.
 fn own_commands() -> impl Iterator<Item = Command> {
     COMMANDS.iter().map(|own| (own.command)())
 }
@@ -389,7 +422,7 @@ fn own_commands() -> impl Iterator<Item = Command> {
 fn completions_command() -> Command {
     let shell = Arg::new("shell").value_name("SHELL").required(true);
     Command::new("completions")
-        .about("Print a completion script for your shell")
+        .about("Print a shell completion script")
         .arg(shell.value_parser(value_parser!(Shell)))
 }
 
@@ -399,12 +432,12 @@ fn man_command() -> Command {
 
 fn call_command() -> Command {
     Command::new("call")
-        .about("Call a tool with JSON")
-        .arg(Arg::new("name").value_name("TOOL").required(true).help("The tool"))
+        .about("Call a tool with JSON input")
+        .arg(Arg::new("name").value_name("TOOL").required(true).help("Name of the tool"))
         .arg(
             Arg::new("input")
                 .value_name("JSON")
-                .help("The input, or - to read it from standard input, as it is when piped"),
+                .help("The input as a JSON object; - or a pipe reads it from standard input"),
         )
 }
 

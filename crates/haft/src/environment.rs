@@ -18,15 +18,31 @@ pub(crate) struct Environment {
     /// `$HAFT_TOKEN`: what clients over HTTP have to bring.
     pub(crate) token: Option<String>,
     pub(crate) colours: Colours,
+    /// `$COLUMNS`: the width of the terminal, where a person sets it.
+    pub(crate) columns: Option<usize>,
     pub(crate) backtraces: Backtraces,
 }
 
-/// Whether colours are welcome where there is a terminal to show them.
+/// Where output has colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Colours {
+    /// On a terminal.
     Welcome,
+    /// In pipes too, because `$CLICOLOR_FORCE` asks for it.
+    Forced,
     #[default]
     Unwanted,
+}
+
+impl Colours {
+    /// Decides for one output stream.
+    pub(crate) fn are_shown(self, is_terminal: bool) -> bool {
+        match self {
+            Self::Welcome => is_terminal,
+            Self::Forced => true,
+            Self::Unwanted => false,
+        }
+    }
 }
 
 /// Whether a panic should be told in full.
@@ -53,19 +69,31 @@ impl Environment {
         let folder = |name: &str| {
             variable(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute())
         };
-        let is_dumb = variable("TERM").is_some_and(|terminal| terminal == "dumb");
-        let wants_no_colours = is_dumb || variable("NO_COLOR").is_some();
+        let columns = variable("COLUMNS").and_then(|columns| columns.to_str()?.parse().ok());
         Self {
             host: environment::Environment::read(),
             search_path: variable("PATH"),
             codex_home: folder("CODEX_HOME"),
             claude_home: folder("CLAUDE_CONFIG_DIR"),
             token: variable("HAFT_TOKEN").and_then(|token| token.into_string().ok()),
-            colours: if wants_no_colours { Colours::Unwanted } else { Colours::Welcome },
+            colours: colours(),
+            columns: columns.filter(|columns| *columns > 0),
             backtraces: match variable("RUST_BACKTRACE") {
                 Some(level) if level != "0" => Backtraces::Wanted,
                 _ => Backtraces::Unwanted,
             },
         }
+    }
+}
+
+/// `$NO_COLOR` and `$CLICOLOR_FORCE` as on bixense.com/clicolors; the first of them wins.
+fn colours() -> Colours {
+    let is = |name: &str, word: &str| variable(name).is_some_and(|value| value == word);
+    let is_forced = variable("CLICOLOR_FORCE").is_some_and(|value| value != "0");
+    match () {
+        () if variable("NO_COLOR").is_some() => Colours::Unwanted,
+        () if is_forced => Colours::Forced,
+        () if is("TERM", "dumb") || is("CLICOLOR", "0") => Colours::Unwanted,
+        () => Colours::Welcome,
     }
 }

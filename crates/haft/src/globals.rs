@@ -1,5 +1,5 @@
-//! The options that every command takes, before or after its name. One list: the scan for the command's name and
-//! clap's parser read the same.
+//! The options that every command takes, before or after its name. The scan for the command's name and clap's parser use
+//! the same list.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
@@ -8,8 +8,14 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
     value_parser,
 };
-use haft::host::Choices;
+use haft::host::{
+    Choices,
+    config::{BACKENDS, backend_named},
+};
 use haft_core::Mode;
+
+/// The heading of these options in every help page.
+pub(crate) const HEADING: &str = "Options of every command";
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +25,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Whether the call is made or only explained.
+/// Selects between running a call and explaining it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Run {
     #[default]
@@ -27,7 +33,7 @@ pub(crate) enum Run {
     Dry,
 }
 
-/// What was said before or after the command's name.
+/// The parsed values of these options.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Globals {
     pub(crate) choices: Choices,
@@ -45,6 +51,7 @@ impl Globals {
                 profile: matches.get_one("profile").cloned(),
                 agent: matches.get_one("agent").cloned(),
                 approve: matches.get_one("approve").copied(),
+                sandbox: matches.get_one("sandbox").cloned(),
                 store: matches.get_one("store").cloned(),
                 wait: matches.get_flag("wait"),
             },
@@ -55,54 +62,60 @@ impl Globals {
     }
 }
 
-/// The options as clap takes them.
-pub(crate) fn options() -> [Arg; 10] {
+/// The options as clap arguments.
+pub(crate) fn options() -> Vec<Arg> {
     let valued = |name: &'static str, value: &'static str, help: &'static str| {
         option(name, help).value_name(value)
     };
     let modes = Mode::ALL.iter().map(|mode| PossibleValue::new(mode.name()).help(mode.meaning()));
     let modes = PossibleValuesParser::new(modes);
-    [
+    vec![
         valued(
             "workspace",
             "DIR",
             "The folder to work in [default: the nearest one with .haft or .git]",
         )
         .value_parser(value_parser!(PathBuf)),
-        valued("profile", "NAME", "The set of tools to choose from"),
-        valued("agent", "NAME", "Call as this agent, under its rules"),
-        valued("approve", "MODE", "How much runs unasked")
+        valued("profile", "NAME", "The set of tools to use"),
+        valued("agent", "NAME", "Call as this agent, with its rules"),
+        valued("approve", "MODE", "What may run without approval")
             .value_parser(modes.try_map(|mode: String| mode.parse::<Mode>())),
+        valued("sandbox", "BACKEND", "What commands run in").value_parser(
+            PossibleValuesParser::new(BACKENDS)
+                .try_map(|name| backend_named(&name).ok_or("no such backend")),
+        ),
         valued("config", "FILE", "Read this file instead of your own config.toml")
             .value_parser(value_parser!(PathBuf)),
         valued(
             "store",
             "URL",
-            "Where calls and saved rules are kept: a file, or postgres://… [default: .haft/haft.db of the workspace]",
+            "Where to keep calls and rules: a file or postgres://… [default: .haft/haft.db]",
         ),
         valued("timeout", "TIME", "Stop the call after this time, such as 30s or 1m30s")
             .value_parser(time),
-        option("wait", "Where nobody can be asked, wait for a yes from `haft approvals`")
+        option("wait", "Wait for `haft approvals` when no approver is available here")
             .action(ArgAction::SetTrue),
         option("json", "Print the whole outcome as JSON").action(ArgAction::SetTrue),
-        option("dry-run", "Say what the call would touch and what policy says, but do not run it")
-            .action(ArgAction::SetTrue),
+        option(
+            "dry-run",
+            "Print what the call would access and what policy decides; do not run it",
+        )
+        .action(ArgAction::SetTrue),
     ]
 }
 
 fn option(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).help(help).global(true).help_heading("Options of every command")
+    Arg::new(name).long(name).help(help).global(true).help_heading(HEADING)
 }
 
-/// The first word that is neither an option nor an option's value: the command. Lets a call build one tool's parser
-/// instead of a hundred.
+/// Returns the command's name: the first word that is neither an option nor an option's value. A call then builds the
+/// parser of one tool instead of all.
 pub(crate) fn command_word<'a>(arguments: &'a [OsString], options: &[Arg]) -> Option<&'a str> {
     let (_, word) = plain_words(arguments, options).next()?;
     word.to_str()
 }
 
-/// The words that are neither options nor the values of options that every command takes, with their places, up to a
-/// `--`.
+/// Iterates over the words up to a `--` that are neither options nor values of these options, each with its index.
 pub(crate) fn plain_words<'a>(
     arguments: &'a [OsString],
     options: &[Arg],
@@ -128,7 +141,7 @@ pub(crate) fn plain_words<'a>(
     })
 }
 
-/// The format as the bare arguments ask for it, for failures that come before they are parsed.
+/// Reads the format from arguments that are not parsed yet, for errors that happen before or during parsing.
 pub(crate) fn format_of(arguments: &[OsString]) -> Format {
     let mut words = arguments.iter().take_while(|word| *word != "--");
     if words.any(|word| word == "--json") { Format::Json } else { Format::Text }

@@ -23,10 +23,10 @@ mod keeping;
 use std::{ffi::OsString, path::PathBuf, sync::Arc};
 
 use haft_core::{
-    Context, Gate, GateBuilder, Mode, ReadsCommands, Redactor, Registry, SecretHosts, ToolError,
+    CommandReader, Context, Gate, GateBuilder, Mode, Redactor, Registry, SecretHosts, ToolError,
     Vault, commands::Executor, files::Disk, network::NetworkClient, policy::Action,
 };
-use haft_exec::{Network, Programs, Workspace};
+use haft_exec::{Network, ProcessSettings, Programs, Workspace};
 use haft_store::{Recording, StoreVault};
 
 pub use self::keeping::{Ending, feed, flush, inbox, leases, place, state};
@@ -45,6 +45,8 @@ pub struct Choices {
     pub agent: Option<String>,
     /// What may run without approval.
     pub approve: Option<Mode>,
+    /// The sandbox backend for commands.
+    pub sandbox: Option<ProcessSettings>,
     /// Where calls and saved rules are kept.
     pub store: Option<String>,
     /// Whether a call waits for an approver elsewhere when none is available here.
@@ -123,18 +125,18 @@ impl Host {
         let vault = self.vault();
         let gate = Gate::builder(self.registry.clone());
         let gate = keeping::keep(gate, environment, settings, self.ending, self.is_attended)
-            .surroundings(settings.surroundings())
+            .workspace_info(settings.workspace_info())
             .paths(workspace.clone())
             .service::<dyn Disk>(workspace.clone())
             .service(self.programs(vault.clone()))
             .service(self.network(vault.clone()))
             .service(self.bindings())
             .policy(settings.policy.clone())
-            .reads_commands(self.reader())
+            .command_reader(self.reader())
             .limits(settings.limits.clone())
             .redactor(self.redactor(vault));
         if settings.outputs.points_at_repeats && self.ending != Ending::WithTheCall {
-            return gate.point_at_repeats();
+            return gate.omit_repeats();
         }
         gate
     }
@@ -142,10 +144,10 @@ impl Host {
     /// A gate that runs nothing: a recording answers every call.
     pub fn replaying(&self, recording: Recording) -> GateBuilder {
         Gate::builder(self.registry.clone())
-            .surroundings(self.settings.surroundings())
+            .workspace_info(self.settings.workspace_info())
             .redactor(self.redactor(self.vault()))
             .limits(self.settings.limits.clone())
-            .answered_by(Arc::new(recording))
+            .replay_from(Arc::new(recording))
     }
 
     /// Who calls: a session of this name, with the profile and the agent of the settings.
@@ -160,7 +162,7 @@ impl Host {
     }
 
     /// What policy judges in a command line.
-    fn reader(&self) -> ReadsCommands {
+    fn reader(&self) -> CommandReader {
         let home = self.environment.home.clone();
         Arc::new(move |text| haft_shell::accesses(text, home.as_deref()))
     }
@@ -195,7 +197,7 @@ impl Host {
             let (name, argument) = rule.text.split_once('(')?;
             (!["bash", "secret"].contains(&name)).then(|| argument.trim_end_matches(')').trim())
         });
-        let secrets = policy.secrets.hidden().map(|secret| secret.glob.as_str());
+        let secrets = policy.secret_paths.hidden().map(|secret| secret.glob.as_str());
         let home = self.environment.home.as_deref();
         let absolute = |glob: &str| match glob.strip_prefix("~/") {
             Some(rest) => home.map(|home| home.join(rest)),
@@ -268,7 +270,7 @@ fn open_workspace(
     workspace.stand_in(&settings.directory);
     for (name, path) in &settings.roots {
         match workspace.add_root(name, path) {
-            Ok(real) => settings.policy.places.roots.push((name.clone(), real)),
+            Ok(real) => settings.policy.roots.named.push((name.clone(), real)),
             Err(error) => {
                 warnings.push(format!("the root `@{name}` ({}): {error}", path.display()));
             }

@@ -78,3 +78,12 @@ pub use haft_mcp as mcp;
 pub use haft_store as store;
 /// The tools haft comes with.
 pub use haft_tools as catalogue;
+
+/// The Rust code of the guides, so that doc tests compile it.
+#[cfg(all(doctest, feature = "host"))]
+mod guides {
+    #[doc = include_str!("../../../docs/guide/embed.md")]
+    struct Embed;
+    #[doc = include_str!("../../../docs/guide/write-a-tool.md")]
+    struct WriteATool;
+}

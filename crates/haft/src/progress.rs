@@ -27,7 +27,7 @@ struct Running {
 impl Progress {
     /// Takes in what happened. The first call that starts gives its name; those inside it only add their steps.
     pub(crate) fn hear(&mut self, event: CallEvent, now: Instant) {
-        match (event.what, &mut self.running) {
+        match (event.kind, &mut self.running) {
             (CallEventKind::Started { tool }, None) => {
                 self.running = Some(Running { tool, since: now, step: None, n_drawn: 0 });
             }
@@ -73,8 +73,8 @@ fn bar(done: f64, total: f64) -> String {
 mod tests {
     use super::*;
 
-    fn event(what: CallEventKind) -> CallEvent {
-        CallEvent { call: "c".into(), session: "s".into(), what }
+    fn event(kind: CallEventKind) -> CallEvent {
+        CallEvent { call: "c".into(), session: "s".into(), kind }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Asks the person at the terminal. It speaks to the terminal itself, so that pipes on standard input and output do
-//! not stand in the way; where there is no terminal this way to decide is closed. What is said is in `conversation`.
+//! Asks the person at the terminal for approval. It opens the terminal itself, so that it works with pipes on standard input
+//! and output; without a terminal it has no answer. The texts and the keys are in `conversation`.
 
 mod conversation;
 mod shown;
@@ -15,19 +15,21 @@ pub(crate) use self::{
 };
 use crate::{
     environment::Colours,
-    terminal::{Label, Terminal, Tty},
+    terminal::{Keys, Label, Terminal, Tty},
 };
 
-/// The terminal as a way to decide.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The terminal as an approver.
 pub(crate) struct TerminalPrompt {
     terminal: Arc<Terminal>,
     person: String,
     colours: Colours,
-    /// For how long a yes may be remembered; nothing is offered that ends with this process anyway.
+    /// The scopes of rules that may be saved; no rule is offered that ends with this process.
     scopes: Vec<Scope>,
-    /// One question at a time.
-    turn: Mutex<()>,
-    /// Whether a question that cannot be asked here waits for an answer from elsewhere.
+    /// Held while a prompt is on the screen: there is one at a time.
+    screen: Mutex<()>,
+    /// Whether a request that cannot be asked here waits for an approver elsewhere.
     waits_elsewhere: bool,
 }
 
@@ -39,28 +41,28 @@ impl TerminalPrompt {
         scopes: Vec<Scope>,
     ) -> Self {
         let person = person.unwrap_or_else(|| "you".to_owned());
-        let (turn, waits_elsewhere) = (Mutex::new(()), false);
-        Self { terminal, person, colours, scopes, turn, waits_elsewhere }
+        let (screen, waits_elsewhere) = (Mutex::new(()), false);
+        Self { terminal, person, colours, scopes, screen, waits_elsewhere }
     }
 
-    /// Where nobody is here to ask, it is said that somebody may answer elsewhere.
+    /// Prints how to answer elsewhere when there is no terminal.
     pub(crate) fn or_elsewhere(mut self) -> Self {
         self.waits_elsewhere = true;
         self
     }
 
-    fn nobody_here(&self, request: &ApprovalRequest) {
+    fn point_elsewhere(&self, request: &ApprovalRequest) {
         if self.waits_elsewhere {
-            let message = format!("this waits for a yes: haft approvals show {}", request.id);
+            let message = format!("waiting for approval: haft approvals show {}", request.id);
             self.terminal.tell(Label::Note, &message);
         }
     }
 
-    /// Waits until no question is on the screen any more. One that was called off is taken away by another thread,
-    /// and the process must not end before that.
-    pub(crate) async fn put_away(&self) {
-        // Taking a question away is quick; a terminal that does not take the words must not keep us.
-        let _ = tokio::time::timeout(Duration::from_millis(500), self.turn.lock()).await;
+    /// Waits until no prompt is on the screen. Another thread removes the prompt of a cancelled call, and the process must
+    /// not end before that.
+    pub(crate) async fn closed(&self) {
+        // Removing a prompt is quick; a terminal that accepts no output must not block the process.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.screen.lock()).await;
     }
 }
 
@@ -70,37 +72,43 @@ impl ApprovalHandler for TerminalPrompt {
         request: &'a ApprovalRequest,
     ) -> BoxFuture<'a, Option<ApprovalDecision>> {
         Box::pin(async move {
-            let _turn = self.turn.lock().await;
-            let Ok(tty) = Tty::open() else {
-                self.nobody_here(request);
+            let _screen = self.screen.lock().await;
+            let opened = Tty::open().and_then(|tty| Ok((tty.read_keys()?, tty)));
+            let Ok((_key_mode, tty)) = opened else {
+                self.point_elsewhere(request);
                 return None;
             };
             let _hold = self.terminal.hold();
-            let mut open = OpenQuestion { tty: &tty, is_answered: false };
+            let mut open = OpenPrompt { tty: &tty, is_answered: false };
             let mut talk = Conversation::new(request, &self.scopes, &self.person, self.colours);
-            tty.forget_typed_ahead();
             tty.write(&talk.opening());
+            // Keys that were pressed before the choices could be seen are no answer to them.
+            tty.forget_typed_ahead();
+            tty.write(&talk.choices());
+            let mut keys = Keys::default();
             loop {
-                match talk.hear(&tty.line().await?) {
+                match talk.press(&keys.read(&tty.bytes().await?)) {
                     Reaction::Say(text) => tty.write(&text),
-                    Reaction::Decide(verdict) => {
+                    Reaction::Decide(decision) => {
+                        tty.write(if decision.approved { "yes\n" } else { "no\n" });
                         open.is_answered = true;
-                        return Some(verdict);
+                        return Some(decision);
                     }
+                    Reaction::End => return None,
                 }
             }
         })
     }
 }
 
-/// A question on the screen. Dropped unanswered (called off, lapsed, decided elsewhere) it says that it is void, so
-/// that nobody types an answer into their shell.
-struct OpenQuestion<'a> {
+/// A prompt on the screen. Dropped without an answer (cancelled, expired, decided elsewhere), it says that it is closed, so
+/// that the person does not type an answer into their shell.
+struct OpenPrompt<'a> {
     tty: &'a Tty,
     is_answered: bool,
 }
 
-impl Drop for OpenQuestion<'_> {
+impl Drop for OpenPrompt<'_> {
     fn drop(&mut self) {
         if !self.is_answered {
             self.tty.write("\nhaft no longer waits for an answer\n");

@@ -11,13 +11,16 @@ mod tools;
 use std::fmt::Write;
 
 use clap::Command;
-use haft_core::{ErrorKind, Surroundings};
+use haft_core::{ErrorKind, WorkspaceInfo};
 
-pub(crate) use self::tools::page;
+pub(crate) use self::{
+    examples::example,
+    tools::{groups, page},
+};
 
 /// What descriptions speak of where no place is meant.
-pub(crate) fn anywhere() -> Surroundings {
-    Surroundings {
+pub(crate) fn anywhere() -> WorkspaceInfo {
+    WorkspaceInfo {
         workspace: "<workspace>".into(),
         directory: "<directory>".into(),
         today: || "<date>".to_owned(),

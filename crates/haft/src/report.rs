@@ -131,7 +131,10 @@ fn clap(terminal: &Terminal, format: Format, command: &str, error: &clap::Error)
         let text = error.render().to_string();
         let complaint = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
         let message = complaint.split_whitespace().collect::<Vec<_>>().join(" ");
-        let error = ToolError::input(message).hint(format!("see `haft {command} --help`"));
+        let error = ToolError::input(message).hint(match command {
+            "" => "see `haft --help`".to_owned(),
+            command => format!("see `haft {command} --help`"),
+        });
         return failed(terminal, format, command, &error);
     }
     terminal.complain(error);

@@ -39,5 +39,6 @@ impl From<io::Error> for Stop {
     reason = "the main thread is held by a tool that does not let go of it, so it cannot return"
 )]
 pub(crate) fn leave(code: u8) -> ! {
+    crate::terminal::restore_terminal();
     std::process::exit(code.into())
 }

@@ -1,6 +1,5 @@
-//! The one door to the screen. Results go to standard output, words about them to standard error, questions to the
-//! terminal itself; foreign text is made safe wherever a person's terminal would obey it. What to say is decided
-//! elsewhere.
+//! All output to a person. Results go to standard output, messages about them to standard error, questions to the terminal
+//! itself. Foreign text is made safe wherever a terminal would interpret it.
 
 mod hidden;
 mod keys;
@@ -12,12 +11,19 @@ use std::{
     io::{self, IsTerminal, Write},
 };
 
+use clap::builder::StyledStr;
 use parking_lot::{Mutex, MutexGuard};
+use rustix::termios::tcgetwinsize;
 
-pub(crate) use self::{hidden::hidden_line, keys::Key, screen::Screen, tty::Tty};
+pub(crate) use self::{
+    hidden::hidden_line,
+    keys::{Key, Keys},
+    screen::Screen,
+    tty::{Tty, restore_terminal},
+};
 use crate::{environment::Colours, safe_text::shown};
 
-/// How a piece of text stands out.
+/// Style of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Bad,
@@ -25,9 +31,11 @@ pub(crate) enum Tone {
     Warning,
     Faint,
     Strong,
+    /// The heading of a part of a help page.
+    Heading,
 }
 
-/// What a line on standard error is.
+/// Label of a line on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Label {
     Error,
@@ -35,15 +43,16 @@ pub(crate) enum Label {
     Note,
 }
 
-/// Where this process speaks, and to whom.
+/// The output streams of this process.
 pub(crate) struct Terminal {
-    out: Ear,
-    err: Ear,
+    out: Stream,
+    err: Stream,
+    columns: Option<usize>,
     status: Mutex<Status>,
 }
 
 #[derive(Clone, Copy)]
-struct Ear {
+struct Stream {
     is_terminal: bool,
     takes_colours: bool,
 }
@@ -51,11 +60,11 @@ struct Ear {
 #[derive(Default)]
 struct Status {
     is_drawn: bool,
-    /// While somebody is being asked, nothing may draw over the question.
+    /// Open approval prompts; nothing may draw over them.
     n_holds: usize,
 }
 
-/// Writes to standard output what is safe and needs no terminal to be known.
+/// Writes safe text to standard output.
 pub(crate) fn write_out(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
@@ -63,42 +72,58 @@ pub(crate) fn write_out(text: &str) -> io::Result<()> {
 }
 
 impl Terminal {
-    pub(crate) fn new(colours: Colours) -> Self {
-        let ear = |is_terminal: bool| Ear {
+    /// `columns` is the width that the environment asks for.
+    pub(crate) fn new(colours: Colours, columns: Option<usize>) -> Self {
+        let stream = |is_terminal: bool| Stream {
             is_terminal,
-            takes_colours: is_terminal && colours == Colours::Welcome,
+            takes_colours: colours.are_shown(is_terminal),
         };
         Self {
-            out: ear(io::stdout().is_terminal()),
-            err: ear(io::stderr().is_terminal()),
+            out: stream(io::stdout().is_terminal()),
+            err: stream(io::stderr().is_terminal()),
+            columns,
             status: Mutex::default(),
         }
     }
 
-    /// Whether results are read by a person.
+    /// Columns that lines of a result may take; none in a pipe, where lines stay whole.
+    pub(crate) fn width(&self) -> Option<usize> {
+        self.columns.or_else(|| {
+            let size = self.out.is_terminal.then(|| tcgetwinsize(io::stdout()).ok()).flatten()?;
+            Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+        })
+    }
+
+    /// Reports whether standard output is a terminal.
     pub(crate) fn shows_results(&self) -> bool {
         self.out.is_terminal
     }
 
-    /// Whether words about results are read by a person.
+    /// Reports whether standard error is a terminal.
     pub(crate) fn shows_words(&self) -> bool {
         self.err.is_terminal
     }
 
-    /// A result, ended by a line end.
+    /// Prints a result and ends its line.
     pub(crate) fn print(&self, text: &str) -> io::Result<()> {
         let text = if self.out.is_terminal { shown(text) } else { Cow::Borrowed(text) };
         let end = if text.ends_with('\n') { "" } else { "\n" };
         write_out(&format!("{text}{end}"))
     }
 
-    /// Help in clap's own colours. It holds no foreign text.
+    /// Prints a page of ours, whose styles are escape codes; they are removed where colours are not shown.
+    pub(crate) fn print_page(&self, page: &str) -> io::Result<()> {
+        let text = StyledStr::from(page.to_owned());
+        write_out(&if self.out.takes_colours { text.ansi().to_string() } else { text.to_string() })
+    }
+
+    /// Prints help in clap's own colours. It has no foreign text.
     pub(crate) fn print_help(&self, help: &clap::Error) -> io::Result<()> {
         let text = help.render();
         write_out(&if self.out.takes_colours { text.ansi().to_string() } else { text.to_string() })
     }
 
-    /// A line about what went on.
+    /// Prints a message to standard error.
     pub(crate) fn tell(&self, label: Label, text: &str) {
         let (word, tone) = match label {
             Label::Error => ("error:", Tone::Bad),
@@ -108,12 +133,12 @@ impl Terminal {
         self.write_err(&format!("{} {}\n", self.toned(tone, word), self.safe(text)));
     }
 
-    /// The next step, under an error.
+    /// Prints the next step, under an error.
     pub(crate) fn advise(&self, hint: &str) {
         self.write_err(&format!("  {} {}\n", self.toned(Tone::Strong, "next:"), self.safe(hint)));
     }
 
-    /// Clap's complaint, in its own colours unless it quotes something a terminal would obey.
+    /// Prints an error of clap, in clap's colours unless it quotes something that a terminal would interpret.
     pub(crate) fn complain(&self, complaint: &clap::Error) {
         let text = complaint.render();
         let plain = text.to_string();
@@ -125,22 +150,22 @@ impl Terminal {
         }
     }
 
-    /// Draws the one line that moves. It must hold no foreign control characters.
+    /// Draws the status line. It must not have foreign control characters.
     pub(crate) fn draw_status(&self, line: &str) {
         let mut status = self.lock_status();
         if self.err.is_terminal && status.n_holds == 0 {
             status.is_drawn = true;
-            // Wrapping is off meanwhile: a long line is cut by the terminal, so that one line is all there is to clear.
+            // Wrapping is off meanwhile: the terminal truncates a long line, so that there is only one line to clear.
             self.write_err(&format!("\r\x1b[2K\x1b[?7l{line}\x1b[?7h"));
         }
     }
 
-    /// Takes that line away for good: the screen is the outcome's.
+    /// Clears the status line for good, before the outcome is printed.
     pub(crate) fn end_status(&self) {
         std::mem::forget(self.hold());
     }
 
-    /// Keeps the moving line away until the hold is dropped.
+    /// Clears the status line and keeps it away until the hold is dropped.
     pub(crate) fn hold(&self) -> Hold<'_> {
         let mut status = self.lock_status();
         self.clear(&mut status);
@@ -162,12 +187,12 @@ impl Terminal {
         if self.err.is_terminal { shown(text) } else { Cow::Borrowed(text) }
     }
 
-    /// Whether results may have colours.
+    /// Whether results have colours.
     pub(crate) fn result_colours(&self) -> Colours {
         if self.out.takes_colours { Colours::Welcome } else { Colours::Unwanted }
     }
 
-    /// A piece of a result that stands out.
+    /// Styles a piece of a result.
     pub(crate) fn result_toned(&self, tone: Tone, text: &str) -> String {
         if self.out.takes_colours { in_tone(tone, text) } else { text.to_owned() }
     }
@@ -176,7 +201,7 @@ impl Terminal {
         if self.err.takes_colours { in_tone(tone, text) } else { text.to_owned() }
     }
 
-    /// Nobody can be told that standard error is closed.
+    /// An error is ignored: there is no other stream to report it to.
     fn write_err(&self, text: &str) {
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
@@ -191,7 +216,16 @@ impl Drop for Hold<'_> {
     }
 }
 
-/// The text as a terminal colours it.
+/// Shortens a line to so many characters.
+pub(crate) fn shorten(line: &str, max_chars: usize) -> String {
+    if line.chars().count() <= max_chars {
+        return line.to_owned();
+    }
+    let beginning: String = line.chars().take(max_chars.saturating_sub(1)).collect();
+    format!("{}…", beginning.trim_end())
+}
+
+/// The text with the escape codes of its style.
 pub(crate) fn in_tone(tone: Tone, text: &str) -> String {
     let code = match tone {
         Tone::Bad => "31",
@@ -199,6 +233,7 @@ pub(crate) fn in_tone(tone: Tone, text: &str) -> String {
         Tone::Warning => "33",
         Tone::Faint => "2",
         Tone::Strong => "1",
+        Tone::Heading => "1;4",
     };
     format!("\x1b[{code}m{text}\x1b[0m")
 }

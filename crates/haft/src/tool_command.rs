@@ -1,5 +1,5 @@
-//! A tool's schema as a command, and the command's arguments as the tool's input. Required words are positional, the
-//! rest are options; nothing is written by hand for any tool, and nothing is judged here that the gate judges.
+//! A tool's schema as a command, and the command's arguments as the tool's input. Required properties are positional
+//! arguments, the others are options. Everything comes from the schema; the gate validates the input.
 
 mod field;
 mod kind;
@@ -53,11 +53,14 @@ impl ToolCommand {
             }
             let negation = negation(&kind, schema, &flag);
             let aliases = aliases(input, name);
-            Field { name: name.to_owned(), kind, place, presence, flag, aliases, negation, help }
+            let short = input.short(name);
+            let name = name.to_owned();
+            Field { name, kind, place, presence, flag, short, aliases, negation, help }
         });
         let mut fields: Vec<Field> = fields.collect();
         drop_taken_negations(&mut fields, taken);
         drop_taken_aliases(&mut fields, taken);
+        drop_unusable_letters(&mut fields);
         Self { fields }
     }
 
@@ -213,6 +216,16 @@ fn drop_taken_aliases(fields: &mut [Field], taken: &[&str]) {
     {
         field.aliases.retain(|alias| !used.contains(alias));
         used.extend(field.aliases.iter().cloned());
+    }
+}
+
+/// A schema from a plugin may ask for a letter that is no letter, or for one twice.
+fn drop_unusable_letters(fields: &mut [Field]) {
+    let mut used = vec!['h', 'V'];
+    for field in fields {
+        let is_usable = |short: &char| short.is_ascii_alphabetic() && !used.contains(short);
+        field.short = field.short.filter(is_usable);
+        used.extend(field.short);
     }
 }
 

@@ -1,40 +1,40 @@
-//! What a model asks for, read from a provider's response. Whole responses, messages and single parts are all taken, and
-//! a call that is broken costs only itself.
+//! Reads the calls in a provider's response. Accepts whole responses, messages and single parts. A
+//! broken call does not affect the others.
 
 use haft_core::{Input, Outcome, ToolError};
 use serde_json::{Map, Value};
 
-use super::{Format, FormatError, Names};
+use super::{FormatError, ModelFormat, ToolNames};
 
-/// Ids of our own making begin so; no provider's do.
-pub(super) const MADE_ID: &str = "haft-call-";
+/// Prefix of ids that haft makes; no provider's ids start with it.
+pub(super) const MADE_ID_PREFIX: &str = "haft-call-";
 
-/// A call that a model makes.
+/// A call from a model.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Call {
-    /// The provider's id of it, or one made from its position (Gemini gives none).
+pub struct ModelCall {
+    /// The provider's id, or one made from its position (Gemini sends none).
     pub id: String,
-    /// The tool, by haft's name; a name that nobody declared as it came.
+    /// The tool by haft's name. An unknown name is unchanged.
     pub name: String,
-    /// The arguments: text stays text, for the gate to mend.
+    /// The arguments. Text stays text, for the gate to repair.
     pub input: Input,
 }
 
-/// A call that cannot be made, because it says no name or arguments of a wrong sort.
+/// An invalid call, without a name or with arguments of a wrong type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BadCall {
-    /// The provider's id of it, or one made from its position.
+    /// The provider's id, or one made from its position.
     pub id: String,
-    /// The tool as far as it is named.
+    /// The tool, as far as it is named.
     pub name: String,
-    /// What is wrong, naming the part.
+    /// Description of the error.
     pub problem: String,
 }
 
 impl BadCall {
-    /// What to answer: the model learns what was wrong.
+    /// Returns the answer to the model, which describes the error.
     pub fn outcome(&self) -> Outcome {
         let error = ToolError::input(self.problem.clone())
             .hint("make the call again, with the tool's name and its arguments as a JSON object");
@@ -42,42 +42,42 @@ impl BadCall {
     }
 }
 
-/// The calls in a response, in order; none when the model only spoke.
+/// Reads the calls in a response, in order. Empty if the model made none.
 ///
-/// Taken are, liberally, the whole response, the message in it, the list of its parts, or one part; of MCP a `tools/call`
-/// request or its parameters.
+/// Accepts the whole response, the message in it, the list of its parts, or one part; for MCP a
+/// `tools/call` request or its parameters.
 ///
 /// # Errors
-/// When it is nothing of the sort.
+/// When it is none of these.
 pub fn calls(
-    format: Format,
+    format: ModelFormat,
     message: &Value,
-    names: &Names,
-) -> Result<Vec<Result<Call, BadCall>>, FormatError> {
+    names: &ToolNames,
+) -> Result<Vec<Result<ModelCall, BadCall>>, FormatError> {
     let raw = match format {
-        Format::Anthropic => anthropic(message),
-        Format::OpenAi => openai(message),
-        Format::OpenAiResponses => responses(message),
-        Format::Gemini => gemini(message),
-        Format::Mcp => mcp(message),
+        ModelFormat::Anthropic => anthropic(message),
+        ModelFormat::OpenAi => openai(message),
+        ModelFormat::OpenAiResponses => responses(message),
+        ModelFormat::Gemini => gemini(message),
+        ModelFormat::Mcp => mcp(message),
     };
     let raw = raw.map_err(|expected| FormatError::NotAMessage { format, expected })?;
     Ok(raw.into_iter().enumerate().map(|(position, raw)| raw.finish(position, names)).collect())
 }
 
-/// A call as it stands in the message.
+/// A call as it is in the message.
 #[derive(Default)]
-struct Raw<'a> {
+struct RawCall<'a> {
     id: Option<&'a Value>,
     name: Option<&'a Value>,
     arguments: Option<&'a Value>,
-    /// A sort of call that nobody here declares.
+    /// The type of a call that haft does not support.
     foreign: Option<&'a str>,
 }
 
-type Found<'a> = Result<Vec<Raw<'a>>, &'static str>;
+type RawCalls<'a> = Result<Vec<RawCall<'a>>, &'static str>;
 
-impl<'a> Raw<'a> {
+impl<'a> RawCall<'a> {
     fn of(part: &'a Value, id: &str, arguments: &str) -> Self {
         Self {
             id: part.get(id),
@@ -87,11 +87,11 @@ impl<'a> Raw<'a> {
         }
     }
 
-    fn finish(self, position: usize, names: &Names) -> Result<Call, BadCall> {
+    fn finish(self, position: usize, names: &ToolNames) -> Result<ModelCall, BadCall> {
         let id = match self.id {
             Some(Value::String(id)) if !id.is_empty() => id.clone(),
             Some(Value::Number(id)) => id.to_string(),
-            _ => format!("{MADE_ID}{position}"),
+            _ => format!("{MADE_ID_PREFIX}{position}"),
         };
         let called = self.name.and_then(Value::as_str).unwrap_or_default();
         let name = names.to_haft(called).to_owned();
@@ -99,7 +99,7 @@ impl<'a> Raw<'a> {
             Some(problem) => Err(BadCall { id, name, problem }),
             None => {
                 let input = input(self.arguments, &name, names);
-                Ok(Call { id, name, input })
+                Ok(ModelCall { id, name, input })
             }
         }
     }
@@ -107,7 +107,7 @@ impl<'a> Raw<'a> {
     fn problem(&self, name: &str) -> Option<String> {
         if let Some(sort) = self.foreign {
             let sort = super::losses::shown_name(sort);
-            return Some(format!("calls of the sort `{sort}` are not known here"));
+            return Some(format!("calls of type `{sort}` are not supported"));
         }
         if name.is_empty() {
             return Some("the call names no tool".to_owned());
@@ -122,14 +122,15 @@ impl<'a> Raw<'a> {
     }
 }
 
-fn input(arguments: Option<&Value>, name: &str, names: &Names) -> Input {
+fn input(arguments: Option<&Value>, name: &str, names: &ToolNames) -> Input {
     let nothing = || Input::Value(Value::Object(Map::new()));
     match arguments {
         None | Some(Value::Null) => nothing(),
-        // Models call tools without parameters with no text at all.
+        // Models call tools without parameters with an empty text.
         Some(Value::String(text)) if text.trim().is_empty() => nothing(),
         Some(Value::String(text)) if names.changes_arguments(name) => {
-            // Broken JSON has to be mended first, by the gate, which also lets go of nulls that no schema takes.
+            // The gate must repair broken JSON first; it also removes nulls that the schema does
+            // not allow.
             match serde_json::from_str(text) {
                 Ok(value) => Input::Value(names.restore(name, value)),
                 Err(_) => Input::Text(text.clone()),
@@ -140,8 +141,8 @@ fn input(arguments: Option<&Value>, name: &str, names: &Names) -> Input {
     }
 }
 
-/// `content[]` with `tool_use` blocks. Calls that Anthropic runs itself (`server_tool_use`) are none of ours.
-fn anthropic(message: &Value) -> Found<'_> {
+/// `content[]` with `tool_use` blocks. Skips calls that Anthropic runs itself (`server_tool_use`).
+fn anthropic(message: &Value) -> RawCalls<'_> {
     let blocks = match message {
         Value::Array(blocks) => blocks.as_slice(),
         Value::Object(object) => match object.get("content") {
@@ -153,11 +154,11 @@ fn anthropic(message: &Value) -> Found<'_> {
         _ => return Err("`content`"),
     };
     let ours = blocks.iter().filter(|block| is_of(block, "tool_use"));
-    Ok(ours.map(|block| Raw::of(block, "id", "input")).collect())
+    Ok(ours.map(|block| RawCall::of(block, "id", "input")).collect())
 }
 
-/// `choices[0].message.tool_calls[]`, and `function_call` of old.
-fn openai(message: &Value) -> Found<'_> {
+/// `choices[0].message.tool_calls[]`, or the old `function_call`.
+fn openai(message: &Value) -> RawCalls<'_> {
     let message = match message.get("choices") {
         Some(choices) => choices.get(0).and_then(|choice| choice.get("message")),
         None => Some(message.get("message").unwrap_or(message)),
@@ -181,24 +182,24 @@ fn openai(message: &Value) -> Found<'_> {
         _ => return Err("`choices`"),
     };
     let old = message.get("function_call").filter(|call| call.is_object());
-    let old = old.into_iter().map(|call| Raw::of(call, "id", "arguments"));
+    let old = old.into_iter().map(|call| RawCall::of(call, "id", "arguments"));
     Ok(calls.iter().map(of_chat).chain(old).collect())
 }
 
-fn of_chat(call: &Value) -> Raw<'_> {
+fn of_chat(call: &Value) -> RawCall<'_> {
     let (id, sort) = (call.get("id"), call.get("type").and_then(Value::as_str));
     match (call.get("function"), sort) {
-        (Some(function), _) => Raw { id, ..Raw::of(function, "id", "arguments") },
+        (Some(function), _) => RawCall { id, ..RawCall::of(function, "id", "arguments") },
         (None, Some(sort)) if sort != "function" => {
             let name = call.get(sort).and_then(|inner| inner.get("name"));
-            Raw { id, name, foreign: Some(sort), ..Raw::default() }
+            RawCall { id, name, foreign: Some(sort), ..RawCall::default() }
         }
-        _ => Raw { id, ..Raw::default() },
+        _ => RawCall { id, ..RawCall::default() },
     }
 }
 
 /// `output[]` with `function_call` items.
-fn responses(message: &Value) -> Found<'_> {
+fn responses(message: &Value) -> RawCalls<'_> {
     let items = match message {
         Value::Array(items) => items.as_slice(),
         Value::Object(object) => match object.get("output") {
@@ -209,21 +210,21 @@ fn responses(message: &Value) -> Found<'_> {
         _ => return Err("`output`"),
     };
     let ours = items.iter().filter_map(|item| {
-        let raw = Raw::of(item, "call_id", "arguments");
+        let raw = RawCall::of(item, "call_id", "arguments");
         if is_of(item, "function_call") {
             Some(raw)
         } else {
             let is_foreign = is_of(item, "custom_tool_call");
-            is_foreign.then_some(Raw { foreign: Some("custom_tool_call"), ..raw })
+            is_foreign.then_some(RawCall { foreign: Some("custom_tool_call"), ..raw })
         }
     });
     Ok(ours.collect())
 }
 
-/// `candidates[0].content.parts[].functionCall`; Google's own libraries write it in snake case.
-fn gemini(message: &Value) -> Found<'_> {
+/// `candidates[0].content.parts[].functionCall`; Google's libraries use snake case.
+fn gemini(message: &Value) -> RawCalls<'_> {
     let content = match message.get("candidates") {
-        // A prompt that was blocked has no candidate, and a candidate that was stopped no content.
+        // A blocked prompt has no candidate, and a stopped candidate no content.
         Some(candidates) => {
             match candidates.get(0).and_then(|candidate| candidate.get("content")) {
                 Some(content) if !content.is_null() => content,
@@ -245,7 +246,7 @@ fn gemini(message: &Value) -> Found<'_> {
         _ => return Err("`candidates`"),
     };
     let calls = parts.iter().filter_map(function_call);
-    Ok(calls.map(|call| Raw::of(call, "id", "args")).collect())
+    Ok(calls.map(|call| RawCall::of(call, "id", "args")).collect())
 }
 
 fn function_call(part: &Value) -> Option<&Value> {
@@ -253,21 +254,23 @@ fn function_call(part: &Value) -> Option<&Value> {
 }
 
 /// A `tools/call` request, a list of them, or the parameters of one.
-fn mcp(message: &Value) -> Found<'_> {
+fn mcp(message: &Value) -> RawCalls<'_> {
     if let Value::Array(requests) = message {
-        let found: Result<Vec<Vec<Raw<'_>>>, _> = requests.iter().map(one_of_mcp).collect();
+        let found: Result<Vec<Vec<RawCall<'_>>>, _> = requests.iter().map(one_of_mcp).collect();
         return Ok(found?.into_iter().flatten().collect());
     }
     one_of_mcp(message)
 }
 
-fn one_of_mcp(message: &Value) -> Found<'_> {
-    let call = |params| Raw::of(params, "id", "arguments");
+fn one_of_mcp(message: &Value) -> RawCalls<'_> {
+    let call = |params| RawCall::of(params, "id", "arguments");
     match (message.get("method").and_then(Value::as_str), message.get("params")) {
         (Some("tools/call"), Some(params)) => {
-            Ok(vec![Raw { id: message.get("id"), ..call(params) }])
+            Ok(vec![RawCall { id: message.get("id"), ..call(params) }])
         }
-        (Some("tools/call"), None) => Ok(vec![Raw { id: message.get("id"), ..Raw::default() }]),
+        (Some("tools/call"), None) => {
+            Ok(vec![RawCall { id: message.get("id"), ..RawCall::default() }])
+        }
         (Some(_), _) => Ok(Vec::new()),
         (None, _) if message.get("name").is_some() || message.get("arguments").is_some() => {
             Ok(vec![call(message)])
@@ -285,21 +288,25 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::formats::{Definition, Options, definitions};
+    use crate::formats::{FormatOptions, ToolDefinition, definitions};
 
-    /// Calls as lines: `id name arguments`, with `text` before arguments that stayed text.
-    fn read(format: Format, message: &Value, names: &Names) -> Vec<String> {
-        let shown = |call: Result<Call, BadCall>| match call {
-            Ok(Call { id, name, input: Input::Value(value) }) => format!("{id} {name} {value}"),
-            Ok(Call { id, name, input: Input::Text(text) }) => format!("{id} {name} text {text}"),
+    /// Returns calls as lines: `id name arguments`, with `text` before arguments that stayed text.
+    fn read(format: ModelFormat, message: &Value, names: &ToolNames) -> Vec<String> {
+        let shown = |call: Result<ModelCall, BadCall>| match call {
+            Ok(ModelCall { id, name, input: Input::Value(value) }) => {
+                format!("{id} {name} {value}")
+            }
+            Ok(ModelCall { id, name, input: Input::Text(text) }) => {
+                format!("{id} {name} text {text}")
+            }
             Err(BadCall { id, name, problem }) => format!("{id} {name} bad: {problem}"),
         };
         calls(format, message, names).expect("a message").into_iter().map(shown).collect()
     }
 
     #[track_caller]
-    fn check(format: Format, message: Value, expected: &[&str]) {
-        assert_eq!(read(format, &message, &Names::default()), expected, "{message}");
+    fn check(format: ModelFormat, message: Value, expected: &[&str]) {
+        assert_eq!(read(format, &message, &ToolNames::default()), expected, "{message}");
     }
 
     #[test]
@@ -310,9 +317,9 @@ mod tests {
         for message in
             [json!({"role": "assistant", "content": content}), content.clone(), block.clone()]
         {
-            check(Format::Anthropic, message, &[r#"toolu_1 read {"path":"a"}"#]);
+            check(ModelFormat::Anthropic, message, &[r#"toolu_1 read {"path":"a"}"#]);
         }
-        check(Format::Anthropic, json!({"content": "Only words."}), &[]);
+        check(ModelFormat::Anthropic, json!({"content": "Only words."}), &[]);
     }
 
     #[test]
@@ -327,20 +334,20 @@ mod tests {
             json!([call]),
             call.clone(),
         ] {
-            check(Format::OpenAi, message, &["call_1 read text {\"path\": \"a\",}"]);
+            check(ModelFormat::OpenAi, message, &["call_1 read text {\"path\": \"a\",}"]);
         }
-        check(Format::OpenAi, json!({"role": "assistant", "content": "Only words."}), &[]);
+        check(ModelFormat::OpenAi, json!({"role": "assistant", "content": "Only words."}), &[]);
         check(
-            Format::OpenAi,
+            ModelFormat::OpenAi,
             json!({"content": null, "function_call": {"name": "read", "arguments": "{}"}}),
             &["haft-call-0 read text {}"],
         );
         let custom =
             json!({"id": "c", "type": "custom", "custom": {"name": "shell", "input": "ls"}});
         check(
-            Format::OpenAi,
+            ModelFormat::OpenAi,
             json!({"tool_calls": [custom]}),
-            &["c shell bad: calls of the sort `custom` are not known here"],
+            &["c shell bad: calls of type `custom` are not supported"],
         );
     }
 
@@ -351,14 +358,14 @@ mod tests {
         for message in
             [json!({"object": "response", "output": output}), output.clone(), item.clone()]
         {
-            check(Format::OpenAiResponses, message, &["call_1 read text {}"]);
+            check(ModelFormat::OpenAiResponses, message, &["call_1 read text {}"]);
         }
         let custom =
             json!([{"type": "custom_tool_call", "call_id": "c", "name": "shell", "input": "ls"}]);
         check(
-            Format::OpenAiResponses,
+            ModelFormat::OpenAiResponses,
             custom,
-            &["c shell bad: calls of the sort `custom_tool_call` are not known here"],
+            &["c shell bad: calls of type `custom_tool_call` are not supported"],
         );
     }
 
@@ -373,41 +380,42 @@ mod tests {
             content.clone(),
             parts.clone(),
         ] {
-            check(Format::Gemini, message, &expected);
+            check(ModelFormat::Gemini, message, &expected);
         }
-        check(Format::Gemini, parts[1].clone(), &expected[..1]);
-        check(Format::Gemini, json!({"candidates": []}), &[]);
-        check(Format::Gemini, json!({"candidates": [{"finishReason": "SAFETY"}]}), &[]);
+        check(ModelFormat::Gemini, parts[1].clone(), &expected[..1]);
+        check(ModelFormat::Gemini, json!({"candidates": []}), &[]);
+        check(ModelFormat::Gemini, json!({"candidates": [{"finishReason": "SAFETY"}]}), &[]);
     }
 
     #[test]
     fn mcp_requests_and_their_parameters() {
         let params = json!({"name": "read", "arguments": {"path": "a"}});
         check(
-            Format::Mcp,
+            ModelFormat::Mcp,
             json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}),
             &[r#"7 read {"path":"a"}"#],
         );
-        check(Format::Mcp, params, &[r#"haft-call-0 read {"path":"a"}"#]);
+        check(ModelFormat::Mcp, params, &[r#"haft-call-0 read {"path":"a"}"#]);
         check(
-            Format::Mcp,
+            ModelFormat::Mcp,
             json!([{"method": "ping"}, {"method": "tools/call", "id": "b"}]),
             &["b  bad: the call names no tool"],
         );
     }
 
     #[test]
-    fn what_is_no_message_is_refused_with_what_was_expected() {
-        for format in Format::ALL {
+    fn a_value_that_is_not_a_message_is_refused_with_the_missing_part() {
+        for format in ModelFormat::ALL {
             for message in [json!(null), json!(5), json!("text"), json!({"unexpected": true})] {
-                let error = calls(*format, &message, &Names::default()).expect_err("no message");
+                let error =
+                    calls(*format, &message, &ToolNames::default()).expect_err("no message");
                 assert!(error.to_string().contains(format.name()), "{error}");
             }
         }
     }
 
     #[test]
-    fn a_broken_call_costs_only_itself_and_can_be_answered() {
+    fn a_broken_call_affects_no_other_and_can_be_answered() {
         let message = json!([
             {"type": "tool_use", "id": "1", "input": {}},
             {"type": "tool_use", "id": "2", "name": 5, "input": {}},
@@ -416,7 +424,7 @@ mod tests {
             {"type": "tool_use", "name": "read", "input": true},
             {"type": "tool_use", "id": "6", "name": "read"}]);
         check(
-            Format::Anthropic,
+            ModelFormat::Anthropic,
             message.clone(),
             &[
                 "1  bad: the call names no tool",
@@ -427,42 +435,46 @@ mod tests {
                 "6 read {}",
             ],
         );
-        let found = calls(Format::Anthropic, &message, &Names::default()).expect("a message");
+        let found =
+            calls(ModelFormat::Anthropic, &message, &ToolNames::default()).expect("a message");
         let bad = found[2].as_ref().expect_err("broken");
         assert!(bad.outcome().content.contains("are a list"), "{:?}", bad.outcome());
     }
 
     #[test]
-    fn no_text_is_no_arguments() {
+    fn an_empty_text_means_no_arguments() {
         for arguments in [json!(""), json!("  "), json!(null)] {
             let call = json!({"id": "1", "type": "function", "function": {"name": "now", "arguments": arguments}});
-            check(Format::OpenAi, call, &["1 now {}"]);
+            check(ModelFormat::OpenAi, call, &["1 now {}"]);
         }
     }
 
     #[test]
     fn arguments_come_back_as_the_tool_wants_them() {
         let schema = json!({"type": "object", "properties": {"limit": {"type": "integer"}, "$top": {"type": "integer"}, "any": {}}});
-        let told = |format, schema: &Value, options: &Options| {
-            definitions(format, &[Definition::new("files/read", schema.clone())], options).names
+        let declared = |format, schema: &Value, options: &FormatOptions| {
+            definitions(format, &[ToolDefinition::new("files/read", schema.clone())], options).names
         };
-        let names = told(
-            Format::OpenAi,
+        let names = declared(
+            ModelFormat::OpenAi,
             &json!({"type": "object", "properties": {"limit": {"type": "integer"}}, "additionalProperties": false}),
-            &Options::strict(),
+            &FormatOptions::strict(),
         );
         let name = names.to_provider("files/read").to_owned();
         let call = |arguments: &str| json!({"id": "1", "function": {"name": name, "arguments": arguments}});
-        assert_eq!(read(Format::OpenAi, &call("{\"limit\": null}"), &names), ["1 files/read {}"]);
         assert_eq!(
-            read(Format::OpenAi, &call("{\"limit\": null"), &names),
+            read(ModelFormat::OpenAi, &call("{\"limit\": null}"), &names),
+            ["1 files/read {}"]
+        );
+        assert_eq!(
+            read(ModelFormat::OpenAi, &call("{\"limit\": null"), &names),
             ["1 files/read text {\"limit\": null"]
         );
 
-        let names = told(Format::Gemini, &schema, &Options::default());
+        let names = declared(ModelFormat::Gemini, &schema, &FormatOptions::default());
         let part = json!({"functionCall": {"name": names.to_provider("files/read"), "args": {"_top_6be7f10b": 3, "any": "[1]"}}});
         assert_eq!(
-            read(Format::Gemini, &part, &names),
+            read(ModelFormat::Gemini, &part, &names),
             [r#"haft-call-0 files/read {"$top":3,"any":[1]}"#]
         );
     }

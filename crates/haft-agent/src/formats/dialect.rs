@@ -1,5 +1,5 @@
-//! The dialects of JSON Schema that providers take, each written from the same tree. What a dialect cannot say is put in
-//! words where a model can use them, and told.
+//! The JSON Schema dialects of the providers, each written from the same tree. Parts that a dialect
+//! cannot express are moved to the description for the model, and reported.
 
 pub(crate) mod gemini;
 pub(crate) mod liberal;
@@ -8,140 +8,143 @@ pub(crate) mod strict;
 use serde_json::{Map, Value};
 
 use super::{
-    losses::{Losses, shown_name, shown_place},
-    names::Keys,
-    schema::{Additional, Further, Node, Types, Union, are_disjoint, intersect, too_large},
+    losses::{Losses, path_text, shown_name},
+    names::PropertyNames,
+    schema::{
+        Additional, RareKeyword, SchemaNode, Types, Union, are_disjoint, intersect, too_large,
+    },
 };
 
-/// So many nodes a dialect may write: alternatives are multiplied out on the way.
-const MOST_WRITTEN: usize = 20_000;
-/// Longer values are not repeated in words.
-const LONGEST_WORDS: usize = 500;
+/// Maximum number of nodes that a dialect writes: merging into alternatives multiplies them.
+const MAX_WRITTEN: usize = 20_000;
+/// Longer values are not repeated in descriptions.
+const MAX_TEXT_BYTES: usize = 500;
 
-/// What every dialect is written with.
-struct Page<'l> {
+/// State that every dialect's writer needs.
+struct DialectWriter<'l> {
     losses: &'l mut Losses,
-    place: Vec<String>,
-    keys: Keys,
+    path: Vec<String>,
+    keys: PropertyNames,
     n_written: usize,
 }
 
-/// A schema for dialects without `allOf`, and without anything beside alternatives.
-enum Shape {
+/// A schema for dialects without `allOf`, and without keywords beside alternatives.
+enum UnionShape {
     /// Alternatives, at least two.
-    Choice(Vec<Node>),
+    Choice(Vec<SchemaNode>),
     /// No alternatives.
-    One(Box<Node>),
+    One(Box<SchemaNode>),
 }
 
-impl<'l> Page<'l> {
-    fn new(format: super::Format, losses: &'l mut Losses) -> Self {
-        Self { losses, place: Vec::new(), keys: Keys::new(format), n_written: 0 }
+impl<'l> DialectWriter<'l> {
+    fn new(format: super::ModelFormat, losses: &'l mut Losses) -> Self {
+        Self { losses, path: Vec::new(), keys: PropertyNames::new(format), n_written: 0 }
     }
 
-    fn tell(&mut self, what: impl Into<String>) {
-        let place: Vec<&str> = self.place.iter().map(String::as_str).collect();
-        self.losses.tell(what, &place);
+    fn note_loss(&mut self, what: impl Into<String>) {
+        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
+        self.losses.add(what, &path);
     }
 
-    /// The place in words, for reasons: `` `limit` ``, or the input as a whole.
-    fn here(&self) -> String {
-        let place: Vec<&str> = self.place.iter().map(String::as_str).collect();
-        match shown_place(&place) {
-            place if place.is_empty() => "the input".to_owned(),
-            place => format!("`{place}`"),
+    /// Returns the current path for error messages: `` `limit` ``, or the input as a whole.
+    fn current_path(&self) -> String {
+        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
+        match path_text(&path) {
+            path if path.is_empty() => "the input".to_owned(),
+            path => format!("`{path}`"),
         }
     }
 
     fn step(&mut self) -> Result<(), String> {
         self.n_written += 1;
-        if self.n_written > MOST_WRITTEN { Err(too_large()) } else { Ok(()) }
+        if self.n_written > MAX_WRITTEN { Err(too_large()) } else { Ok(()) }
     }
 
-    /// Multiplies what stands beside alternatives into them, and lets go of what the dialect has no word for.
-    fn shape(&mut self, node: &Node) -> Result<Shape, String> {
+    /// Merges keywords beside alternatives into the alternatives, and drops keywords that the
+    /// dialect does not have.
+    fn shape(&mut self, node: &SchemaNode) -> Result<UnionShape, String> {
         self.step()?;
-        let mut base = Node { unions: Vec::new(), parts: Vec::new(), ..node.clone() };
+        let mut base = SchemaNode { unions: Vec::new(), parts: Vec::new(), ..node.clone() };
         if !node.parts.is_empty() {
-            self.tell("a part of an `allOf` that cannot be merged is left out");
+            self.note_loss("a part of an `allOf` that cannot be merged is left out");
         }
-        self.drop_further(&mut base);
+        self.drop_rare(&mut base);
         let mut unions = node.unions.iter();
-        let Some(union) = unions.next() else { return Ok(Shape::One(Box::new(base))) };
+        let Some(union) = unions.next() else { return Ok(UnionShape::One(Box::new(base))) };
         if unions.next().is_some() {
-            self.tell("of several lists of alternatives only the first is kept");
+            self.note_loss("of several lists of alternatives only the first is kept");
         }
-        if union.is_exclusive && !union.variants.iter().any(Node::is_null) {
-            self.tell("`oneOf` is sent as `anyOf`");
+        if union.is_exclusive && !union.variants.iter().any(SchemaNode::is_null) {
+            self.note_loss("`oneOf` is sent as `anyOf`");
         }
-        let base = base.without_words();
+        let base = base.without_annotations();
         if base.is_open() {
-            return Ok(Shape::Choice(union.variants.clone()));
+            return Ok(UnionShape::Choice(union.variants.clone()));
         }
-        if base.weight().saturating_mul(union.variants.len()) > MOST_WRITTEN {
+        if base.node_count().saturating_mul(union.variants.len()) > MAX_WRITTEN {
             return Err(too_large());
         }
         let fitting = union.variants.iter().filter(|variant| !are_disjoint(&base, variant));
-        let both = |variant: &Node| intersect(base.clone(), variant.clone(), &mut false);
-        let mut variants: Vec<Node> = fitting.map(both).collect();
+        let both = |variant: &SchemaNode| intersect(base.clone(), variant.clone(), &mut false);
+        let mut variants: Vec<SchemaNode> = fitting.map(both).collect();
         Ok(match variants.pop() {
-            None => Shape::One(Box::new(base)),
-            Some(only) if variants.is_empty() => Shape::One(Box::new(only)),
+            None => UnionShape::One(Box::new(base)),
+            Some(only) if variants.is_empty() => UnionShape::One(Box::new(only)),
             Some(last) => {
                 variants.push(last);
-                Shape::Choice(variants)
+                UnionShape::Choice(variants)
             }
         })
     }
 
-    /// `patternProperties` stays: objects have to know that they are open.
-    fn drop_further(&mut self, node: &mut Node) {
-        let is_closed = node.further.shift_remove("unevaluatedProperties");
-        if let Some(Further::Schema(inner)) = is_closed
+    /// Drops rare keywords except `patternProperties`, which decides if an object is open.
+    fn drop_rare(&mut self, node: &mut SchemaNode) {
+        let is_closed = node.rare.shift_remove("unevaluatedProperties");
+        if let Some(RareKeyword::Schema(inner)) = is_closed
             && inner.is_nothing()
-            && node.additional == Additional::Unsaid
+            && node.additional == Additional::Unspecified
         {
             node.additional = Additional::Closed;
         }
-        let keywords: Vec<String> = node.further.keys().cloned().collect();
+        let keywords: Vec<String> = node.rare.keys().cloned().collect();
         for keyword in keywords.into_iter().filter(|keyword| keyword != "patternProperties") {
-            node.further.shift_remove(&keyword);
-            // `then` and `else` go with `if`; a schema of decoded content binds nobody.
+            node.rare.shift_remove(&keyword);
+            // `then` and `else` go with `if`; a schema of decoded content is not enforced.
             if !["then", "else", "minContains", "maxContains", "contentSchema"]
                 .contains(&keyword.as_str())
             {
-                self.tell(format!("`{keyword}` cannot be said and is left out"));
+                self.note_loss(format!("`{keyword}` is not supported and is left out"));
             }
         }
     }
 
-    /// The provider's name for a property.
+    /// Returns the provider's name for a property.
     fn key(&mut self, name: &str) -> String {
         let key = self.keys.key(name);
         if key != name {
-            self.tell(format!("the property `{}` is sent as `{key}`", shown_name(name)));
+            self.note_loss(format!("the property `{}` is sent as `{key}`", shown_name(name)));
         }
         key
     }
 
-    /// `required` without names that no property has.
-    fn required(&mut self, node: &Node) -> Vec<String> {
+    /// Returns `required` without names that are not properties.
+    fn required(&mut self, node: &SchemaNode) -> Vec<String> {
         let (known, unknown): (Vec<&String>, Vec<&String>) =
             node.required.iter().partition(|name| node.properties.contains_key(*name));
         for name in unknown {
             let name = shown_name(name);
-            self.tell(format!("`required` names `{name}`, which is no property"));
+            self.note_loss(format!("`required` names `{name}`, which is not a property"));
         }
         known.into_iter().cloned().collect()
     }
 }
 
-/// What fits any of these.
-fn any_of(variants: Vec<Node>) -> Node {
-    Node { unions: vec![Union { is_exclusive: false, variants }], ..Node::default() }
+/// Returns a schema that accepts any of these.
+fn any_of(variants: Vec<SchemaNode>) -> SchemaNode {
+    SchemaNode { unions: vec![Union { is_exclusive: false, variants }], ..SchemaNode::default() }
 }
 
-/// The keywords that bound a value of this type.
+/// Returns the keywords that limit a value of this type.
 fn limits_of(kind: Types) -> &'static [&'static str] {
     match kind {
         Types::STRING => {
@@ -156,51 +159,55 @@ fn limits_of(kind: Types) -> &'static [&'static str] {
     }
 }
 
-/// Puts the bounds of a type that the dialect knows into the schema, the others into words.
+/// Adds the limits that the dialect knows to the schema. Returns the others as text.
 fn put_limits(
-    page: &mut Page<'_>,
-    node: &Node,
+    writer_state: &mut DialectWriter<'_>,
+    node: &SchemaNode,
     kind: Types,
     is_known: impl Fn(&str, &Value) -> bool,
     schema: &mut Map<String, Value>,
 ) -> Vec<String> {
-    let mut words = Vec::new();
+    let mut notes = Vec::new();
     for keyword in limits_of(kind) {
         let Some(value) = node.limits.get(*keyword) else { continue };
         if is_known(keyword, value) {
             schema.insert((*keyword).to_owned(), value.clone());
             continue;
         }
-        // A format binds nobody unless both sides agree on it, so nothing is lost when it is only said.
+        // A format is not enforced unless both sides agree on it, so describing it loses nothing.
         if *keyword != "format" {
-            page.tell(format!("`{keyword}` is said in words only"));
+            writer_state.note_loss(format!("`{keyword}` is only in the description"));
         }
-        words.extend(worded(keyword, value));
+        notes.extend(limit_text(keyword, value));
     }
-    words
+    notes
 }
 
-/// `minLength: 3`, unless it is too long to be read.
-fn worded(keyword: &str, value: &Value) -> Option<String> {
+/// Returns `minLength: 3`, unless it is too long.
+fn limit_text(keyword: &str, value: &Value) -> Option<String> {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    (text.len() <= LONGEST_WORDS).then(|| format!("{keyword}: {text}"))
+    (text.len() <= MAX_TEXT_BYTES).then(|| format!("{keyword}: {text}"))
 }
 
-/// The description, or the title in its place, with what else has to be said.
-fn description(node: &Node, words: &[String]) -> Option<String> {
-    let told =
-        node.description.as_deref().or(node.title.as_deref()).filter(|told| !told.is_empty());
-    match (told, words.is_empty()) {
-        (told, true) => told.map(str::to_owned),
-        (None, false) => Some(words.join(", ")),
-        (Some(told), false) => Some(format!("{told} ({})", words.join(", "))),
+/// Returns the description, or else the title, with additional text.
+fn description(node: &SchemaNode, notes: &[String]) -> Option<String> {
+    let declared = node
+        .description
+        .as_deref()
+        .or(node.title.as_deref())
+        .filter(|declared| !declared.is_empty());
+    match (declared, notes.is_empty()) {
+        (declared, true) => declared.map(str::to_owned),
+        (None, false) => Some(notes.join(", ")),
+        (Some(declared), false) => Some(format!("{declared} ({})", notes.join(", "))),
     }
 }
 
-/// Whether a pattern is one that every engine reads: no looking around, no going back, no word borders, no large counts.
-/// Strict modes compile patterns into grammars and refuse the whole request for one they cannot.
+/// Returns true if every engine supports a pattern: no lookaround, backreferences, word boundaries
+/// or large counts. Strict modes compile patterns to grammars and refuse the whole request for a
+/// pattern that they do not support.
 fn is_plain_pattern(pattern: &str) -> bool {
-    if pattern.len() > LONGEST_WORDS || !pattern.is_ascii() {
+    if pattern.len() > MAX_TEXT_BYTES || !pattern.is_ascii() {
         return false;
     }
     let mut rest = pattern.chars().peekable();
@@ -233,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_are_plain_when_every_engine_reads_them() {
+    fn patterns_are_plain_when_every_engine_supports_them() {
         for plain in ["^[a-z]+$", r"^\d{3}-\d{1,4}$", "a|b", r"\.\w*", "^x{2,}$"] {
             assert!(is_plain_pattern(plain), "{plain}");
         }
@@ -245,11 +252,12 @@ mod tests {
     }
 
     #[test]
-    fn words_follow_the_description() {
-        let said = |description: Option<&str>, words: &[&str]| {
-            let node = Node { description: description.map(str::to_owned), ..Node::default() };
-            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            super::description(&node, &words)
+    fn additional_text_follows_the_description() {
+        let said = |description: Option<&str>, notes: &[&str]| {
+            let node =
+                SchemaNode { description: description.map(str::to_owned), ..SchemaNode::default() };
+            let notes: Vec<String> = notes.iter().map(|word| (*word).to_owned()).collect();
+            super::description(&node, &notes)
         };
         assert_eq!(
             said(Some("A name."), &["minLength: 1"]).as_deref(),

@@ -1,66 +1,67 @@
-//! What is lost on the way to a provider, gathered by what it is and where it was, and told in words.
+//! Collects what is lost for a provider, by kind and path, and describes it.
 
 use indexmap::IndexMap;
 
-/// So many sorts of change are told of one tool; a hostile schema must not fill the screen.
-const MOST_NOTES: usize = 20;
-/// So many places are named for each.
-const MOST_PLACES: usize = 3;
-/// Names of strangers are shown up to this length.
-const LONGEST_NAME: usize = 40;
+/// Maximum number of notes for one tool, so that a hostile schema cannot fill the screen.
+const MAX_NOTES: usize = 20;
+/// Maximum number of paths named in a note.
+const MAX_PATHS: usize = 3;
+/// Maximum length of names in notes.
+const MAX_NAME_CHARS: usize = 40;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Losses {
-    found: IndexMap<String, Places>,
+    found: IndexMap<String, LossPaths>,
     n_changes: usize,
-    has_untold: bool,
+    is_truncated: bool,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Places {
+struct LossPaths {
     named: Vec<String>,
     n_others: usize,
 }
 
 impl Losses {
-    pub(crate) fn tell(&mut self, what: impl Into<String>, place: &[&str]) {
+    pub(crate) fn add(&mut self, what: impl Into<String>, path: &[&str]) {
         self.n_changes += 1;
         let what = what.into();
-        if self.found.len() >= MOST_NOTES && !self.found.contains_key(&what) {
-            self.has_untold = true;
+        if self.found.len() >= MAX_NOTES && !self.found.contains_key(&what) {
+            self.is_truncated = true;
             return;
         }
-        let places = self.found.entry(what).or_default();
-        let place = shown_place(place);
-        if places.named.contains(&place) {
+        let paths = self.found.entry(what).or_default();
+        let path = path_text(path);
+        if paths.named.contains(&path) {
             return;
         }
-        if places.named.len() < MOST_PLACES {
-            places.named.push(place);
+        if paths.named.len() < MAX_PATHS {
+            paths.named.push(path);
         } else {
-            places.n_others += 1;
+            paths.n_others += 1;
         }
     }
 
-    /// How often something was changed; whoever asks twice knows whether it happened in between.
+    /// Returns the number of changes so far; comparing two values shows if there were changes in
+    /// between.
     pub(crate) fn n_changes(&self) -> usize {
         self.n_changes
     }
 
     pub(crate) fn into_notes(self) -> Vec<String> {
         let mut notes: Vec<String> =
-            self.found.into_iter().map(|(what, places)| places.after(what)).collect();
-        if self.has_untold {
-            notes.push("there are further changes".to_owned());
+            self.found.into_iter().map(|(what, paths)| paths.after(what)).collect();
+        if self.is_truncated {
+            notes.push("there are more changes".to_owned());
         }
         notes
     }
 }
 
-impl Places {
+impl LossPaths {
     fn after(&self, what: String) -> String {
         let named: Vec<&str> =
-            self.named.iter().map(String::as_str).filter(|place| !place.is_empty()).collect();
+            self.named.iter().map(String::as_str).filter(|path| !path.is_empty()).collect();
         let others = match self.n_others {
             0 => String::new(),
             n_others => format!(" and {n_others} more"),
@@ -69,10 +70,10 @@ impl Places {
     }
 }
 
-/// `patches[].start_line`; nothing for the root.
-pub(crate) fn shown_place(place: &[&str]) -> String {
+/// Formats a path: `patches[].start_line`; empty for the root.
+pub(crate) fn path_text(path: &[&str]) -> String {
     let mut text = String::new();
-    for part in place {
+    for part in path {
         if !text.is_empty() && *part != "[]" {
             text.push('.');
         }
@@ -81,11 +82,11 @@ pub(crate) fn shown_place(place: &[&str]) -> String {
     text
 }
 
-/// A stranger's name, short and on one line.
+/// Shortens a foreign name and removes control characters.
 pub(crate) fn shown_name(name: &str) -> String {
     let mut shown: String =
-        name.chars().take(LONGEST_NAME).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if name.chars().nth(LONGEST_NAME).is_some() {
+        name.chars().take(MAX_NAME_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if name.chars().nth(MAX_NAME_CHARS).is_some() {
         shown.push('…');
     }
     shown
@@ -96,12 +97,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_told_once_with_the_places_where_it_was_made() {
+    fn a_change_is_noted_once_with_its_paths() {
         let mut losses = Losses::default();
-        for place in [["a"], ["b"], ["a"], ["c"], ["d"], ["e"]] {
-            losses.tell("`not` is left out", &place);
+        for path in [["a"], ["b"], ["a"], ["c"], ["d"], ["e"]] {
+            losses.add("`not` is left out", &path);
         }
-        losses.tell("the root is merged", &[]);
+        losses.add("the root is merged", &[]);
         assert_eq!(losses.n_changes(), 7);
         assert_eq!(
             losses.into_notes(),
@@ -110,19 +111,19 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_schema_is_told_of_in_a_bounded_number_of_words() {
+    fn the_notes_of_a_hostile_schema_are_bounded() {
         let mut losses = Losses::default();
         for number in 0..1000 {
-            losses.tell(format!("{number} is lost"), &["x".repeat(100_000).as_str()]);
+            losses.add(format!("{number} is lost"), &["x".repeat(100_000).as_str()]);
         }
         let notes = losses.into_notes();
-        assert_eq!(notes.len(), MOST_NOTES + 1);
+        assert_eq!(notes.len(), MAX_NOTES + 1);
         assert!(notes.iter().all(|note| note.len() < 100), "{notes:?}");
     }
 
     #[test]
     fn places_read_like_paths() {
-        assert_eq!(shown_place(&["patches", "[]", "start_line"]), "patches[].start_line");
-        assert_eq!(shown_place(&[]), "");
+        assert_eq!(path_text(&["patches", "[]", "start_line"]), "patches[].start_line");
+        assert_eq!(path_text(&[]), "");
     }
 }

@@ -1,49 +1,50 @@
-//! The way back of arguments: what a dialect had to change in a schema, undone in the values that a model sends for it.
+//! Restores arguments: reverts a dialect's changes to a schema in the values that a model sends for
+//! it.
 
 use std::collections::HashMap;
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
-/// How the arguments of one tool become its own again.
+/// Restores the arguments of one tool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Restore {
-    tree: Tree,
-    /// Provider's name to own name of a property, wherever it stands: the cleaned names carry digits that nothing else
-    /// has.
+    tree: RestoreTree,
+    /// Provider's name to original name of properties, at any position: cleaned names have digits
+    /// that no other name has.
     keys: HashMap<String, String>,
 }
 
-/// What to change at one place.
+/// The change at one position.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) enum Tree {
+pub(crate) enum RestoreTree {
     #[default]
     Same,
-    /// A text that holds a value as JSON.
+    /// A string that contains a value as JSON.
     Json,
-    /// Texts that stand for other values.
+    /// Strings that represent other values.
     Values(Vec<(String, Value)>),
-    Object(IndexMap<String, Field>),
+    Object(IndexMap<String, RestoreField>),
     Items(Box<Self>),
-    /// Alternatives, each with the schema that the provider was given for it.
+    /// Alternatives, each with the schema that the provider received for it.
     Any(Vec<(Value, Self)>),
 }
 
-/// A property, under the provider's name for it.
+/// A property, by the provider's name.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Field {
-    /// Null stands for a field left out.
+pub(crate) struct RestoreField {
+    /// True if null means that the field is absent.
     pub(crate) null_is_absence: bool,
-    pub(crate) tree: Tree,
+    pub(crate) tree: RestoreTree,
 }
 
 impl Restore {
-    pub(crate) fn new(tree: Tree, keys: HashMap<String, String>) -> Self {
+    pub(crate) fn new(tree: RestoreTree, keys: HashMap<String, String>) -> Self {
         Self { tree, keys }
     }
 
     pub(crate) fn is_nothing(&self) -> bool {
-        self.tree == Tree::Same && self.keys.is_empty()
+        self.tree == RestoreTree::Same && self.keys.is_empty()
     }
 
     pub(crate) fn apply(&self, arguments: Value) -> Value {
@@ -52,8 +53,8 @@ impl Restore {
     }
 }
 
-impl Tree {
-    pub(crate) fn object(fields: IndexMap<String, Field>) -> Self {
+impl RestoreTree {
+    pub(crate) fn object(fields: IndexMap<String, RestoreField>) -> Self {
         let is_same =
             fields.values().all(|field| !field.null_is_absence && field.tree == Self::Same);
         if is_same { Self::Same } else { Self::Object(fields) }
@@ -93,18 +94,18 @@ impl Tree {
     }
 }
 
-/// The way there, which only tests go: arguments as a model would send them.
+/// The opposite direction, for tests: arguments as a model would send them.
 #[cfg(test)]
 impl Restore {
-    pub(crate) fn disguise(&self, arguments: &Value) -> Value {
+    pub(crate) fn as_sent(&self, arguments: &Value) -> Value {
         let there = self.keys.iter().map(|(sent, own)| (own.clone(), sent.clone())).collect();
-        self.tree.disguise(&renamed(arguments.clone(), &there))
+        self.tree.as_sent(&renamed(arguments.clone(), &there))
     }
 }
 
 #[cfg(test)]
-impl Tree {
-    fn disguise(&self, value: &Value) -> Value {
+impl RestoreTree {
+    fn as_sent(&self, value: &Value) -> Value {
         match (self, value) {
             (Self::Json, value) => Value::String(value.to_string()),
             (Self::Values(values), value) => {
@@ -115,7 +116,7 @@ impl Tree {
                 let mut sent = object.clone();
                 for (name, field) in fields {
                     match sent.get_mut(name) {
-                        Some(value) => *value = field.tree.disguise(value),
+                        Some(value) => *value = field.tree.as_sent(value),
                         None if field.null_is_absence => {
                             sent.insert(name.clone(), Value::Null);
                         }
@@ -125,10 +126,10 @@ impl Tree {
                 Value::Object(sent)
             }
             (Self::Items(tree), Value::Array(items)) => {
-                items.iter().map(|item| tree.disguise(item)).collect()
+                items.iter().map(|item| tree.as_sent(item)).collect()
             }
             (Self::Any(variants), value) => {
-                let mut sent = variants.iter().map(|(schema, tree)| (schema, tree.disguise(value)));
+                let mut sent = variants.iter().map(|(schema, tree)| (schema, tree.as_sent(value)));
                 let fitting = sent.find(|(schema, sent)| fits(schema, sent));
                 fitting.map_or_else(|| value.clone(), |(_, sent)| sent)
             }
@@ -137,7 +138,7 @@ impl Tree {
     }
 }
 
-fn in_object(fields: &IndexMap<String, Field>, object: Map<String, Value>) -> Value {
+fn in_object(fields: &IndexMap<String, RestoreField>, object: Map<String, Value>) -> Value {
     let restored = object.into_iter().filter_map(|(name, value)| {
         let Some(field) = fields.get(&name) else { return Some((name, value)) };
         if field.null_is_absence && value.is_null() {
@@ -162,7 +163,8 @@ fn renamed(value: Value, keys: &HashMap<String, String>) -> Value {
     }
 }
 
-/// Whether a value fits a schema of ours, as far as telling alternatives apart needs it.
+/// Returns true if a value fits a schema that haft wrote, as far as needed to distinguish
+/// alternatives.
 pub(crate) fn fits(schema: &Value, value: &Value) -> bool {
     if value.is_null() && schema["nullable"] == true {
         return true;
@@ -219,24 +221,27 @@ mod tests {
 
     use super::*;
 
-    fn field(null_is_absence: bool, tree: Tree) -> Field {
-        Field { null_is_absence, tree }
+    fn field(null_is_absence: bool, tree: RestoreTree) -> RestoreField {
+        RestoreField { null_is_absence, tree }
     }
 
     #[track_caller]
-    fn check(tree: &Tree, sent: Value, meant: Value) {
+    fn check(tree: &RestoreTree, sent: Value, meant: Value) {
         let keys = HashMap::from([("_top_1".to_owned(), "$top".to_owned())]);
         let restore = Restore::new(tree.clone(), keys);
         assert_eq!(restore.apply(sent), meant);
     }
 
     #[test]
-    fn nulls_texts_and_names_become_what_they_stood_for() {
-        let tree = Tree::object(IndexMap::from([
-            ("limit".to_owned(), field(true, Tree::Same)),
-            ("note".to_owned(), field(false, Tree::Same)),
-            ("any".to_owned(), field(false, Tree::Json)),
-            ("level".to_owned(), field(false, Tree::Values(vec![("3".to_owned(), json!(3))]))),
+    fn nulls_texts_and_names_are_restored() {
+        let tree = RestoreTree::object(IndexMap::from([
+            ("limit".to_owned(), field(true, RestoreTree::Same)),
+            ("note".to_owned(), field(false, RestoreTree::Same)),
+            ("any".to_owned(), field(false, RestoreTree::Json)),
+            (
+                "level".to_owned(),
+                field(false, RestoreTree::Values(vec![("3".to_owned(), json!(3))])),
+            ),
         ]));
         check(&tree, json!({"limit": null, "note": null}), json!({"note": null}));
         check(
@@ -254,14 +259,18 @@ mod tests {
     }
 
     #[test]
-    fn alternatives_are_told_apart_by_what_fits() {
-        let variant = |tag: &str, tree: Tree| {
+    fn alternatives_are_distinguished_by_their_schemas() {
+        let variant = |tag: &str, tree: RestoreTree| {
             let schema = json!({"type": "object", "required": ["kind", "x"], "properties": {
                 "kind": {"enum": [tag]}, "x": {"type": ["string", "null"]}}});
             (schema, tree)
         };
-        let drops = Tree::object(IndexMap::from([("x".to_owned(), field(true, Tree::Same))]));
-        let tree = Tree::items(Tree::any(vec![variant("a", drops), variant("b", Tree::Same)]));
+        let drops =
+            RestoreTree::object(IndexMap::from([("x".to_owned(), field(true, RestoreTree::Same))]));
+        let tree = RestoreTree::items(RestoreTree::any(vec![
+            variant("a", drops),
+            variant("b", RestoreTree::Same),
+        ]));
         check(
             &tree,
             json!([{"kind": "a", "x": null}, {"kind": "b", "x": null}, {"kind": "c"}]),
@@ -270,8 +279,9 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_is_nothing() {
-        let fields = IndexMap::from([("a".to_owned(), field(false, Tree::items(Tree::Same)))]);
-        assert!(Restore::new(Tree::object(fields), HashMap::new()).is_nothing());
+    fn an_empty_restore_is_recognized() {
+        let fields =
+            IndexMap::from([("a".to_owned(), field(false, RestoreTree::items(RestoreTree::Same)))]);
+        assert!(Restore::new(RestoreTree::object(fields), HashMap::new()).is_nothing());
     }
 }

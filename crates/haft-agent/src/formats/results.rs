@@ -1,49 +1,55 @@
-//! What became of calls, as each provider wants to be told. The content is what the model reads; typed data goes to MCP
-//! only. An attachment that a provider cannot take is named in the text, so that nothing is lost unsaid.
+//! Writes the results of calls in each provider's format. The content is for the model; typed data
+//! goes to MCP only. An attachment that a provider does not support is named in the text.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use haft_core::{Attachment, Outcome};
 use serde_json::{Map, Value, json};
 
-use super::{Format, Names, calls::MADE_ID};
+use super::{ModelFormat, ToolNames, calls::MADE_ID_PREFIX};
 
-/// What stands where a tool said nothing: providers refuse empty texts.
+/// Replaces an empty text, which providers refuse.
 const NO_OUTPUT: &str = "(no output)";
 
-/// What became of one call.
+/// The result of one call.
 #[derive(Clone, Copy, Debug)]
-pub struct CallResult<'a> {
-    /// The call's id, as [`calls`](super::calls) gave it; see [`call_id`](super::call_id) for one of another provider's.
+pub struct ModelCallResult<'a> {
+    /// The call's id from [`calls`](super::calls); see [`call_id`](super::call_id) for the id of
+    /// another provider.
     pub id: &'a str,
     /// The tool, by haft's name.
     pub name: &'a str,
-    /// What came of it.
+    /// The outcome.
     pub outcome: &'a Outcome,
 }
 
-/// The results of a turn as messages, in the order in which they go into the next request: one user message for
-/// Anthropic, one per call for OpenAI (and a user message with the images that those cannot hold), one item per call for
-/// Responses, one content for Gemini, one `CallToolResult` per call for MCP.
-pub fn results(format: Format, results: &[CallResult<'_>], names: &Names) -> Vec<Value> {
+/// Writes the results of a model's turn as messages, in the order for the next request: one user
+/// message for Anthropic; one message per call for OpenAI (and a user message with the images,
+/// which those cannot contain); one item per call for Responses; one content for Gemini; one
+/// `CallToolResult` per call for MCP.
+pub fn results(
+    format: ModelFormat,
+    results: &[ModelCallResult<'_>],
+    names: &ToolNames,
+) -> Vec<Value> {
     if results.is_empty() {
         return Vec::new();
     }
     match format {
-        Format::Anthropic => {
+        ModelFormat::Anthropic => {
             let blocks: Vec<Value> = results.iter().map(anthropic).collect();
             vec![json!({"role": "user", "content": blocks})]
         }
-        Format::OpenAi => openai(results),
-        Format::OpenAiResponses => results.iter().map(responses).collect(),
-        Format::Gemini => {
+        ModelFormat::OpenAi => openai(results),
+        ModelFormat::OpenAiResponses => results.iter().map(responses).collect(),
+        ModelFormat::Gemini => {
             let parts: Vec<Value> = results.iter().map(|result| gemini(result, names)).collect();
             vec![json!({"role": "user", "parts": parts})]
         }
-        Format::Mcp => results.iter().map(|result| mcp(result, names)).collect(),
+        ModelFormat::Mcp => results.iter().map(|result| mcp(result, names)).collect(),
     }
 }
 
-/// The text of a result, with a line for each attachment that cannot go along.
+/// Returns the text of a result, with a line for each attachment that is not sent.
 fn text(outcome: &Outcome, goes_along: impl Fn(&Attachment) -> bool) -> String {
     let mut text = outcome.content.clone();
     for left in outcome.attachments.iter().filter(|attachment| !goes_along(attachment)) {
@@ -59,13 +65,13 @@ fn text(outcome: &Outcome, goes_along: impl Fn(&Attachment) -> bool) -> String {
     text
 }
 
-/// Media types are compared without parameters and case.
+/// Returns the media type without parameters and in lower case.
 fn mime(attachment: &Attachment) -> String {
     let mime = attachment.mime.split(';').next().unwrap_or_default();
     mime.trim().to_ascii_lowercase()
 }
 
-/// The image types that Anthropic and OpenAI both take.
+/// Image types that both Anthropic and OpenAI accept.
 fn is_image(attachment: &Attachment) -> bool {
     ["image/jpeg", "image/png", "image/gif", "image/webp"].contains(&mime(attachment).as_str())
 }
@@ -84,7 +90,7 @@ fn plain_text(attachment: &Attachment) -> Option<String> {
     String::from_utf8(bytes).ok().filter(|text| !text.trim().is_empty())
 }
 
-fn anthropic(result: &CallResult<'_>) -> Value {
+fn anthropic(result: &ModelCallResult<'_>) -> Value {
     let block = |attachment: &Attachment| {
         let base64 =
             json!({"type": "base64", "media_type": mime(attachment), "data": attachment.data});
@@ -100,21 +106,21 @@ fn anthropic(result: &CallResult<'_>) -> Value {
     };
     let text = text(result.outcome, |attachment| block(attachment).is_some());
     let mut content = Vec::new();
-    // Blocks of white space only are refused.
+    // Blocks with only white space are refused.
     if !text.trim().is_empty() {
         content.push(json!({"type": "text", "text": text}));
     }
     content.extend(result.outcome.attachments.iter().filter_map(block));
-    let mut told = json!({"type": "tool_result", "tool_use_id": result.id, "content": content});
+    let mut declared = json!({"type": "tool_result", "tool_use_id": result.id, "content": content});
     if !result.outcome.is_ok() {
-        told["is_error"] = json!(true);
+        declared["is_error"] = json!(true);
     }
-    told
+    declared
 }
 
-/// Tool messages hold text only. What they cannot hold follows them all, because nothing may stand between the calls
-/// and their answers.
-fn openai(results: &[CallResult<'_>]) -> Vec<Value> {
+/// Tool messages contain only text. Attachments follow all of them, because no other message may be
+/// between the calls and their answers.
+fn openai(results: &[ModelCallResult<'_>]) -> Vec<Value> {
     let goes_along = |attachment: &Attachment| is_image(attachment) || is_pdf(attachment);
     let mut messages = Vec::new();
     let mut shown = Vec::new();
@@ -144,7 +150,7 @@ fn openai(results: &[CallResult<'_>]) -> Vec<Value> {
     messages
 }
 
-fn responses(result: &CallResult<'_>) -> Value {
+fn responses(result: &ModelCallResult<'_>) -> Value {
     let part = |attachment: &Attachment| {
         if is_image(attachment) {
             Some(json!({"type": "input_image", "image_url": data_url(attachment)}))
@@ -167,8 +173,8 @@ fn responses(result: &CallResult<'_>) -> Value {
     json!({"type": "function_call_output", "call_id": result.id, "output": output})
 }
 
-fn gemini(result: &CallResult<'_>, names: &Names) -> Value {
-    // What Gemini's function responses take; the API refuses others.
+fn gemini(result: &ModelCallResult<'_>, names: &ToolNames) -> Value {
+    // The types that Gemini's function responses accept; the API refuses others.
     let goes_along = |attachment: &Attachment| {
         let mime = mime(attachment);
         ["image/jpeg", "image/png", "image/webp", "application/pdf", "text/plain"]
@@ -177,8 +183,8 @@ fn gemini(result: &CallResult<'_>, names: &Names) -> Value {
     let text = text(result.outcome, goes_along);
     let key = if result.outcome.is_ok() { "output" } else { "error" };
     let mut response = Map::new();
-    // An id that we made is none that Gemini knows.
-    if !result.id.starts_with(MADE_ID) {
+    // Gemini does not know an id that haft made.
+    if !result.id.starts_with(MADE_ID_PREFIX) {
         response.insert("id".to_owned(), result.id.into());
     }
     response.insert("name".to_owned(), names.to_provider(result.name).into());
@@ -192,7 +198,7 @@ fn gemini(result: &CallResult<'_>, names: &Names) -> Value {
     json!({"functionResponse": response})
 }
 
-fn mcp(result: &CallResult<'_>, names: &Names) -> Value {
+fn mcp(result: &ModelCallResult<'_>, names: &ToolNames) -> Value {
     // Before 2026-07-28 only objects are allowed.
     let mut data = result.outcome.data.clone().filter(Value::is_object);
     if let Some(Value::Object(data)) = &mut data {
@@ -200,10 +206,10 @@ fn mcp(result: &CallResult<'_>, names: &Names) -> Value {
             data.shift_remove(repeated);
         }
     }
-    let mut told = haft_mcp::result(result.outcome.clone(), data);
-    // Its default is not written: clients of before 2026-07-28 do not know it.
-    told.result_type = None;
-    json!(told)
+    let mut declared = haft_mcp::result(result.outcome.clone(), data);
+    // The default is not written, because clients before 2026-07-28 do not know it.
+    declared.result_type = None;
+    json!(declared)
 }
 
 #[cfg(test)]
@@ -211,7 +217,7 @@ mod tests {
     use haft_core::ToolError;
 
     use super::*;
-    use crate::formats::{Definition, Options, definitions};
+    use crate::formats::{FormatOptions, ToolDefinition, definitions};
 
     fn outcome(content: &str, attachments: &[(&str, &str, &str)]) -> Outcome {
         let mut outcome = Outcome::failed("read", &ToolError::failed("none"));
@@ -235,15 +241,15 @@ mod tests {
     ];
 
     #[track_caller]
-    fn check(format: Format, id: &str, outcome: &Outcome, expected: Value) {
-        let result = CallResult { id, name: "read", outcome };
-        assert_eq!(Value::Array(results(format, &[result], &Names::default())), expected);
+    fn check(format: ModelFormat, id: &str, outcome: &Outcome, expected: Value) {
+        let result = ModelCallResult { id, name: "read", outcome };
+        assert_eq!(Value::Array(results(format, &[result], &ToolNames::default())), expected);
     }
 
     #[test]
     fn anthropic_takes_text_images_and_documents() {
         check(
-            Format::Anthropic,
+            ModelFormat::Anthropic,
             "toolu 1",
             &outcome("three lines", FILES),
             json!([{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu 1", "content": [
@@ -258,11 +264,11 @@ mod tests {
     fn openai_chat_shows_files_after_all_answers() {
         let (one, other) = (outcome("", &FILES[..2]), outcome("x", &[]));
         let both = [
-            CallResult { id: "call_1", name: "read", outcome: &one },
-            CallResult { id: "call_2", name: "read", outcome: &other },
+            ModelCallResult { id: "call_1", name: "read", outcome: &one },
+            ModelCallResult { id: "call_2", name: "read", outcome: &other },
         ];
         assert_eq!(
-            Value::Array(results(Format::OpenAi, &both, &Names::default())),
+            Value::Array(results(ModelFormat::OpenAi, &both, &ToolNames::default())),
             json!([
                 {"role": "tool", "tool_call_id": "call_1", "content": "(see below: a.png, b.pdf)"},
                 {"role": "tool", "tool_call_id": "call_2", "content": "x"},
@@ -277,7 +283,7 @@ mod tests {
     #[test]
     fn responses_take_a_text_or_parts() {
         check(
-            Format::OpenAiResponses,
+            ModelFormat::OpenAiResponses,
             "call_1",
             &outcome("x", &FILES[..2]),
             json!([{"type": "function_call_output", "call_id": "call_1", "output": [
@@ -286,7 +292,7 @@ mod tests {
                 {"type": "input_file", "filename": "b.pdf", "file_data": "data:application/pdf;base64,BBBB"}]}]),
         );
         check(
-            Format::OpenAiResponses,
+            ModelFormat::OpenAiResponses,
             "call_1",
             &outcome("x", &[]),
             json!([{"type": "function_call_output", "call_id": "call_1", "output": "x"}]),
@@ -296,7 +302,7 @@ mod tests {
     #[test]
     fn gemini_is_answered_under_its_own_ids_only() {
         check(
-            Format::Gemini,
+            ModelFormat::Gemini,
             "haft-call-0",
             &outcome("x", &FILES[..1]),
             json!([{"role": "user", "parts": [{"functionResponse": {"name": "read", "response": {"output": "x"},
@@ -304,7 +310,7 @@ mod tests {
         );
         let failed = Outcome::failed("read", &ToolError::not_found("no a.txt").hint("list"));
         check(
-            Format::Gemini,
+            ModelFormat::Gemini,
             "fc-1",
             &failed,
             json!([{"role": "user", "parts": [{"functionResponse": {"id": "fc-1", "name": "read",
@@ -315,7 +321,7 @@ mod tests {
     #[test]
     fn mcp_takes_everything_and_the_data() {
         check(
-            Format::Mcp,
+            ModelFormat::Mcp,
             "1",
             &outcome(
                 "x",
@@ -333,59 +339,64 @@ mod tests {
         let mut odd = outcome("", &[]);
         odd.data = Some(json!([1]));
         let empty = json!({"type": "text", "text": ""});
-        check(Format::Mcp, "1", &odd, json!([{"content": [empty], "isError": false}]));
+        check(ModelFormat::Mcp, "1", &odd, json!([{"content": [empty], "isError": false}]));
     }
 
     #[test]
-    fn mcp_is_not_sent_twice_what_the_content_says() {
-        let mut tool = Definition::new("read", json!({"type": "object"}));
+    fn mcp_does_not_get_the_content_twice() {
+        let mut tool = ToolDefinition::new("read", json!({"type": "object"}));
         tool.in_content = vec!["text".to_owned()];
-        let names = definitions(Format::Mcp, &[tool], &Options::default()).names;
+        let names = definitions(ModelFormat::Mcp, &[tool], &FormatOptions::default()).names;
         let mut said = outcome("hello", &[]);
         said.data = Some(json!({"text": "hello", "lines": 1}));
-        let result = CallResult { id: "1", name: "read", outcome: &said };
-        let told = results(Format::Mcp, &[result], &names).remove(0);
-        assert_eq!(told["structuredContent"], json!({"lines": 1}));
+        let result = ModelCallResult { id: "1", name: "read", outcome: &said };
+        let declared = results(ModelFormat::Mcp, &[result], &names).remove(0);
+        assert_eq!(declared["structuredContent"], json!({"lines": 1}));
     }
 
     #[test]
-    fn failures_are_marked_where_there_is_a_mark() {
+    fn failures_are_marked_where_the_format_has_a_mark() {
         let failed = Outcome::failed("read", &ToolError::failed("it broke"));
-        let result = CallResult { id: "1", name: "read", outcome: &failed };
-        let told = |format| results(format, &[result], &Names::default()).remove(0);
-        assert_eq!(told(Format::Anthropic)["content"][0]["is_error"], true);
-        assert_eq!(told(Format::Mcp)["isError"], true);
-        assert!(told(Format::OpenAi)["content"].to_string().contains("it broke"));
+        let result = ModelCallResult { id: "1", name: "read", outcome: &failed };
+        let declared = |format| results(format, &[result], &ToolNames::default()).remove(0);
+        assert_eq!(declared(ModelFormat::Anthropic)["content"][0]["is_error"], true);
+        assert_eq!(declared(ModelFormat::Mcp)["isError"], true);
+        assert!(declared(ModelFormat::OpenAi)["content"].to_string().contains("it broke"));
     }
 
     #[test]
-    fn no_text_is_ever_empty_where_that_is_refused() {
+    fn no_text_is_empty_where_that_is_refused() {
         let blank = outcome(" \n", &[]);
-        for format in [Format::Anthropic, Format::OpenAi, Format::OpenAiResponses, Format::Gemini] {
-            let result = CallResult { id: "1", name: "read", outcome: &blank };
-            let told = results(format, &[result], &Names::default()).remove(0).to_string();
-            assert!(told.contains(NO_OUTPUT), "{format}: {told}");
+        for format in [
+            ModelFormat::Anthropic,
+            ModelFormat::OpenAi,
+            ModelFormat::OpenAiResponses,
+            ModelFormat::Gemini,
+        ] {
+            let result = ModelCallResult { id: "1", name: "read", outcome: &blank };
+            let declared = results(format, &[result], &ToolNames::default()).remove(0).to_string();
+            assert!(declared.contains(NO_OUTPUT), "{format}: {declared}");
         }
         let image = outcome("", &FILES[..1]);
-        let result = CallResult { id: "1", name: "read", outcome: &image };
-        let told = results(Format::Anthropic, &[result], &Names::default()).remove(0);
+        let result = ModelCallResult { id: "1", name: "read", outcome: &image };
+        let declared = results(ModelFormat::Anthropic, &[result], &ToolNames::default()).remove(0);
         assert_eq!(
-            told["content"][0]["content"].as_array().map(Vec::len),
+            declared["content"][0]["content"].as_array().map(Vec::len),
             Some(1),
             "only the image"
         );
-        for format in Format::ALL {
-            assert!(results(*format, &[], &Names::default()).is_empty());
+        for format in ModelFormat::ALL {
+            assert!(results(*format, &[], &ToolNames::default()).is_empty());
         }
     }
 
     #[test]
     fn control_characters_pass() {
         let odd = outcome("a\u{0}b\u{1b}[31m", &[]);
-        for format in Format::ALL {
-            let result = CallResult { id: "1", name: "read", outcome: &odd };
-            let told = Value::Array(results(*format, &[result], &Names::default()));
-            assert!(told.to_string().contains("a\\u0000b\\u001b[31m"), "{format}");
+        for format in ModelFormat::ALL {
+            let result = ModelCallResult { id: "1", name: "read", outcome: &odd };
+            let declared = Value::Array(results(*format, &[result], &ToolNames::default()));
+            assert!(declared.to_string().contains("a\\u0000b\\u001b[31m"), "{format}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! A JSON Schema of any draft as one sort of tree: references followed, parts merged, every keyword in its place. The
-//! dialects of the providers are written from it; reading is in `read.rs`, merging in `merge.rs`.
+//! A JSON Schema of any draft as a tree with resolved references and merged parts. The dialects of
+//! the providers are written from it. `read.rs` reads it, `merge.rs` merges parts.
 
-mod forget;
 mod merge;
+mod name_patterns;
 mod read;
 
 use indexmap::IndexMap;
@@ -13,16 +13,16 @@ pub(crate) use self::{
     read::{read, too_large},
 };
 
-/// What a schema says about one value. Empty says nothing: anything goes.
+/// A schema for one value. Empty: any value fits.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Node {
+pub(crate) struct SchemaNode {
     pub(crate) title: Option<String>,
     pub(crate) description: Option<String>,
     pub(crate) default: Option<Value>,
-    /// `examples`, `deprecated`, `readOnly`, `writeOnly`: they bind nobody.
-    pub(crate) remarks: Map<String, Value>,
+    /// `examples`, `deprecated`, `readOnly` and `writeOnly`, which are not enforced.
+    pub(crate) annotations: Map<String, Value>,
     pub(crate) types: Option<Types>,
-    /// `enum`, and `const` as one of a single value.
+    /// `enum`, or the single value of `const`.
     pub(crate) values: Option<Vec<Value>>,
     pub(crate) properties: IndexMap<String, Self>,
     pub(crate) required: Vec<String>,
@@ -30,44 +30,45 @@ pub(crate) struct Node {
     pub(crate) items: Option<Box<Self>>,
     pub(crate) prefix: Vec<Self>,
     pub(crate) unions: Vec<Union>,
-    /// Parts of an `allOf` that contradict or cannot be merged into the rest.
+    /// Parts of an `allOf` that contradict the rest or cannot be merged with it.
     pub(crate) parts: Vec<Self>,
-    /// Keywords that bound a scalar, a list or an object by a number or a text: `minLength`, `pattern`.
+    /// Keywords that limit a scalar, a list or an object by a number or a text: `minLength`,
+    /// `pattern`.
     pub(crate) limits: Map<String, Value>,
     /// Keywords that few providers know: `not`, `if`, `patternProperties`.
-    pub(crate) further: IndexMap<String, Further>,
+    pub(crate) rare: IndexMap<String, RareKeyword>,
 }
 
-/// What may stand beside the declared properties.
+/// The properties allowed in addition to the declared ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Additional {
     #[default]
-    Unsaid,
+    Unspecified,
     Open,
     Closed,
-    Like(Box<Node>),
+    Like(Box<SchemaNode>),
 }
 
-/// Alternatives: `oneOf` when exactly one may fit, `anyOf` otherwise.
+/// Alternatives: `oneOf` if exactly one may fit, `anyOf` otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Union {
     pub(crate) is_exclusive: bool,
-    pub(crate) variants: Vec<Node>,
+    pub(crate) variants: Vec<SchemaNode>,
 }
 
 /// The value of a keyword that few providers know.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Further {
+pub(crate) enum RareKeyword {
     Plain(Value),
-    Schema(Box<Node>),
-    Schemas(IndexMap<String, Node>),
+    Schema(Box<SchemaNode>),
+    Schemas(IndexMap<String, SchemaNode>),
 }
 
-impl Node {
-    /// The schema that nothing fits.
+impl SchemaNode {
+    /// The schema that no value fits.
     pub(crate) fn nothing() -> Self {
         let mut node = Self::default();
-        node.further.insert("not".to_owned(), Further::Schema(Box::default()));
+        node.rare.insert("not".to_owned(), RareKeyword::Schema(Box::default()));
         node
     }
 
@@ -76,23 +77,23 @@ impl Node {
     }
 
     pub(crate) fn is_nothing(&self) -> bool {
-        matches!(self.further.get("not"), Some(Further::Schema(all)) if **all == Self::default())
+        matches!(self.rare.get("not"), Some(RareKeyword::Schema(all)) if **all == Self::default())
     }
 
-    /// Whether only null fits.
+    /// Returns true if only null fits.
     pub(crate) fn is_null(&self) -> bool {
         self.types == Some(Types::NULL)
             || self.values.as_ref().is_some_and(|values| values.iter().all(Value::is_null))
     }
 
-    /// Whether null fits, as far as types and values tell.
+    /// Returns true if null fits, according to types and values.
     pub(crate) fn takes_null(&self) -> bool {
         self.types.is_none_or(|types| types.contains(Types::NULL))
             && self.values.as_ref().is_none_or(|values| values.contains(&Value::Null))
             && self.unions.iter().all(|union| union.variants.iter().any(Self::takes_null))
     }
 
-    /// The same without null among its values. A schema that only null fits stays.
+    /// Returns the schema without null among its values. A schema that only null fits stays.
     pub(crate) fn without_null(&self) -> Self {
         if !self.takes_null() || self.is_null() {
             return self.clone();
@@ -111,7 +112,7 @@ impl Node {
 
     /// A list of one alternative and nothing beside it is that alternative.
     fn with_only_variant(mut self) -> Self {
-        let bare = Self { unions: Vec::new(), ..self.without_words() };
+        let bare = Self { unions: Vec::new(), ..self.without_annotations() };
         match self.unions.as_mut_slice() {
             [Union { variants, .. }] if variants.len() == 1 && bare.is_open() => {
                 let only = variants.remove(0);
@@ -126,23 +127,29 @@ impl Node {
         }
     }
 
-    /// The same without what is only told: title, description, default, remarks.
-    pub(crate) fn without_words(&self) -> Self {
-        Self { title: None, description: None, default: None, remarks: Map::new(), ..self.clone() }
+    /// Returns the schema without annotations: title, description, default, examples and so on.
+    pub(crate) fn without_annotations(&self) -> Self {
+        Self {
+            title: None,
+            description: None,
+            default: None,
+            annotations: Map::new(),
+            ..self.clone()
+        }
     }
 
-    /// Whether it restricts nothing.
+    /// Returns true if it restricts nothing.
     pub(crate) fn is_open(&self) -> bool {
-        self.without_words() == Self::default()
+        self.without_annotations() == Self::default()
     }
 
-    /// Whether it is a list of values and nothing more.
+    /// Returns true if it is a list of values and nothing else.
     pub(crate) fn is_literal(&self) -> bool {
-        let bare = Self { values: None, types: None, ..self.without_words() };
+        let bare = Self { values: None, types: None, ..self.without_annotations() };
         self.values.is_some() && bare == Self::default()
     }
 
-    /// The types, said or evident from the other keywords. `None` when it may be anything.
+    /// Returns the types, declared or implied by other keywords. `None` if any type fits.
     pub(crate) fn evident_types(&self) -> Option<Types> {
         if let Some(values) = &self.values {
             return Some(values.iter().map(Types::of_value).fold(Types::default(), Types::or));
@@ -154,12 +161,12 @@ impl Node {
         let has = |names: &[&str]| {
             names
                 .iter()
-                .any(|name| self.limits.contains_key(*name) || self.further.contains_key(*name))
+                .any(|name| self.limits.contains_key(*name) || self.rare.contains_key(*name))
         };
         let object = ["minProperties", "maxProperties", "patternProperties", "propertyNames"];
         let of_object = !self.properties.is_empty()
             || !self.required.is_empty()
-            || self.additional != Additional::Unsaid
+            || self.additional != Additional::Unspecified
             || has(&object);
         let of_array = self.items.is_some()
             || !self.prefix.is_empty()
@@ -178,31 +185,32 @@ impl Node {
         }
     }
 
-    /// How many nodes there are, itself included. No deeper than what was read, so recursion is safe.
-    pub(crate) fn weight(&self) -> usize {
+    /// Counts the nodes, including itself. No deeper than the schema that was read, so recursion is
+    /// safe.
+    pub(crate) fn node_count(&self) -> usize {
         let like = match &self.additional {
-            Additional::Like(node) => node.weight(),
+            Additional::Like(node) => node.node_count(),
             _ => 0,
         };
         let inner = self.properties.values().chain(&self.prefix).chain(&self.parts);
         let inner = inner.chain(self.items.as_deref());
         let inner = inner.chain(self.unions.iter().flat_map(|union| &union.variants));
-        let further: usize = self.further.values().map(Further::weight).sum();
-        1 + like + further + inner.map(Self::weight).sum::<usize>()
+        let rare: usize = self.rare.values().map(RareKeyword::node_count).sum();
+        1 + like + rare + inner.map(Self::node_count).sum::<usize>()
     }
 }
 
-impl Further {
-    fn weight(&self) -> usize {
+impl RareKeyword {
+    fn node_count(&self) -> usize {
         match self {
             Self::Plain(_) => 1,
-            Self::Schema(node) => node.weight(),
-            Self::Schemas(nodes) => nodes.values().map(Node::weight).sum(),
+            Self::Schema(node) => node.node_count(),
+            Self::Schemas(nodes) => nodes.values().map(SchemaNode::node_count).sum(),
         }
     }
 }
 
-/// A set of JSON types. A number is an integer or a fraction, so that sets can be cut exactly.
+/// A set of JSON types. A number is an integer or a fraction, so that intersections are exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Types(u8);
 
@@ -226,7 +234,7 @@ impl Types {
         (Self::NULL, "null"),
     ];
 
-    /// By its name in any case, and by what other languages call it.
+    /// Finds a type by its name in any case, or by its name in other languages.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
         let known = Self::NAMES.iter().find(|(_, known)| *known == name);
@@ -278,7 +286,7 @@ impl Types {
         self.0 == 0
     }
 
-    /// Each type for itself, number and integer as one.
+    /// Returns each type separately, number and integer as one.
     pub(crate) fn each(self) -> Vec<Self> {
         self.names().into_iter().filter_map(Self::of_name).collect()
     }
@@ -287,7 +295,7 @@ impl Types {
         let mut names = Vec::new();
         let mut rest = self;
         for (types, name) in Self::NAMES {
-            // A fraction alone has no name; the set of numbers is the smallest that has one.
+            // A fraction alone has no name; the smallest named set is the set of numbers.
             let is_there = rest.contains(types) || (types == Self::NUMBER && rest.0 & 8 != 0);
             if is_there {
                 names.push(name);

@@ -231,7 +231,7 @@ pub struct ApprovalRecord {
     /// Who decided, if anybody did.
     pub verdict: Option<ApprovalDecision>,
     /// Whether the recorded call was taken up to be run.
-    pub taken_up: bool,
+    pub is_claimed: bool,
     /// Names who took it up, where several processes could; [`crate::Ledger::begin`] checks that it still holds.
     pub claim: Option<String>,
 }
@@ -262,16 +262,16 @@ pub trait Approvals: Send + Sync {
     fn settled<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>>;
 
     /// Takes an approved call up to run it. Only once: the second time is a `conflict`.
-    fn take_up<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>>;
+    fn claim<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>>;
 
     /// Notes that a call that was taken up begins to run. An error keeps it from running.
-    fn begun<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
+    fn mark_started<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
         let _ = id;
         Box::pin(std::future::ready(Ok(())))
     }
 
     /// Why a request is known to this process only, though it should be known to others.
-    fn trouble(&self, _id: &str) -> Option<String> {
+    fn local_only_reason(&self, _id: &str) -> Option<String> {
         None
     }
 }
@@ -312,7 +312,8 @@ impl Approvals for MemoryApprovals {
         forget_oldest_settled(&mut records);
         let id = request.id.clone();
         let state = ApprovalState::Pending;
-        let record = ApprovalRecord { request, state, verdict: None, taken_up: false, claim: None };
+        let record =
+            ApprovalRecord { request, state, verdict: None, is_claimed: false, claim: None };
         records.insert(id, watch::Sender::new(record));
         Box::pin(std::future::ready(Ok(())))
     }
@@ -363,12 +364,12 @@ impl Approvals for MemoryApprovals {
         })
     }
 
-    fn take_up<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
+    fn claim<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
         let taken = self.change(id, |record| {
-            if record.state != ApprovalState::Approved || record.taken_up {
+            if record.state != ApprovalState::Approved || record.is_claimed {
                 return Err(already_settled(record));
             }
-            record.taken_up = true;
+            record.is_claimed = true;
             Ok(())
         });
         Box::pin(std::future::ready(taken))
@@ -401,7 +402,7 @@ pub fn already_settled(record: &ApprovalRecord) -> ToolError {
         .verdict
         .as_ref()
         .map_or(String::new(), |verdict| format!(" by {} via {}", verdict.by, verdict.via));
-    let ran = if record.taken_up { " and its call was taken up" } else { "" };
+    let ran = if record.is_claimed { " and its call was taken up" } else { "" };
     let message =
         format!("approval request `{}` is already {}{by}{ran}", record.request.id, record.state);
     ToolError::conflict(message).hint("nothing is left to decide here")

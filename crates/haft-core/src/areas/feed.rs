@@ -60,9 +60,9 @@ pub struct FeedEvent {
 #[derive(Clone, Debug, PartialEq)]
 pub enum FeedItem {
     /// The next thing that happened.
-    FeedEvent(FeedEvent),
+    Event(FeedEvent),
     /// Something is missing here: look at the present state anew.
-    MissedEvents(MissedEvents),
+    Missed(MissedEvents),
 }
 
 /// Events that cannot be had.

@@ -12,7 +12,7 @@ pub trait Inbox: Send + Sync {
     ///
     /// # Errors
     /// `unavailable` when the store cannot be read.
-    fn standings(&self) -> BoxFuture<'_, Result<InboxListing, ToolError>>;
+    fn entries(&self) -> BoxFuture<'_, Result<InboxListing, ToolError>>;
 
     /// Ends a pending request. The first decision wins.
     ///
@@ -29,7 +29,7 @@ pub trait Inbox: Send + Sync {
     ///
     /// # Errors
     /// `conflict` when the request is not approved, `not_found` when there is none.
-    fn handed_over<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<CallClaim, ToolError>>;
+    fn wait_for_claim<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<CallClaim, ToolError>>;
 }
 
 /// One request, and all that is known of it.
@@ -40,11 +40,11 @@ pub struct InboxEntry {
     /// Where its call runs.
     pub workspace: PathBuf,
     /// Whether the process that asked is there.
-    pub asker: RequesterStatus,
+    pub requester: RequesterStatus,
     /// When the call was taken up, in milliseconds since 1970.
     pub taken_ms: Option<u64>,
     /// What became of the call.
-    pub fate: CallResult,
+    pub result: CallResult,
 }
 
 /// The process that asked.
@@ -73,7 +73,7 @@ pub enum CallResult {
 #[derive(Clone, Debug, Default)]
 pub struct InboxListing {
     /// Oldest first.
-    pub standings: Vec<InboxEntry>,
+    pub entries: Vec<InboxEntry>,
     /// Rows that were not made by this person's haft, or were changed.
     pub foreign: usize,
 }

@@ -168,7 +168,7 @@ pub struct NewJournalEntry {
 
 impl NewJournalEntry {
     /// Something new comes to a path where nothing was.
-    pub fn appears(path: PathBuf, after: PathState) -> Self {
+    pub fn created(path: PathBuf, after: PathState) -> Self {
         Self { path, before: PathState::Missing, content: None, after, moved_from: None }
     }
 }
@@ -255,7 +255,7 @@ pub struct ChangeQuery {
     /// With one of these numbers, if any are given.
     pub numbers: Vec<u64>,
     /// So many at most.
-    pub most: usize,
+    pub limit: usize,
 }
 
 /// Keeps changes.
@@ -268,10 +268,10 @@ pub trait Journal: Send + Sync {
     fn begin(&self, change: &NewChange<'_>) -> Result<u64, ToolError>;
 
     /// The change was made: from now on what it takes back counts as taken back. The time for upkeep, too.
-    fn made(&self, number: u64);
+    fn commit(&self, number: u64);
 
     /// The change was not made after all.
-    fn withdraw(&self, number: u64);
+    fn abort(&self, number: u64);
 
     /// Changes in `workspace`, newest first.
     fn find<'a>(
@@ -284,7 +284,7 @@ pub trait Journal: Send + Sync {
     fn content(&self, hash: ContentHash) -> BoxFuture<'_, Result<Option<Vec<u8>>, ToolError>>;
 
     /// These entries were found to be taken back already, by hand or because they never came to be.
-    fn set_aside<'a>(&'a self, entries: &'a [u64]) -> BoxFuture<'a, Result<(), ToolError>>;
+    fn mark_undone<'a>(&'a self, entries: &'a [u64]) -> BoxFuture<'a, Result<(), ToolError>>;
 }
 
 /// How much of what goes is kept.
@@ -302,7 +302,7 @@ pub struct JournalWriter {
     journal: Arc<dyn Journal>,
     call: Arc<CallInfo>,
     tool: Arc<str>,
-    keeping: PreImages,
+    pre_images: PreImages,
     /// Which earlier entries a new entry about a path takes back.
     undoes: Arc<HashMap<PathBuf, Vec<u64>>>,
 }
@@ -314,7 +314,7 @@ impl JournalWriter {
             journal,
             call,
             tool: tool.into(),
-            keeping: PreImages::Content,
+            pre_images: PreImages::Content,
             undoes: Arc::default(),
         }
     }
@@ -325,8 +325,8 @@ impl JournalWriter {
     }
 
     #[must_use]
-    pub(crate) fn keeping(mut self, keeping: PreImages) -> Self {
-        self.keeping = keeping;
+    pub(crate) fn with_pre_images(mut self, pre_images: PreImages) -> Self {
+        self.pre_images = pre_images;
         self
     }
 
@@ -337,8 +337,8 @@ impl JournalWriter {
     }
 
     /// How much of what goes is to be kept.
-    pub fn keeps(&self) -> PreImages {
-        self.keeping
+    pub fn pre_images(&self) -> PreImages {
+        self.pre_images
     }
 
     /// Tells of a change that is about to be made.
@@ -367,7 +367,7 @@ impl JournalWriter {
     }
 }
 
-/// A change that the journal knows of. Dropped without [`OpenChange::made`] it was not made.
+/// A change that the journal knows of. Dropped without [`OpenChange::commit`] it was not made.
 #[must_use]
 pub struct OpenChange {
     journal: Arc<dyn Journal>,
@@ -376,9 +376,9 @@ pub struct OpenChange {
 
 impl OpenChange {
     /// It was made.
-    pub fn made(mut self) {
+    pub fn commit(mut self) {
         if let Some(number) = self.number.take() {
-            self.journal.made(number);
+            self.journal.commit(number);
         }
     }
 
@@ -391,7 +391,7 @@ impl OpenChange {
 impl Drop for OpenChange {
     fn drop(&mut self) {
         if let Some(number) = self.number.take() {
-            self.journal.withdraw(number);
+            self.journal.abort(number);
         }
     }
 }
@@ -442,8 +442,8 @@ impl ReadJournal {
     ///
     /// # Errors
     /// When the journal cannot be written.
-    pub async fn set_aside(&self, entries: &[u64]) -> Result<(), ToolError> {
-        self.journal.set_aside(entries).await
+    pub async fn mark_undone(&self, entries: &[u64]) -> Result<(), ToolError> {
+        self.journal.mark_undone(entries).await
     }
 }
 

@@ -75,7 +75,7 @@ pub struct Lease {
     /// The claimant.
     pub owner: String,
     /// Counts the claims of this thing. A later one has a larger number, whatever clocks say.
-    pub turn: u64,
+    pub generation: u64,
     /// Proves this claim to the store.
     pub token: String,
 }

@@ -156,7 +156,7 @@ impl LedgerEntry {
     }
 
     /// Whether the call can have changed nothing, here or elsewhere: it looked at files or at haft's own records, no more.
-    pub fn only_looked(&self) -> bool {
+    pub fn is_read_only(&self) -> bool {
         Self::reads_only(self.effect, &self.accesses)
     }
 
@@ -319,16 +319,16 @@ mod tests {
     #[test]
     fn only_who_reads_files_has_changed_nothing() {
         let mut looked = entry(1, "");
-        assert!(!looked.only_looked(), "the tool may write");
+        assert!(!looked.is_read_only(), "the tool may write");
         looked.effect = Effect::Read;
-        assert!(looked.only_looked());
+        assert!(looked.is_read_only());
         looked.accesses = vec![Access::Read("a".into())];
-        assert!(looked.only_looked());
+        assert!(looked.is_read_only());
         for access in
             [Access::Write("a".into()), Access::Fetch("x.org".into()), Access::Run("ls".into())]
         {
             looked.accesses = vec![Access::Read("a".into()), access];
-            assert!(!looked.only_looked(), "{:?}", looked.accesses);
+            assert!(!looked.is_read_only(), "{:?}", looked.accesses);
         }
     }
 }

@@ -22,7 +22,7 @@ pub trait Outputs: Send + Sync {
     ///
     /// # Errors
     /// Of kind `not_found` when nothing is kept under this id, or no longer.
-    fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<KeptOutput, ToolError>>;
+    fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<OutputInfo, ToolError>>;
 
     /// The piece that a position lies in. Pieces follow each other without a gap; how long they are is the keeper's affair.
     fn piece<'a>(
@@ -70,7 +70,7 @@ pub struct StoredOutput {
 
 /// What is known of an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptOutput {
+pub struct OutputInfo {
     /// How long it is.
     pub bytes: u64,
     /// How many lines it has; an empty one after the last line break counts not.
@@ -134,7 +134,7 @@ pub struct MemoryOutputs {
 
 #[derive(Default)]
 struct Kept {
-    texts: VecDeque<(String, KeptOutput, Arc<str>)>,
+    texts: VecDeque<(String, OutputInfo, Arc<str>)>,
     bytes: usize,
 }
 
@@ -164,7 +164,7 @@ impl MemoryOutputs {
         }
         let id = new_output_id();
         let (bytes, lines) = (text.len() as u64, count_lines(&text));
-        let about = KeptOutput { bytes, lines, made_by, kept_ms: now_ms() };
+        let about = OutputInfo { bytes, lines, made_by, kept_ms: now_ms() };
         let mut kept = self.kept();
         kept.bytes += text.len();
         kept.texts.push_back((id.clone(), about, text.into()));
@@ -175,7 +175,7 @@ impl MemoryOutputs {
         Ok(StoredOutput { id, note: None })
     }
 
-    fn get(&self, id: &str) -> Result<(KeptOutput, Arc<str>), ToolError> {
+    fn get(&self, id: &str) -> Result<(OutputInfo, Arc<str>), ToolError> {
         let kept = self.kept();
         let found = kept.texts.iter().find(|(known, _, _)| known == id);
         let found = found.map(|(_, about, text)| (about.clone(), text.clone()));
@@ -197,7 +197,7 @@ impl Outputs for MemoryOutputs {
         Box::pin(std::future::ready(self.put(text, made_by)))
     }
 
-    fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<KeptOutput, ToolError>> {
+    fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<OutputInfo, ToolError>> {
         Box::pin(std::future::ready(self.get(id).map(|(about, _)| about)))
     }
 
@@ -235,7 +235,7 @@ impl ReadOutputs {
     ///
     /// # Errors
     /// Of kind `not_found` when nothing is kept under this id.
-    pub async fn find(&self, id: &str) -> Result<KeptOutput, ToolError> {
+    pub async fn find(&self, id: &str) -> Result<OutputInfo, ToolError> {
         self.0.find(id).await
     }
 

@@ -106,7 +106,7 @@ impl SavedRule {
     }
 
     /// Whether it speaks in a session at this time.
-    pub fn is_in_force(&self, session: &str, now_ms: u64) -> bool {
+    pub fn is_active(&self, session: &str, now_ms: u64) -> bool {
         let is_here = self.scope != Scope::Session || self.session == session;
         is_here && self.expires_ms.is_none_or(|expires| expires > now_ms)
     }
@@ -118,7 +118,7 @@ pub trait SavedRules: Send + Sync {
     fn scopes(&self) -> &'static [Scope];
 
     /// The rules in force for a session. Asked before every call that somebody would be asked about.
-    fn in_force<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ToolError>>;
+    fn active<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ToolError>>;
 
     /// Keeps the rules of a yes that `by` gave in a session: all of them, or none.
     fn save<'a>(
@@ -162,9 +162,9 @@ impl SavedRules for MemoryRules {
         &[Scope::Session]
     }
 
-    fn in_force<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ToolError>> {
+    fn active<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ToolError>> {
         let rules = self.current();
-        let own = rules.iter().filter(|rule| rule.is_in_force(session, now_ms()));
+        let own = rules.iter().filter(|rule| rule.is_active(session, now_ms()));
         let found = own.map(SavedRule::parsed).collect();
         Box::pin(std::future::ready(found))
     }
@@ -209,11 +209,11 @@ mod tests {
         let store = MemoryRules::default();
         let saved = store.save("one", "Ann", &remember(&["bash(make *)"], None)).await;
         let saved = saved.expect("it is a rule");
-        assert_eq!(store.in_force("one").await.expect("rules").len(), 1);
-        assert_eq!(store.in_force("two").await.expect("rules"), []);
+        assert_eq!(store.active("one").await.expect("rules").len(), 1);
+        assert_eq!(store.active("two").await.expect("rules"), []);
         let id = &saved[0].id;
         assert_eq!(store.revoke(id).await.expect("it is there"), saved[0]);
-        assert_eq!(store.in_force("one").await.expect("rules"), []);
+        assert_eq!(store.active("one").await.expect("rules"), []);
         let again = store.revoke(id).await.expect_err("it is gone");
         assert_eq!(again.kind(), crate::ErrorKind::NotFound);
     }
@@ -223,7 +223,7 @@ mod tests {
         let store = MemoryRules::default();
         let lapsed = remember(&["bash(make *)"], Some(1));
         store.save("one", "Ann", &lapsed).await.expect("it is a rule");
-        assert_eq!(store.in_force("one").await.expect("rules"), []);
+        assert_eq!(store.active("one").await.expect("rules"), []);
         assert_eq!(store.list().await.expect("rules"), []);
     }
 

@@ -160,7 +160,7 @@ pub struct SessionCall {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SessionEvent {
     /// It was sent a message.
-    SessionMessage(SessionMessage),
+    Message(SessionMessage),
     /// It made a call.
     Call(SessionCall),
 }
@@ -169,7 +169,7 @@ impl SessionEvent {
     /// When, in milliseconds since 1970.
     pub fn created_ms(&self) -> u64 {
         match self {
-            Self::SessionMessage(message) => message.created_ms,
+            Self::Message(message) => message.created_ms,
             Self::Call(call) => call.created_ms,
         }
     }
@@ -181,7 +181,7 @@ pub struct SessionHistory {
     /// The session.
     pub session: SessionInfo,
     /// The oldest first.
-    pub happened: Vec<SessionEvent>,
+    pub events: Vec<SessionEvent>,
     /// There is more before that.
     pub has_more: bool,
 }

@@ -39,7 +39,7 @@ impl FileKind {
 
 /// What is known of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct FileMetadata {
     /// Relative to the workspace, links resolved.
     pub path: PathBuf,
     /// What sort of thing it is.
@@ -66,7 +66,7 @@ pub struct Facts {
     pub link_target: Option<PathBuf>,
 }
 
-impl Facts {
+impl FileMetadata {
     /// Whether these are facts about the same, unchanged content.
     pub fn is_same_state(&self, other: &Self) -> bool {
         let state = |facts: &Self| {
@@ -99,7 +99,7 @@ pub struct Listing {
 }
 
 /// Up to this size `read` names a version by the content; beyond it, hashing would cost more than the read.
-pub const LARGEST_HASHED: u64 = 4 << 20;
+pub const MAX_HASHED_BYTES: u64 = 4 << 20;
 /// Up to this size a content is tagged without the journal's hash.
 const SHORT: usize = 8 << 10;
 /// A letter and sixteen digits.
@@ -127,14 +127,14 @@ impl Version {
     }
 
     /// The version of a file that is too large to be hashed for a look at a part of it.
-    pub fn of_state(facts: &Facts) -> Self {
-        let Facts { device, inode, size, modified_ns, changed_ns, .. } = facts;
+    pub fn of_state(facts: &FileMetadata) -> Self {
+        let FileMetadata { device, inode, size, modified_ns, changed_ns, .. } = facts;
         let numbers = format!("{device} {inode} {size} {modified_ns} {changed_ns}");
         Self::tag(b's', quick_hash(numbers.as_bytes()))
     }
 
     /// Whether a file is in this state, whichever way the tag was made.
-    pub fn fits(&self, facts: &Facts, bytes: &[u8]) -> bool {
+    pub fn fits(&self, facts: &FileMetadata, bytes: &[u8]) -> bool {
         let is_of_state = self.0.starts_with(b"s");
         *self == if is_of_state { Self::of_state(facts) } else { Self::of_content(bytes) }
     }
@@ -196,8 +196,8 @@ mod tests {
 
     use super::*;
 
-    fn facts(size: u64, modified_ns: i128) -> Facts {
-        Facts {
+    fn metadata(size: u64, modified_ns: i128) -> FileMetadata {
+        FileMetadata {
             path: "a".into(),
             kind: FileKind::File,
             size,
@@ -216,10 +216,10 @@ mod tests {
     #[test]
     fn a_tag_fits_its_own_state_only() {
         let content = Version::of_content(b"a\n");
-        assert!(content.fits(&facts(2, 1), b"a\n") && content.fits(&facts(2, 9), b"a\n"));
-        assert!(!content.fits(&facts(2, 1), b"b\n"));
-        let state = Version::of_state(&facts(2, 1));
-        assert!(state.fits(&facts(2, 1), b"") && !state.fits(&facts(2, 2), b""));
+        assert!(content.fits(&metadata(2, 1), b"a\n") && content.fits(&metadata(2, 9), b"a\n"));
+        assert!(!content.fits(&metadata(2, 1), b"b\n"));
+        let state = Version::of_state(&metadata(2, 1));
+        assert!(state.fits(&metadata(2, 1), b"") && !state.fits(&metadata(2, 2), b""));
     }
 
     #[test]

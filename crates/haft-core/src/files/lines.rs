@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::Facts;
+use super::FileMetadata;
 
 /// Files that are remembered; the one not used for longest goes first.
 const MOST_FILES: usize = 64;
@@ -17,7 +17,7 @@ struct Index {
 
 /// Line numbers of files that were read, by identity and state.
 #[derive(Default)]
-pub struct LineIndexes(Mutex<Vec<(Arc<Facts>, Index)>>);
+pub struct LineIndexes(Mutex<Vec<(Arc<FileMetadata>, Index)>>);
 
 impl LineIndexes {
     /// The distance between two places that are remembered, in bytes.
@@ -25,7 +25,7 @@ impl LineIndexes {
 
     /// The last remembered place with fewer than `ends` line ends before it, as (offset, line ends before it). Looking
     /// on from there one meets the line end of that number.
-    pub fn seek(&self, facts: &Facts, ends: u64) -> (u64, u64) {
+    pub fn seek(&self, facts: &FileMetadata, ends: u64) -> (u64, u64) {
         let mut files = self.0.lock();
         let Some(found) = files.iter().position(|(known, _)| known.is_same_state(facts)) else {
             return (0, 0);
@@ -40,13 +40,13 @@ impl LineIndexes {
 
     /// Remembers how many lines end before `offset`, a multiple of the step. Gaps are not filled: places must come in
     /// order from the last known one.
-    pub fn learn(&self, facts: &Facts, offset: u64, ended: u64) {
+    pub fn learn(&self, facts: &FileMetadata, offset: u64, ended: u64) {
         let number = offset / Self::STEP;
         let mut files = self.0.lock();
         let found = files.iter().position(|(known, _)| known.is_same_state(facts));
         let found = found.unwrap_or_else(|| {
             let same_file =
-                |known: &Facts| (known.device, known.inode) == (facts.device, facts.inode);
+                |known: &FileMetadata| (known.device, known.inode) == (facts.device, facts.inode);
             files.retain(|(known, _)| !same_file(known));
             if files.len() == MOST_FILES {
                 files.remove(0);
@@ -66,8 +66,8 @@ mod tests {
     use super::*;
     use crate::files::FileKind;
 
-    fn facts(inode: u64, modified_ns: i128) -> Facts {
-        Facts {
+    fn metadata(inode: u64, modified_ns: i128) -> FileMetadata {
+        FileMetadata {
             path: "a".into(),
             kind: FileKind::File,
             size: 10 * LineIndexes::STEP,
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn a_line_end_is_sought_from_the_nearest_place_before_it() {
         let indexes = LineIndexes::default();
-        let file = facts(1, 0);
+        let file = metadata(1, 0);
         assert_eq!(indexes.seek(&file, 50), (0, 0));
         for (step, ended) in [(1, 10), (2, 20), (3, 20), (4, 45)] {
             indexes.learn(&file, step * LineIndexes::STEP, ended);
@@ -101,19 +101,19 @@ mod tests {
     #[test]
     fn a_changed_file_is_another_one_and_gaps_are_not_believed() {
         let indexes = LineIndexes::default();
-        indexes.learn(&facts(1, 0), LineIndexes::STEP, 10);
-        indexes.learn(&facts(1, 0), 3 * LineIndexes::STEP, 99);
-        assert_eq!(indexes.seek(&facts(1, 0), 100), (LineIndexes::STEP, 10));
-        assert_eq!(indexes.seek(&facts(1, 1), 100), (0, 0));
-        indexes.learn(&facts(1, 1), LineIndexes::STEP, 11);
-        assert_eq!(indexes.seek(&facts(1, 0), 100), (0, 0), "the old state is forgotten");
+        indexes.learn(&metadata(1, 0), LineIndexes::STEP, 10);
+        indexes.learn(&metadata(1, 0), 3 * LineIndexes::STEP, 99);
+        assert_eq!(indexes.seek(&metadata(1, 0), 100), (LineIndexes::STEP, 10));
+        assert_eq!(indexes.seek(&metadata(1, 1), 100), (0, 0));
+        indexes.learn(&metadata(1, 1), LineIndexes::STEP, 11);
+        assert_eq!(indexes.seek(&metadata(1, 0), 100), (0, 0), "the old state is forgotten");
     }
 
     #[test]
     fn memory_is_bounded() {
         let indexes = LineIndexes::default();
         for inode in 0..1_000 {
-            indexes.learn(&facts(inode, 0), LineIndexes::STEP, 1);
+            indexes.learn(&metadata(inode, 0), LineIndexes::STEP, 1);
         }
         assert_eq!(indexes.0.lock().len(), MOST_FILES);
     }

@@ -83,7 +83,7 @@ pub struct MatchLine {
     /// False for a line of context.
     pub is_match: bool,
     /// Whether the text was cut.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 /// The lines of one file.

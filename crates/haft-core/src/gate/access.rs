@@ -15,7 +15,7 @@ use super::{
     run::{self, Granted},
 };
 use crate::{
-    Access, Need, Power, ReadText, ReadsCommands, SecretHosts, ToolError, access::is_inside,
+    Access, CommandReader, Need, ParsedScript, Power, SecretHosts, ToolError, access::is_inside,
     call::ResolvedFile,
 };
 
@@ -40,9 +40,10 @@ fn declare(gate: &Inner, flight: &mut CallState) -> Result<(), ToolError> {
 
 /// What a tool finds in haft's records, before anybody decides: it may only look.
 async fn foresee(gate: &Inner, own: &Gate, flight: &mut CallState) -> Result<(), ToolError> {
-    let Some(foresight) = flight.tool().foresight() else { return Ok(()) };
+    let Some(access_lookup) = flight.tool().access_lookup() else { return Ok(()) };
     let foreseen =
-        foresight(run::call(gate, own, flight, Granted::copied(flight), Instant::now())).await?;
+        access_lookup(run::call(gate, own, flight, Granted::copied(flight), Instant::now()))
+            .await?;
     if let Some(input) = foreseen.input {
         flight.input = Arc::new(input);
     }
@@ -70,12 +71,12 @@ fn add(gate: &Inner, flight: &mut CallState, accesses: Vec<Access>) -> Result<()
 }
 
 /// Policy judges what is found in a text, and the tool is handed it when it runs.
-fn read_texts(reader: &ReadsCommands, flight: &mut CallState) {
+fn read_texts(reader: &CommandReader, flight: &mut CallState) {
     for access in &flight.accesses {
         if let Access::Run(text) = access
             && !flight.texts.iter().any(|read| read.text == *text)
         {
-            flight.texts.push(ReadText { text: text.clone(), parts: reader(text) });
+            flight.texts.push(ParsedScript { text: text.clone(), parts: reader(text) });
         }
     }
 }
@@ -83,17 +84,17 @@ fn read_texts(reader: &ReadsCommands, flight: &mut CallState) {
 /// A tool that can do without changing files wants to for what it runs. Where that only looks, nobody is asked about it.
 fn drop_unused_writing(flight: &mut CallState) {
     let writing = Need { power: Power::WriteFiles, optional: true };
-    let only_looks = |access: &Access| match access {
+    let is_read_only = |access: &Access| match access {
         Access::Run(text) => {
-            flight.texts.iter().any(|read| read.text == *text && read.only_looks())
+            flight.texts.iter().any(|read| read.text == *text && read.is_read_only())
         }
-        Access::Command(command) => command.risk.is_looking(),
+        Access::Command(command) => command.risk.is_read_only(),
         _ => true,
     };
     let runs = flight.accesses.iter().any(|access| matches!(access, Access::Run(_)));
     if runs
         && flight.tool().spec().needs.contains(&writing)
-        && flight.accesses.iter().all(only_looks)
+        && flight.accesses.iter().all(is_read_only)
     {
         flight.accesses.retain(|access| *access != Access::Any(Power::WriteFiles));
     }
@@ -191,7 +192,7 @@ fn resolved(
         if keeps_links {
             return gate.paths.resolve_name(path);
         }
-        let (real, is_file) = gate.paths.look(path);
+        let (real, is_file) = gate.paths.resolve_file(path);
         if is_file {
             seen.push(ResolvedFile { named: path.to_owned(), real: real.clone() });
         }
@@ -220,7 +221,7 @@ fn check_inside(gate: &Inner, named: &Access, resolved: &Access) -> Result<(), T
     if is_inside(path) {
         return Ok(());
     }
-    let workspace = gate.policy.places.workspace.display();
+    let workspace = gate.policy.roots.workspace.display();
     let (leads, comma) = match named.is_absolute() {
         true => (String::new(), " is"),
         false => (format!("`{}` leads to ", named.display()), ","),

@@ -43,7 +43,7 @@ pub(super) async fn answer(
     }
     let mut input = flight.take_input();
     gate.redactor.value(&mut input);
-    let is_completed = flight.tool.as_ref().is_some_and(|tool| tool.foresight().is_some());
+    let is_completed = flight.tool.as_ref().is_some_and(|tool| tool.access_lookup().is_some());
     let name = flight.tool.as_ref().map(|tool| tool.spec().name.to_string());
     let tool = name.as_deref().unwrap_or(&flight.requested);
     answers.answer(RecordedCall { tool, input: &input, is_completed }).await

@@ -50,7 +50,9 @@ async fn have_decided(
     let record = match on_ask {
         // A decision stands, whatever the rules have become since; only a deny, one stage earlier, goes before it.
         OnAsk::Decided(record) => {
-            flight.repairs.extend(gate.approvals.trouble(&record.request.id).map(kept_here));
+            flight
+                .repairs
+                .extend(gate.approvals.local_only_reason(&record.request.id).map(kept_here));
             if record.state == ApprovalState::Approved && !is_covered(flight, &record) {
                 let request = keep_request(gate, own, flight).await?;
                 return Err(Halt::Pending(request));
@@ -68,7 +70,7 @@ async fn have_decided(
         return Err(refusal(flight, &record, record.state).into());
     }
     // From here on the recorded call is this one; no other process may run it.
-    let record = gate.approvals.take_up(&record.request.id).await.map_err(not_taken)?;
+    let record = gate.approvals.claim(&record.request.id).await.map_err(not_taken)?;
     remember(gate, flight, &record).await?;
     flight.approval = Some(Arc::new(record));
     Ok(())
@@ -100,9 +102,9 @@ async fn ask(
     own: &Gate,
     flight: &mut CallState,
 ) -> Result<ApprovalRecord, ToolError> {
-    if gate.handlers.is_empty() && !gate.is_decided_elsewhere {
+    if gate.handlers.is_empty() && !gate.is_decided_externally {
         let error = unavailable(flight, "and this program has no way to ask anybody");
-        return Err(match &gate.asking_advice {
+        return Err(match &gate.no_approver_hint {
             Some(advice) => {
                 let hint = format!("{}; {advice}", error.next_step());
                 error.hint(hint)
@@ -111,7 +113,7 @@ async fn ask(
         });
     }
     let request = keep_request(gate, own, flight).await?;
-    if let Some(trouble) = gate.approvals.trouble(&request.id) {
+    if let Some(trouble) = gate.approvals.local_only_reason(&request.id) {
         if gate.handlers.is_empty() {
             // Nobody outside sees it, and nobody here is asked: waiting would be for nothing.
             settle(gate, flight, &request, ApprovalState::Cancelled, None).await?;
@@ -140,7 +142,7 @@ async fn keep_request(
 /// What a yes may remember, and what that would have spared people so far.
 async fn suggestions(gate: &Inner, flight: &CallState) -> Vec<Suggestion> {
     // What is wrong with them the stage before has told.
-    let saved = gate.saved_rules.in_force(&flight.context.session).await.unwrap_or_default();
+    let saved = gate.saved_rules.active(&flight.context.session).await.unwrap_or_default();
     let offers = gate.policy.offers(&policy::question(flight, &flight.judged, &saved));
     if offers.is_empty() {
         return Vec::new();
@@ -233,7 +235,7 @@ async fn wait(
                     return settle(gate, flight, request, state, Some(verdict)).await;
                 }
                 // This way is closed (nobody there, or it broke); the others may still be open.
-                Ok(None) | Err(_) if asking.is_empty() && !gate.is_decided_elsewhere => {
+                Ok(None) | Err(_) if asking.is_empty() && !gate.is_decided_externally => {
                     settle(gate, flight, request, ApprovalState::Cancelled, None).await?;
                     return Err(unavailable(flight, "and nobody could be asked"));
                 }
@@ -326,7 +328,7 @@ fn send(gate: &Inner, flight: &CallState, make: impl FnOnce() -> CallEventKind) 
         gate.events.send(CallEvent {
             call: flight.info.call_id.to_string(),
             session: flight.info.session.clone(),
-            what: make(),
+            kind: make(),
         });
     }
 }

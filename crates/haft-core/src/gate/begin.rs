@@ -34,7 +34,7 @@ async fn commit(gate: &Inner, flight: &mut CallState) -> Result<(), Halt> {
         Err(error) => return Err(unrecorded(flight, &error).into()),
     }
     match &flight.approval {
-        Some(approval) => Ok(gate.approvals.begun(&approval.request.id).await?),
+        Some(approval) => Ok(gate.approvals.mark_started(&approval.request.id).await?),
         None => Ok(()),
     }
 }

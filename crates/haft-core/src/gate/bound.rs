@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use self::cut::{Cut, cut};
 use super::{CallState, Inner, LONG_TEXT, Limits};
-use crate::{Outcome, OutputSource, Schema, StoredOutput, ToolError, lengthy};
+use crate::{Outcome, OutputSource, Schema, StoredOutput, ToolError, spawn_blocking};
 
 /// What of an error is told in the note of a cut, which must not become long itself.
 const MOST_OF_ERROR: usize = 160;
@@ -68,7 +68,7 @@ async fn cut_anywhere(text: String, limits: &Limits) -> Result<(String, Option<C
         return Ok((text, cut));
     }
     let limits = limits.clone();
-    lengthy(move || {
+    spawn_blocking(move || {
         let cut = cut(&text, &limits);
         Ok((text, cut))
     })
@@ -101,7 +101,7 @@ async fn bound_data(
         Err(error) => Value::String(format!("not kept: {error}")),
     };
     if let Some(schema) = schema {
-        schema.without_content(&mut data);
+        schema.remove_repeated_content(&mut data);
         outcome.data = Some(data).filter(|data| !is_large(data));
     }
     outcome.metadata.insert("data_output_id".to_owned(), where_it_is);

@@ -7,7 +7,7 @@ use super::{Gate, Inner, ReplaySource};
 use crate::{
     ApprovalHandler, Approvals, Events, Ledger, LexicalPaths, MemoryApprovals, MemoryLedger,
     MemoryOutputs, MemoryRules, Outputs, Policy, Redactor, Registry, ResolvePath, SavedRules,
-    Surroundings, access::ReadsCommands, call::Services, queue::PathQueue,
+    WorkspaceInfo, access::CommandReader, call::Services, queue::PathQueue,
 };
 
 /// The sizes and times that bound every call.
@@ -66,13 +66,13 @@ impl GateBuilder {
             registry,
             policy: Arc::new(Policy::default()),
             paths: Arc::new(LexicalPaths { workspace: PathBuf::new() }),
-            surroundings: Surroundings::default(),
+            workspace_info: WorkspaceInfo::default(),
             services: Services::default(),
             events: Events::default(),
             approvals: Arc::new(MemoryApprovals::default()),
             handlers: Vec::new(),
-            is_decided_elsewhere: false,
-            asking_advice: None,
+            is_decided_externally: false,
+            no_approver_hint: None,
             saved_rules: Arc::new(MemoryRules::default()),
             outputs: Arc::new(MemoryOutputs::default()),
             ledger: Arc::new(MemoryLedger::default()),
@@ -97,15 +97,15 @@ impl GateBuilder {
     /// What reads the texts that tools run, so that policy judges their commands and files one by one. Without it such a
     /// text is judged as a whole.
     #[must_use]
-    pub fn reads_commands(mut self, reader: ReadsCommands) -> Self {
+    pub fn command_reader(mut self, reader: CommandReader) -> Self {
         self.inner.reader = Some(reader);
         self
     }
 
     /// Where the gate works; descriptions and path rules speak of it.
     #[must_use]
-    pub fn surroundings(mut self, surroundings: Surroundings) -> Self {
-        self.inner.surroundings = surroundings;
+    pub fn workspace_info(mut self, workspace_info: WorkspaceInfo) -> Self {
+        self.inner.workspace_info = workspace_info;
         self
     }
 
@@ -133,15 +133,15 @@ impl GateBuilder {
     /// Requests are also settled by others, through [`Gate::approvals`] or the database behind it: waiting makes
     /// sense without a handler.
     #[must_use]
-    pub fn decided_elsewhere(mut self) -> Self {
-        self.inner.is_decided_elsewhere = true;
+    pub fn decided_externally(mut self) -> Self {
+        self.inner.is_decided_externally = true;
         self
     }
 
     /// What a caller is told who needs a yes where nobody can be asked: how somebody would be.
     #[must_use]
-    pub fn asking_advice(mut self, advice: impl Into<String>) -> Self {
-        self.inner.asking_advice = Some(advice.into());
+    pub fn no_approver_hint(mut self, advice: impl Into<String>) -> Self {
+        self.inner.no_approver_hint = Some(advice.into());
         self
     }
 
@@ -168,7 +168,7 @@ impl GateBuilder {
 
     /// Who answers every call in place of its tool: nothing is judged, asked, run or recorded then.
     #[must_use]
-    pub fn answered_by(mut self, answers: Arc<dyn ReplaySource>) -> Self {
+    pub fn replay_from(mut self, answers: Arc<dyn ReplaySource>) -> Self {
         self.inner.answers = Some(answers);
         self
     }
@@ -206,7 +206,7 @@ impl GateBuilder {
     /// When a call that only looks returns the same long text that the same session of an agent was given a moment ago, it
     /// gets a line that says so. The same call once more gives the whole again.
     #[must_use]
-    pub fn point_at_repeats(mut self) -> Self {
+    pub fn omit_repeats(mut self) -> Self {
         self.inner.repeats = Some(Default::default());
         self
     }
@@ -214,10 +214,10 @@ impl GateBuilder {
     /// The gate.
     pub fn build(self) -> Gate {
         let Self { mut inner, paths } = self;
-        let workspace = inner.surroundings.workspace.clone();
+        let workspace = inner.workspace_info.workspace.clone();
         let policy = Arc::make_mut(&mut inner.policy);
-        policy.places.workspace.clone_from(&workspace);
-        inner.registry.place_in(&mut policy.profiles);
+        policy.roots.workspace.clone_from(&workspace);
+        inner.registry.add_to_profiles(&mut policy.profiles);
         inner.paths = paths.unwrap_or_else(|| Arc::new(LexicalPaths { workspace }));
         // What the gate keeps, tools may read.
         inner.services.insert::<dyn Outputs>(inner.outputs.clone());

@@ -21,7 +21,7 @@ pub(super) async fn judge(gate: &Inner, flight: &mut CallState) -> Result<(), To
 
 /// Without them somebody is asked, which is no reason to refuse the call.
 async fn saved_rules(gate: &Inner, flight: &mut CallState) -> Vec<Rule> {
-    gate.saved_rules.in_force(&flight.context.session).await.unwrap_or_else(|error| {
+    gate.saved_rules.active(&flight.context.session).await.unwrap_or_else(|error| {
         flight.repairs.push(format!("went without the saved rules: {error}"));
         Vec::new()
     })
@@ -82,7 +82,7 @@ fn refusal(gate: &Inner, flight: &CallState, decision: &Decision) -> ToolError {
     let name = flight.name();
     let touched = match &decision.reason {
         Reason::Rule(rule) if !rule.names_tool(name) => {
-            let is_touched = |access: &&Access| rule.touches(name, access, &gate.policy.places);
+            let is_touched = |access: &&Access| rule.touches(name, access, &gate.policy.roots);
             flight.judged.iter().find(is_touched)
         }
         _ => None,

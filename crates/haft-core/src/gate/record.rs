@@ -26,7 +26,7 @@ pub(super) async fn record(gate: &Inner, flight: Box<CallState>, outcome: &mut O
         gate.events.send(CallEvent {
             call: info.call_id.to_string(),
             session: info.session.clone(),
-            what: CallEventKind::Finished(Arc::new(outcome.clone())),
+            kind: CallEventKind::Finished(Arc::new(outcome.clone())),
         });
     }
 }

@@ -8,14 +8,14 @@ use std::{
 
 use super::{Inner, LONG_TEXT};
 use crate::{
-    Access, ApprovalDecision, Decision, Outcome, Redactor, access::ReadCommand, lengthy,
-    policy::Reason,
+    Access, ApprovalDecision, Decision, Outcome, Redactor, access::ParsedCommand, policy::Reason,
+    spawn_blocking,
 };
 
 pub(super) async fn redact(gate: &Inner, outcome: &mut Outcome) {
     if outcome.content.len() >= LONG_TEXT {
         let (redactor, content) = (gate.redactor.clone(), std::mem::take(&mut outcome.content));
-        let cleaned = lengthy(move || Ok(cleaned(&redactor, content)));
+        let cleaned = spawn_blocking(move || Ok(cleaned(&redactor, content)));
         let content = cleaned.await.unwrap_or_else(|e| format!("[the result is lost: {e}]"));
         redact_short(&gate.redactor, outcome);
         outcome.content = content;
@@ -54,12 +54,12 @@ fn clean_texts(redactor: &Redactor, texts: &[String]) -> Vec<String> {
 pub(super) fn clean_access(redactor: &Redactor, access: &Access) -> Access {
     match access {
         Access::Run(command) => Access::Run(redactor.text(command).into_owned()),
-        Access::Command(command) => Access::Command(Box::new(ReadCommand {
+        Access::Command(command) => Access::Command(Box::new(ParsedCommand {
             text: redactor.text(&command.text).into_owned(),
             risk: command.risk.clone(),
-            widths: Vec::new(),
+            rule_texts: Vec::new(),
             spellings: clean_texts(redactor, &command.spellings),
-            seen: clean_texts(redactor, &command.seen),
+            known_prefixes: clean_texts(redactor, &command.known_prefixes),
         })),
         Access::Fetch(target) => Access::Fetch(redactor.text(target).into_owned()),
         Access::Secret { name, command } => {

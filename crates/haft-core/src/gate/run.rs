@@ -17,7 +17,7 @@ use tokio::{
 
 use super::{CallState, Gate, Halt, Inner, WeakGate, begin, handover};
 use crate::{
-    Access, BoxFuture, Call, ErrorKind, Power, ReadText, Reply, ToolError, Tools,
+    Access, BoxFuture, Call, ErrorKind, ParsedScript, Power, Reply, ToolError, Tools,
     call::{EventSender, Grants, GrantsInner, Listener, ResolvedFile},
     events::CallEventKind,
     queue::QueuePosition,
@@ -115,7 +115,7 @@ fn changed_paths(flight: &CallState) -> Vec<PathBuf> {
 pub(super) struct Granted {
     accesses: Vec<Access>,
     seen: Vec<ResolvedFile>,
-    texts: Vec<ReadText>,
+    texts: Vec<ParsedScript>,
 }
 
 impl Granted {

@@ -106,8 +106,8 @@ fn writer(ran: &Arc<AtomicUsize>) -> Probe {
 fn builder(probes: impl IntoIterator<Item = Probe>) -> GateBuilder {
     let registry = Registry::default();
     registry.register_all(probes).expect("new names");
-    let surroundings = Surroundings { workspace: "/w".into(), ..Surroundings::default() };
-    Gate::builder(registry).surroundings(surroundings)
+    let workspace_info = WorkspaceInfo { workspace: "/w".into(), ..WorkspaceInfo::default() };
+    Gate::builder(registry).workspace_info(workspace_info)
 }
 
 fn user_layer(mode: Mode, rules: &[(Action, &str)]) -> Layer {
@@ -371,9 +371,9 @@ async fn a_caller_who_goes_away_takes_the_work_along_but_not_the_record() {
         let gate = gate.clone();
         async move { gate.call(call("hangs", json!({}))).await }
     });
-    assert!(matches!(events.next().await.expect("open").what, CallEventKind::Started { .. }));
+    assert!(matches!(events.next().await.expect("open").kind, CallEventKind::Started { .. }));
     caller.abort();
-    let CallEventKind::Finished(outcome) = events.next().await.expect("open").what else {
+    let CallEventKind::Finished(outcome) = events.next().await.expect("open").kind else {
         panic!("the next event is the end");
     };
     assert_eq!(kind(&outcome), ErrorKind::Cancelled);
@@ -395,7 +395,7 @@ async fn calling_off_a_call_that_waits_for_a_decision_settles_the_request() {
         let gate = gate.clone();
         async move { gate.call(request).await }
     });
-    assert!(matches!(events.next().await.expect("open").what, CallEventKind::ApprovalAsked(_)));
+    assert!(matches!(events.next().await.expect("open").kind, CallEventKind::ApprovalAsked(_)));
     cancel.cancel();
     assert_eq!(kind(&waiting.await.expect("ends by itself")), ErrorKind::Cancelled);
     let all = gate.approvals().list(Some(ApprovalState::Cancelled)).await.expect("in memory");
@@ -643,7 +643,7 @@ async fn writers_of_one_path_run_one_after_another_and_none_is_lost() {
     .touching(|_| vec![Access::Write("one".into())])
     .with(|spec| spec.effect = Effect::Write);
     let gate = builder([careful]).build();
-    let outcomes = gate.turn((0..80).map(|_| call("careful", json!({}))).collect()).await;
+    let outcomes = gate.run_turn((0..80).map(|_| call("careful", json!({}))).collect()).await;
     assert!(outcomes.iter().all(Outcome::is_ok), "{outcomes:?}");
     assert_eq!(total.load(Ordering::SeqCst), 80);
 }
@@ -666,7 +666,7 @@ async fn a_terminal_tool_runs_when_its_siblings_are_done() {
     let late = log("fail_task").with(|spec| spec.terminal = true);
     let gate = builder([log("first"), end, late, log("second")]).build();
     let names = ["complete_task", "first", "fail_task", "second"];
-    let outcomes = gate.turn(names.map(|name| call(name, json!({}))).into()).await;
+    let outcomes = gate.run_turn(names.map(|name| call(name, json!({}))).into()).await;
     assert_eq!(order.lock().last(), Some(&"complete_task"));
     let contents: Vec<&str> = outcomes.iter().map(|o| o.content.as_str()).collect();
     assert_eq!((contents[0], contents[1], contents[3]), ("complete_task", "first", "second"));
@@ -703,7 +703,7 @@ async fn explaining_a_denied_call_gives_the_decision() {
 #[tokio::test]
 async fn an_unknown_approval_cannot_be_taken_up() {
     let approvals = MemoryApprovals::default();
-    let error = approvals.take_up("ask_1").await.expect_err("unknown");
+    let error = approvals.claim("ask_1").await.expect_err("unknown");
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }
 
@@ -759,7 +759,7 @@ async fn a_call_that_began_in_place_still_has_a_deadline() {
 struct Ear(Mutex<Vec<f64>>);
 
 impl crate::Listener for Ear {
-    fn hear(&self, what: &CallEventKind) {
+    fn on_event(&self, what: &CallEventKind) {
         if let CallEventKind::Progress(step) = what {
             self.0.lock().push(step.done);
         }

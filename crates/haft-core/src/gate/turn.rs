@@ -6,7 +6,7 @@ use crate::{Outcome, ToolError, gate::finish};
 impl Gate {
     /// Runs the calls of one turn side by side and gives their outcomes in the order they were asked for. A terminal
     /// tool waits for its siblings; of several only the first runs, the others get `conflict`.
-    pub async fn turn(&self, requests: Vec<CallRequest>) -> Vec<Outcome> {
+    pub async fn run_turn(&self, requests: Vec<CallRequest>) -> Vec<Outcome> {
         let mut outcomes: Vec<Option<Outcome>> = requests.iter().map(|_| None).collect();
         let mut running = tokio::task::JoinSet::new();
         let mut terminal = Vec::new();

@@ -145,15 +145,14 @@ fn idle(
     known: &KnownNames<'_>,
 ) -> Option<Finding> {
     let Voice { layer, agent, rule } = *voice;
-    let (message, hint) = if !layer.is_in_force(rule) {
+    let (message, hint) = if !layer.is_active(rule) {
         let message = "is not in force: a project may only narrow until you trust it".to_owned();
         (message, "add its folder to `trust` in your own config, or take the rule out".to_owned())
     } else if let Some(other) = silencer(rule, agent, voices, known) {
         (format!("never speaks: {other} goes before it"), "take out one of the two".to_owned())
     } else {
         let same = |it: &&Voice<'_>| {
-            let is_heard =
-                it.layer.is_in_force(it.rule) && (it.agent.is_none() || it.agent == agent);
+            let is_heard = it.layer.is_active(it.rule) && (it.agent.is_none() || it.agent == agent);
             is_heard && it.rule.action == rule.action && it.rule.text == rule.text
         };
         let twin = earlier.iter().find(same)?;
@@ -177,7 +176,7 @@ fn silencer<'a>(
 
 fn too_wide(voice: &Voice<'_>, known: &KnownNames<'_>) -> Option<Finding> {
     let rule = voice.rule;
-    let is_heard = rule.action == Action::Allow && voice.layer.is_in_force(rule);
+    let is_heard = rule.action == Action::Allow && voice.layer.is_active(rule);
     let (what, hint) = width(rule, known.is_wide).filter(|_| is_heard)?;
     let message = format!("allow `{}` is very wide: {what}", rule.text);
     Some(finding(rule.source.clone(), FindingKind::Wide, message, hint))

@@ -153,9 +153,9 @@ fn reach_of(access: &Access, by: Actor, sandbox_works: impl Fn() -> bool) -> Acc
         Access::SendSecret { is_bound: true, .. } => AccessScope::Look,
         Access::Read(path) if is_inside(path) => AccessScope::Look,
         Access::Write(path) if is_inside(path) => AccessScope::Change,
-        Access::Command(command) if command.risk == CommandRisk::Looks => AccessScope::Look,
+        Access::Command(command) if command.risk == CommandRisk::ReadOnly => AccessScope::Look,
         Access::Command(command)
-            if matches!(command.risk, CommandRisk::Asks(_) | CommandRisk::Unclear(_)) =>
+            if matches!(command.risk, CommandRisk::NeedsApproval(_) | CommandRisk::Unclear(_)) =>
         {
             AccessScope::Beyond
         }
@@ -184,7 +184,7 @@ fn reach_of(access: &Access, by: Actor, sandbox_works: impl Fn() -> bool) -> Acc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ReadCommand;
+    use crate::ParsedCommand;
 
     /// The least mode in which an access runs unasked.
     fn least(access: Access) -> Mode {
@@ -265,12 +265,12 @@ mod tests {
     fn a_command_that_was_read_is_judged_by_how_far_it_reaches() {
         let command = |risk| {
             let text = "x".to_owned();
-            Access::Command(Box::new(ReadCommand {
+            Access::Command(Box::new(ParsedCommand {
                 text,
                 risk,
-                widths: Vec::new(),
+                rule_texts: Vec::new(),
                 spellings: Vec::new(),
-                seen: Vec::new(),
+                known_prefixes: Vec::new(),
             }))
         };
         let (works, is_not) = (SandboxCheck::new(|| true), SandboxCheck::default());
@@ -280,10 +280,10 @@ mod tests {
             };
             *Mode::ALL.iter().find(runs).expect("`all` allows everything")
         };
-        let dangerous = command(CommandRisk::Asks("why".to_owned()));
+        let dangerous = command(CommandRisk::NeedsApproval("why".to_owned()));
         for (access, in_sandbox, without) in [
-            (command(CommandRisk::Looks), Mode::Safe, Mode::All),
-            (command(CommandRisk::Usual), Mode::Contained, Mode::All),
+            (command(CommandRisk::ReadOnly), Mode::Safe, Mode::All),
+            (command(CommandRisk::Other), Mode::Contained, Mode::All),
             (dangerous, Mode::All, Mode::All),
             (command(CommandRisk::Unclear("why".to_owned())), Mode::All, Mode::All),
             (Access::Read("src".into()), Mode::Safe, Mode::Safe),
@@ -296,8 +296,8 @@ mod tests {
         }
         // Whoever switches it off relies on how commands are read.
         let off = SandboxCheck::switched_off();
-        assert_eq!(least(&command(CommandRisk::Looks), &off), Mode::Safe);
-        assert_eq!(least(&command(CommandRisk::Usual), &off), Mode::All);
+        assert_eq!(least(&command(CommandRisk::ReadOnly), &off), Mode::Safe);
+        assert_eq!(least(&command(CommandRisk::Other), &off), Mode::All);
         // What a repository makes run is harmless in a sandbox only.
         let repository = command(CommandRisk::Repository);
         assert_eq!(least(&repository, &works), Mode::Safe);

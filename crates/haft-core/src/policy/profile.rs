@@ -67,7 +67,7 @@ impl Profiles {
     }
 
     /// Puts a tool into the built-in profiles that it names. A profile of the same name in a file stays as it is written.
-    pub fn place(&mut self, tool: &str, profiles: &[&str]) {
+    pub fn add(&mut self, tool: &str, profiles: &[&str]) {
         for name in profiles {
             let profile = self.0.get_mut(*name).filter(|profile| profile.source == built_in());
             if let Some(profile) = profile.filter(|profile| !profile.includes(tool)) {
@@ -115,8 +115,8 @@ mod tests {
     fn tools_are_in_the_built_in_profiles_that_they_name() {
         let mut profiles = Profiles::default();
         profiles.insert("mcp", Profile::new(["grep"], Source::named("a file")));
-        profiles.place("read", &["mcp", "reviewer"]);
-        profiles.place("read", &["reviewer", "no_such"]);
+        profiles.add("read", &["mcp", "reviewer"]);
+        profiles.add("read", &["reviewer", "no_such"]);
         let has = |profile: &str, tool| profiles.get(profile).expect("built in").includes(tool);
         assert!(has("developer", "anything"));
         assert!(has("reviewer", "read") && !has("reviewer", "write") && !has("researcher", "read"));

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::pattern;
 use crate::{
-    Access, CommandRisk, Power, ReadCommand,
+    Access, CommandRisk, ParsedCommand, Power,
     access::is_inside,
     nearest::{did_you_mean, nearest},
     vault::is_secret_name,
@@ -183,7 +183,7 @@ impl Rule {
     }
 
     /// Whether the rule speaks of this access when this tool makes it.
-    pub(crate) fn touches(&self, tool: &str, access: &Access, places: &Places) -> bool {
+    pub(crate) fn touches(&self, tool: &str, access: &Access, roots: &WorkspaceRoots) -> bool {
         let Some(argument) = &self.argument else {
             // Whoever allows a tool as a whole has not thought of secrets.
             let is_secret = matches!(access, Access::Secret { .. } | Access::SendSecret { .. });
@@ -197,7 +197,7 @@ impl Rule {
             return self.name == "secret" && sent_secret_fits(argument, name, host);
         }
         let is_named = pattern::wildcard(&self.name, tool) || verb(access) == Some(&self.name);
-        is_named && self.argument_fits(argument, access, places)
+        is_named && self.argument_fits(argument, access, roots)
     }
 
     /// Whether the rule could speak of some access of this kind when this tool makes it.
@@ -205,14 +205,14 @@ impl Rule {
         pattern::wildcard(&self.name, tool) || verb(access) == Some(&self.name)
     }
 
-    fn argument_fits(&self, argument: &str, access: &Access, places: &Places) -> bool {
+    fn argument_fits(&self, argument: &str, access: &Access, roots: &WorkspaceRoots) -> bool {
         if matches!(argument, "*" | "**") {
             return true;
         }
         match access {
             Access::Any(power) => argument == power.name(),
             Access::Read(path) | Access::Write(path) | Access::Many { path, .. } => {
-                path_fits(&folded(argument), path, places)
+                path_fits(&folded(argument), path, roots)
             }
             Access::Run(command) => self.command_fits(argument, command),
             Access::Command(command) => self.read_command_fits(argument, command),
@@ -237,12 +237,13 @@ impl Rule {
     }
 
     /// A piece that nobody could read begins like many a harmless command, so what allows it must be the whole text.
-    fn read_command_fits(&self, argument: &str, command: &ReadCommand) -> bool {
+    fn read_command_fits(&self, argument: &str, command: &ParsedCommand) -> bool {
         if self.action == Action::Allow && matches!(command.risk, CommandRisk::Closed(_)) {
             return false;
         }
         if self.action == Action::Allow && matches!(command.risk, CommandRisk::Unclear(_)) {
-            return !argument.contains('*') && command.widths.iter().any(|text| text == argument);
+            return !argument.contains('*')
+                && command.rule_texts.iter().any(|text| text == argument);
         }
         if self.action == Action::Allow {
             return pattern::command(argument, &command.text) && is_seen(argument, command);
@@ -260,7 +261,7 @@ impl Rule {
         let meets = |seen: &String| head.starts_with(seen.as_str()) || seen.starts_with(head);
         self.action != Action::Allow
             && self.may_touch(tool, access)
-            && command.seen.iter().any(meets)
+            && command.known_prefixes.iter().any(meets)
     }
 
     /// A warning when no known tool answers to the rule's name.
@@ -292,8 +293,8 @@ impl fmt::Display for Rule {
 
 /// Whether a rule that allows a command says everything about the words that cannot be seen: it ends with a `*` that
 /// begins before them, or it spells out the text that they are made of.
-fn is_seen(argument: &str, command: &ReadCommand) -> bool {
-    let Some(seen) = command.seen.first() else { return true };
+fn is_seen(argument: &str, command: &ParsedCommand) -> bool {
+    let Some(seen) = command.known_prefixes.first() else { return true };
     let is_added = seen.trim_end() == command.text;
     match argument.split_once('*') {
         Some((head, "")) => seen.starts_with(head),
@@ -332,9 +333,9 @@ pub(super) fn secret_parts(argument: &str) -> (&str, Option<&str>) {
 
 /// A relative pattern speaks of the workspace only: `**/x` must not reach into the rest of the disk. An absolute one
 /// speaks of the whole disk, the workspace included.
-pub(super) fn path_fits(argument: &str, path: &Path, places: &Places) -> bool {
+pub(super) fn path_fits(argument: &str, path: &Path, roots: &WorkspaceRoots) -> bool {
     match (argument.starts_with('/'), is_inside(path)) {
-        (true, true) => pattern::path(argument, &places.absolute(path)),
+        (true, true) => pattern::path(argument, &roots.absolute(path)),
         (true, false) | (false, true) => pattern::path(argument, path),
         (false, false) => false,
     }
@@ -342,19 +343,19 @@ pub(super) fn path_fits(argument: &str, path: &Path, places: &Places) -> bool {
 
 /// Where the directories that tools work in lie on the disk, so that absolute rules bind inside them too.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub struct WorkspaceRoots {
     /// The workspace.
     pub workspace: PathBuf,
     /// Further roots, by the name that stands after the `@` in paths.
-    pub roots: Vec<(String, PathBuf)>,
+    pub named: Vec<(String, PathBuf)>,
 }
 
-impl Places {
+impl WorkspaceRoots {
     /// The absolute path of a resolved one.
     fn absolute(&self, path: &Path) -> PathBuf {
         let mut parts = path.components();
         let first = parts.next().and_then(|part| part.as_os_str().to_str()?.strip_prefix('@'));
-        let root = first.and_then(|name| self.roots.iter().find(|(known, _)| known == name));
+        let root = first.and_then(|name| self.named.iter().find(|(known, _)| known == name));
         match root {
             _ if path == Path::new(".") => self.workspace.clone(),
             Some((_, root)) => root.join(parts.as_path()),
@@ -406,7 +407,7 @@ pub(crate) fn suggestions(tool: &str, access: &Access) -> Vec<String> {
         Access::Many { .. } => Vec::new(),
         Access::Run(command) => command_suggestions(command),
         Access::Command(command) => {
-            command.widths.iter().map(|width| format!("bash({width})")).collect()
+            command.rule_texts.iter().map(|width| format!("bash({width})")).collect()
         }
         Access::Fetch(target) => vec![format!("web_fetch({})", crate::access::host_of(target))],
         Access::SendSecret { name, host, .. } => {
@@ -470,7 +471,7 @@ mod tests {
     use crate::{LexicalPaths, ResolvePath};
 
     fn touches(rule: &Rule, tool: &str, access: &Access) -> bool {
-        rule.touches(tool, access, &Places { workspace: "/w".into(), roots: Vec::new() })
+        rule.touches(tool, access, &WorkspaceRoots { workspace: "/w".into(), named: Vec::new() })
     }
 
     fn rule(action: Action, text: &str) -> Rule {
@@ -664,10 +665,12 @@ mod tests {
 
     #[test]
     fn an_absolute_rule_binds_inside_further_roots_too() {
-        let places =
-            Places { workspace: "/w".into(), roots: vec![("docs".into(), "/data/docs".into())] };
+        let roots = WorkspaceRoots {
+            workspace: "/w".into(),
+            named: vec![("docs".into(), "/data/docs".into())],
+        };
         let rule = rule(Action::Deny, "read(/data/docs/private/**)");
-        let touches = |path: &str| rule.touches("read", &Access::Read(path.into()), &places);
+        let touches = |path: &str| rule.touches("read", &Access::Read(path.into()), &roots);
         assert!(touches("@docs/private/a") && touches("/data/docs/private/a"));
         assert!(!touches("@docs/a") && !touches("@other/private/a") && !touches("private/a"));
     }
@@ -702,13 +705,13 @@ mod tests {
         let whole = "git status $(x; rm -rf ~".to_owned();
         let unclear = |text: &str| {
             let risk = CommandRisk::Unclear("it does not parse".to_owned());
-            let (text, widths) = (text.to_owned(), vec![whole.clone()]);
-            Access::Command(Box::new(ReadCommand {
+            let (text, rule_texts) = (text.to_owned(), vec![whole.clone()]);
+            Access::Command(Box::new(ParsedCommand {
                 text,
                 risk,
-                widths,
+                rule_texts,
                 spellings: Vec::new(),
-                seen: Vec::new(),
+                known_prefixes: Vec::new(),
             }))
         };
         let piece = unclear("git status $(x…");
@@ -725,12 +728,12 @@ mod tests {
         assert!(touches(&rule(Action::Deny, "bash(git status *)"), "bash", &piece));
         assert_eq!(suggestions("bash", &piece), [exact.text]);
         // A text with a star would be a pattern for others.
-        let starred = Access::Command(Box::new(ReadCommand {
+        let starred = Access::Command(Box::new(ParsedCommand {
             text: "x".to_owned(),
             risk: CommandRisk::Unclear("why".to_owned()),
-            widths: vec!["ls *".to_owned()],
+            rule_texts: vec!["ls *".to_owned()],
             spellings: Vec::new(),
-            seen: Vec::new(),
+            known_prefixes: Vec::new(),
         }));
         assert!(!touches(&rule(Action::Allow, "bash(ls *)"), "bash", &starred));
     }

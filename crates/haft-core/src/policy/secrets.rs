@@ -4,7 +4,7 @@ use std::{ffi::OsStr, path::Path};
 
 use super::{
     pattern,
-    rule::{Places, Source, path_fits},
+    rule::{Source, WorkspaceRoots, path_fits},
 };
 
 /// A glob on secret paths with its place.
@@ -18,7 +18,7 @@ pub struct SecretPath {
 
 /// Which paths are secret.
 #[derive(Clone, Debug)]
-pub struct Secrets {
+pub struct SecretPaths {
     /// Nothing reveals these.
     for_good: Vec<Known>,
     paths: Vec<Known>,
@@ -51,7 +51,7 @@ const BUILT_IN: &[&str] = &[
 ];
 const BUILT_IN_EXCEPT: &[&str] = &[".env.example", ".env.sample", ".env.template", ".env.dist"];
 
-impl Default for Secrets {
+impl Default for SecretPaths {
     fn default() -> Self {
         let secret = |glob: &&str| SecretPath {
             glob: (*glob).to_owned(),
@@ -72,9 +72,9 @@ impl Default for Secrets {
     }
 }
 
-impl Secrets {
+impl SecretPaths {
     /// Makes paths secret that nobody may reveal. For the machine's owner.
-    pub fn hide_for_good(&mut self, paths: impl IntoIterator<Item = SecretPath>) {
+    pub fn hide_always(&mut self, paths: impl IntoIterator<Item = SecretPath>) {
         self.for_good.extend(paths.into_iter().map(Known::new));
         self.look = Look::at(&self.paths, &self.for_good);
     }
@@ -103,12 +103,12 @@ impl Secrets {
     }
 
     /// The entry that makes this path secret, if one does.
-    pub(crate) fn find(&self, path: &Path, places: &Places) -> Option<&SecretPath> {
+    pub(crate) fn find(&self, path: &Path, roots: &WorkspaceRoots) -> Option<&SecretPath> {
         if self.look.clears(path) {
             return None;
         }
         let names: Vec<&[u8]> = path.iter().map(OsStr::as_encoded_bytes).collect();
-        let find = |known: &[Known]| known.iter().position(|one| one.fits(path, &names, places));
+        let find = |known: &[Known]| known.iter().position(|one| one.fits(path, &names, roots));
         if let Some(index) = find(&self.for_good) {
             return Some(&self.for_good[index].path);
         }
@@ -193,14 +193,14 @@ impl Known {
     }
 
     /// A secret is one wherever it lies, and with it everything below: in a sub-folder, in a home, in another project.
-    fn fits(&self, path: &Path, names: &[&[u8]], places: &Places) -> bool {
+    fn fits(&self, path: &Path, names: &[&[u8]], roots: &WorkspaceRoots) -> bool {
         match &self.test {
             Test::Names(wanted) => names
                 .windows(wanted.len())
                 .any(|some| some.iter().zip(wanted).all(|(name, wanted)| **name == **wanted)),
             Test::Ending(end) => names.iter().any(|name| name.ends_with(end)),
             Test::Beginning(begin) => names.iter().any(|name| name.starts_with(begin)),
-            Test::Glob => fits_anywhere(&self.path.glob, path, places),
+            Test::Glob => fits_anywhere(&self.path.glob, path, roots),
         }
     }
 }
@@ -222,9 +222,9 @@ impl Test {
     }
 }
 
-fn fits_anywhere(glob: &str, path: &Path, places: &Places) -> bool {
+fn fits_anywhere(glob: &str, path: &Path, roots: &WorkspaceRoots) -> bool {
     if glob.starts_with('/') {
-        return path_fits(glob, path, places);
+        return path_fits(glob, path, roots);
     }
     let relative = path.strip_prefix("/").unwrap_or(path);
     pattern::path(&format!("**/{glob}"), relative)
@@ -236,12 +236,12 @@ mod tests {
 
     use super::*;
 
-    fn places() -> Places {
-        Places { workspace: "/w".into(), roots: Vec::new() }
+    fn roots() -> WorkspaceRoots {
+        WorkspaceRoots { workspace: "/w".into(), named: Vec::new() }
     }
 
     fn is_secret(path: &str) -> bool {
-        Secrets::default().find(Path::new(path), &places()).is_some()
+        SecretPaths::default().find(Path::new(path), &roots()).is_some()
     }
 
     #[test]
@@ -269,10 +269,10 @@ mod tests {
 
     #[test]
     fn a_person_can_reveal_and_hide() {
-        let mut secrets = Secrets::default();
+        let mut secrets = SecretPaths::default();
         secrets.reveal(["fixtures/test.pem".to_owned()]);
         secrets.hide([SecretPath { glob: "private".into(), source: Source::named("t") }]);
-        let is_secret = |path: &str| secrets.find(Path::new(path), &places()).is_some();
+        let is_secret = |path: &str| secrets.find(Path::new(path), &roots()).is_some();
         assert!(!is_secret("fixtures/test.pem"));
         assert!(is_secret("other/test.pem") && is_secret("private/notes.md"));
     }
@@ -289,8 +289,8 @@ mod tests {
             let known = Known::new(SecretPath { glob: glob.to_owned(), source: Source::named("t") });
             let path = Path::new(&path);
             let names: Vec<&[u8]> = path.iter().map(OsStr::as_encoded_bytes).collect();
-            let quick = known.fits(path, &names, &places());
-            prop_assert_eq!(quick, fits_anywhere(glob, path, &places()));
+            let quick = known.fits(path, &names, &roots());
+            prop_assert_eq!(quick, fits_anywhere(glob, path, &roots()));
             if quick {
                 prop_assert!(!Look::at(&[known], &[]).clears(path));
             }
@@ -299,11 +299,11 @@ mod tests {
 
     #[test]
     fn nobody_reveals_what_is_hidden_for_good() {
-        let mut secrets = Secrets::default();
+        let mut secrets = SecretPaths::default();
         let absolute = SecretPath { glob: "/w/keys".into(), source: Source::named("admin") };
-        secrets.hide_for_good([absolute]);
+        secrets.hide_always([absolute]);
         secrets.reveal(["**".to_owned()]);
-        let is_secret = |path: &str| secrets.find(Path::new(path), &places()).is_some();
+        let is_secret = |path: &str| secrets.find(Path::new(path), &roots()).is_some();
         assert!(is_secret("keys/a"), "an absolute glob binds inside the workspace");
         assert!(!is_secret(".env"));
     }

@@ -171,7 +171,7 @@ fn a_sub_agent_has_its_parents_rights_and_its_own() {
         agent("reader", &[], Some(Mode::Safe), Some("researcher")),
     ];
     let mut policy = Policy::new([user]);
-    policy.profiles.place("read", &["researcher"]);
+    policy.profiles.add("read", &["researcher"]);
     let run = [Access::Run("ls".into())];
     assert_eq!(decide_as(&policy, "bash", &run, &["coder"]).action, Allow);
     let below_lead = decide_as(&policy, "bash", &run, &["lead", "coder"]);
@@ -235,9 +235,9 @@ fn every_access_must_be_covered() {
 #[test]
 fn denied_tools_and_tools_outside_the_profile_are_not_shown() {
     let policy = Policy::new([layer(LayerKind::User, &[(Deny, "bash"), (Ask, "write")])]);
-    assert!(!policy.shows("bash", &[], None));
-    assert!(policy.shows("write", &[], None));
-    assert!(!policy.shows("write", &[], Some("researcher")));
+    assert!(!policy.is_visible("bash", &[], None));
+    assert!(policy.is_visible("write", &[], None));
+    assert!(!policy.is_visible("write", &[], Some("researcher")));
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn each_access_has_its_own_verdict() {
         profile: None,
         saved: &[],
     };
-    let verdicts = policy.verdicts(&question);
+    let verdicts = policy.access_decisions(&question);
     let told: Vec<String> = verdicts
         .iter()
         .map(|it| format!("{} {}: {}", it.decision.action, it.access, it.decision.reason))
@@ -271,20 +271,20 @@ fn each_access_has_its_own_verdict() {
 #[test]
 fn a_file_that_a_command_names_is_judged_as_the_commands_alone_too() {
     let policy = Policy { sandbox: SandboxCheck::new(|| true), ..Policy::default() };
-    let (text, risk, widths) = ("cat /etc/hosts".into(), crate::CommandRisk::Usual, Vec::new());
-    let command = Access::Command(Box::new(crate::ReadCommand {
+    let (text, risk, rule_texts) = ("cat /etc/hosts".into(), crate::CommandRisk::Other, Vec::new());
+    let command = Access::Command(Box::new(crate::ParsedCommand {
         text,
         risk,
-        widths,
+        rule_texts,
         spellings: Vec::new(),
-        seen: Vec::new(),
+        known_prefixes: Vec::new(),
     }));
     let accesses = [command, Access::Read("/etc/hosts".into())];
     let (agents, saved, effect) = (&[], &[], Effect::Execute);
     let question =
         PolicyQuery { tool: "bash", effect, accesses: &accesses, agents, profile: None, saved };
     assert_eq!(policy.decide(&question).action, Allow, "the sandbox holds it");
-    let verdicts = policy.verdicts(&question);
+    let verdicts = policy.access_decisions(&question);
     assert!(verdicts.iter().all(|verdict| verdict.decision.action == Allow), "{verdicts:?}");
 }
 
@@ -323,7 +323,7 @@ fn the_mode_says_whose_word_it_is() {
     let mut project = layer(LayerKind::Project, &[]);
     project.mode = Some(Mode::Safe);
     let told = |policy: &Policy| {
-        let ModeInForce { mode, by, asked } = policy.mode_in_force(None);
+        let EffectiveMode { mode, by, asked } = policy.effective_mode(None);
         format!("{mode} by {by}, asked {asked}")
     };
     assert_eq!(told(&Policy::default()), "contained by built-in, asked contained");
@@ -499,7 +499,7 @@ proptest! {
         let question = PolicyQuery {
             tool, effect: Effect::Read, accesses: &accesses, agents: &agents, profile: None, saved: &saved,
         };
-        let verdicts = policy.verdicts(&question);
+        let verdicts = policy.access_decisions(&question);
         prop_assert_eq!(verdicts.len(), accesses.len());
         let strictest = verdicts.iter().map(|verdict| verdict.decision.action).max();
         prop_assert_eq!(strictest, Some(policy.decide(&question).action));
@@ -532,7 +532,7 @@ proptest! {
             tool: "grep", effect: Effect::Read, accesses: &accesses, agents: &[], profile: None, saved: &[],
         };
         if policy.decide(&question).action == Deny {
-            prop_assert!(policy.opens(&question, &[Access::Read(".".into())]).is_err());
+            prop_assert!(policy.check_open(&question, &[Access::Read(".".into())]).is_err());
         }
     }
 }

@@ -135,12 +135,12 @@ async fn definitions_are_filled_in_or_left_out_with_a_warning() {
     let registry = Registry::default();
     registry.register(Stub::described("good", "in ${workspace} on ${date}")).expect("new");
     registry.register(Stub::described("bad", "in ${nowhere}")).expect("new");
-    let surroundings = Surroundings {
+    let workspace_info = WorkspaceInfo {
         workspace: "/w".into(),
         directory: "/w/d".into(),
         today: || "2026-11-15".to_owned(),
     };
-    let definitions = registry.definitions(&surroundings).await;
+    let definitions = registry.definitions(&workspace_info).await;
     assert_eq!(definitions.specs.len(), 1);
     assert_eq!(definitions.specs[0].description, "in /w on 2026-11-15");
     assert_eq!(
@@ -161,14 +161,14 @@ async fn an_agent_sees_what_policy_profile_and_provider_leave_it() {
     layer.rules =
         vec![Rule::parse(Action::Deny, "bash", Source::named("user.toml")).expect("a rule")];
     let mut policy = Policy::new([layer]);
-    policy.profiles.place("read", &["researcher"]);
+    policy.profiles.add("read", &["researcher"]);
     let view = AgentView { policy: &policy, agents: &[], profile: None };
     assert_eq!(names(&registry.enabled(&view).await), ["read", "write", "patch"]);
     let researcher = AgentView { profile: Some("researcher"), ..view };
     assert_eq!(names(&registry.enabled(&researcher).await), ["read"]);
 
     let shown = async |provider: &str| {
-        let definitions = registry.tools(provider, &view, &Surroundings::default()).await;
+        let definitions = registry.tools(provider, &view, &WorkspaceInfo::default()).await;
         definitions.specs.iter().map(|spec| spec.name.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(shown("openai-responses").await, ["read", "write", "patch"]);

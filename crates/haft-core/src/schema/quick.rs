@@ -53,6 +53,7 @@ fn hold(
         | "readOnly"
         | "writeOnly"
         | super::ALIASES
+        | super::SHORT
         | super::PATH => Look::Fits,
         "type" => is_of_type(setting, value),
         "enum" => match setting {

@@ -39,10 +39,10 @@ use crate::files::{locate::LastLink, workspace::Workspace};
 pub(crate) fn change(
     workspace: &Workspace,
     paths: &[PathBuf],
-    warrant: &FileGrant,
+    grant: &FileGrant,
     plan: PlanChanges<'_>,
 ) -> Result<(), ToolError> {
-    let held = Held::take(workspace, paths, LastLink::Follow, warrant)?;
+    let held = Held::take(workspace, paths, LastLink::Follow, grant)?;
     let targets = held.targets();
     let changes = plan(&targets)?;
     let mut changed = HashSet::new();
@@ -67,10 +67,10 @@ fn deed(change: &PlannedChange) -> (usize, Deed<'_>) {
 pub(crate) fn restore(
     workspace: &Workspace,
     steps: &[PathRestore],
-    warrant: &FileGrant,
+    grant: &FileGrant,
 ) -> Result<(), ToolError> {
     let paths: Vec<PathBuf> = steps.iter().map(|step| step.path.clone()).collect();
-    let held = Held::take(workspace, &paths, LastLink::Keep, warrant)?;
+    let held = Held::take(workspace, &paths, LastLink::Keep, grant)?;
     let mut deeds = Vec::with_capacity(steps.len());
     for (number, step) in steps.iter().enumerate() {
         let found = images::of_found(&held.found[number])?;

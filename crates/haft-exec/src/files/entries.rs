@@ -25,14 +25,14 @@ use crate::files::{
 pub(crate) fn of(
     workspace: &Workspace,
     path: &Path,
-    warrant: &FileGrant,
+    grant: &FileGrant,
 ) -> Result<Listing, ToolError> {
-    let (handle, shown) = workspace.at(path, LastLink::Follow, warrant, |spot| {
+    let (handle, shown) = workspace.at(path, LastLink::Follow, grant, |spot| {
         Ok((open_directory(spot)?, spot.shown.clone()))
     })?;
     let handle = handle.map_err(|kind| not_a_directory(&shown, kind))?;
-    let listed = list(workspace, &handle, &shown, warrant);
-    listed.map_err(|error| workspace.failure(&shown, error, warrant))
+    let listed = list(workspace, &handle, &shown, grant);
+    listed.map_err(|error| workspace.failure(&shown, error, grant))
 }
 
 /// The directory, or the sort of thing it is instead.
@@ -61,7 +61,7 @@ fn list(
     workspace: &Workspace,
     handle: &OwnedFd,
     shown: &Path,
-    warrant: &FileGrant,
+    grant: &FileGrant,
 ) -> Result<Listing, Errno> {
     let mut listing = Listing { path: shown.to_owned(), ..Listing::default() };
     for entry in Dir::read_from(handle)? {
@@ -71,13 +71,13 @@ fn list(
             continue;
         }
         let path = if shown == Path::new(".") { name.into() } else { shown.join(name) };
-        if !warrant.permits(&path) {
+        if !grant.permits(&path) {
             listing.closed += 1;
             continue;
         }
         let kind = kind_of(handle, &entry);
         let is_directory = kind == FileKind::Directory
-            || (kind == FileKind::Link && leads_to_directory(workspace, &path, warrant));
+            || (kind == FileKind::Link && leads_to_directory(workspace, &path, grant));
         let name = name.to_string_lossy().into_owned();
         listing.entries.push(DirectoryEntry { name, kind, is_directory });
     }
@@ -97,11 +97,11 @@ pub(crate) fn kind_of(directory: &OwnedFd, entry: &rustix::fs::DirEntry) -> File
     }
 }
 
-fn leads_to_directory(workspace: &Workspace, path: &Path, warrant: &FileGrant) -> bool {
+fn leads_to_directory(workspace: &Workspace, path: &Path, grant: &FileGrant) -> bool {
     let Ok(Place::Inside { root, path }) = locate(&workspace.roots, path, LastLink::Follow) else {
         return false;
     };
     let root = &workspace.roots[root];
     let opened = root.open_at(&path, OFlags::PATH | OFlags::DIRECTORY);
-    warrant.permits(&root.shown(&path)) && opened.is_ok()
+    grant.permits(&root.shown(&path)) && opened.is_ok()
 }

@@ -6,14 +6,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_core::files::{Facts, FileKind};
+use haft_core::files::{FileKind, FileMetadata};
 use rustix::{
     fs::{self, AtFlags, FileType, StatxFlags, StatxTimestamp},
     io::Errno,
 };
 
 /// The facts of what a handle holds; `shown` is its path.
-pub(crate) fn of(handle: &impl AsFd, shown: &Path) -> Result<Facts, Errno> {
+pub(crate) fn of(handle: &impl AsFd, shown: &Path) -> Result<FileMetadata, Errno> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let found = fs::statx(handle, "", flags, wanted)?;
@@ -26,7 +26,7 @@ pub(crate) fn of(handle: &impl AsFd, shown: &Path) -> Result<Facts, Errno> {
         }
         _ => None,
     };
-    Ok(Facts {
+    Ok(FileMetadata {
         path: shown.to_owned(),
         kind: kind(file_type),
         size: found.stx_size,

@@ -20,14 +20,14 @@ const BATCH: usize = 1024;
 pub(crate) fn find(
     workspace: &Workspace,
     query: &FindFiles,
-    warrant: &FileGrant,
+    grant: &FileGrant,
     stop: ShouldStop<'_>,
 ) -> Result<FoundFiles, ToolError> {
     let globs = Globs::one(&query.pattern)?;
-    let start = Start::directory(workspace, &query.path, warrant)?;
+    let start = Start::directory(workspace, &query.path, grant)?;
     let walk = Walk {
         start: &start,
-        warrant,
+        grant,
         stop,
         globs: Some(&globs),
         ignored: query.ignored,

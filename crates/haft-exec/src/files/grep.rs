@@ -47,12 +47,12 @@ const LARGEST_MULTILINE: usize = 32 << 20;
 pub(crate) fn search(
     workspace: &Workspace,
     query: &SearchFiles,
-    warrant: &FileGrant,
+    grant: &FileGrant,
     stop: ShouldStop<'_>,
 ) -> Result<SearchResult, ToolError> {
     let matcher = pattern::matcher(query)?;
     let globs = query.include.as_deref().map(Globs::list).transpose()?;
-    let start = Start::find(workspace, &query.path, warrant)?;
+    let start = Start::find(workspace, &query.path, grant)?;
     let search = Search {
         query,
         stop,
@@ -64,16 +64,16 @@ pub(crate) fn search(
     match start.kind {
         FileKind::File => {
             let opened = start.root.open_at(&start.path, READ);
-            let handle = opened.map_err(|error| workspace.failure(&start.shown, error, warrant))?;
+            let handle = opened.map_err(|error| workspace.failure(&start.shown, error, grant))?;
             let mut seeker = Seeker::new(&search);
             let _ = seeker.look_into(handle, &start.shown);
             Ok(search.answer(vec![seeker]))
         }
         FileKind::Directory => {
-            let start = Start::directory(workspace, &query.path, warrant)?;
+            let start = Start::directory(workspace, &query.path, grant)?;
             let globs = globs.as_ref();
             let ignored = query.ignored;
-            let walk = Walk { start: &start, warrant, stop, globs, ignored, batch: BATCH };
+            let walk = Walk { start: &start, grant, stop, globs, ignored, batch: BATCH };
             let walked = walk.run(|| Seeker::new(&search));
             let mut searched = search.answer(walked.visitors);
             searched.is_complete &= walked.is_complete;
@@ -535,7 +535,7 @@ mod tests {
         let (_folder, files) = workspace(&[("f", line.as_bytes())]);
         let searched = run(&files, &for_text("needle"));
         let line = &searched.files[0].lines[0];
-        assert!(line.is_cut && line.text.contains("needle") && line.text.len() == 100);
+        assert!(line.is_truncated && line.text.contains("needle") && line.text.len() == 100);
     }
 
     #[test]
@@ -552,8 +552,8 @@ mod tests {
         let numbers: Vec<(u64, bool)> = lines.iter().map(|it| (it.number, it.is_match)).collect();
         assert_eq!(numbers, [(1, false), (2, true), (3, true), (4, false)]);
         let (long, next) = (&lines[1], &lines[2]);
-        assert!(long.is_cut && long.text.contains("xneedlex") && long.text.len() == 100);
-        assert_eq!((&*next.text, next.is_cut), ("needle", false));
+        assert!(long.is_truncated && long.text.contains("xneedlex") && long.text.len() == 100);
+        assert_eq!((&*next.text, next.is_truncated), ("needle", false));
         assert_eq!(searched.matches, 3);
         for (pattern, count) in
             [("^xx", 1), ("y$", 1), ("^needle$", 1), ("x.*needle.*y$", 1), ("^y", 0), ("z", 0)]

@@ -17,8 +17,8 @@ const MOST_SHOWN: usize = 3;
 const MOST_COMPARING: usize = 4_000_000;
 
 /// The error for a path that leads to nothing. `shown` is relative to the workspace.
-pub(crate) fn not_found(workspace: &Workspace, shown: &Path, warrant: &FileGrant) -> ToolError {
-    if let Some(meant) = meant_from_here(workspace, shown, warrant) {
+pub(crate) fn not_found(workspace: &Workspace, shown: &Path, grant: &FileGrant) -> ToolError {
+    if let Some(meant) = meant_from_here(workspace, shown, grant) {
         let (shown, meant) = (shown.display(), meant.display());
         return ToolError::not_found(format!("there is no `{shown}` in the workspace"))
             .hint(format!("paths are relative to the workspace: did you mean `{meant}`?"));
@@ -32,7 +32,7 @@ pub(crate) fn not_found(workspace: &Workspace, shown: &Path, warrant: &FileGrant
         let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
         if let Some(mut names) = names_in(workspace, above) {
             // A near name must not betray what is kept secret.
-            names.retain(|name| !warrant.hides(&below(above, name)));
+            names.retain(|name| !grant.hides(&below(above, name)));
             return told(shown, above, &name, &names);
         }
         path = above;
@@ -41,13 +41,13 @@ pub(crate) fn not_found(workspace: &Workspace, shown: &Path, warrant: &FileGrant
 }
 
 /// The path as somebody means it who stands in a folder of the workspace.
-fn meant_from_here(workspace: &Workspace, shown: &Path, warrant: &FileGrant) -> Option<PathBuf> {
+fn meant_from_here(workspace: &Workspace, shown: &Path, grant: &FileGrant) -> Option<PathBuf> {
     let meant = workspace.standing.as_ref()?.join(shown);
     let Ok(Place::Inside { root, path }) = locate(&workspace.roots, &meant, LastLink::Keep) else {
         return None;
     };
     workspace.roots[root].open_at(&path, OFlags::PATH).ok()?;
-    (!warrant.hides(&meant)).then_some(meant)
+    (!grant.hides(&meant)).then_some(meant)
 }
 
 fn below(above: &Path, name: &str) -> PathBuf {

@@ -4,23 +4,23 @@ use std::{os::fd::OwnedFd, sync::Arc};
 
 use haft_core::{
     ToolError,
-    files::{Facts, OpenFile},
+    files::{FileMetadata, OpenFile},
 };
 use rustix::io::{self, Errno};
 
 pub(crate) struct Handle {
     pub(crate) descriptor: OwnedFd,
-    facts: Facts,
+    facts: FileMetadata,
 }
 
 impl Handle {
-    pub(crate) fn new(descriptor: OwnedFd, facts: Facts) -> Arc<Self> {
+    pub(crate) fn new(descriptor: OwnedFd, facts: FileMetadata) -> Arc<Self> {
         Arc::new(Self { descriptor, facts })
     }
 }
 
 impl OpenFile for Handle {
-    fn facts(&self) -> &Facts {
+    fn metadata(&self) -> &FileMetadata {
         &self.facts
     }
 

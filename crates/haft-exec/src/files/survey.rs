@@ -31,7 +31,7 @@ const REST: Duration = Duration::from_secs(300);
 pub(crate) fn survey(
     workspace: &Workspace,
     most: usize,
-    warrant: &FileGrant,
+    grant: &FileGrant,
     stop: ShouldStop<'_>,
 ) -> Result<WorkspaceScan, ToolError> {
     let mut until = workspace.too_many_until.lock();
@@ -42,8 +42,8 @@ pub(crate) fn survey(
     let count = AtomicUsize::new(0);
     for root in &workspace.roots {
         let path = root.shown(std::path::Path::new(""));
-        let start = Start::directory(workspace, &path, warrant)?;
-        let walk = Walk { start: &start, warrant, stop, globs: None, ignored: false, batch: BATCH };
+        let start = Start::directory(workspace, &path, grant)?;
+        let walk = Walk { start: &start, grant, stop, globs: None, ignored: false, batch: BATCH };
         let walked = walk.run(|| Looked { files: Vec::new(), count: &count, most });
         all.is_complete &= walked.is_complete;
         for looked in walked.visitors {

@@ -35,16 +35,16 @@ const UNTIL_ASKED: usize = 4096;
 pub(crate) fn tree(
     workspace: &Workspace,
     query: &WalkTree,
-    warrant: &FileGrant,
+    grant: &FileGrant,
     stop: ShouldStop<'_>,
 ) -> Result<TreeListing, ToolError> {
-    let start = Start::directory(workspace, &query.path, warrant)?;
+    let start = Start::directory(workspace, &query.path, grant)?;
     let rules = if query.ignored { None } else { Rules::above(start.root, &start.path) };
     let mut growth = Growth {
         start: &start,
         prefix: start.prefix(),
         query,
-        warrant,
+        grant,
         stop,
         listing: Vec::with_capacity(LISTING_BYTES),
         nodes: Vec::new(),
@@ -103,7 +103,7 @@ struct Growth<'a> {
     start: &'a Start<'a>,
     prefix: Vec<u8>,
     query: &'a WalkTree,
-    warrant: &'a FileGrant,
+    grant: &'a FileGrant,
     stop: ShouldStop<'a>,
     listing: Vec<u8>,
     nodes: Vec<Node>,
@@ -247,7 +247,7 @@ impl Growth<'_> {
             entry.is_ignored = (is_directory && is_internal)
                 || bud.rules.as_ref().is_some_and(|rules| rules.ignore(path, is_directory));
             (is_directory || !entry.is_ignored)
-                && self.warrant.permits(Path::new(OsStr::from_bytes(&shown)))
+                && self.grant.permits(Path::new(OsStr::from_bytes(&shown)))
         });
     }
 

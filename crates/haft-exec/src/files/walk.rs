@@ -61,7 +61,7 @@ pub(crate) struct Start<'a> {
 /// A walk of a directory and all below it.
 pub(crate) struct Walk<'a> {
     pub(crate) start: &'a Start<'a>,
-    pub(crate) warrant: &'a FileGrant,
+    pub(crate) grant: &'a FileGrant,
     pub(crate) stop: ShouldStop<'a>,
     /// Only files that fit, by their path below the start.
     pub(crate) globs: Option<&'a Globs>,
@@ -116,10 +116,10 @@ impl<'a> Start<'a> {
     pub(crate) fn find(
         workspace: &'a Workspace,
         path: &Path,
-        warrant: &FileGrant,
+        grant: &FileGrant,
     ) -> Result<Self, ToolError> {
         let mut found = None;
-        let (kind, path, shown) = workspace.at(path, LastLink::Follow, warrant, |spot| {
+        let (kind, path, shown) = workspace.at(path, LastLink::Follow, grant, |spot| {
             let handle = spot.root.open_at(&spot.path, OFlags::PATH)?;
             found = workspace.roots.iter().position(|root| std::ptr::eq(root, spot.root));
             let kind = FileType::from_raw_mode(fs::fstat(&handle)?.st_mode);
@@ -134,9 +134,9 @@ impl<'a> Start<'a> {
     pub(crate) fn directory(
         workspace: &'a Workspace,
         path: &Path,
-        warrant: &FileGrant,
+        grant: &FileGrant,
     ) -> Result<Self, ToolError> {
-        let start = Self::find(workspace, path, warrant)?;
+        let start = Self::find(workspace, path, grant)?;
         if start.kind != FileKind::Directory {
             return Err(not_a_directory(&start.shown, start.kind));
         }
@@ -144,7 +144,7 @@ impl<'a> Start<'a> {
         let opened = start.root.open_at(or_dot(&start.path), OFlags::RDONLY | OFlags::DIRECTORY);
         match opened {
             Ok(_) => Ok(start),
-            Err(error) => Err(workspace.failure(&start.shown, error, warrant)),
+            Err(error) => Err(workspace.failure(&start.shown, error, grant)),
         }
     }
 
@@ -357,7 +357,7 @@ impl Run<'_> {
             let is_wanted = self.walk.globs.is_none_or(|globs| globs.reach_into(below))
                 && !folder.rules.as_ref().is_some_and(|rules| rules.ignore(path, true));
             let shown = Path::new(OsStr::from_bytes(&worker.shown));
-            if is_wanted && self.walk.warrant.permits(shown) {
+            if is_wanted && self.walk.grant.permits(shown) {
                 new.push(Task::Directory { path: path.to_vec(), rules: folder.rules.clone() });
             }
         }
@@ -406,7 +406,7 @@ impl Run<'_> {
             // The warrant last: it is dear.
             let is_wanted = self.walk.globs.is_none_or(|globs| globs.fit(below))
                 && !folder.rules.as_ref().is_some_and(|rules| rules.ignore(path, false));
-            if is_wanted && self.walk.warrant.permits(shown) {
+            if is_wanted && self.walk.grant.permits(shown) {
                 let met = Met { directory: &folder.handle, name, path: shown };
                 worker.visitor.meet(&met)?;
             }

@@ -13,9 +13,9 @@ use parking_lot::Mutex;
 use haft_core::{
     ErrorKind, PathState, ResolvePath, SearchStep, ToolError,
     files::{
-        Disk, Facts, FileGrant, FileKind, FindFiles, FoundFiles, LineIndexes, Listing, Opened,
-        PathRestore, PlanChanges, SearchFiles, SearchResult, ShouldStop, TreeListing, WalkTree,
-        WorkspaceScan,
+        Disk, FileGrant, FileKind, FileMetadata, FindFiles, FoundFiles, LineIndexes, Listing,
+        Opened, PathRestore, PlanChanges, SearchFiles, SearchResult, ShouldStop, TreeListing,
+        WalkTree, WorkspaceScan,
     },
 };
 use rustix::{
@@ -101,13 +101,13 @@ impl Workspace {
         &self,
         path: &Path,
         last: LastLink,
-        warrant: &FileGrant,
+        grant: &FileGrant,
     ) -> Result<Spot<'_>, ToolError> {
         match look_for(&self.roots, path, last)? {
             (Place::Inside { root, path }, seen) => {
                 let root = &self.roots[root];
                 let shown = root.shown(&path);
-                warrant.check(&shown)?;
+                grant.check(&shown)?;
                 let path = if path.as_os_str().is_empty() { PathBuf::from(".") } else { path };
                 Ok(Spot { root, path, shown, seen })
             }
@@ -151,14 +151,14 @@ impl Workspace {
         &self,
         path: &Path,
         last: LastLink,
-        warrant: &FileGrant,
+        grant: &FileGrant,
         mut work: impl FnMut(&Spot<'_>) -> Result<T, Errno>,
     ) -> Result<T, ToolError> {
         for _ in 0..MOST_TRIES {
-            let spot = self.spot(path, last, warrant)?;
+            let spot = self.spot(path, last, grant)?;
             match work(&spot) {
                 Err(Errno::LOOP | Errno::AGAIN | Errno::INTR) => {}
-                Err(error) => return Err(self.failure(&spot.shown, error, warrant)),
+                Err(error) => return Err(self.failure(&spot.shown, error, grant)),
                 Ok(done) => return Ok(done),
             }
         }
@@ -188,10 +188,10 @@ impl Workspace {
     }
 
     /// What the system says, in our words. The path is the real one.
-    pub(crate) fn failure(&self, shown: &Path, error: Errno, warrant: &FileGrant) -> ToolError {
+    pub(crate) fn failure(&self, shown: &Path, error: Errno, grant: &FileGrant) -> ToolError {
         let path = shown.display();
         match error {
-            Errno::NOENT | Errno::NOTDIR => near::not_found(self, shown, warrant),
+            Errno::NOENT | Errno::NOTDIR => near::not_found(self, shown, grant),
             Errno::ACCESS | Errno::PERM => {
                 ToolError::denied(format!("the file system does not permit this with `{path}`"))
                     .hint("have its owner change the permissions, or leave it alone")
@@ -229,17 +229,17 @@ impl Workspace {
 }
 
 impl Disk for Workspace {
-    fn open(&self, path: &Path, warrant: &FileGrant) -> Result<Opened, ToolError> {
-        if let Some(real) = warrant.seen_file(path)
+    fn open(&self, path: &Path, grant: &FileGrant) -> Result<Opened, ToolError> {
+        if let Some(real) = grant.seen_file(path)
             && let Some(spot) = self.known_spot(real)
         {
-            warrant.check(&spot.shown)?;
+            grant.check(&spot.shown)?;
             // Whatever has come in its place since, the long way tells.
-            if let Ok(opened @ (_, Facts { kind: FileKind::File, .. })) = read_at(&spot) {
+            if let Ok(opened @ (_, FileMetadata { kind: FileKind::File, .. })) = read_at(&spot) {
                 return self::opened(opened);
             }
         }
-        let handle = self.at(path, LastLink::Follow, warrant, |spot| {
+        let handle = self.at(path, LastLink::Follow, grant, |spot| {
             // First without opening: a device may act, and a pipe wait, when it is opened.
             if spot.seen.is_none_or(|seen| !seen.is_file()) {
                 let facts = facts::of(&spot.root.open_at(&spot.path, OFlags::PATH)?, &spot.shown)?;
@@ -255,67 +255,67 @@ impl Disk for Workspace {
         opened(handle)
     }
 
-    fn facts(&self, path: &Path, warrant: &FileGrant) -> Result<Facts, ToolError> {
-        self.at(path, LastLink::Keep, warrant, |spot| {
+    fn metadata(&self, path: &Path, grant: &FileGrant) -> Result<FileMetadata, ToolError> {
+        self.at(path, LastLink::Keep, grant, |spot| {
             facts::of(&spot.root.open_at(&spot.path, OFlags::PATH)?, &spot.shown)
         })
     }
 
-    fn entries(&self, path: &Path, warrant: &FileGrant) -> Result<Listing, ToolError> {
-        entries::of(self, path, warrant)
+    fn entries(&self, path: &Path, grant: &FileGrant) -> Result<Listing, ToolError> {
+        entries::of(self, path, grant)
     }
 
     fn find(
         &self,
         query: &FindFiles,
-        warrant: &FileGrant,
+        grant: &FileGrant,
         stop: ShouldStop<'_>,
     ) -> Result<FoundFiles, ToolError> {
-        find::find(self, query, warrant, stop)
+        find::find(self, query, grant, stop)
     }
 
     fn search(
         &self,
         query: &SearchFiles,
-        warrant: &FileGrant,
+        grant: &FileGrant,
         stop: ShouldStop<'_>,
     ) -> Result<SearchResult, ToolError> {
-        grep::search(self, query, warrant, stop)
+        grep::search(self, query, grant, stop)
     }
 
     fn tree(
         &self,
         query: &WalkTree,
-        warrant: &FileGrant,
+        grant: &FileGrant,
         stop: ShouldStop<'_>,
     ) -> Result<TreeListing, ToolError> {
-        tree::tree(self, query, warrant, stop)
+        tree::tree(self, query, grant, stop)
     }
 
-    fn survey(
+    fn scan(
         &self,
         most: usize,
-        warrant: &FileGrant,
+        grant: &FileGrant,
         stop: ShouldStop<'_>,
     ) -> Result<WorkspaceScan, ToolError> {
-        survey::survey(self, most, warrant, stop)
+        survey::survey(self, most, grant, stop)
     }
 
     fn change(
         &self,
         paths: &[PathBuf],
-        warrant: &FileGrant,
+        grant: &FileGrant,
         plan: PlanChanges<'_>,
     ) -> Result<(), ToolError> {
-        change::change(self, paths, warrant, plan)
+        change::change(self, paths, grant, plan)
     }
 
-    fn image(&self, path: &Path, warrant: &FileGrant) -> Result<PathState, ToolError> {
-        change::image(self, path, warrant)
+    fn path_state(&self, path: &Path, grant: &FileGrant) -> Result<PathState, ToolError> {
+        change::image(self, path, grant)
     }
 
-    fn restore(&self, steps: &[PathRestore], warrant: &FileGrant) -> Result<(), ToolError> {
-        change::restore(self, steps, warrant)
+    fn restore(&self, steps: &[PathRestore], grant: &FileGrant) -> Result<(), ToolError> {
+        change::restore(self, steps, grant)
     }
 
     fn rename(
@@ -323,35 +323,31 @@ impl Disk for Workspace {
         from: &Path,
         to: &Path,
         replace: bool,
-        warrant: &FileGrant,
+        grant: &FileGrant,
     ) -> Result<(PathBuf, PathBuf), ToolError> {
-        change::rename(self, from, to, replace, warrant)
+        change::rename(self, from, to, replace, grant)
     }
 
     fn remove(
         &self,
         path: &Path,
         recursive: bool,
-        warrant: &FileGrant,
+        grant: &FileGrant,
     ) -> Result<(PathBuf, u64), ToolError> {
-        change::remove(self, path, recursive, warrant)
+        change::remove(self, path, recursive, grant)
     }
 
-    fn make_directory(
-        &self,
-        path: &Path,
-        warrant: &FileGrant,
-    ) -> Result<(PathBuf, bool), ToolError> {
-        change::make_directory(self, path, warrant)
+    fn make_directory(&self, path: &Path, grant: &FileGrant) -> Result<(PathBuf, bool), ToolError> {
+        change::make_directory(self, path, grant)
     }
 
     fn set_directory_mode(
         &self,
         path: &Path,
         mode: u32,
-        warrant: &FileGrant,
+        grant: &FileGrant,
     ) -> Result<(), ToolError> {
-        self.at(path, LastLink::Keep, warrant, |spot| {
+        self.at(path, LastLink::Keep, grant, |spot| {
             let handle = spot.root.open_at(&spot.path, OFlags::RDONLY | OFlags::DIRECTORY)?;
             rustix::fs::fchmod(&handle, rustix::fs::Mode::from_raw_mode(mode & 0o3777))
         })
@@ -363,7 +359,7 @@ impl Disk for Workspace {
 }
 
 /// Opens what is no link to be read, without waiting for anybody at the other end.
-fn read_at(spot: &Spot<'_>) -> Result<(Option<OwnedFd>, Facts), Errno> {
+fn read_at(spot: &Spot<'_>) -> Result<(Option<OwnedFd>, FileMetadata), Errno> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
     let handle = spot.root.open_at(&spot.path, flags)?;
     let facts = facts::of(&handle, &spot.shown)?;
@@ -371,7 +367,9 @@ fn read_at(spot: &Spot<'_>) -> Result<(Option<OwnedFd>, Facts), Errno> {
 }
 
 /// A regular file or a directory; of everything else only the sort is told.
-pub(crate) fn opened((handle, facts): (Option<OwnedFd>, Facts)) -> Result<Opened, ToolError> {
+pub(crate) fn opened(
+    (handle, facts): (Option<OwnedFd>, FileMetadata),
+) -> Result<Opened, ToolError> {
     match (handle, facts.kind) {
         (Some(handle), FileKind::File) => Ok(Opened::File(Handle::new(handle, facts))),
         (_, FileKind::Directory) => Ok(Opened::Directory(facts.path)),
@@ -385,7 +383,7 @@ pub(crate) fn not_regular(path: &Path, kind: FileKind) -> ToolError {
 }
 
 impl ResolvePath for Workspace {
-    fn look(&self, path: &Path) -> (PathBuf, bool) {
+    fn resolve_file(&self, path: &Path) -> (PathBuf, bool) {
         match look_for(&self.roots, path, LastLink::Follow) {
             Ok((Place::Inside { root, path }, seen)) => {
                 let shown = self.roots[root].shown(&path);

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use haft_core::{ErrorKind, ToolError, Vault, brief, fault_of_secret};
+use haft_core::{ErrorKind, ToolError, Vault, block_in_place, invalid_secret_reason};
 
 /// The variables that hold secrets begin with this.
 const VARIABLE: &str = "HAFT_SECRET_";
@@ -58,7 +58,7 @@ impl Secrets<'_> {
             Some(value) => (value, variable),
             None => (self.kept(name, to, &variable)?, format!("`haft secret set {name}`")),
         };
-        match fault_of_secret(&value) {
+        match invalid_secret_reason(&value) {
             None => Ok(value),
             Some(fault) => {
                 let message =
@@ -71,7 +71,8 @@ impl Secrets<'_> {
 
     /// What the vault has of this name.
     fn kept(&self, name: &str, to: Recipient<'_>, variable: &str) -> Result<String, ToolError> {
-        let found = self.vault.map(|vault| brief(|| vault.find(name))).transpose()?.flatten();
+        let found =
+            self.vault.map(|vault| block_in_place(|| vault.find(name))).transpose()?.flatten();
         let Some(secret) = found else {
             let message = format!("there is no secret `{name}`");
             return Err(ToolError::not_found(message).hint(format!(

@@ -19,13 +19,13 @@ pub(super) fn address_closed(host: &str, port: u16, what: &str) -> ToolError {
 }
 
 pub(super) fn overdue(shown: &str, limit: Duration) -> ToolError {
-    NetworkError::Overdue
+    NetworkError::Timeout
         .error(ErrorKind::Timeout, format!("{shown} did not answer in full within {limit:?}"))
         .hint("give the call a longer timeout, up to 120 seconds, or try again later")
 }
 
 pub(super) fn connect_overdue(place: &str, limit: Duration) -> ToolError {
-    NetworkError::Overdue
+    NetworkError::Timeout
         .error(ErrorKind::Timeout, format!("no connection to {place} came about within {limit:?}"))
         .hint("the host may be down or a firewall may drop the packets; try again later")
 }
@@ -66,14 +66,14 @@ pub(super) fn io(place: &str, error: &io::Error) -> ToolError {
             "there is no way there from here",
             "check whether this machine has a network",
         ),
-        io::ErrorKind::TimedOut => (NetworkError::Overdue, "it does not answer", "try again later"),
+        io::ErrorKind::TimedOut => (NetworkError::Timeout, "it does not answer", "try again later"),
         _ => (
             NetworkError::Ended,
             "the connection ended before the answer was whole",
             "try again; if it stays so the service is at fault",
         ),
     };
-    let kind = if fault == NetworkError::Overdue { ErrorKind::Timeout } else { ErrorKind::Network };
+    let kind = if fault == NetworkError::Timeout { ErrorKind::Timeout } else { ErrorKind::Network };
     fault.error(kind, format!("{place}: {what}")).hint(hint)
 }
 

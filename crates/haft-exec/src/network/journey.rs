@@ -78,7 +78,7 @@ impl Network {
     ) -> Result<Response, ToolError> {
         let purpose = request.purpose;
         let mut leg = self.first_leg(request)?;
-        let mut passed: Vec<String> = Vec::new();
+        let mut redirects: Vec<String> = Vec::new();
         let mut been: Vec<(Method, Url)> = Vec::new();
         loop {
             permit(&leg.shown)?;
@@ -87,14 +87,14 @@ impl Network {
                 Purpose::Exchange => Arrival::of(self.ask(&leg).await?, &leg),
             };
             let Some(next) = self.next_url(&leg, &arrival)? else {
-                return Ok(Response { passed, ..arrival.response });
+                return Ok(Response { redirects, ..arrival.response });
             };
             been.push((leg.method.clone(), leg.url.clone()));
-            passed.push(leg.shown.clone());
+            redirects.push(leg.shown.clone());
             leg = leg.led_to(next, arrival.response.status)?;
             let is_circle =
                 been.iter().any(|(method, url)| *method == leg.method && *url == leg.url);
-            if is_circle || passed.len() > MOST_REDIRECTS {
+            if is_circle || redirects.len() > MOST_REDIRECTS {
                 return Err(endless(&leg, is_circle));
             }
         }
@@ -388,7 +388,7 @@ impl Arrival {
     }
 
     fn remembered(page: &Page) -> Self {
-        let response = Response { is_remembered: true, ..page.response.clone() };
+        let response = Response { is_cached: true, ..page.response.clone() };
         Self { response, location: None }
     }
 }

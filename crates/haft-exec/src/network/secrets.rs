@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use haft_core::{Redactor, SECRET_SIGN, ToolError, is_in_secret_name, network::NetworkError};
+use haft_core::{Redactor, SECRET_PREFIX, ToolError, is_secret_name_char, network::NetworkError};
 
 use crate::network::credentials::{Recipient, Secrets};
 
@@ -33,10 +33,10 @@ impl Secrets<'_> {
     ) -> Result<String, ToolError> {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
-        while let Some((before, after)) = rest.split_once(SECRET_SIGN) {
+        while let Some((before, after)) = rest.split_once(SECRET_PREFIX) {
             filled.push_str(before);
-            let name: String = after.chars().take_while(|c| is_in_secret_name(*c)).collect();
-            let is_reference = !name.is_empty() && !before.ends_with(is_in_secret_name);
+            let name: String = after.chars().take_while(|c| is_secret_name_char(*c)).collect();
+            let is_reference = !name.is_empty() && !before.ends_with(is_secret_name_char);
             if is_reference {
                 let value = self
                     .value(&name, Recipient::Host(host))
@@ -45,7 +45,7 @@ impl Secrets<'_> {
                 used.add(name.clone(), value);
                 rest = after.get(name.len()..).unwrap_or_default();
             } else {
-                filled.push_str(SECRET_SIGN);
+                filled.push_str(SECRET_PREFIX);
                 rest = after;
             }
         }

@@ -98,7 +98,7 @@ async fn who_drips_is_ended_by_the_clock() {
     // However much of it came by then.
     let client = Network::new(NetworkSettings { most_bytes: 1 << 40, ..settings(address) });
     let found = ask(&client, format!("http://{address}/"), Duration::from_millis(300)).await;
-    check(found, ErrorKind::Timeout, NetworkError::Overdue, "drips");
+    check(found, ErrorKind::Timeout, NetworkError::Timeout, "drips");
 }
 
 #[tokio::test]
@@ -135,28 +135,28 @@ async fn whoever_hangs_wherever_is_ended_by_the_clock() {
         let address = peer(said, Then::Hangs).await;
         let client = Network::new(settings(address));
         let found = ask(&client, format!("http://{address}/"), short).await;
-        check(found, ErrorKind::Timeout, NetworkError::Overdue, said);
+        check(found, ErrorKind::Timeout, NetworkError::Timeout, said);
         // No word of TLS is ever answered.
         let found = ask(&client, format!("https://{address}/"), short).await;
-        check(found, ErrorKind::Timeout, NetworkError::Overdue, "TLS");
+        check(found, ErrorKind::Timeout, NetworkError::Timeout, "TLS");
     }
     let address = peer("HTTP/1.1 200", Then::Hangs).await;
     let proxy = Some(format!("http://{address}").parse().expect("a URL"));
     let client = Network::new(NetworkSettings { proxy, ..NetworkSettings::default() });
     for scheme in ["http", "https"] {
         let found = ask(&client, format!("{scheme}://example.org/"), short).await;
-        check(found, ErrorKind::Timeout, NetworkError::Overdue, scheme);
+        check(found, ErrorKind::Timeout, NetworkError::Timeout, scheme);
     }
     let client = Network::with_resolver(NetworkSettings::default(), Arc::new(Silent));
     let found = ask(&client, "http://example.org/".to_owned(), short).await;
-    check(found, ErrorKind::Timeout, NetworkError::Overdue, "names");
+    check(found, ErrorKind::Timeout, NetworkError::Timeout, "names");
     // Its turn never comes.
     let address = peer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", Then::Ends).await;
     let client = Network::new(NetworkSettings { per_minute: 1, ..settings(address) });
     let url = format!("http://{address}/");
     let request = Request { method: "GET".to_owned(), url: url.clone(), ..Request::default() };
     assert!(client.send(request, &|_| Ok(())).await.is_ok_and(|answer| answer.status == 200));
-    check(ask(&client, url, short).await, ErrorKind::Timeout, NetworkError::Overdue, "pace");
+    check(ask(&client, url, short).await, ErrorKind::Timeout, NetworkError::Timeout, "pace");
 }
 
 /// Never answers.

@@ -37,19 +37,19 @@ pub(crate) struct Closed {
 pub(crate) fn look(
     folders: &Folders,
     workspace: &Workspace,
-    warrant: &FileGrant,
+    grant: &FileGrant,
 ) -> Result<Look, ToolError> {
     let begun = Instant::now();
-    look_until(folders, workspace, warrant, &|| begun.elapsed() > SEARCH_TIMEOUT)
+    look_until(folders, workspace, grant, &|| begun.elapsed() > SEARCH_TIMEOUT)
 }
 
 fn look_until(
     folders: &Folders,
     workspace: &Workspace,
-    warrant: &FileGrant,
+    grant: &FileGrant,
     stop: ShouldStop<'_>,
 ) -> Result<Look, ToolError> {
-    complete(folders.look(workspace, warrant, stop))
+    complete(folders.look(workspace, grant, stop))
 }
 
 /// The look, if nothing was missed.
@@ -68,10 +68,10 @@ fn complete(look: Result<Look, CutOff>) -> Result<Look, ToolError> {
 pub(super) fn look_outside(
     folders: &Folders,
     roots: &[&Root],
-    warrant: &FileGrant,
+    grant: &FileGrant,
 ) -> Result<Look, ToolError> {
     let begun = Instant::now();
-    complete(folders.look_at(roots, warrant, &|| begun.elapsed() > SEARCH_TIMEOUT))
+    complete(folders.look_at(roots, grant, &|| begun.elapsed() > SEARCH_TIMEOUT))
 }
 
 /// What is closed to a program, by what a look has found.

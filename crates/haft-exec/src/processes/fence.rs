@@ -11,7 +11,7 @@ use std::{
 
 use haft_core::{
     ToolError,
-    commands::{ExecutorPlace, Launch},
+    commands::{ExecutorKind, Launch},
 };
 
 use super::closed::Closed;
@@ -23,7 +23,7 @@ use crate::{
 /// A way to keep programs in.
 pub(crate) trait Fence: Send + Sync {
     /// Where programs run behind this fence.
-    fn place(&self) -> ExecutorPlace;
+    fn place(&self) -> ExecutorKind;
 
     /// How a launch is really started.
     ///

@@ -88,7 +88,7 @@ pub(crate) struct CutOff(pub(crate) PathBuf);
 /// One look at all roots of a workspace.
 #[derive(Clone)]
 pub(crate) struct Look {
-    warrant: FileGrant,
+    grant: FileGrant,
     pub(crate) roots: Vec<Arc<RootFolders>>,
     /// Folders that cannot be read.
     pub(crate) unreadable: Vec<PathBuf>,
@@ -108,10 +108,10 @@ impl Folders {
     pub(crate) fn look(
         &self,
         workspace: &Workspace,
-        warrant: &FileGrant,
+        grant: &FileGrant,
         stop: ShouldStop<'_>,
     ) -> Result<Look, CutOff> {
-        self.look_at(workspace.roots.iter().collect::<Vec<_>>().as_slice(), warrant, stop)
+        self.look_at(workspace.roots.iter().collect::<Vec<_>>().as_slice(), grant, stop)
     }
 
     /// The same for other roots than those of a workspace.
@@ -121,15 +121,16 @@ impl Folders {
     pub(crate) fn look_at(
         &self,
         looked: &[&Root],
-        warrant: &FileGrant,
+        grant: &FileGrant,
         stop: ShouldStop<'_>,
     ) -> Result<Look, CutOff> {
-        let last = self.remembered().iter().find(|look| look.warrant.answers_as(warrant)).cloned();
+        let last =
+            self.remembered().iter().find(|look| look.grant.is_equivalent_to(grant)).cloned();
         let mut roots = Vec::new();
         let mut unreadable = Vec::new();
         for (at, root) in looked.iter().enumerate() {
             let known = last.as_ref().and_then(|look| look.roots.get(at));
-            let search = Search { root, warrant, stop, known };
+            let search = Search { root, grant, stop, known };
             let was_complete = last.as_ref().is_some_and(|look| look.unreadable.is_empty());
             if let Some(known) = known.filter(|known| was_complete && search.is_as(known)) {
                 roots.push(known.clone());
@@ -139,14 +140,14 @@ impl Folders {
             unreadable.extend(unread.into_iter().map(|folder| root.path.join(folder)));
             roots.push(folders);
         }
-        let look = Look { warrant: warrant.clone(), roots, unreadable };
+        let look = Look { grant: grant.clone(), roots, unreadable };
         self.remember(&look);
         Ok(look)
     }
 
     fn remember(&self, look: &Look) {
         let mut remembered = self.remembered();
-        remembered.retain(|known| !known.warrant.answers_as(&look.warrant));
+        remembered.retain(|known| !known.grant.is_equivalent_to(&look.grant));
         remembered.insert(0, look.clone());
         remembered.truncate(MAX_REMEMBERED);
     }
@@ -159,7 +160,7 @@ impl Folders {
 /// A look at one root.
 struct Search<'a> {
     root: &'a Root,
-    warrant: &'a FileGrant,
+    grant: &'a FileGrant,
     stop: ShouldStop<'a>,
     known: Option<&'a Arc<RootFolders>>,
 }
@@ -275,7 +276,7 @@ impl Search<'_> {
             let name = OsStr::from_bytes(bytes);
             let kind = kind_of(&handle, entry.file_name(), entry.file_type());
             let is_folder = kind == FileType::Directory;
-            if !self.warrant.permits(&self.root.shown(&path.join(name))) {
+            if !self.grant.permits(&self.root.shown(&path.join(name))) {
                 folder.closed.push((name.to_owned(), is_folder));
             } else if is_folder {
                 folder.folders.push(name.to_owned());

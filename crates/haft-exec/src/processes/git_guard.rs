@@ -39,7 +39,7 @@ pub(crate) enum Reach {
 pub(crate) struct GitGuard {
     workspace: Arc<Workspace>,
     folders: Arc<Folders>,
-    warrant: FileGrant,
+    grant: FileGrant,
     /// The look before the command.
     look: Look,
     state: Mutex<State>,
@@ -57,7 +57,7 @@ impl GitGuard {
     pub(crate) fn before(
         workspace: &Arc<Workspace>,
         folders: &Arc<Folders>,
-        warrant: &FileGrant,
+        grant: &FileGrant,
         look: Look,
     ) -> Self {
         let roots = workspace.roots.iter().zip(&look.roots);
@@ -65,7 +65,7 @@ impl GitGuard {
         Self {
             workspace: workspace.clone(),
             folders: folders.clone(),
-            warrant: warrant.clone(),
+            grant: grant.clone(),
             look,
             state: Mutex::new(State { before, moved: Vec::new() }),
         }
@@ -94,7 +94,7 @@ impl GitGuard {
     fn look_at_folders(&self, unseen: &mut Vec<Denial>) -> Look {
         let begun = Instant::now();
         let stop = || begun.elapsed() > LOOK_TIMEOUT;
-        let (look, missed) = match self.folders.look(&self.workspace, &self.warrant, &stop) {
+        let (look, missed) = match self.folders.look(&self.workspace, &self.grant, &stop) {
             Ok(look) => (look.clone(), look.unreadable),
             Err(CutOff(root)) => (self.look.clone(), vec![root]),
         };
@@ -108,7 +108,7 @@ impl GitGuard {
     }
 
     /// What was moved away so far, with where it lies.
-    pub(crate) fn refusals(&self) -> Vec<Denial> {
+    pub(crate) fn denials(&self) -> Vec<Denial> {
         self.state().moved.clone()
     }
 
@@ -123,7 +123,7 @@ fn not_looked_at(folder: &Path) -> Denial {
         what: format!("look for git settings in `{shown}`"),
         why: "the command may have left some there that git would obey".to_owned(),
         remedy: format!("look through `{shown}` before you use git in it"),
-        is_put_aside: true,
+        is_reverted: true,
     }
 }
 
@@ -145,7 +145,7 @@ fn put_aside(root: &Root, path: &Path, before: Option<&mut Place>) -> Denial {
     };
     let shown = root.shown(path);
     let what = format!("leave `{}` behind", shown.display());
-    Denial { what, why: why.to_owned(), remedy, is_put_aside: true }
+    Denial { what, why: why.to_owned(), remedy, is_reverted: true }
 }
 
 /// By handles, so that a command that still runs cannot lead it elsewhere by a link.

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use haft_core::{
     ToolError,
-    commands::{ExecutorPlace, Launch, Program},
+    commands::{ExecutorKind, Launch, Program},
 };
 
 use super::fence::{Fence, Recipe, Site, Walls};
@@ -12,8 +12,8 @@ use super::fence::{Fence, Recipe, Site, Walls};
 pub(crate) struct Local;
 
 impl Fence for Local {
-    fn place(&self) -> ExecutorPlace {
-        ExecutorPlace::Local
+    fn place(&self) -> ExecutorKind {
+        ExecutorKind::Local
     }
 
     fn recipe(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError> {

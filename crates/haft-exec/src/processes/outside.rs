@@ -49,12 +49,12 @@ impl Outside {
         &self,
         areas: &[PathBuf],
         shown: &[PathBuf],
-        warrant: &FileGrant,
+        grant: &FileGrant,
     ) -> Result<Vec<Closed>, ToolError> {
         let mut found = Vec::new();
         let mut searched: Vec<PathBuf> = shown.to_vec();
         for place in self.patterns.iter().flat_map(|pattern| places(pattern, areas)) {
-            match closed_as_a_whole(&place, warrant) {
+            match closed_as_a_whole(&place, grant) {
                 Some(closed) => found.push(closed),
                 None if place.is_dir() => searched.push(place),
                 None => {}
@@ -68,14 +68,14 @@ impl Outside {
                 tops.push(folder);
             }
         }
-        found.extend(self.search(&tops, warrant)?);
+        found.extend(self.search(&tops, grant)?);
         closed::checked(found)
     }
 
-    fn search(&self, tops: &[PathBuf], warrant: &FileGrant) -> Result<Vec<Closed>, ToolError> {
+    fn search(&self, tops: &[PathBuf], grant: &FileGrant) -> Result<Vec<Closed>, ToolError> {
         let roots: Vec<Arc<Root>> = tops.iter().filter_map(|path| self.root(path)).collect();
         let roots: Vec<&Root> = roots.iter().map(Arc::as_ref).collect();
-        let look = closed::look_outside(&self.folders, &roots, warrant)?;
+        let look = closed::look_outside(&self.folders, &roots, grant)?;
         Ok(closed::found_in(roots, &look))
     }
 
@@ -113,11 +113,11 @@ fn places(pattern: &Path, areas: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// A file or folder that is closed itself, or a folder in which everything is.
-fn closed_as_a_whole(path: &Path, warrant: &FileGrant) -> Option<Closed> {
+fn closed_as_a_whole(path: &Path, grant: &FileGrant) -> Option<Closed> {
     let is_directory = path.symlink_metadata().ok()?.is_dir();
     let (child, grandchild) = (path.join(ANY_NAME), path.join(ANY_NAME).join(ANY_NAME));
-    let is_closed = !warrant.permits(path)
-        || (is_directory && !warrant.permits(&child) && !warrant.permits(&grandchild));
+    let is_closed = !grant.permits(path)
+        || (is_directory && !grant.permits(&child) && !grant.permits(&grandchild));
     is_closed.then(|| Closed { path: path.to_owned(), is_directory })
 }
 

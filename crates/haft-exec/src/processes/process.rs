@@ -411,7 +411,7 @@ impl Process for Running {
             (None, ..) => ProcessState::Running,
             (_, Some(KillReason::ByTimeout), _) => ProcessState::KilledByTimeout,
             (_, Some(KillReason::Cancelled), _) => ProcessState::Cancelled,
-            (_, Some(KillReason::OnRequest), _) => ProcessState::KillReason,
+            (_, Some(KillReason::OnRequest), _) => ProcessState::Killed,
             (_, None, Some(Exit::Signal(_))) => ProcessState::Signalled,
             (_, None, _) => ProcessState::Exited,
         };
@@ -425,9 +425,9 @@ impl Process for Running {
             exit_code,
             signal,
             ms: millis(end.after.unwrap_or_else(|| self.begun.elapsed())),
-            quiet_ms: millis(quiet),
+            silent_ms: millis(quiet),
             bytes: self.out.total() + self.err.total(),
-            left: end.left,
+            survivors: end.left,
         }
     }
 
@@ -502,21 +502,23 @@ impl Process for Running {
         }
     }
 
-    fn refusals(&self) -> Vec<Denial> {
+    fn denials(&self) -> Vec<Denial> {
         let has_succeeded = matches!(self.end().exit, Some(Exit::Code(0)));
         let mut all = self.wishes.refused(has_succeeded);
-        all.extend(self.guard.iter().flat_map(|guard| guard.refusals()));
+        all.extend(self.guard.iter().flat_map(|guard| guard.denials()));
         all.extend(self.survivors().iter().map(survived));
         all
     }
 
-    fn keeps_from(&self, path: &Path) -> Option<Denial> {
-        self.wishes.keeps_from(path)
+    fn read_denial(&self, path: &Path) -> Option<Denial> {
+        self.wishes.read_denial(path)
     }
 
     fn listens(&self, port: u16) -> bool {
         match &self.interior {
-            Some(interior) => !self.is_over() && haft_core::brief(|| interior.listens(port)),
+            Some(interior) => {
+                !self.is_over() && haft_core::block_in_place(|| interior.listens(port))
+            }
             None => self.members().iter().any(|member| sockets::is_listening(*member, port)),
         }
     }
@@ -541,7 +543,7 @@ fn survived((pid, command): &(i32, String)) -> Denial {
         what: format!("end process {pid} (`{command}`)"),
         why: "the command started it, and the system did not let haft end it".to_owned(),
         remedy: format!("a person can end it with `sudo kill -9 {pid}`"),
-        is_put_aside: true,
+        is_reverted: true,
     }
 }
 

@@ -20,8 +20,8 @@ impl Wishes {
         Self { noted, group, before }
     }
 
-    pub(crate) fn keeps_from(&self, path: &Path) -> Option<Denial> {
-        self.noted.keeps_from(path)
+    pub(crate) fn read_denial(&self, path: &Path) -> Option<Denial> {
+        self.noted.read_denial(path)
     }
 
     /// Whoever has succeeded has met no limit that matters, and nobody has to look.
@@ -39,7 +39,7 @@ fn of_limits(hits: Hits) -> impl Iterator<Item = Denial> {
         what: what.to_owned(),
         why: why.to_owned(),
         remedy: format!("do less at once; a person can raise {key} in their config"),
-        is_put_aside: false,
+        is_reverted: false,
     };
     let processes = (hits.processes > 0).then(|| {
         let why = "the commands that run here have as many processes as they may";

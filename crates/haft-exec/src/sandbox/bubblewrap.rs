@@ -9,7 +9,7 @@ use std::{
 
 use haft_core::{
     ToolError,
-    commands::{ExecutorPlace, Launch, Stdin},
+    commands::{ExecutorKind, Launch, Stdin},
 };
 
 use seccompiler::BpfProgram;
@@ -133,8 +133,8 @@ impl Fence for Bubblewrap {
         self.scratches.forget(session);
     }
 
-    fn place(&self) -> ExecutorPlace {
-        ExecutorPlace::Sandbox
+    fn place(&self) -> ExecutorKind {
+        ExecutorKind::Sandbox
     }
 
     fn recipe(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError> {

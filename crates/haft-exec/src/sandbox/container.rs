@@ -27,7 +27,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use haft_core::{
     ToolError,
-    commands::{Confinement, ExecutorPlace, Launch, Program, Stdin, Streams},
+    commands::{Confinement, ExecutorKind, Launch, Program, Stdin, Streams},
 };
 
 use self::{
@@ -190,8 +190,8 @@ pub(crate) fn end_everything() {
 }
 
 impl Fence for Container {
-    fn place(&self) -> ExecutorPlace {
-        ExecutorPlace::Container
+    fn place(&self) -> ExecutorKind {
+        ExecutorKind::Container
     }
 
     fn recipe(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError> {

@@ -7,7 +7,7 @@ use std::{
 
 use haft_core::{
     ToolError,
-    commands::{ExecutorPlace, Launch},
+    commands::{ExecutorKind, Launch},
 };
 
 use seccompiler::sock_filter;
@@ -103,8 +103,8 @@ impl Fence for Landlock {
         self.scratches.forget(session);
     }
 
-    fn place(&self) -> ExecutorPlace {
-        ExecutorPlace::Sandbox
+    fn place(&self) -> ExecutorKind {
+        ExecutorKind::Sandbox
     }
 
     fn recipe(&self, launch: &Launch, site: &Site) -> Result<Recipe, ToolError> {

@@ -88,7 +88,7 @@ impl Noted {
     }
 
     /// What keeps it from reading something that is there. Reading is not reported: somebody has to ask for a path.
-    pub(crate) fn keeps_from(&self, path: &Path) -> Option<Denial> {
+    pub(crate) fn read_denial(&self, path: &Path) -> Option<Denial> {
         let layout = self.layout.as_ref()?;
         let path = fold(path);
         let obstacle = layout.obstacle(&path, Access::Read)?;
@@ -97,7 +97,7 @@ impl Noted {
             what: format!("read {}", path.display()),
             why: why.to_owned(),
             remedy: remedy.to_owned(),
-            is_put_aside: false,
+            is_reverted: false,
         })
     }
 
@@ -171,7 +171,7 @@ fn foreign(path: Option<&Path>) -> Denial {
         what,
         why: "it is a socket that was there before the command began".to_owned(),
         remedy: "a command reaches the sockets that it makes itself, and those of this session in $TMPDIR".to_owned(),
-        is_put_aside: false,
+        is_reverted: false,
     }
 }
 
@@ -217,7 +217,7 @@ impl Judge {
             what,
             why: "the command has no network".to_owned(),
             remedy: "call again with network=true".to_owned(),
-            is_put_aside: false,
+            is_reverted: false,
         }
     }
 
@@ -243,7 +243,7 @@ impl Judge {
             what: format!("{verb} {}", whole.display()),
             why: why.to_owned(),
             remedy: remedy.to_owned(),
-            is_put_aside: false,
+            is_reverted: false,
         })
     }
 }

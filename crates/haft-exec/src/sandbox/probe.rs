@@ -19,6 +19,7 @@ use haft_core::{
 use super::{
     Bubblewrap, Landlock, bubblewrap,
     layout::Layout,
+    remembered,
     rooms::{Inside, Rooms},
     rules,
     scratch::{Scratch, Scratches},
@@ -51,16 +52,11 @@ const TEMPORARY: &str = "/tmp";
 const INSTALL_BUBBLEWRAP: &str = "install the package `bubblewrap` (0.8 or later)";
 const ALLOW_NAMESPACES: &str = "allow user namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns=0)";
 
-/// What each mechanism of the sandbox is worth on this machine. Tried once in the life of this process; the workspace says
-/// whether what is found suffices for it.
+/// Tries each sandbox mechanism, whatever earlier processes found, and says what it is worth for this workspace.
 pub fn verdicts(workspace: &Workspace) -> Vec<ProbeResult> {
-    let mut all = vec![
-        landlock().clone(),
-        seccomp().clone(),
-        mounts().clone(),
-        bubblewrap().clone(),
-        limits(),
-    ];
+    let mounts = try_mounts();
+    let mut all = vec![try_landlock(mounts.works), seccomp(), mounts, try_bubblewrap(), limits()];
+    remembered::replace(&all);
     let is_everything = workspace.roots.iter().any(|root| root.path.parent().is_none());
     if is_everything {
         all.push(ProbeResult {
@@ -98,75 +94,79 @@ fn limits() -> ProbeResult {
     }
 }
 
-/// The whole fence that needs no program.
+const LANDLOCK: &str = "landlock";
+const MOUNTS: &str = "user namespaces";
+const BUBBLEWRAP: &str = "bubblewrap";
+
+/// The sandbox that needs no program. Like the next two: tried once in the life of this process, unless an earlier one did.
 pub(crate) fn landlock() -> &'static ProbeResult {
     static FOUND: OnceLock<ProbeResult> = OnceLock::new();
-    FOUND.get_or_init(|| {
-        let version = rules::version();
-        let advice = "use Linux 6.12 or later with `landlock` among its security modules (lsm=…), or install bubblewrap";
-        if version < rules::NEEDED {
-            let detail = match version {
-                0 => "the kernel has no Landlock, or it is off".to_owned(),
-                version => format!("version {version}; version {} keeps signals and sockets in", rules::NEEDED),
-            };
-            return ProbeResult { mechanism: "landlock", works: false, detail, advice: Some(advice.to_owned()) };
-        }
-        let writes = mounts().works;
-        let fence = Landlock::knowing(Path::new(TEMPORARY), writes);
-        let tried = Ground::make().and_then(|ground| ground.hold(writes, |launch, site| fence.recipe(launch, site)));
-        let detail = if writes {
-            format!("version {version}")
-        } else {
-            format!("version {version}; without mounts only for commands that change nothing")
-        };
-        verdict("landlock", tried, detail, advice)
-    })
+    FOUND.get_or_init(|| remembered::or_try(LANDLOCK, || try_landlock(mounts().works)))
 }
 
-/// Whether calls of the kernel can be denied.
-pub(crate) fn seccomp() -> &'static ProbeResult {
-    static FOUND: OnceLock<ProbeResult> = OnceLock::new();
-    FOUND.get_or_init(|| {
-        let advice = "use a kernel with CONFIG_SECCOMP_FILTER";
-        verdict("seccomp", denied_calls(), "calls are denied".to_owned(), advice)
-    })
-}
-
-/// Whether a child can make mounts of its own.
+/// Whether a child can make its own mounts.
 pub(crate) fn mounts() -> &'static ProbeResult {
     static FOUND: OnceLock<ProbeResult> = OnceLock::new();
-    FOUND.get_or_init(|| {
-        let tried = Ground::make().and_then(|ground| ground.mount());
-        let advice = format!("{ALLOW_NAMESPACES}, or {INSTALL_BUBBLEWRAP}");
-        verdict(
-            "user namespaces",
-            tried,
-            "a program can have mounts of its own".to_owned(),
-            &advice,
-        )
-    })
+    FOUND.get_or_init(|| remembered::or_try(MOUNTS, try_mounts))
 }
 
-/// The whole fence that bubblewrap builds.
+/// The sandbox that bubblewrap builds.
 pub(crate) fn bubblewrap() -> &'static ProbeResult {
     static FOUND: OnceLock<ProbeResult> = OnceLock::new();
-    FOUND.get_or_init(|| {
-        let Some(program) = bubblewrap::installed() else {
-            let detail = "not installed".to_owned();
-            return ProbeResult {
-                mechanism: "bubblewrap",
-                works: false,
-                detail,
-                advice: Some(INSTALL_BUBBLEWRAP.to_owned()),
-            };
+    FOUND.get_or_init(|| remembered::or_try(BUBBLEWRAP, try_bubblewrap))
+}
+
+fn try_landlock(has_mounts: bool) -> ProbeResult {
+    let version = rules::version();
+    let advice = "use Linux 6.12 or later with `landlock` among its security modules (lsm=…), or install bubblewrap";
+    if version < rules::NEEDED {
+        let detail = match version {
+            0 => "the kernel has no Landlock, or it is off".to_owned(),
+            version => {
+                format!("version {version}; version {} keeps signals and sockets in", rules::NEEDED)
+            }
         };
-        let tried = Ground::make().and_then(|ground| {
-            let fence = Bubblewrap::find(Path::new(TEMPORARY))?;
-            ground.hold(true, |launch, site| fence.recipe(launch, site))
-        });
-        let advice = format!("{INSTALL_BUBBLEWRAP}; {ALLOW_NAMESPACES}");
-        verdict("bubblewrap", tried, program.display().to_string(), &advice)
-    })
+        let advice = Some(advice.to_owned());
+        return ProbeResult { mechanism: LANDLOCK, works: false, detail, advice };
+    }
+    let fence = Landlock::knowing(Path::new(TEMPORARY), has_mounts);
+    let tried = Ground::make()
+        .and_then(|ground| ground.hold(has_mounts, |launch, site| fence.recipe(launch, site)));
+    let detail = if has_mounts {
+        format!("version {version}")
+    } else {
+        format!("version {version}; without mounts only for commands that change nothing")
+    };
+    verdict(LANDLOCK, tried, detail, advice)
+}
+
+/// Whether the kernel can be told to deny system calls.
+fn seccomp() -> ProbeResult {
+    let advice = "use a kernel with CONFIG_SECCOMP_FILTER";
+    verdict("seccomp", denied_calls(), "calls are denied".to_owned(), advice)
+}
+
+fn try_mounts() -> ProbeResult {
+    let tried = Ground::make().and_then(|ground| ground.mount());
+    let advice = format!("{ALLOW_NAMESPACES}, or {INSTALL_BUBBLEWRAP}");
+    verdict(MOUNTS, tried, "a program can have its own mounts".to_owned(), &advice)
+}
+
+fn try_bubblewrap() -> ProbeResult {
+    let Some(program) = bubblewrap::installed() else {
+        return ProbeResult {
+            mechanism: BUBBLEWRAP,
+            works: false,
+            detail: "not installed".to_owned(),
+            advice: Some(INSTALL_BUBBLEWRAP.to_owned()),
+        };
+    };
+    let tried = Ground::make().and_then(|ground| {
+        let fence = Bubblewrap::find(Path::new(TEMPORARY))?;
+        ground.hold(true, |launch, site| fence.recipe(launch, site))
+    });
+    let advice = format!("{INSTALL_BUBBLEWRAP}; {ALLOW_NAMESPACES}");
+    verdict(BUBBLEWRAP, tried, program.display().to_string(), &advice)
 }
 
 fn verdict(
@@ -341,7 +341,7 @@ fn launch(script: &str, writes: bool) -> Launch {
         confinement: Confinement { network: false, writes },
         input: Stdin::Closed,
         streams: Streams::Joined,
-        warrant: FileGrant::none(),
+        grant: FileGrant::none(),
     }
 }
 

@@ -171,7 +171,7 @@ fn launch(program: Program, confinement: Confinement) -> Launch {
         confinement,
         input: Stdin::Closed,
         streams: Streams::Joined,
-        warrant: FileGrant::none(),
+        grant: FileGrant::none(),
     }
 }
 

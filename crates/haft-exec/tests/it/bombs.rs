@@ -26,7 +26,7 @@ fn start(around: ProcessSettings, place: &Place, text: &str) -> (Shell, Arc<dyn 
 
 #[track_caller]
 fn check_told(process: &dyn Process, what: &str) {
-    let told = process.refusals();
+    let told = process.denials();
     // Only a group tells; limits of single processes do not.
     if ALLOWANCE.held() == LimitBackend::Group {
         assert!(told.iter().any(|refusal| refusal.what == what), "{told:?}");

@@ -280,7 +280,7 @@ async fn who_clears_its_mark_ends_with_the_last_of_its_container() {
     let word = format!("4721.{}", std::process::id());
     let escape = format!("env -i setsid sleep {word} </dev/null >/dev/null 2>&1 &");
     let (status, _) = room.run(&format!("({escape}); true")).await;
-    assert_eq!((status.left, count(&word)), (0, 0));
+    assert_eq!((status.survivors, count(&word)), (0, 0));
 }
 
 #[tokio::test]
@@ -558,7 +558,7 @@ async fn an_engine_that_is_gone_is_told_and_what_runs_can_still_be_ended() {
     let error = room.start("true").err().expect("refused");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     process.kill(KillReason::OnRequest).await;
-    assert_eq!((process.status().state, count(&word)), (ProcessState::KillReason, 0));
+    assert_eq!((process.status().state, count(&word)), (ProcessState::Killed, 0));
     drop(process);
     let Room { place, programs, .. } = room;
     drop(programs);

@@ -84,7 +84,7 @@ async fn output_and_exit_code_are_the_programs(around: &ProcessSettings) {
     let place = Place::new();
     let (status, text) = run(around, &place, "echo one; echo two >&2; exit 3").await;
     assert_eq!((status.state, status.exit_code), (ProcessState::Exited, Some(3)));
-    assert_eq!((text.as_str(), status.left), ("one\ntwo\n", 0));
+    assert_eq!((text.as_str(), status.survivors), ("one\ntwo\n", 0));
     let (status, _) = run(around, &place, "kill -9 $$").await;
     // What waits for it inside a namespace says it as shells do.
     let (state, code, signal) = match around {
@@ -194,7 +194,7 @@ async fn nothing_outlives_its_command(around: &ProcessSettings) {
         let text = format!("{}\nsleep 0.05; echo done", rest.replace("WORD", &word));
         let (status, text) = run(around, &place, &text).await;
         assert_eq!((status.state, status.exit_code), (ProcessState::Exited, Some(0)), "{rest}");
-        assert_eq!((text.as_str(), status.left), ("done\n", 0), "{rest}");
+        assert_eq!((text.as_str(), status.survivors), ("done\n", 0), "{rest}");
         assert_eq!(count(&word), 0, "{rest}");
     }
 }
@@ -271,7 +271,7 @@ listen S, 1; ($port) = sockaddr_in(getsockname S); $| = 1; print \"$port\\n\"; <
     assert!(process.listens(port));
     process.kill(KillReason::OnRequest).await;
     assert!(!process.listens(port));
-    assert_eq!(process.status().state, ProcessState::KillReason);
+    assert_eq!(process.status().state, ProcessState::Killed);
 }
 
 async fn a_session_sees_its_own_processes_only(around: &ProcessSettings) {

@@ -28,7 +28,7 @@ fn check_closed(place: &Place, path: &str, kind: ErrorKind) {
     assert_kind(place.put(path, "x"), kind, "");
     assert_kind(place.put(format!("{path}/new/file"), "x"), kind, "");
     assert_kind(place.writes().make_directory(&Path::new(path).join("new")), kind, "");
-    assert_kind(place.files().facts(&Path::new(path).join("x")), kind, "");
+    assert_kind(place.files().metadata(&Path::new(path).join("x")), kind, "");
     assert_kind(place.writes().remove(&Path::new(path).join("secret"), true), kind, "");
     place.file("inner", "x");
     let to = Path::new(path).join("moved");
@@ -108,7 +108,7 @@ fn circles_of_links_end() {
     for path in ["self", "a", "b/x", "grows", "absolute", "by_alias"] {
         check_closed(&place, path, ErrorKind::Input);
     }
-    let facts = place.files().facts(Path::new("by_alias")).expect("the link itself");
+    let facts = place.files().metadata(Path::new("by_alias")).expect("the link itself");
     assert_eq!(facts.kind, FileKind::Link);
 }
 
@@ -134,7 +134,7 @@ fn links_inside_are_followed() {
     ] {
         assert_eq!(place.read(path).expect(path), "inside");
         let file = place.files().open_file(Path::new(path)).expect(path);
-        assert_eq!(file.facts().path, Path::new("d/e/file"), "{path}");
+        assert_eq!(file.metadata().path, Path::new("d/e/file"), "{path}");
     }
     assert!(is_directory(&place.files().open(Path::new("")).expect("the workspace")));
 }
@@ -153,8 +153,8 @@ fn a_workspace_may_be_called_by_a_link() {
         through.put(base.join("new/file"), "new").expect("inside");
         assert_eq!(through.content("new/file"), "new");
         let path = base.join("link");
-        assert_eq!(through.files().facts(&path).expect("a link").kind, FileKind::Link);
-        assert_eq!(through.files().facts(base).expect("the root").path, Path::new("."));
+        assert_eq!(through.files().metadata(&path).expect("a link").kind, FileKind::Link);
+        assert_eq!(through.files().metadata(base).expect("the root").path, Path::new("."));
         let dangling = through.read(base.join("dangling/x"));
         assert_kind(dangling, ErrorKind::NotFound, "nowhere/x");
     }
@@ -179,7 +179,7 @@ fn a_second_root_is_open_and_leads_no_further() {
     for path in ["@lib/file", "other/file", &*absolute, "@lib/back/other/file"] {
         assert_eq!(place.read(path).expect(path), "lib");
         let file = place.files().open_file(Path::new(path)).expect(path);
-        assert_eq!(file.facts().path, Path::new("@lib/file"));
+        assert_eq!(file.metadata().path, Path::new("@lib/file"));
     }
     for path in ["@lib/out", "@lib/../secret", "other/../secret", "other/out"] {
         check_closed(&place, path, ErrorKind::Denied);
@@ -212,7 +212,7 @@ fn a_mount_inside_is_not_entered() {
     ]);
     for path in ["d/m", "d/m/secret", "d/m/new", "d/file"] {
         assert_kind(place.read(path), ErrorKind::Denied, "d/");
-        assert_kind(place.files().facts(Path::new(path)), ErrorKind::Denied, "d/");
+        assert_kind(place.files().metadata(Path::new(path)), ErrorKind::Denied, "d/");
     }
     assert_kind(place.put("d/m/secret", "x"), ErrorKind::Denied, "d/m/secret");
     let seen = place.writes().change(&["d/file".into()], &mut |_| panic!("it is not shown"));
@@ -295,7 +295,7 @@ fn a_workspace_that_is_gone_is_an_error_and_no_endless_search() {
     fs::remove_dir_all(&place.root).expect("there");
     assert_kind(place.read("a/b"), ErrorKind::NotFound, "a/b");
     assert!(place.put("a", "x").is_err());
-    assert!(ReadFiles::unchecked(place.disk.clone()).facts(Path::new("x")).is_err());
+    assert!(ReadFiles::unchecked(place.disk.clone()).metadata(Path::new("x")).is_err());
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn odd_names_are_names() {
         place.put(path, "odd").expect("a name");
         place.put(path, "odder").expect("a name");
         assert_eq!(place.read(path).expect("just written"), "odder");
-        assert!(place.files().facts(path).is_ok());
+        assert!(place.files().metadata(path).is_ok());
         place.writes().rename(path, Path::new("plain"), false).expect("a name");
         place.writes().rename(Path::new("plain"), path, false).expect("a name");
     }

@@ -15,7 +15,7 @@ fn check(place: &Place, name: &str, kind: FileKind) {
     assert_kind(place.files().entries(path), ErrorKind::Unsupported, kind.name());
     assert_kind(place.put(path.join("below"), "x"), ErrorKind::Conflict, name);
     assert_kind(place.writes().make_directory(path), ErrorKind::Conflict, kind.name());
-    assert_eq!(place.files().facts(path).expect("there").kind, kind);
+    assert_eq!(place.files().metadata(path).expect("there").kind, kind);
     let listing = place.files().entries(Path::new(".")).expect("the root");
     assert!(listing.entries.iter().any(|entry| entry.name == name && entry.kind == kind));
 }
@@ -57,7 +57,7 @@ fn a_directory_is_a_directory() {
         assert_eq!((listing.path.as_path(), listing.entries.len()), (Path::new("dir"), 1));
         assert!(!place.writes().make_directory(Path::new(name)).expect("there").1);
     }
-    assert_eq!(place.files().facts(Path::new("link")).expect("there").kind, FileKind::Link);
+    assert_eq!(place.files().metadata(Path::new("link")).expect("there").kind, FileKind::Link);
     assert_kind(place.files().entries(Path::new("dir/file")), ErrorKind::Input, "dir/file");
     assert_kind(place.put("dir/file/x", "x"), ErrorKind::Conflict, "dir/file");
     let listing = place.files().entries(Path::new(".")).expect("the root");

@@ -104,7 +104,7 @@ fn what_is_closed_is_not_opened_under_any_name() {
         }
         for path in ["secret/one", "to_directory/one", "dir/.env"] {
             let path = Path::new(path);
-            assert_kind(files.facts(path), ErrorKind::Denied, "");
+            assert_kind(files.metadata(path), ErrorKind::Denied, "");
             assert_kind(writes.remove(path, false), ErrorKind::Denied, "");
             assert_kind(writes.rename(path, Path::new("free"), false), ErrorKind::Denied, "");
             assert_kind(writes.rename(Path::new("plain"), path, true), ErrorKind::Denied, "");

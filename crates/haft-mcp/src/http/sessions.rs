@@ -1,5 +1,5 @@
-//! The sessions of clients of the earlier era. rmcp keeps them, but forgets an answer that comes while its client is away;
-//! here answers wait until their client has come back for them.
+//! The sessions of clients of the earlier era. rmcp keeps the sessions, but forgets an answer that
+//! is ready while its client is disconnected; here answers wait until the client has read them.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -29,35 +29,36 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// How long an answer waits for its client.
-const KEPT: Duration = Duration::from_secs(300);
-/// Whether a client has really got what it was sent, nobody knows: the last answers can be had again for a while. Clients
-/// come back after the three seconds that they are told to wait.
-const KEPT_AFTER: Duration = Duration::from_secs(10);
-const MOST_KEPT_AFTER: usize = 4;
-/// Events of one answer that can be had again; a call that tells of more progress loses the earliest.
-const MOST_EVENTS: usize = 1_024;
+/// Time that an answer waits for its client.
+const UNREAD_TIMEOUT: Duration = Duration::from_secs(300);
+/// Time and number that read answers can be read again, because the server does not know if the
+/// client received them. Clients reconnect after three seconds, as they are told.
+const REREAD_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_REREADABLE: usize = 4;
+/// Maximum number of events of one answer that can be read again; a call with more progress loses
+/// the earliest.
+const MAX_EVENTS: usize = 1_024;
 
 #[derive(Default)]
-pub(super) struct Sessions {
+pub(super) struct HttpSessions {
     pub(super) local: LocalSessionManager,
-    answers: Arc<Mutex<HashMap<SessionId, Answers>>>,
+    answers: Arc<Mutex<HashMap<SessionId, SessionAnswers>>>,
 }
 
 /// The answers of one session.
 #[derive(Default)]
-struct Answers {
-    /// By the number that the ids of their events end with.
-    kept: HashMap<u64, Arc<Answer>>,
-    /// Those that were sent to their end, oldest first.
-    taken: VecDeque<u64>,
+struct SessionAnswers {
+    /// By the number at the end of their event ids.
+    kept: HashMap<u64, Arc<AnswerStream>>,
+    /// Numbers of answers that were sent completely, the oldest first.
+    read_answers: VecDeque<u64>,
 }
 
-impl Answers {
-    fn took(&mut self, number: u64) {
-        self.taken.push_back(number);
-        if self.taken.len() > MOST_KEPT_AFTER
-            && let Some(oldest) = self.taken.pop_front()
+impl SessionAnswers {
+    fn mark_read(&mut self, number: u64) {
+        self.read_answers.push_back(number);
+        if self.read_answers.len() > MAX_REREADABLE
+            && let Some(oldest) = self.read_answers.pop_front()
         {
             self.kept.remove(&oldest);
         }
@@ -65,70 +66,71 @@ impl Answers {
 
     fn forget(&mut self, number: u64) {
         self.kept.remove(&number);
-        self.taken.retain(|taken| *taken != number);
+        self.read_answers.retain(|read_answers| *read_answers != number);
     }
 }
 
-type Events = Pin<Box<dyn Stream<Item = ServerSseMessage> + Send + Sync>>;
+type EventStream = Pin<Box<dyn Stream<Item = ServerSseMessage> + Send + Sync>>;
 
-/// What is sent in answer to one request.
+/// The events sent in answer to one request.
 #[derive(Default)]
-pub(crate) struct Answer {
+pub(crate) struct AnswerStream {
     sent: Mutex<Sent>,
-    taken: Notify,
+    was_read: Notify,
 }
 
 #[derive(Default)]
 struct Sent {
     events: VecDeque<ServerSseMessage>,
-    /// Where the client reads, if it does.
-    line: Option<mpsc::UnboundedSender<ServerSseMessage>>,
+    /// The connection of the client, if there is one.
+    connection: Option<mpsc::UnboundedSender<ServerSseMessage>>,
     is_over: bool,
 }
 
-impl Answer {
+impl AnswerStream {
     fn sent(&self) -> MutexGuard<'_, Sent> {
         self.sent.lock()
     }
 
     fn send(&self, event: ServerSseMessage) {
         let mut sent = self.sent();
-        if sent.events.len() == MOST_EVENTS {
+        if sent.events.len() == MAX_EVENTS {
             sent.events.pop_front();
         }
         sent.events.push_back(event.clone());
-        sent.line = sent.line.take().filter(|line| line.send(event).is_ok());
+        sent.connection =
+            sent.connection.take().filter(|connection| connection.send(event).is_ok());
     }
 
     fn end(&self) {
         let mut sent = self.sent();
         sent.is_over = true;
-        sent.line = None;
+        sent.connection = None;
     }
 
-    /// Lets go of whoever reads; they may come back.
-    pub(crate) fn hang_up(&self) {
-        self.sent().line = None;
+    /// Closes the connection that reads; the client may reconnect.
+    pub(crate) fn disconnect(&self) {
+        self.sent().connection = None;
     }
 
-    /// Everything after the event of this id, and what is still to come. Who read before reads no more.
+    /// Reads all events after the one with this id, and future ones. Ends an earlier connection.
     fn read(self: &Arc<Self>, last: Option<&str>) -> Reader {
-        let (line, events) = mpsc::unbounded_channel();
+        let (connection, events) = mpsc::unbounded_channel();
         let mut sent = self.sent();
         let is_last = |event: &ServerSseMessage| event.event_id.as_deref() == last;
         let begin = last.and_then(|_| sent.events.iter().position(is_last)).map_or(0, |at| at + 1);
         for event in sent.events.iter().skip(begin) {
-            // The other end is in this very function.
-            let _ = line.send(event.clone());
+            // The receiver is alive in this function.
+            let _ = connection.send(event.clone());
         }
-        sent.line = Some(line).filter(|_| !sent.is_over);
+        sent.connection = Some(connection).filter(|_| !sent.is_over);
         Reader { answer: self.clone(), events }
     }
 }
 
 /// One connection that reads an answer.
 struct Reader {
-    answer: Arc<Answer>,
+    answer: Arc<AnswerStream>,
     events: mpsc::UnboundedReceiver<ServerSseMessage>,
 }
 
@@ -138,32 +140,34 @@ impl Stream for Reader {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let next = self.events.poll_recv(cx);
         if matches!(next, Poll::Ready(None)) && self.answer.sent().is_over {
-            self.answer.taken.notify_one();
+            self.answer.was_read.notify_one();
         }
         next
     }
 }
 
-impl Sessions {
-    fn answers(&self) -> MutexGuard<'_, HashMap<SessionId, Answers>> {
+impl HttpSessions {
+    fn answers(&self) -> MutexGuard<'_, HashMap<SessionId, SessionAnswers>> {
         self.answers.lock()
     }
 
-    /// Takes down what is sent until it is over, and keeps it until the client has it.
+    /// Records the events of an answer until it ends, and keeps them until the client has read
+    /// them.
     fn keep(
         &self,
         id: &SessionId,
         number: u64,
         mut events: mpsc::Receiver<ServerSseMessage>,
-    ) -> Arc<Answer> {
-        let answer = Arc::new(Answer::default());
-        // The first event is here already. Without its id a client that is hung up on could not come back.
+    ) -> Arc<AnswerStream> {
+        let answer = Arc::new(AnswerStream::default());
+        // The first event is here already. Without its id, a client that is disconnected could not
+        // resume.
         while let Ok(event) = events.try_recv() {
             answer.send(event);
         }
         self.answers().entry(id.clone()).or_default().kept.insert(number, answer.clone());
         let (answers, id, kept) = (self.answers.clone(), id.clone(), answer.clone());
-        let with_session = move |then: &dyn Fn(&mut Answers)| {
+        let with_session = move |then: &dyn Fn(&mut SessionAnswers)| {
             let mut answers = answers.lock();
             if let Some(of_session) = answers.get_mut(&id) {
                 then(of_session);
@@ -174,11 +178,11 @@ impl Sessions {
                 kept.send(event);
             }
             kept.end();
-            let is_taken = timeout(KEPT, kept.taken.notified()).await.is_ok();
+            let is_read = timeout(UNREAD_TIMEOUT, kept.was_read.notified()).await.is_ok();
             drop(kept);
-            if is_taken {
-                with_session(&|answers| answers.took(number));
-                sleep(KEPT_AFTER).await;
+            if is_read {
+                with_session(&|answers| answers.mark_read(number));
+                sleep(REREAD_TIMEOUT).await;
             }
             with_session(&|answers| answers.forget(number));
         });
@@ -186,7 +190,7 @@ impl Sessions {
     }
 }
 
-impl SessionManager for Sessions {
+impl SessionManager for HttpSessions {
     type Error = LocalSessionManagerError;
     type Transport = SessionTransport;
 
@@ -224,7 +228,7 @@ impl SessionManager for Sessions {
         let answer = self.keep(id, number, receiver.inner);
         let reader = answer.read(None);
         if let ClientJsonRpcMessage::Request(request) = &mut message {
-            // So that the work behind the request can hang up.
+            // Lets the work behind the request close the connection.
             request.request.extensions_mut().insert(answer);
         }
         session.push_message(message, receiver.http_request_id).await?;
@@ -252,15 +256,15 @@ impl SessionManager for Sessions {
         last: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let Some((_, number)) = last.split_once('/') else {
-            let events: Events = Box::pin(self.local.resume(id, last).await?);
+            let events: EventStream = Box::pin(self.local.resume(id, last).await?);
             return Ok(events);
         };
         let number = number.parse().ok();
         let answer =
             number.and_then(|number: u64| self.answers().get(id)?.kept.get(&number).cloned());
         match answer {
-            Some(answer) => Ok(Box::pin(answer.read(Some(&last))) as Events),
-            // Already had, or too late.
+            Some(answer) => Ok(Box::pin(answer.read(Some(&last))) as EventStream),
+            // Already read, or expired.
             None => Err(SessionError::InvalidEventId.into()),
         }
     }
@@ -280,7 +284,7 @@ mod tests {
         ServerSseMessage::new(format!("{index}/0"), message)
     }
 
-    /// The ids that a connection reads to its end.
+    /// Returns the ids that a connection reads until its end.
     async fn ids(mut reader: Reader) -> Vec<String> {
         let mut ids = Vec::new();
         while let Some(event) = poll_fn(|cx| Pin::new(&mut reader).poll_next(cx)).await {
@@ -289,22 +293,22 @@ mod tests {
         ids
     }
 
-    /// An answer with so many events that were sent while nobody read.
-    fn sent(events: usize) -> Arc<Answer> {
-        let answer = Arc::new(Answer::default());
+    /// Returns an answer with events that were sent without a reader.
+    fn sent(events: usize) -> Arc<AnswerStream> {
+        let answer = Arc::new(AnswerStream::default());
         (0..events).for_each(|index| answer.send(event(index)));
         answer
     }
 
     #[tokio::test]
-    async fn who_comes_back_reads_what_was_missed_and_nothing_twice() {
+    async fn a_reconnected_client_reads_missed_events_once() {
         let answer = sent(3);
         answer.end();
         for (last, expected) in [
             (None, vec!["0/0", "1/0", "2/0"]),
             (Some("0/0"), vec!["1/0", "2/0"]),
             (Some("2/0"), vec![]),
-            // Never sent, or given way: all there is.
+            // Never sent, or dropped: all there is.
             (Some("9/0"), vec!["0/0", "1/0", "2/0"]),
         ] {
             assert_eq!(ids(answer.read(last)).await, expected, "{last:?}");
@@ -312,7 +316,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_comes_back_in_the_middle_reads_on_and_the_earlier_connection_ends() {
+    async fn a_reconnection_continues_and_ends_the_earlier_connection() {
         let answer = sent(1);
         let (first, second) = (answer.read(None), answer.read(Some("0/0")));
         assert_eq!(ids(first).await, ["0/0"]);
@@ -322,10 +326,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn after_hanging_up_everything_is_still_taken_down() {
+    async fn events_are_still_recorded_after_a_disconnection() {
         let answer = sent(1);
         let reader = answer.read(None);
-        answer.hang_up();
+        answer.disconnect();
         answer.send(event(1));
         answer.end();
         assert_eq!(ids(reader).await, ["0/0"]);
@@ -333,71 +337,71 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_is_hung_up_on_at_once_knows_where_to_come_back_to() {
+    async fn a_client_disconnected_at_once_has_an_event_id_to_resume_from() {
         let (send, events) = mpsc::channel(1);
         send.send(event(0)).await.expect("there is room");
-        let answer = Sessions::default().keep(&"session".into(), 0, events);
+        let answer = HttpSessions::default().keep(&"session".into(), 0, events);
         let reader = answer.read(None);
-        answer.hang_up();
+        answer.disconnect();
         assert_eq!(ids(reader).await, ["0/0"]);
     }
 
     #[tokio::test]
-    async fn the_earliest_events_of_a_talkative_call_give_way() {
-        let answer = sent(MOST_EVENTS + 2);
+    async fn the_earliest_events_of_a_long_answer_are_dropped() {
+        let answer = sent(MAX_EVENTS + 2);
         answer.end();
         let ids = ids(answer.read(Some("0/0"))).await;
-        assert_eq!((ids.len(), ids[0].as_str()), (MOST_EVENTS, "2/0"));
+        assert_eq!((ids.len(), ids[0].as_str()), (MAX_EVENTS, "2/0"));
     }
 
     struct Kept {
-        sessions: Sessions,
+        sessions: HttpSessions,
         id: SessionId,
     }
 
     impl Kept {
-        /// An answer that is over, of this number.
-        async fn keep(&self, number: u64) -> Arc<Answer> {
+        /// Stores a completed answer with this number.
+        async fn keep(&self, number: u64) -> Arc<AnswerStream> {
             let (send, events) = mpsc::channel(1);
             let answer = self.sessions.keep(&self.id, number, events);
-            send.send(event(0)).await.expect("it is taken down");
+            send.send(event(0)).await.expect("it is recorded");
             drop(send);
             answer
         }
 
         async fn is_there(&self, number: u64) -> bool {
-            // The task that keeps answers has its turn first.
+            // Lets the task that keeps answers run first.
             tokio::task::yield_now().await;
             self.sessions.answers().get(&self.id).is_some_and(|all| all.kept.contains_key(&number))
         }
     }
 
     fn kept() -> Kept {
-        Kept { sessions: Sessions::default(), id: "session".into() }
+        Kept { sessions: HttpSessions::default(), id: "session".into() }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_waits_for_its_client_but_not_for_ever() {
+    async fn an_answer_waits_for_its_client_but_not_forever() {
         let kept = kept();
         let answer = kept.keep(0).await;
-        sleep(KEPT - Duration::from_secs(1)).await;
+        sleep(UNREAD_TIMEOUT - Duration::from_secs(1)).await;
         assert!(kept.is_there(0).await);
         assert_eq!(ids(answer.read(None)).await, ["0/0"]);
-        sleep(KEPT_AFTER - Duration::from_secs(1)).await;
-        assert!(kept.is_there(0).await, "whether it arrived is not known");
+        sleep(REREAD_TIMEOUT - Duration::from_secs(1)).await;
+        assert!(kept.is_there(0).await, "it may not have arrived");
         sleep(Duration::from_secs(2)).await;
         assert!(!kept.is_there(0).await);
 
         kept.keep(1).await;
-        sleep(KEPT + Duration::from_secs(1)).await;
+        sleep(UNREAD_TIMEOUT + Duration::from_secs(1)).await;
         assert!(!kept.is_there(1).await);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn of_those_that_were_taken_only_the_last_are_kept() {
+    async fn only_the_last_read_answers_are_kept() {
         let kept = kept();
         let waiting = kept.keep(100).await;
-        for number in 0..=MOST_KEPT_AFTER as u64 {
+        for number in 0..=MAX_REREADABLE as u64 {
             ids(kept.keep(number).await.read(None)).await;
             kept.is_there(number).await;
         }

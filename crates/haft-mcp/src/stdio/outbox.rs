@@ -1,5 +1,5 @@
-//! What goes to the client. Whoever finds the pipe free writes itself; otherwise a thread of its own does, so that a
-//! client that does not read holds up nobody but itself.
+//! Output to the client. A thread that finds the pipe free writes itself; otherwise a dedicated
+//! thread writes, so that a client that does not read delays only itself.
 
 use std::{collections::VecDeque, io, os::fd::BorrowedFd, sync::Arc, thread, time::Duration};
 
@@ -11,14 +11,14 @@ use rustix::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// How much may wait to be written before whoever makes more of it waits too.
-const MOST_WAITING: usize = 1 << 20;
+/// Maximum number of bytes that wait to be written before senders wait too.
+const MAX_WAITING_BYTES: usize = 1 << 20;
 
 pub(super) struct Outbox {
     fd: BorrowedFd<'static>,
     state: Mutex<State>,
     changed: Condvar,
-    /// Called off when the client does not listen any more.
+    /// Cancelled when the client no longer reads.
     pub(super) gone: CancellationToken,
 }
 
@@ -27,7 +27,7 @@ struct State {
     waiting: VecDeque<Vec<u8>>,
     is_writing: bool,
     has_writer: bool,
-    /// Somebody waits until everything is written.
+    /// A thread waits until everything is written.
     is_ending: bool,
 }
 
@@ -41,7 +41,8 @@ impl Outbox {
         })
     }
 
-    /// Sends whole messages, each with its newline, on this thread if the pipe is free. May wait for the client to read.
+    /// Sends complete messages with their newlines, on this thread if the pipe is free. May wait
+    /// for the client to read.
     pub(super) fn send_here(self: &Arc<Self>, messages: Vec<u8>) {
         if messages.is_empty() {
             return;
@@ -57,7 +58,7 @@ impl Outbox {
         self.write(&messages);
         let mut state = self.state();
         state.is_writing = false;
-        // Waking a thread takes longer than most calls.
+        // Notifying costs more than most calls take.
         let is_awaited = !state.waiting.is_empty() || state.is_ending;
         drop(state);
         if is_awaited {
@@ -65,12 +66,13 @@ impl Outbox {
         }
     }
 
-    /// The same without waiting: as much as the pipe takes at once, and the rest by another thread.
+    /// Sends messages without waiting: writes what the pipe takes at once, and leaves the rest to
+    /// another thread.
     pub(super) fn send(self: &Arc<Self>, mut messages: Vec<u8>) {
         let mut state = self.state();
         if state.is_writing || !state.waiting.is_empty() {
             state.waiting.push_back(messages);
-            return self.have_written(state);
+            return self.ensure_writer(state);
         }
         state.is_writing = true;
         drop(state);
@@ -79,23 +81,23 @@ impl Outbox {
         state.is_writing = false;
         if written < messages.len() && !self.gone.is_cancelled() {
             messages.drain(..written);
-            // Before whatever came meanwhile: its beginning is in the pipe already.
+            // Before all other messages, because its beginning is in the pipe already.
             state.waiting.push_front(messages);
         }
         if state.waiting.is_empty() && !state.is_ending {
             return;
         }
-        self.have_written(state);
+        self.ensure_writer(state);
     }
 
-    /// Sees to it that somebody writes what waits.
-    fn have_written(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+    /// Ensures that a thread writes what waits.
+    fn ensure_writer(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         if !state.has_writer {
             state.has_writer = true;
             let outbox = self.clone();
             let thread = thread::Builder::new().name("haft-mcp-write".to_owned());
             if thread.spawn(move || outbox.write_all()).is_err() {
-                // Without another thread it is this one that waits.
+                // Without another thread, this one waits.
                 state.has_writer = false;
                 drop(state);
                 self.write_waiting();
@@ -106,16 +108,17 @@ impl Outbox {
         self.changed.notify_all();
     }
 
-    /// What was answered elsewhere may be stuck in the pipe: then this thread would go on as if its answers were read.
+    /// Waits while too much is unwritten. Otherwise this thread would continue as if its answers
+    /// were read.
     fn wait_for_room(&self) {
         let is_full = |state: &mut State| {
             let waiting: usize = state.waiting.iter().map(Vec::len).sum();
-            waiting > MOST_WAITING && !self.gone.is_cancelled()
+            waiting > MAX_WAITING_BYTES && !self.gone.is_cancelled()
         };
         self.changed.wait_while(&mut self.state(), is_full);
     }
 
-    /// Waits until everything is written or nobody reads any more, but not longer than this.
+    /// Waits until everything is written or the client no longer reads, at most this long.
     pub(super) fn finish(&self, most: Duration) {
         let mut state = self.state();
         state.is_ending = true;
@@ -148,12 +151,12 @@ impl Outbox {
         }
     }
 
-    /// How much was written without waiting.
+    /// Writes without waiting. Returns the number of bytes written.
     fn write_while_free(&self, messages: &[u8]) -> usize {
-        // A pipe that is ready takes at least so much.
-        const AT_ONCE: usize = 4096;
+        // A pipe that is ready takes at least this many bytes.
+        const WRITE_BYTES: usize = 4096;
         let mut written = 0;
-        for piece in messages.chunks(AT_ONCE) {
+        for piece in messages.chunks(WRITE_BYTES) {
             if !self.is_free() {
                 break;
             }
@@ -183,7 +186,7 @@ impl Outbox {
         }
     }
 
-    /// Whether the other end was closed.
+    /// Returns true if the other end was closed.
     pub(super) fn is_closed(&self) -> io::Result<bool> {
         let mut polled = [PollFd::new(&self.fd, PollFlags::empty())];
         poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
@@ -211,11 +214,11 @@ mod tests {
     const MESSAGES: usize = 100;
 
     #[test]
-    fn behind_an_answer_that_nobody_reads_only_so_much_is_collected() {
+    fn a_limited_amount_is_collected_behind_an_unread_answer() {
         let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
         let writer: &'static File = Box::leak(Box::new(File::from(writer)));
         let outbox = Outbox::new(writer.as_fd());
-        // Returns at once; the rest of it is with the thread that writes.
+        // Returns at once; the writer thread has the rest.
         outbox.send(vec![b'a'; MESSAGE]);
         let most = Arc::new(AtomicUsize::new(0));
         let (sent, held) = (outbox.clone(), most.clone());
@@ -229,9 +232,9 @@ mod tests {
         let begin = Instant::now();
         let is_full = || {
             let waiting: usize = outbox.state().waiting.iter().map(Vec::len).sum();
-            waiting > MOST_WAITING
+            waiting > MAX_WAITING_BYTES
         };
-        // Before anything is read it has to wait, or it is through with everything.
+        // It has to wait before anything is read, or it has finished.
         while !is_full() && !sending.is_finished() {
             assert!(begin.elapsed() < Duration::from_secs(30), "nothing is sent");
             thread::yield_now();
@@ -242,6 +245,6 @@ mod tests {
         let (first, rest) = all.split_at(MESSAGE);
         assert!(first.iter().all(|byte| *byte == b'a') && rest.iter().all(|byte| *byte == b'b'));
         let most = most.load(Ordering::SeqCst);
-        assert!(most <= MOST_WAITING + MESSAGE, "{most} bytes were held");
+        assert!(most <= MAX_WAITING_BYTES + MESSAGE, "{most} bytes were held");
     }
 }

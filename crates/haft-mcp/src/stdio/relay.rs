@@ -1,4 +1,5 @@
-//! The part of the conversation that rmcp leads: the handshake, and whatever is not a tool call. To it this is a transport.
+//! The part of the conversation that rmcp handles: the handshake, and all messages except tool
+//! calls. This module is rmcp's transport.
 
 use std::{
     collections::HashSet,
@@ -20,16 +21,16 @@ use rmcp::{
 };
 use tokio::sync::{Mutex, mpsc, watch};
 
-use super::{message, outbox::Outbox, session::Session};
+use super::{message, outbox::Outbox, session::StdioSession};
 
-/// Messages that wait for rmcp. Beyond that the pipe waits, and with it the client.
+/// Maximum number of messages that wait for rmcp. Beyond that, reading from the pipe waits.
 const MAX_WAITING: usize = 256;
 
-/// Our end.
+/// The session's side of the relay.
 pub(super) struct Relay {
     sender: mpsc::Sender<ClientJsonRpcMessage>,
     receiver: Arc<Mutex<mpsc::Receiver<ClientJsonRpcMessage>>>,
-    /// The client, once it has introduced itself.
+    /// The client, after its handshake.
     peer: OnceLock<Peer<RoleServer>>,
     /// Requests that rmcp has not answered yet.
     open: watch::Sender<HashSet<RequestId>>,
@@ -56,20 +57,21 @@ impl Relay {
         self.peer.get().cloned()
     }
 
-    /// Leads the handshake, whose messages are read by the thread that polls this. False when the client went away.
-    pub(super) async fn introduce(&self, session: &Arc<Session>) -> bool {
+    /// Runs the handshake. The thread that polls this reads its messages. Returns false if the
+    /// client disconnected.
+    pub(super) async fn introduce(&self, session: &Arc<StdioSession>) -> bool {
         while !self.is_over.load(Ordering::Acquire) {
-            let end = End {
+            let end = RelayTransport {
                 reader: thread::current().id(),
                 session: Arc::downgrade(session),
                 receiver: self.receiver.clone(),
                 outbox: session.outbox().clone(),
                 open: self.open.clone(),
             };
-            // A handshake that failed was answered with the reason; the client may try again.
+            // A failed handshake was answered with the reason; the client may try again.
             if let Ok(running) = serve_server(session.connection().clone(), end).await {
                 let _ = self.peer.set(running.peer().clone());
-                // From here on rmcp goes its own way; nothing waits for its end.
+                // rmcp's loop now runs independently; nothing waits for its end.
                 tokio::spawn(running.waiting());
                 return true;
             }
@@ -77,8 +79,8 @@ impl Relay {
         false
     }
 
-    /// A message of the handshake.
-    fn next(&self, session: &Session) -> Option<ClientJsonRpcMessage> {
+    /// Returns the next message of the handshake.
+    fn next(&self, session: &StdioSession) -> Option<ClientJsonRpcMessage> {
         let message = session.next_for_rmcp(self.has_asked.load(Ordering::Acquire));
         match &message {
             Some(message) => {
@@ -90,10 +92,10 @@ impl Relay {
         message
     }
 
-    /// Hands a message over; waits when rmcp is far behind.
+    /// Passes a message to rmcp; waits if rmcp is far behind.
     pub(super) fn send(&self, message: ClientJsonRpcMessage) {
         self.count(&message);
-        // It only fails when the conversation is over.
+        // Fails only when the conversation has ended.
         let _ = self.sender.blocking_send(message);
     }
 
@@ -102,8 +104,8 @@ impl Relay {
         let _ = self.open.subscribe().wait_for(HashSet::is_empty).await;
     }
 
-    /// Notes requests that will be answered. A subscription ends with the conversation, not before; what is cancelled may
-    /// end without an answer.
+    /// Counts requests that will be answered. A subscription ends only with the conversation; a
+    /// cancelled request may end without an answer.
     fn count(&self, message: &ClientJsonRpcMessage) {
         match message {
             ClientJsonRpcMessage::Request(request)
@@ -127,17 +129,17 @@ impl Relay {
     }
 }
 
-/// rmcp's end.
-struct End {
-    /// The thread of the handshake. rmcp's loop, which comes after it, runs on the threads of the runtime.
+/// rmcp's side of the relay.
+struct RelayTransport {
+    /// The thread of the handshake. rmcp's loop, which follows it, runs on threads of the runtime.
     reader: ThreadId,
-    session: Weak<Session>,
+    session: Weak<StdioSession>,
     receiver: Arc<Mutex<mpsc::Receiver<ClientJsonRpcMessage>>>,
     outbox: Arc<Outbox>,
     open: watch::Sender<HashSet<RequestId>>,
 }
 
-impl Transport<RoleServer> for End {
+impl Transport<RoleServer> for RelayTransport {
     type Error = Infallible;
 
     fn send(

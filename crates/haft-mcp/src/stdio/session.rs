@@ -1,5 +1,5 @@
-//! One conversation over one pipe. A thread reads a message, makes the call if it is one, and writes the answer, without
-//! handing anything to another thread as long as nothing has to wait.
+//! One conversation over a pipe. One thread reads a message, runs the call, and writes the answer,
+//! and passes nothing to another thread as long as nothing has to wait.
 
 use std::{
     future::Future,
@@ -27,58 +27,58 @@ use rmcp::{
 use tokio::{runtime::Handle, sync::Semaphore};
 
 use super::{
-    inflight::{Entered, Inflight, NotEntered},
-    lines::{Lines, MAX_LINE_BYTES, Next},
-    message::{self, Head, Kind},
+    inflight::{Inflight, InflightCall, NotRegistered},
+    lines::{LineReader, MAX_LINE_BYTES, NextLine},
+    message::{self, Head, MessageKind},
     outbox::Outbox,
     relay::Relay,
     watch::Watch,
 };
 use crate::{
-    call::{self, End},
+    call::{self, CallReply},
     connection::Connection,
     definition,
-    result::{self, Envelope},
+    result::{self, OutcomeMeta},
 };
 
-/// Calls that run at once; further ones wait in line.
+/// Maximum number of calls that run at once; further ones wait.
 const MAX_RUNNING: u32 = 256;
-/// Calls that run or wait; further ones are refused. Some kilobytes each.
+/// Maximum number of calls that run or wait; further ones are refused. Each takes some kilobytes.
 const MAX_IN_FLIGHT: usize = 16_384;
-/// Answers that are collected for one write while further messages are here already.
+/// Size of the answers collected for one write while further messages are in the buffer.
 const MAX_UNSENT_BYTES: usize = 64 << 10;
-/// Time for calls that still run when the client has closed its end but reads on.
+/// Time limit for calls after the client has closed its output but still reads.
 pub(super) const LAST_ANSWERS_TIMEOUT: Duration = Duration::from_millis(1500);
-/// Time that cancelled work may take to end. More than the gate's own grace.
+/// Time limit for cancelled work to end. More than the gate's own grace.
 const CANCEL_TIMEOUT: Duration = Duration::from_millis(1300);
 /// No command outlives its client for longer.
 const _: () = assert!(LAST_ANSWERS_TIMEOUT.as_millis() + CANCEL_TIMEOUT.as_millis() < 3_000);
-/// Time for the client to read the last answers, when nothing runs any more.
+/// Time limit for the client to read the last answers, after all calls have ended.
 const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Ends with the line that answers.
-type Work = Pin<Box<dyn Future<Output = Vec<u8>> + Send>>;
+/// The future of a request. Its output is the line of the answer.
+type CallFuture = Pin<Box<dyn Future<Output = Vec<u8>> + Send>>;
 
-pub(super) struct Session {
+pub(super) struct StdioSession {
     connection: Arc<Connection>,
     runtime: Handle,
-    /// Held by the reader while it waits for the client.
-    lines: Mutex<Lines>,
+    /// Locked by the reader while it waits for the client.
+    lines: Mutex<LineReader>,
     /// Answers for the next write.
     unsent: Mutex<Vec<u8>>,
     outbox: Arc<Outbox>,
     relay: Relay,
     inflight: Inflight,
     running: Arc<Semaphore>,
-    /// The call that the reader is making.
-    current: Mutex<Option<Entered>>,
+    /// The call that the reader runs.
+    current: Mutex<Option<InflightCall>>,
     watch: Arc<Watch>,
     is_watched: OnceLock<()>,
     is_over: Mutex<bool>,
     ended: Condvar,
 }
 
-impl Session {
+impl StdioSession {
     pub(super) fn new(
         connection: Arc<Connection>,
         runtime: Handle,
@@ -88,7 +88,7 @@ impl Session {
         Arc::new(Self {
             connection,
             runtime,
-            lines: Mutex::new(Lines::new(input)),
+            lines: Mutex::new(LineReader::new(input)),
             unsent: Mutex::default(),
             outbox: Outbox::new(output),
             relay: Relay::default(),
@@ -102,11 +102,12 @@ impl Session {
         })
     }
 
-    /// Answers until the client is gone. The calling thread only waits: a tool that never returns would keep it.
+    /// Answers until the client disconnects. The calling thread only waits, because a tool that
+    /// never returns would block it.
     pub(super) fn serve(self: Arc<Self>) -> io::Result<()> {
         self.start_reader(0)?;
         self.ended.wait_while(&mut self.is_over.lock(), |is_over| !*is_over);
-        self.wind_up();
+        self.shut_down();
         Ok(())
     }
 
@@ -115,7 +116,7 @@ impl Session {
         let work = move || {
             let read = catch_unwind(AssertUnwindSafe(|| session.read_on(number)));
             if read.is_err() {
-                // No thread would hear the client any more, nor that it is gone.
+                // Without a reader, nothing would notice messages or the end of the client.
                 session.inflight.cancel_all();
                 session.end();
             }
@@ -133,7 +134,7 @@ impl Session {
             let Some(next) = self.next() else { return self.end() };
             self.watch.begin();
             match next {
-                Next::Line(line) => self.take(&line),
+                NextLine::Line(line) => self.take(&line),
                 _ => self.refuse(None, &too_long()),
             }
             if !self.watch.end(number) {
@@ -142,17 +143,17 @@ impl Session {
         }
     }
 
-    /// The handshake, on this thread: until it is over, rmcp takes its messages through [`Session::next_for_rmcp`]. False when
-    /// the client went away before.
+    /// Runs the handshake on this thread. Until it is done, rmcp takes its messages through
+    /// [`StdioSession::next_for_rmcp`]. Returns false if the client disconnected.
     fn introduce(self: &Arc<Self>) -> bool {
         self.runtime.block_on(self.relay.introduce(self))
     }
 
-    /// The next message that rmcp can read; other lines are refused here.
+    /// Returns the next message that rmcp can read; refuses all other lines.
     pub(super) fn next_for_rmcp(&self, has_asked: bool) -> Option<ClientJsonRpcMessage> {
         loop {
             let line = match self.next()? {
-                Next::Line(line) => line,
+                NextLine::Line(line) => line,
                 _ => {
                     self.refuse(None, &too_long());
                     continue;
@@ -165,9 +166,9 @@ impl Session {
                     continue;
                 }
             };
-            // rmcp gives up on a client that begins with anything but a request.
-            let is_early =
-                !has_asked && matches!(head.kind(), Ok(Kind::Notification | Kind::Answer));
+            // rmcp gives up on a client that does not begin with a request.
+            let is_early = !has_asked
+                && matches!(head.kind(), Ok(MessageKind::Notification | MessageKind::Answer));
             match self.for_rmcp(&head, &line) {
                 Some(message) if !is_early => return Some(message),
                 _ => {}
@@ -175,8 +176,8 @@ impl Session {
         }
     }
 
-    /// The next line. None when the conversation is over.
-    fn next(&self) -> Option<Next> {
+    /// Returns the next line, or `None` when the conversation has ended.
+    fn next(&self) -> Option<NextLine> {
         if self.unsent.lock().len() > MAX_UNSENT_BYTES {
             self.flush();
         }
@@ -184,8 +185,8 @@ impl Session {
         if !lines.is_ready() {
             self.flush();
         }
-        let next = lines.next().unwrap_or(Next::End);
-        let is_over = matches!(next, Next::End) || self.outbox.gone.is_cancelled();
+        let next = lines.next().unwrap_or(NextLine::CallReply);
+        let is_over = matches!(next, NextLine::CallReply) || self.outbox.gone.is_cancelled();
         (!is_over).then_some(next)
     }
 
@@ -195,16 +196,16 @@ impl Session {
             Err(error) => return self.refuse(None, &error),
         };
         match (head.kind(), head.method()) {
-            (Ok(Kind::Request(id)), "tools/call") => match head.call() {
+            (Ok(MessageKind::Request(id)), "tools/call") => match head.call() {
                 Ok(params) => self.call(id, params),
                 Err(error) => self.refuse(Some(&id), &error),
             },
-            (Ok(Kind::Request(id)), "tools/list") => {
+            (Ok(MessageKind::Request(id)), "tools/list") => {
                 if let Some(ClientJsonRpcMessage::Request(list)) = self.for_rmcp(&head, line) {
                     self.list(id, list.request);
                 }
             }
-            (Ok(Kind::Notification), "notifications/cancelled")
+            (Ok(MessageKind::Notification), "notifications/cancelled")
                 if head.cancelled().is_some_and(|id| self.inflight.cancel(&id)) => {}
             (Ok(_), _) => {
                 if let Some(message) = self.for_rmcp(&head, line) {
@@ -215,56 +216,56 @@ impl Session {
         }
     }
 
-    /// The message as rmcp reads it; one that it cannot read is refused.
+    /// Parses a message for rmcp; refuses one that cannot be parsed.
     fn for_rmcp(&self, head: &Head<'_>, line: &[u8]) -> Option<ClientJsonRpcMessage> {
         let error = match serde_json::from_slice(line) {
             Ok(message) => return Some(message),
             Err(error) => error,
         };
         match head.kind() {
-            Ok(Kind::Request(id)) => {
-                let message = format!("the request is not as the protocol has it: {error}");
+            Ok(MessageKind::Request(id)) => {
+                let message = format!("invalid request: {error}");
                 self.refuse(Some(&id), &ErrorData::invalid_params(message, None));
             }
             // A notification or an answer gets no answer.
-            Ok(Kind::Notification | Kind::Answer) => {}
+            Ok(MessageKind::Notification | MessageKind::Answer) => {}
             Err(error) => self.refuse(None, &error),
         }
         None
     }
 
     fn call(self: &Arc<Self>, id: RequestId, mut params: CallToolRequestParams) {
-        let Some((entered, mut context)) = self.enter(&id) else { return };
+        let Some((entered, mut context)) = self.register(&id) else { return };
         context.meta = params.meta.take().unwrap_or_default();
         let connection = self.connection.clone();
-        let work: Work = if connection.is_of_earlier_era(&context) {
+        let work: CallFuture = if connection.is_of_earlier_era(&context) {
             Box::pin(outcome(connection, params, context))
         } else {
             let request = ClientRequest::CallToolRequest(Request::new(params));
             Box::pin(answer(connection, request, context))
         };
-        self.keep_watch();
+        self.start_watch();
         *self.current.lock() = Some(entered.clone());
-        self.make(entered, work);
-        // Another thread may read by now, and make a call of its own.
+        self.start(entered, work);
+        // Another thread may be the reader by now, with another call.
         self.current.lock().take_if(|current| current.id == id);
     }
 
     fn list(self: &Arc<Self>, id: RequestId, mut request: ClientRequest) {
-        let Some((entered, mut context)) = self.enter(&id) else { return };
+        let Some((entered, mut context)) = self.register(&id) else { return };
         context.meta = std::mem::take(request.get_meta_mut());
         context.extensions = std::mem::take(request.extensions_mut());
         let connection = self.connection.clone();
-        let work: Work = if connection.is_of_earlier_era(&context) {
+        let work: CallFuture = if connection.is_of_earlier_era(&context) {
             Box::pin(listing(connection, context))
         } else {
             Box::pin(answer(connection, request, context))
         };
-        self.make(entered, work);
+        self.start(entered, work);
     }
 
-    /// Takes note of a request that is answered here. None when it is refused.
-    fn enter(&self, id: &RequestId) -> Option<(Entered, RequestContext<RoleServer>)> {
+    /// Registers a request that is answered here. `None` if it is refused.
+    fn register(&self, id: &RequestId) -> Option<(InflightCall, RequestContext<RoleServer>)> {
         let peer = self.relay.peer()?;
         match self.inflight.enter(id, MAX_IN_FLIGHT) {
             Ok(entered) => {
@@ -272,17 +273,17 @@ impl Session {
                 context.ct = entered.token.clone();
                 return Some((entered, context));
             }
-            Err(NotEntered::SameId) => {
-                let message = format!("the id {id} is that of a call which is still being made");
+            Err(NotRegistered::SameId) => {
+                let message = format!("the id {id} belongs to a call in progress");
                 self.refuse(None, &ErrorData::invalid_request(message, None));
             }
-            Err(NotEntered::TooMany) => self.refuse(Some(id), &busy()),
+            Err(NotRegistered::TooMany) => self.refuse(Some(id), &busy()),
         }
         None
     }
 
-    /// As far as it goes without waiting; the rest on the runtime.
-    fn make(self: &Arc<Self>, call: Entered, mut work: Work) {
+    /// Runs a call as far as it goes without waiting; the rest runs on the runtime.
+    fn start(self: &Arc<Self>, call: InflightCall, mut work: CallFuture) {
         let permit = self.running.clone().try_acquire_owned();
         if permit.is_ok()
             && let Poll::Ready(answer) = work.as_mut().poll(&mut Context::from_waker(Waker::noop()))
@@ -292,17 +293,17 @@ impl Session {
             }
             return;
         }
-        let owed = Owed { session: self.clone(), call, is_paid: false };
+        let pending = PendingAnswer { session: self.clone(), call, is_sent: false };
         self.runtime.spawn(async move {
             let _permit = match permit {
                 Ok(permit) => Ok(permit),
-                Err(_) => owed.session.running.clone().acquire_owned().await,
+                Err(_) => pending.session.running.clone().acquire_owned().await,
             };
-            owed.pay(work.await);
+            pending.send(work.await);
         });
     }
 
-    fn answer_later(&self, call: &Entered, answer: Vec<u8>) {
+    fn answer_later(&self, call: &InflightCall, answer: Vec<u8>) {
         if self.inflight.leave(call) {
             self.outbox.send(answer);
         }
@@ -317,11 +318,11 @@ impl Session {
         self.outbox.send_here(unsent);
     }
 
-    /// From the first call on a thread sees to it that none holds up the others.
-    fn keep_watch(self: &Arc<Self>) {
+    /// Starts the watch thread with the first call. It detects a blocked reader.
+    fn start_watch(self: &Arc<Self>) {
         self.is_watched.get_or_init(|| {
             let session = Arc::downgrade(self);
-            // Without a thread for it the reader goes on alone.
+            // Without that thread, the reader continues alone.
             let _ = self.watch.start(move |number| {
                 if let Some(session) = session.upgrade() {
                     session.take_over(number);
@@ -330,13 +331,13 @@ impl Session {
         });
     }
 
-    /// The reader is stuck in a call: another thread reads on, and the call is answered in any case.
+    /// Replaces a blocked reader by another thread. The blocked call is answered in any case.
     fn take_over(self: &Arc<Self>, number: u64) {
         if let Some(stuck) = self.current.lock().take() {
             let session = self.clone();
             self.runtime.spawn(async move {
                 tokio::time::sleep(DEFAULT_DEADLINE + CANCEL_TIMEOUT).await;
-                session.answer_later(&stuck, message::answer(&stuck.id, &Ok(left_behind())));
+                session.answer_later(&stuck, message::answer(&stuck.id, &Ok(abandoned())));
             });
         }
         let _ = self.start_reader(number);
@@ -347,17 +348,17 @@ impl Session {
         self.ended.notify_all();
     }
 
-    /// The client sends nothing any more. It may still want its answers.
-    fn wind_up(&self) {
+    /// Ends the conversation. The client sends nothing more, but may still want its answers.
+    fn shut_down(&self) {
         self.flush();
         let is_gone = self.outbox.gone.is_cancelled() || self.outbox.is_closed().unwrap_or(true);
         if !is_gone {
             let gone = self.outbox.gone.clone();
-            let latest = Instant::now() + LAST_ANSWERS_TIMEOUT;
+            let deadline = Instant::now() + LAST_ANSWERS_TIMEOUT;
             self.inflight.wait(LAST_ANSWERS_TIMEOUT);
             self.runtime.block_on(async {
                 tokio::select! {
-                    _ = tokio::time::timeout_at(latest.into(), self.relay.finish()) => {}
+                    _ = tokio::time::timeout_at(deadline.into(), self.relay.finish()) => {}
                     () = gone.cancelled() => {}
                 }
             });
@@ -365,7 +366,7 @@ impl Session {
         self.inflight.cancel_all();
         let all = self.running.acquire_many(MAX_RUNNING);
         let _ = self.runtime.block_on(async { tokio::time::timeout(CANCEL_TIMEOUT, all).await });
-        // Processes in the background end now, not when the client has read everything.
+        // Background processes end now, not when the client has read everything.
         if let Some(stop) = &self.connection.shared.stop_processes {
             stop();
         }
@@ -387,30 +388,30 @@ impl Session {
     }
 }
 
-/// An answer that the client waits for. When the work panics instead of ending, that is the answer.
-struct Owed {
-    session: Arc<Session>,
-    call: Entered,
-    is_paid: bool,
+/// An answer that the client waits for. If the work panics, an error is the answer.
+struct PendingAnswer {
+    session: Arc<StdioSession>,
+    call: InflightCall,
+    is_sent: bool,
 }
 
-impl Owed {
-    fn pay(mut self, answer: Vec<u8>) {
-        self.is_paid = true;
+impl PendingAnswer {
+    fn send(mut self, answer: Vec<u8>) {
+        self.is_sent = true;
         self.session.answer_later(&self.call, answer);
     }
 }
 
-impl Drop for Owed {
+impl Drop for PendingAnswer {
     fn drop(&mut self) {
-        if !self.is_paid {
-            let error = ErrorData::internal_error("the call broke off", None);
+        if !self.is_sent {
+            let error = ErrorData::internal_error("the call was interrupted", None);
             self.session.answer_later(&self.call, message::error(Some(&self.call.id), &error));
         }
     }
 }
 
-/// A call of a client of the earlier era, without the way through rmcp's service, which has nothing to add for it.
+/// Runs a call of a client of the earlier era without rmcp's service, which adds nothing for it.
 async fn outcome(
     connection: Arc<Connection>,
     params: CallToolRequestParams,
@@ -418,14 +419,14 @@ async fn outcome(
 ) -> Vec<u8> {
     let id = context.id.clone();
     let result = match call::call(&connection, params, context).await {
-        Ok(End::Outcome { outcome, data, envelope }) => {
-            let mut result = result::of(*outcome, data.as_ref(), envelope);
-            // Only the later era has it.
+        Ok(CallReply::Outcome { outcome, data, outcome_meta }) => {
+            let mut result = result::of(*outcome, data.as_ref(), outcome_meta);
+            // Only the later era has this field.
             result.result_type = None;
             Ok(result)
         }
-        Ok(End::Asked(_)) => {
-            Err(ErrorData::internal_error("this client cannot be asked in rounds", None))
+        Ok(CallReply::FormOptions(_)) => {
+            Err(ErrorData::internal_error("this client does not support requests in rounds", None))
         }
         Err(error) => Err(error),
     };
@@ -450,21 +451,21 @@ async fn answer(
 }
 
 fn too_long() -> ErrorData {
-    let message = format!("the message is longer than {MAX_LINE_BYTES} bytes and was passed over");
+    let message = format!("the message is longer than {MAX_LINE_BYTES} bytes and was skipped");
     ErrorData::invalid_request(message, None)
 }
 
 fn busy() -> ErrorData {
-    let message = format!("{MAX_IN_FLIGHT} calls are being made; wait for some to end");
+    let message = format!("{MAX_IN_FLIGHT} calls are in progress; wait for some to end");
     ErrorData::new(ErrorCode(-32_000), message, None)
 }
 
-/// What is said of a call that does not let go of its thread.
-fn left_behind() -> rmcp::model::CallToolResult {
+/// Returns the result of a call that does not return its thread.
+fn abandoned() -> rmcp::model::CallToolResult {
     let error = ToolError::new(
         ErrorKind::Timeout,
-        "the call is overdue and does not let go of its thread, so it was left behind",
+        "the call exceeded its deadline and blocks its thread, so haft no longer waits for it",
     );
-    let error = error.hint("look at what it has done before you make it again");
-    result::of(Outcome::failed("call", &error), None, Envelope::Sent)
+    let error = error.hint("check its effects before you call it again");
+    result::of(Outcome::failed("call", &error), None, OutcomeMeta::Include)
 }

@@ -1,5 +1,6 @@
-//! The loop at the pipe with tools that do what tests want: block their thread, wait, report steps, look whether they
-//! are dropped. One client writes lines by hand, the other is rmcp's own, in both eras of the protocol.
+//! Tests of the stdio loop with tools that block their thread, wait, report steps, or detect that
+//! they are dropped. One client writes lines by hand, the other is rmcp's, in both eras of the
+//! protocol.
 
 mod blocked;
 mod by_hand;
@@ -18,18 +19,18 @@ use serde_json::{Value, json};
 
 use crate::Server;
 
-/// Far longer than anything here takes; only a test that fails waits for it.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Much longer than any step takes; only a failing test waits for it.
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-type Act = dyn Fn(Call) -> BoxFuture<'static, Result<Reply, ToolError>> + Send + Sync;
+type ToolFn = dyn Fn(Call) -> BoxFuture<'static, Result<Reply, ToolError>> + Send + Sync;
 
-/// A tool that does what a test says.
-struct Acting {
+/// A tool with the behavior of a closure.
+struct TestTool {
     spec: ToolSpec,
-    act: Box<Act>,
+    act: Box<ToolFn>,
 }
 
-impl Acting {
+impl TestTool {
     fn new<F>(name: &str, act: impl Fn(Call) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<Reply, ToolError>> + Send + 'static,
@@ -40,14 +41,14 @@ impl Acting {
         Self { spec: spec.needs([Power::Free]), act: Box::new(move |call| Box::pin(act(call))) }
     }
 
-    /// One that somebody is asked about.
+    /// A tool that needs approval.
     fn destructive(mut self) -> Self {
         self.spec.effect = Effect::Destructive;
         self
     }
 }
 
-impl Tool for Acting {
+impl Tool for TestTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
@@ -61,15 +62,15 @@ impl Tool for Acting {
     }
 }
 
-/// Says what it is asked to say, at once.
-fn echo() -> Acting {
-    Acting::new("echo", |call| async move {
+/// Returns the requested text at once.
+fn echo() -> TestTool {
+    TestTool::new("echo", |call| async move {
         Ok(Reply::text(call.raw_input()["text"].as_str().unwrap_or("nothing")))
     })
 }
 
-/// A gate as `haft mcp` has it, before these tools.
-fn gate(tools: impl IntoIterator<Item = Acting>) -> Gate {
+/// Returns a gate like that of `haft mcp`, for these tools.
+fn gate(tools: impl IntoIterator<Item = TestTool>) -> Gate {
     let registry = Registry::default();
     for tool in tools {
         registry.register(tool).expect("every name once");
@@ -79,20 +80,20 @@ fn gate(tools: impl IntoIterator<Item = Acting>) -> Gate {
     Gate::builder(registry).policy(Policy::new([layer])).start_in_place().build()
 }
 
-/// The client's ends of two pipes, and word of the end of the server behind them.
-struct Ends {
+/// The client's ends of two pipes, and a signal for the end of the server.
+struct ClientEnds {
     input: File,
     output: File,
     over: mpsc::Receiver<()>,
 }
 
 /// Serves this gate at two pipes.
-fn serve(gate: Gate) -> Ends {
+fn serve(gate: Gate) -> ClientEnds {
     let (server_input, input) = rustix::pipe::pipe().expect("a pipe");
     let (output, server_output) = rustix::pipe::pipe().expect("a pipe");
     let (sender, over) = mpsc::channel();
     let server = Server::builder(gate).build();
-    // They are never closed, as those of a process are not while it lives.
+    // Never closed, like the standard streams of a running process.
     let (server_input, server_output): (&'static _, &'static _) =
         (Box::leak(Box::new(server_input)), Box::leak(Box::new(server_output)));
     thread::spawn(move || {
@@ -100,5 +101,5 @@ fn serve(gate: Gate) -> Ends {
         served.expect("it has its threads");
         let _ = sender.send(());
     });
-    Ends { input: input.into(), output: output.into(), over }
+    ClientEnds { input: input.into(), output: output.into(), over }
 }

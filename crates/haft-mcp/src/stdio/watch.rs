@@ -1,5 +1,5 @@
-//! Sees to it that one call cannot hold up all others: when the thread that reads has been with the same message for too
-//! long, another one reads on.
+//! Prevents one call from blocking all others: when the reading thread works on one message for too
+//! long, another thread continues to read.
 
 use std::{
     sync::{
@@ -10,17 +10,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long one message may hold up the next. Cached files take microseconds, a slow disk's fsync some milliseconds.
+/// Maximum time that one message may delay the next. Cached files take microseconds, an fsync of a
+/// slow disk some milliseconds.
 const MESSAGE_TIMEOUT: Duration = Duration::from_millis(100);
-/// Looks without anything to see before the watch goes to sleep: waking it for every call would cost more than the calls.
-const QUIET_LOOKS: u32 = 20;
+/// Number of idle checks before the watch sleeps: waking it for every call would cost more than the
+/// calls.
+const IDLE_CHECKS: u32 = 20;
 
-/// What the reading thread shows of itself.
+/// State of the reading thread, for the watch.
 #[derive(Default)]
 pub(super) struct Watch {
-    /// Which thread reads: the first, the second, …
+    /// Number of the current reader: the first, the second, …
     reader: AtomicU64,
-    /// How many messages were begun, and how many ended.
+    /// Number of messages begun, and number ended.
     begun: AtomicU64,
     ended: AtomicU64,
     is_asleep: AtomicBool,
@@ -28,15 +30,15 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Starts watching. `take_over` is called, on the watching thread and with the next reader's number, when the reader
-    /// is stuck.
+    /// Starts watching. When the reader is blocked, calls `take_over` on the watching thread with
+    /// the number of the next reader.
     pub(super) fn start(
         self: &Arc<Self>,
         take_over: impl Fn(u64) + Send + 'static,
     ) -> std::io::Result<()> {
         let watch = self.clone();
         let thread = thread::Builder::new().name("haft-mcp-watch".to_owned());
-        let thread = thread.spawn(move || watch.look(take_over))?;
+        let thread = thread.spawn(move || watch.run(take_over))?;
         let _ = self.thread.set(thread.thread().clone());
         Ok(())
     }
@@ -45,7 +47,7 @@ impl Watch {
         self.reader.load(Ordering::SeqCst) == reader
     }
 
-    /// The reader turns to a message.
+    /// Called when the reader begins a message.
     pub(super) fn begin(&self) {
         self.begun.fetch_add(1, Ordering::SeqCst);
         if self.is_asleep.swap(false, Ordering::SeqCst)
@@ -55,7 +57,8 @@ impl Watch {
         }
     }
 
-    /// A thread is done with its message. False when another one reads by now.
+    /// Called when a thread has finished its message. Returns false if another thread is the
+    /// reader.
     pub(super) fn end(&self, reader: u64) -> bool {
         let is_reader = self.is_reader(reader);
         if is_reader {
@@ -64,25 +67,25 @@ impl Watch {
         is_reader
     }
 
-    fn look(&self, take_over: impl Fn(u64)) {
+    fn run(&self, take_over: impl Fn(u64)) {
         let mut last = (0, Instant::now());
-        let mut quiet = 0;
+        let mut idle_checks = 0;
         loop {
             let begun = self.begun.load(Ordering::SeqCst);
             let is_busy = self.ended.load(Ordering::SeqCst) < begun;
             if begun != last.0 {
                 last = (begun, Instant::now());
-                quiet = 0;
+                idle_checks = 0;
             } else if is_busy && last.1.elapsed() >= MESSAGE_TIMEOUT {
-                // What is stuck is not waited for any more.
+                // Stop waiting for the blocked message.
                 self.ended.store(begun, Ordering::SeqCst);
                 take_over(self.reader.fetch_add(1, Ordering::SeqCst) + 1);
             } else if !is_busy {
-                quiet += 1;
+                idle_checks += 1;
             }
-            if quiet >= QUIET_LOOKS {
+            if idle_checks >= IDLE_CHECKS {
                 self.sleep(begun);
-                quiet = 0;
+                idle_checks = 0;
             } else {
                 thread::park_timeout(MESSAGE_TIMEOUT / 4);
             }
@@ -91,7 +94,7 @@ impl Watch {
 
     fn sleep(&self, begun: u64) {
         self.is_asleep.store(true, Ordering::SeqCst);
-        // A message that came in between has seen us awake; then we are.
+        // A message that came in between has seen the watch awake, so it must stay awake.
         if self.begun.load(Ordering::SeqCst) == begun {
             while self.is_asleep.load(Ordering::SeqCst) {
                 thread::park();

@@ -1,34 +1,34 @@
-//! What only the shell itself can do: change its directory, its variables and its settings.
+//! Builtins of the shell that change its directory, its variables and its settings.
 
 use super::{
-    super::{How, Reach, Risk, Word, environment, files::Named, quoting, safe, words},
+    super::{FileAction, Reach, Risk, Word, environment, files::NamedFile, quoting, safe, words},
     Walker,
-    commands::Around,
-    places::{folded, path_of},
+    commands::CommandContext,
+    directories::{folded, path_of},
 };
 
 impl Walker<'_> {
-    /// What only the shell itself can do. True when nothing more is to be said.
-    pub(super) fn builtin(&mut self, name: &str, words: &[Word], around: &Around) -> bool {
+    /// Handles such a builtin. Returns true when the command needs no further handling.
+    pub(super) fn builtin(&mut self, name: &str, words: &[Word], context: &CommandContext) -> bool {
         let rest = words.get(1..).unwrap_or_default();
         match name {
             "cd" | "chdir" | "pushd" => {
-                if !around.prefix.is_empty() {
-                    self.doubt(&words::line(words), "a variable changes which directory is meant");
+                if !context.prefix.is_empty() {
+                    self.doubt(&words::line(words), "a variable decides the directory");
                 }
                 self.change_directory(rest);
             }
             "popd" => {
-                self.file_doubt("popd", "the directory is not known");
-                self.places.clear();
+                self.file_doubt("popd", "the directory is unknown");
+                self.directories.clear();
             }
             "source" | "." => {
                 if rest.first().is_some_and(|word| word.is_fetched) {
                     self.push(
                         words,
-                        Risk::Dangerous("it runs what the network brings"),
+                        Risk::Dangerous("it runs code from the network"),
                         Vec::new(),
-                        around,
+                        context,
                     );
                     return true;
                 }
@@ -38,7 +38,7 @@ impl Walker<'_> {
             "alias" | "hash" | "enable" | "shopt" | "set" | "complete" | "bind" | "fc" | "let"
             | "getopts" | "read" | "mapfile" | "readarray" | "declare" | "typeset" | "local"
             | "export" | "readonly" | "unset" | "compgen" => {
-                self.setting(name, words, around);
+                self.setting(name, words, context);
                 return true;
             }
             "exec" if rest.is_empty() => {
@@ -46,28 +46,28 @@ impl Walker<'_> {
                 return true;
             }
             "printf" if !safe::prints_plainly(rest) => {
-                self.doubt(&words::line(words), "the name of a variable may hold a command");
+                self.doubt(&words::line(words), "the variable name may contain a command");
                 return false;
             }
-            "jobs" if !safe::only_looks(name, words, around.more) => {
+            "jobs" if !safe::is_read_only(name, words, context.more) => {
                 self.doubt(&words::line(words), "it runs the words after `-x`");
                 return false;
             }
             "test" | "[" if !safe::tests_plainly(rest) => {
-                self.doubt(&words::line(words), "the name of a variable may hold a command");
+                self.doubt(&words::line(words), "the variable name may contain a command");
                 return false;
             }
             _ => return false,
         }
-        self.push(words, Risk::Looks, Vec::new(), around);
+        self.push(words, Risk::ReadOnly, Vec::new(), context);
         true
     }
 
-    pub(super) fn setting(&mut self, name: &str, words: &[Word], around: &Around) {
+    pub(super) fn setting(&mut self, name: &str, words: &[Word], context: &CommandContext) {
         let rest = words.get(1..).unwrap_or_default();
-        let is_plain = safe::only_looks(name, words, around.more) && around.prefix.is_empty();
+        let is_plain = safe::is_read_only(name, words, context.more) && context.prefix.is_empty();
         if !is_plain {
-            self.doubt(&words::line(words), "it changes how the shell reads the rest");
+            self.doubt(&words::line(words), "it changes how the shell reads later commands");
         }
         let makes_lists = matches!(name, "mapfile" | "readarray")
             || rest.iter().any(|word| matches!(word.known(), Some("-a" | "-A" | "-ra")));
@@ -84,8 +84,13 @@ impl Walker<'_> {
                 }
             }
         }
-        let only_looks = is_plain && !exports_unknown(name, rest);
-        self.push(words, if only_looks { Risk::Looks } else { Risk::Usual }, Vec::new(), around);
+        let is_read_only = is_plain && !exports_unknown(name, rest);
+        self.push(
+            words,
+            if is_read_only { Risk::ReadOnly } else { Risk::Other },
+            Vec::new(),
+            context,
+        );
     }
 
     pub(super) fn change_directory(&mut self, rest: &[Word]) {
@@ -98,17 +103,18 @@ impl Walker<'_> {
             target.known().is_some_and(|text| !text.starts_with('-') && !text.starts_with('+'));
         let is_user = target.has_tilde && target.text != "~" && !target.text.starts_with("~/");
         if !is_known || is_user || operands.next().is_some() {
-            self.file_doubt(&target.text, "the directory is not known");
-            self.places.clear();
+            self.file_doubt(&target.text, "the directory is unknown");
+            self.directories.clear();
             return;
         }
-        self.file(&Named { word: target.clone(), how: How::Read, reach: Reach::Itself });
+        self.file(&NamedFile { word: target.clone(), how: FileAction::Read, reach: Reach::Itself });
         let path = path_of(target);
-        self.places = self.places.iter().map(|place| folded(&place.join(&path))).collect();
+        self.directories =
+            self.directories.iter().map(|place| folded(&place.join(&path))).collect();
     }
 }
 
-/// Whether programs will see a variable of which nobody knows what they make of it.
+/// Returns true when programs get to see a variable whose effect is not known.
 fn exports_unknown(name: &str, rest: &[Word]) -> bool {
     let exports = name == "export"
         || matches!(name, "declare" | "typeset" | "local" | "readonly")

@@ -1,22 +1,26 @@
-//! Redirects: the files they name, and what they make of standard input.
+//! Redirects: the files they name, and what they connect to standard input.
 
 use super::{
     super::{
-        How, Reach, Word, danger,
-        files::Named,
-        syntax::{Direction, Redirect},
+        FileAction, Reach, Word, danger,
+        files::NamedFile,
+        syntax::{Redirect, RedirectKind},
         words,
     },
     Walker,
-    commands::{Around, Input},
+    commands::{CommandContext, StdinSource},
 };
 
 impl Walker<'_> {
-    /// The files of redirects, and what they make of standard input.
-    pub(super) fn redirects(&mut self, redirects: &[Redirect], through: &[String]) -> Around {
-        let mut around = Around { through: through.to_vec(), ..Around::default() };
+    /// Records the files of redirects, and returns what they connect to standard input.
+    pub(super) fn redirects(
+        &mut self,
+        redirects: &[Redirect],
+        through: &[String],
+    ) -> CommandContext {
+        let mut context = CommandContext { through: through.to_vec(), ..CommandContext::default() };
         if let Some(is_fetched) = self.pipe {
-            around.input = Input::Pipe { is_fetched };
+            context.input = StdinSource::Pipe { is_fetched };
         }
         for redirect in redirects {
             let is_fetched = self.expand(&redirect.target, through);
@@ -26,9 +30,9 @@ impl Walker<'_> {
             if let Some(body) = redirect.here {
                 let body = self.bodies.get(body).cloned().unwrap_or_default();
                 let is_fetched = self.expand(&body, through);
-                around.input = match body.literal() {
-                    Some(text) => Input::Text(text),
-                    None => Input::Pipe { is_fetched },
+                context.input = match body.literal() {
+                    Some(text) => StdinSource::Text(text),
+                    None => StdinSource::Pipe { is_fetched },
                 };
                 continue;
             }
@@ -37,43 +41,49 @@ impl Walker<'_> {
                 self.doubt(&redirect.target.source, "a redirect to more than one file");
                 continue;
             };
-            self.redirect(redirect.how, target, &mut around);
+            self.redirect(redirect.how, target, &mut context);
         }
-        around
+        context
     }
 
-    pub(super) fn redirect(&mut self, how: Direction, target: &Word, around: &mut Around) {
+    pub(super) fn redirect(
+        &mut self,
+        how: RedirectKind,
+        target: &Word,
+        context: &mut CommandContext,
+    ) {
         let is_descriptor = |text: &str| {
             let digits = text.strip_suffix('-').unwrap_or(text);
             digits.bytes().all(|byte| byte.is_ascii_digit())
         };
-        let uses: &[How] = match how {
-            Direction::Here => {
-                around.input = match target.known() {
-                    Some(text) => Input::Text(text.to_owned()),
-                    None => Input::Pipe { is_fetched: target.is_fetched },
+        let uses: &[FileAction] = match how {
+            RedirectKind::Here => {
+                context.input = match target.known() {
+                    Some(text) => StdinSource::Text(text.to_owned()),
+                    None => StdinSource::Pipe { is_fetched: target.is_fetched },
                 };
                 return;
             }
-            Direction::Duplicate if target.known().is_some_and(is_descriptor) => return,
-            Direction::Duplicate | Direction::Write => &[How::Write],
-            Direction::Read => {
-                around.input = if target.is_process {
-                    Input::Pipe { is_fetched: target.is_fetched }
+            RedirectKind::Duplicate if target.known().is_some_and(is_descriptor) => return,
+            RedirectKind::Duplicate | RedirectKind::Write => &[FileAction::Write],
+            RedirectKind::Read => {
+                context.input = if target.is_process {
+                    StdinSource::Pipe { is_fetched: target.is_fetched }
                 } else {
-                    Input::File
+                    StdinSource::File
                 };
-                &[How::Read]
+                &[FileAction::Read]
             }
-            Direction::ReadWrite => &[How::Read, How::Write],
+            RedirectKind::ReadWrite => &[FileAction::Read, FileAction::Write],
         };
         if target.prefix.starts_with("/dev/tcp/") || target.prefix.starts_with("/dev/udp/") {
-            self.doubt(&target.text, "it talks to the network by a redirect");
+            self.doubt(&target.text, "it uses the network by a redirect");
         }
         for how in uses {
-            self.file(&Named { word: target.clone(), how: *how, reach: Reach::Itself });
-            if *how == How::Write {
-                around.redirect_danger = around.redirect_danger.or_else(|| danger::writes(target));
+            self.file(&NamedFile { word: target.clone(), how: *how, reach: Reach::Itself });
+            if *how == FileAction::Write {
+                context.redirect_danger =
+                    context.redirect_danger.or_else(|| danger::writes(target));
             }
         }
     }

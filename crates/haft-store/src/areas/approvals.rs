@@ -1,20 +1,24 @@
-//! Requests for approval, for every process of a person: one asks, another decides, and the recorded call runs once or
-//! not at all, whoever is killed in between.
+//! Approval requests, visible to all processes of a user: one process asks, another decides, and
+//! the recorded call runs at most once, even if a process is killed in between.
 //!
-//! A row is material: a store may have come with a cloned repository. So a request and its decision lie in envelopes
-//! that only this person's key opens (`seal.rs`), bound to id, workspace and times; an approval counts by what is in its
-//! envelope and never by a column. The envelope is also why the exact input may be kept, secrets and all, which the ledger
-//! would take out: the call has to run as it was shown.
+//! A row is not trusted, because a store may have come with a cloned repository. So a request and
+//! its decision are stored in envelopes that only this user's key opens (`seal.rs`), bound to id,
+//! workspace and times. An approval counts by the contents of its envelope, never by a column. The
+//! envelope is also why the exact input may be stored, including secrets, which the ledger would
+//! redact: the call has to run as it was shown.
 //!
-//! Whoever asks holds a lease on the request and renews it while waiting. As long as it holds, the asker runs an approved
-//! call; after that anybody may, once. Taking it up renews the lease until the ledger says that the call begins: one that
-//! was taken up and never began may be taken up again. That it ran is noted beside the key as well (`taken.rs`). Nothing hangs on the clock but who may go first: the first to take it up wins.
+//! The requester holds a lease on the request and renews it while waiting. While the lease holds,
+//! only the requester may run an approved call; after that any process may, once. Taking the
+//! request up renews the lease until the ledger says that the call begins: a request that was taken
+//! up but never began may be taken up again. That a call ran is also noted beside the key
+//! (`taken.rs`). The clock only decides who may go first; the first process to take the request up
+//! wins.
 //!
-//! A store that cannot be written keeps nobody from being asked here: the request is then known to this process only, which
-//! is told, and nobody else can run it.
+//! If the store cannot be written, the user is asked all the same: the request then lives in this
+//! process only, the caller learns that, and no other process can run it.
 
 mod rows;
-mod standing;
+mod status;
 mod taken;
 
 use std::{
@@ -36,70 +40,74 @@ use serde_json::{Value as Json, json};
 use tokio::time::Instant;
 
 pub(crate) use self::rows::{BEGIN, END};
-use self::rows::{Decision, Kept};
+use self::rows::{SealedDecision, StoredRequest};
 use crate::{
-    Address, Announcement, Store, StoreFeed, StoreLocation,
+    Announcement, Store, StoreAddress, StoreFeed, StoreLocation,
     engine::{clock, value::Value},
-    seal::{Envelope, Key},
+    seal::{Envelope, SealKey},
 };
 
-/// How long an asker that says nothing is still believed to be there, and how often it says so.
+/// Time after which a requester that does not renew its lease counts as gone, and the renewal
+/// interval.
 const LEASE_MS: u64 = 6_000;
-const RENEWAL: Duration = Duration::from_millis(LEASE_MS / 3);
-/// How long after a decision its call may still be taken up. A store that is put back from a backup must not run it again.
-const LATEST_MS: u64 = 3_600_000;
-/// How long requests are kept after they are of no use.
-const KEPT_MS: u64 = 30 * 86_400_000;
-/// How long a server may be away: before a question is asked here instead, and when somebody has decided already.
-const PATIENCE_TO_ASK: Duration = Duration::from_secs(5);
-const PATIENCE: Duration = Duration::from_secs(30);
+const RENEW_INTERVAL: Duration = Duration::from_millis(LEASE_MS / 3);
+/// Maximum time between a decision and its call. A store restored from a backup must not run the
+/// call again.
+const MAX_DECISION_AGE_MS: u64 = 3_600_000;
+/// Time that settled requests are kept.
+const RETENTION_MS: u64 = 30 * 86_400_000;
+/// Limits for retrying while a server is away: when creating a request, which can be asked in
+/// memory instead, and after that.
+const CREATE_TIMEOUT: Duration = Duration::from_secs(5);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The requests of a workspace, in a store. Opens nothing before somebody has to be asked.
+/// The approval requests of a workspace, in a store. Opens nothing before the first request.
 pub struct StoreApprovals {
     place: Arc<StoreLocation>,
     workspace: String,
     key: PathBuf,
-    /// Names this opening of the store among all that ask.
+    /// Identifies this requester among all requesters.
     name: String,
     is_wanted: fn() -> bool,
     clock: fn() -> u64,
-    /// What could not be kept, or was not to be.
-    here: MemoryApprovals,
+    /// Requests that could not or should not be stored.
+    memory: MemoryApprovals,
     troubles: Mutex<HashMap<String, String>>,
 }
 
-/// Why a request is not in the store, or may not be.
-enum Unkept {
-    Certainly(ToolError),
-    Perhaps(ToolError),
+/// The reason why a request is not in the store, or may not be.
+enum CreateError {
+    NotWritten(ToolError),
+    Unclear(ToolError),
 }
 
 impl StoreApprovals {
-    /// The requests of `workspace`; the key of the person lies in `state`.
+    /// Creates the requests of `workspace`. `state` is the directory of the user's key.
     pub fn new(place: Arc<StoreLocation>, workspace: &Path, state: &Path) -> Self {
         Self {
             place,
             workspace: workspace.to_string_lossy().into_owned(),
             key: state.join("rules.key"),
-            name: format!("{}-{:016x}", std::process::id(), chance()),
+            name: format!("{}-{:016x}", std::process::id(), random_number()),
             is_wanted: || true,
             clock: clock::now_ms,
-            here: MemoryApprovals::default(),
+            memory: MemoryApprovals::default(),
             troubles: Mutex::default(),
         }
     }
 
-    /// Asked before each request: whether others may see it at all. One that is refused at once is nobody's business.
+    /// Sets a function that is called before each request and decides if other processes see it. A
+    /// request that is refused at once does not concern them.
     #[must_use]
     pub fn only_when(mut self, is_wanted: fn() -> bool) -> Self {
         self.is_wanted = is_wanted;
         self
     }
 
-    /// With another clock.
+    /// Sets another clock.
     #[doc(hidden)]
     #[must_use]
-    pub fn by_clock(mut self, clock: fn() -> u64) -> Self {
+    pub fn with_clock(mut self, clock: fn() -> u64) -> Self {
         self.clock = clock;
         self
     }
@@ -108,13 +116,14 @@ impl StoreApprovals {
         (self.clock)()
     }
 
-    /// What opens requests; none for a person who has no key, and so can have made none.
+    /// Returns the envelope that opens requests. `None` for a user without a key, who cannot have
+    /// stored any.
     fn envelope(&self) -> Result<Option<Envelope>, ToolError> {
-        Ok(Key::existing(&self.key)?.map(|key| key.envelope()))
+        Ok(SealKey::existing(&self.key)?.map(|key| key.envelope()))
     }
 
-    async fn is_here(&self, id: &str) -> bool {
-        matches!(self.here.get(id).await, Ok(Some(_)))
+    async fn is_in_memory(&self, id: &str) -> bool {
+        matches!(self.memory.get(id).await, Ok(Some(_)))
     }
 
     fn feed(&self) -> StoreFeed {
@@ -123,48 +132,48 @@ impl StoreApprovals {
 
     async fn keep(&self, request: Arc<ApprovalRequest>) -> Result<(), ToolError> {
         if !(self.is_wanted)() {
-            return self.here.create(request).await;
+            return self.memory.create(request).await;
         }
-        match self.write_down(&request).await {
+        match self.write(&request).await {
             Ok(()) => Ok(()),
-            Err(Unkept::Certainly(error)) => {
+            Err(CreateError::NotWritten(error)) => {
                 self.note(&request.id, &error);
-                self.here.create(request).await
+                self.memory.create(request).await
             }
-            // Somebody else may see it and run it: asked here as well it could run twice.
-            Err(Unkept::Perhaps(error)) => Err(error),
+            // Another process may see it and run it: asked here as well, it could run twice.
+            Err(CreateError::Unclear(error)) => Err(error),
         }
     }
 
     fn note(&self, id: &str, error: &ToolError) {
         let mut troubles = self.troubles.lock();
-        // It is asked for within the call.
+        // Callers read it during the call, so old entries can go.
         if troubles.len() > 1_000 {
             troubles.clear();
         }
         troubles.insert(id.to_owned(), error.to_string());
     }
 
-    async fn write_down(&self, request: &ApprovalRequest) -> Result<(), Unkept> {
-        let key = Key::made(&self.key).map_err(Unkept::Certainly)?;
+    async fn write(&self, request: &ApprovalRequest) -> Result<(), CreateError> {
+        let key = SealKey::made(&self.key).map_err(CreateError::NotWritten)?;
         let closed = rows::close(&key.envelope(), request, &self.workspace);
-        let closed = closed.map_err(Unkept::Certainly)?;
-        let until = Instant::now() + PATIENCE_TO_ASK;
+        let closed = closed.map_err(CreateError::NotWritten)?;
+        let until = Instant::now() + CREATE_TIMEOUT;
         let mut is_certain = true;
         loop {
             let tried = self.write_once(request, &closed, is_certain).await;
             let error = match tried {
                 Ok(()) => return Ok(()),
-                Err(Unkept::Certainly(error)) => error,
-                Err(Unkept::Perhaps(error)) => {
+                Err(CreateError::NotWritten(error)) => error,
+                Err(CreateError::Unclear(error)) => {
                     is_certain = false;
                     error
                 }
             };
-            if !self.may_come_back(&error, until).await {
+            if !self.wait_to_retry(&error, until).await {
                 return Err(match is_certain {
-                    true => Unkept::Certainly(error),
-                    false => Unkept::Perhaps(error),
+                    true => CreateError::NotWritten(error),
+                    false => CreateError::Unclear(error),
                 });
             }
         }
@@ -175,15 +184,17 @@ impl StoreApprovals {
         request: &ApprovalRequest,
         closed: &[u8],
         is_new: bool,
-    ) -> Result<(), Unkept> {
-        let store = self.place.store().await.map_err(Unkept::Certainly)?;
-        if !is_new && rows::one(&store, &request.id).await.map_err(Unkept::Certainly)?.is_some() {
+    ) -> Result<(), CreateError> {
+        let store = self.place.store().await.map_err(CreateError::NotWritten)?;
+        if !is_new
+            && rows::one(&store, &request.id).await.map_err(CreateError::NotWritten)?.is_some()
+        {
             return Ok(());
         }
         let written = async {
             let mut transaction = store.begin().await?;
             let now = self.now();
-            let long_ago = Value::number(now.saturating_sub(KEPT_MS));
+            let long_ago = Value::number(now.saturating_sub(RETENTION_MS));
             transaction.execute(rows::FORGET, &[long_ago, long_ago]).await?;
             let row = [
                 Value::Text(&request.id),
@@ -197,22 +208,23 @@ impl StoreApprovals {
             ];
             transaction.execute(rows::ADD, &row).await?;
             let body = json!({"workspace": self.workspace});
-            transaction.announce(&told("approval.asked", request, &body)).await?;
+            transaction.announce(&announcement("approval.asked", request, &body)).await?;
             Ok(transaction)
         };
-        let transaction = written.await.map_err(Unkept::Certainly)?;
-        // A file says for certain that it was not written; a server may have heard us and not been heard.
+        let transaction = written.await.map_err(CreateError::NotWritten)?;
+        // SQLite reports for certain that it wrote nothing; a server may have committed and lost
+        // the connection.
         let committed = transaction.commit().await;
         committed.map_err(match self.place.address() {
-            Address::Sqlite(_) => Unkept::Certainly,
-            Address::Postgres(_) => Unkept::Perhaps,
+            StoreAddress::Sqlite(_) => CreateError::NotWritten,
+            StoreAddress::Postgres(_) => CreateError::Unclear,
         })
     }
 
-    /// Waits a moment when trying again makes sense: a server that was started anew comes back.
-    async fn may_come_back(&self, error: &ToolError, until: Instant) -> bool {
+    /// Waits before a retry, if one makes sense: a restarted server comes back.
+    async fn wait_to_retry(&self, error: &ToolError, until: Instant) -> bool {
         let is_away = error.kind() == ErrorKind::Unavailable
-            && matches!(self.place.address(), Address::Postgres(_))
+            && matches!(self.place.address(), StoreAddress::Postgres(_))
             && Instant::now() < until;
         if is_away {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -220,45 +232,45 @@ impl StoreApprovals {
         is_away
     }
 
-    /// Whatever is asked of a server that is away for a moment is asked again. Only for what may be done twice.
-    async fn persistently<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, ToolError>
+    /// Retries while the server is away. Only for operations that may run twice.
+    async fn with_retries<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, ToolError>
     where
         F: Future<Output = Result<T, ToolError>>,
     {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + RETRY_TIMEOUT;
         loop {
             match attempt().await {
-                Err(error) if self.may_come_back(&error, until).await => {}
+                Err(error) if self.wait_to_retry(&error, until).await => {}
                 done => return done,
             }
         }
     }
 
-    /// The store and a request in it. `not_found` for one of another workspace.
-    async fn kept(&self, id: &str) -> Result<(Store, Kept), ToolError> {
+    /// Returns the store and a request in it. `not_found` for one of another workspace.
+    async fn kept(&self, id: &str) -> Result<(Store, StoredRequest), ToolError> {
         let (store, kept) = self.opened(id).await?;
         if kept.workspace == self.workspace { Ok((store, kept)) } else { Err(no_such_request(id)) }
     }
 
-    /// The store and a request in it, of any workspace.
-    async fn opened(&self, id: &str) -> Result<(Store, Kept), ToolError> {
+    /// Returns the store and a request in it, of any workspace.
+    async fn opened(&self, id: &str) -> Result<(Store, StoredRequest), ToolError> {
         let store = self.place.existing().await?.ok_or_else(|| no_such_request(id))?;
         let row = rows::one(&store, id).await?.ok_or_else(|| no_such_request(id))?;
         let envelope = self.envelope()?.ok_or_else(|| rows::foreign(id))?;
-        Ok((store, self.seen_now(row.open(&envelope)?)))
+        Ok((store, self.free_expired_claim(row.open(&envelope)?)))
     }
 
-    /// A call that was taken up and has not begun when its lease ends is free again: whoever took it up is gone, or finds the
-    /// claim lost.
-    fn seen_now(&self, mut kept: Kept) -> Kept {
+    /// Frees a call that was taken up but did not begin before its lease ended: the process that
+    /// took it up is gone, or will find its claim lost.
+    fn free_expired_claim(&self, mut kept: StoredRequest) -> StoredRequest {
         let is_free = kept.begun_seq == Some(0)
-            && standing::asker(kept.lease_ms, self.now()) == RequesterStatus::Gone;
-        kept.record.taken_up &= !is_free;
+            && status::requester_status(kept.lease_ms, self.now()) == RequesterStatus::Gone;
+        kept.record.is_claimed &= !is_free;
         kept
     }
 
     async fn find(&self, id: &str) -> Result<Option<ApprovalRecord>, ToolError> {
-        match self.persistently(|| self.kept(id)).await {
+        match self.with_retries(|| self.kept(id)).await {
             Ok((_, kept)) => Ok(Some(kept.record)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -271,9 +283,9 @@ impl StoreApprovals {
         state: ApprovalState,
         verdict: Option<ApprovalDecision>,
     ) -> Result<ApprovalRecord, ToolError> {
-        // Names this decision, so that it is known again when nobody could say whether it was written.
-        let token = format!("{}-{:016x}", self.name, chance());
-        self.persistently(|| self.end_once(id, state, verdict.as_ref(), &token)).await
+        // Identifies this decision, to recognize it on a retry after an unclear commit.
+        let token = format!("{}-{:016x}", self.name, random_number());
+        self.with_retries(|| self.end_once(id, state, verdict.as_ref(), &token)).await
     }
 
     async fn end_once(
@@ -291,14 +303,14 @@ impl StoreApprovals {
         if kept.record.state != ApprovalState::Pending {
             return Err(already_settled(&kept.record));
         }
-        // Whoever decides too late has decided nothing.
+        // A decision after the expiry does not count.
         let now = self.now();
         let is_late = matches!(state, ApprovalState::Approved | ApprovalState::Denied)
             && now >= kept.record.request.expires_ms;
         let (state, verdict) =
             if is_late { (ApprovalState::Expired, None) } else { (state, verdict) };
         let envelope = self.envelope()?.ok_or_else(|| rows::foreign(id))?;
-        let decision = Decision { state, verdict: verdict.cloned(), decided_ms: now };
+        let decision = SealedDecision { state, verdict: verdict.cloned(), decided_ms: now };
         let closed = decision.close(&envelope, &kept)?;
         let mut transaction = store.begin().await?;
         let name = state.to_string();
@@ -310,19 +322,21 @@ impl StoreApprovals {
             return Err(already_settled(&kept.record));
         }
         let body = json!({"state": state});
-        transaction.announce(&told("approval.decided", &kept.record.request, &body)).await?;
+        transaction
+            .announce(&announcement("approval.decided", &kept.record.request, &body))
+            .await?;
         transaction.commit().await?;
         let record = ApprovalRecord { state, verdict: verdict.cloned(), ..kept.record };
         if is_late { Err(already_settled(&record)) } else { Ok(record) }
     }
 
-    /// Waits, and says meanwhile that we do.
+    /// Waits for a decision and renews the lease.
     async fn wait(&self, id: &str) -> Result<ApprovalRecord, ToolError> {
         let feed = self.feed();
-        let newest = self.persistently(|| feed.newest()).await?;
-        let mut news = feed.subscribe(newest);
+        let newest = self.with_retries(|| feed.newest()).await?;
+        let mut subscription = feed.subscribe(newest);
         loop {
-            let (_, kept) = self.persistently(|| self.kept(id)).await?;
+            let (_, kept) = self.with_retries(|| self.kept(id)).await?;
             if kept.record.state != ApprovalState::Pending {
                 return Ok(kept.record);
             }
@@ -334,12 +348,12 @@ impl StoreApprovals {
                 }
             }
             self.renew(id).await;
-            let until = Instant::now() + RENEWAL.min(Duration::from_millis(left));
-            let _ = tokio::time::timeout_at(until, heard_of(&mut news, id)).await;
+            let until = Instant::now() + RENEW_INTERVAL.min(Duration::from_millis(left));
+            let _ = tokio::time::timeout_at(until, next_event_of(&mut subscription, id)).await;
         }
     }
 
-    /// A lease that cannot be renewed lapses; then others may go first, and nothing else.
+    /// Renews the lease. If that fails, the lease ends and other processes may go first.
     async fn renew(&self, id: &str) {
         let renewed = async {
             let Some(store) = self.place.existing().await? else { return Ok(()) };
@@ -353,8 +367,8 @@ impl StoreApprovals {
     }
 
     async fn take(&self, id: &str) -> Result<ApprovalRecord, ToolError> {
-        let token = format!("{}-{:016x}", self.name, chance());
-        self.persistently(|| self.take_once(id, &token)).await
+        let token = format!("{}-{:016x}", self.name, random_number());
+        self.with_retries(|| self.take_once(id, &token)).await
     }
 
     async fn take_once(&self, id: &str, token: &str) -> Result<ApprovalRecord, ToolError> {
@@ -362,21 +376,21 @@ impl StoreApprovals {
         if kept.taken_by.as_deref() == Some(token) {
             return Ok(kept.record);
         }
-        if kept.record.state != ApprovalState::Approved || kept.record.taken_up {
+        if kept.record.state != ApprovalState::Approved || kept.record.is_claimed {
             return Err(already_settled(&kept.record));
         }
         let now = self.now();
-        if now.saturating_sub(kept.decided_ms) > LATEST_MS {
+        if now.saturating_sub(kept.decided_ms) > MAX_DECISION_AGE_MS {
             let message = format!("approval request `{id}` was approved too long ago");
-            return Err(ToolError::conflict(message).hint("let the call be made again"));
+            return Err(ToolError::conflict(message).hint("make the call again"));
         }
-        // Where the ledger says what begins, a call counts as run from then on, and before that as taken up.
-        let says_begun = self.place.has_ledger();
+        // With a ledger, a call counts as run from its beginning there; until then it is taken up.
+        let has_ledger = self.place.has_ledger();
         let mut transaction = store.begin().await?;
         let values = [
             Value::Text(token),
             Value::number(now),
-            if says_begun { Value::number(0) } else { Value::Nothing },
+            if has_ledger { Value::number(0) } else { Value::Null },
             Value::number(now.saturating_add(LEASE_MS)),
             Value::Text(id),
             Value::Text(&self.name),
@@ -385,29 +399,31 @@ impl StoreApprovals {
         if transaction.execute(rows::TAKE, &values).await? == 0 {
             drop(transaction);
             let (_, kept) = self.kept(id).await?;
-            return Err(match kept.record.taken_up {
+            return Err(match kept.record.is_claimed {
                 true => already_settled(&kept.record),
                 false => ToolError::conflict(format!(
-                    "approval request `{id}` is approved, and the process that asked is about to run its call"
+                    "approval request `{id}` is approved, and the process that made it is about to run its call"
                 ))
-                .hint("nothing is left to do here"),
+                .hint("there is nothing left to do"),
             });
         }
-        let is_first = match says_begun {
+        let is_first = match has_ledger {
             true => taken::may_be_noted(&self.key, id)?,
             false => taken::note(&self.key, id, token)?,
         };
         if !is_first {
-            return Err(already_settled(&ApprovalRecord { taken_up: true, ..kept.record }));
+            return Err(already_settled(&ApprovalRecord { is_claimed: true, ..kept.record }));
         }
-        transaction.announce(&told("approval.taken", &kept.record.request, &json!({}))).await?;
+        transaction
+            .announce(&announcement("approval.taken", &kept.record.request, &json!({})))
+            .await?;
         transaction.commit().await?;
-        Ok(ApprovalRecord { taken_up: true, claim: Some(token.to_owned()), ..kept.record })
+        Ok(ApprovalRecord { is_claimed: true, claim: Some(token.to_owned()), ..kept.record })
     }
 
-    /// Notes beside the key that the call runs, so that it never does again.
+    /// Notes beside the key that the call runs, so that it never runs again.
     async fn note_begun(&self, id: &str) -> Result<(), ToolError> {
-        let (_, kept) = self.persistently(|| self.kept(id)).await?;
+        let (_, kept) = self.with_retries(|| self.kept(id)).await?;
         let claim = kept.taken_by.as_deref().unwrap_or_default();
         match taken::note(&self.key, id, claim)? {
             true => Ok(()),
@@ -419,10 +435,10 @@ impl StoreApprovals {
         &self,
         state: Option<ApprovalState>,
     ) -> Result<Vec<ApprovalRecord>, ToolError> {
-        let all = self.standings().await?.standings.into_iter();
-        let own = all.filter(|standing| standing.workspace == Path::new(&self.workspace));
-        let mut records: Vec<ApprovalRecord> = own.map(|standing| standing.record).collect();
-        records.extend(self.here.list(None).await?);
+        let all = self.entries().await?.entries.into_iter();
+        let own = all.filter(|entry| entry.workspace == Path::new(&self.workspace));
+        let mut records: Vec<ApprovalRecord> = own.map(|entry| entry.record).collect();
+        records.extend(self.memory.list(None).await?);
         records.retain(|record| state.is_none_or(|state| record.state == state));
         records.sort_by_key(|record| (record.request.created_ms, record.request.id.clone()));
         Ok(records)
@@ -436,7 +452,7 @@ impl Approvals for StoreApprovals {
 
     fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<ApprovalRecord>, ToolError>> {
         Box::pin(async move {
-            match self.here.get(id).await? {
+            match self.memory.get(id).await? {
                 Some(record) => Ok(Some(record)),
                 None => self.find(id).await,
             }
@@ -457,8 +473,8 @@ impl Approvals for StoreApprovals {
         verdict: Option<ApprovalDecision>,
     ) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
         Box::pin(async move {
-            if self.is_here(id).await {
-                return self.here.settle(id, state, verdict).await;
+            if self.is_in_memory(id).await {
+                return self.memory.settle(id, state, verdict).await;
             }
             self.end(id, state, verdict).await
         })
@@ -466,49 +482,53 @@ impl Approvals for StoreApprovals {
 
     fn settled<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
         Box::pin(async move {
-            if self.is_here(id).await {
-                return self.here.settled(id).await;
+            if self.is_in_memory(id).await {
+                return self.memory.settled(id).await;
             }
             self.wait(id).await
         })
     }
 
-    fn take_up<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
+    fn claim<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ApprovalRecord, ToolError>> {
         Box::pin(async move {
-            if self.is_here(id).await {
-                return self.here.take_up(id).await;
+            if self.is_in_memory(id).await {
+                return self.memory.claim(id).await;
             }
             self.take(id).await
         })
     }
 
-    fn begun<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
+    fn mark_started<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
         Box::pin(async move {
-            if self.is_here(id).await || !self.place.has_ledger() {
+            if self.is_in_memory(id).await || !self.place.has_ledger() {
                 return Ok(());
             }
             self.note_begun(id).await
         })
     }
 
-    fn trouble(&self, id: &str) -> Option<String> {
+    fn local_only_reason(&self, id: &str) -> Option<String> {
         self.troubles.lock().get(id).cloned()
     }
 }
 
-/// Until something happens to a request, or may have.
-async fn heard_of(news: &mut Box<dyn FeedSubscription>, id: &str) {
+/// Waits for an event of a request, or for missed events.
+async fn next_event_of(subscription: &mut Box<dyn FeedSubscription>, id: &str) {
     loop {
-        match news.next().await {
-            Ok(FeedItem::FeedEvent(event)) if event.subject.as_deref() != Some(id) => {}
+        match subscription.next().await {
+            Ok(FeedItem::Event(event)) if event.subject.as_deref() != Some(id) => {}
             Ok(_) => return,
-            // Looking will tell what is wrong.
+            // The next query reports the error.
             Err(_) => return,
         }
     }
 }
 
-fn told<'a>(kind: &'a str, request: &'a ApprovalRequest, body: &'a Json) -> Announcement<'a> {
+fn announcement<'a>(
+    kind: &'a str,
+    request: &'a ApprovalRequest,
+    body: &'a Json,
+) -> Announcement<'a> {
     Announcement {
         session: Some(&request.session),
         call: Some(&request.call_id),
@@ -516,10 +536,11 @@ fn told<'a>(kind: &'a str, request: &'a ApprovalRequest, body: &'a Json) -> Anno
     }
 }
 
-/// A number that nobody else has.
-fn chance() -> u64 {
+/// Returns a random number.
+fn random_number() -> u64 {
     let mut bytes = [0; 8];
-    // Without it time and process still tell most apart; it grants nothing.
+    // Without randomness, time and process id still distinguish most values; the number grants
+    // nothing.
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
     u64::from_le_bytes(bytes) ^ clock::now_ms()
 }

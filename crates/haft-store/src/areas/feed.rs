@@ -1,9 +1,10 @@
-//! What has happened in a store, numbered in the order of the commits. Who subscribes goes on from a number, in whatever
-//! process, and misses nothing and sees nothing twice; who comes too late is told what is gone.
+//! The events of a store, numbered in commit order. A subscriber continues from a number, in any
+//! process; it misses nothing and sees nothing twice, and learns which events were deleted before
+//! it came.
 //!
-//! An event is written in the transaction of the change it tells of. Its number comes from a row that stays locked until
-//! the commit: a sequence would hand out 7 and 8 to two transactions of which the second may be seen first, and whoever
-//! has read 8 by then never asks for 7 again.
+//! An event is written in the transaction of the change that it reports. Its number comes from a
+//! row that stays locked until the commit. A sequence could give 7 and 8 to two transactions of
+//! which the second commits first; a subscriber that has read 8 never asks for 7 again.
 
 mod hub;
 
@@ -16,90 +17,92 @@ use haft_core::{
 use serde_json::Value as Json;
 use tokio::time::Instant;
 
-use self::hub::Listening;
-pub(crate) use self::hub::{Hub, Post};
+use self::hub::FeedListener;
+pub(crate) use self::hub::{FeedHub, WatcherGuard};
 use crate::{
     Store, StoreLocation,
     engine::{
         clock::now_ms,
-        store::{On, Transaction},
-        value::{Row, Value},
+        store::{EngineTransaction, Transaction},
+        value::{SqlRow, Value},
     },
 };
 
-/// Takes the row of the newest number, and with it the right to the next one.
+/// Increments the newest number and locks its row.
 const NEXT: &str = "UPDATE event_head SET seq = seq + 1 WHERE id = 1 RETURNING seq";
 const ADD: &str = "INSERT INTO events (seq, at_ms, kind, session, call_id, subject, body) \
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
 const HEAD: &str = "SELECT seq FROM event_head WHERE id = 1";
 const PAGE: &str = "SELECT seq, at_ms, kind, session, call_id, subject, body FROM events \
     WHERE seq > $1 ORDER BY seq LIMIT $2";
-/// The first that is young; what a clock that was set back calls old behind it stays.
+/// The first event that is not too old. Later events stay, even if a clock that was set back dated
+/// them earlier.
 const FIRST_YOUNG: &str = "SELECT seq FROM events WHERE at_ms >= $1 ORDER BY seq LIMIT 1";
 const FORGET: &str = "DELETE FROM events WHERE seq < $1";
-/// PostgreSQL hands it to those who listen when the transaction is committed.
+/// PostgreSQL delivers the notification when the transaction commits.
 const NOTIFY: &str = "SELECT pg_notify('haft_events', '')";
 
-/// So many are read at once: what a slow reader costs in memory.
-const MOST_AT_ONCE: usize = 256;
-/// So many announcements pass between two looks for what may go.
-const CLEANING: u64 = 256;
-/// Nobody is woken by a bell that broke; so everybody looks for themselves now and then.
-const GLANCE: Duration = Duration::from_secs(1);
-/// How long a subscription goes on while its store cannot be read: longer than a server takes to start anew.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Maximum number of events read at once, which bounds the memory of a slow subscriber.
+const PAGE_EVENTS: usize = 256;
+/// Old events are deleted after this many announcements.
+const CLEANUP_INTERVAL: u64 = 256;
+/// Interval at which subscribers query without a notification, in case notifications fail.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a subscription retries while its store cannot be read: longer than a server takes to
+/// restart.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How many events are kept.
+/// Limits on the stored events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retention {
-    /// The newest so many.
-    pub most: u64,
-    /// No older than this.
-    pub longest: Duration,
+pub struct EventRetention {
+    /// Maximum number of events.
+    pub max_events: u64,
+    /// Maximum age.
+    pub max_age: Duration,
 }
 
-impl Default for Retention {
+impl Default for EventRetention {
     fn default() -> Self {
-        Self { most: 100_000, longest: Duration::from_secs(30 * 86_400) }
+        Self { max_events: 100_000, max_age: Duration::from_secs(30 * 86_400) }
     }
 }
 
-/// Something to be told.
+/// A new event.
 #[derive(Clone, Copy, Debug)]
 pub struct Announcement<'a> {
-    /// What sort of thing happened: `approval.asked`.
+    /// Kind of the event, as in `approval.asked`.
     pub kind: &'a str,
-    /// The session it happened in.
+    /// The session that it happened in.
     pub session: Option<&'a str>,
-    /// The call it belongs to.
+    /// The call that it belongs to.
     pub call: Option<&'a str>,
-    /// What it happened to: the id of a request, a rule.
+    /// Id of the request or rule that it happened to.
     pub subject: Option<&'a str>,
-    /// Whatever else there is to say. Everybody who can read the store can read it.
+    /// Further data. Every process that can read the store can read it.
     pub body: &'a Json,
 }
 
 impl<'a> Announcement<'a> {
-    /// Something that happened to a subject.
+    /// Creates an event about a subject.
     pub fn of(kind: &'a str, subject: &'a str, body: &'a Json) -> Self {
         Self { kind, session: None, call: None, subject: Some(subject), body }
     }
 }
 
-/// The events of a place. Cheap to clone.
+/// The events of a store. Cheap to clone.
 #[derive(Clone)]
 pub struct StoreFeed(Arc<StoreLocation>);
 
 impl StoreFeed {
-    /// Opens nothing.
+    /// Creates a feed. Opens nothing.
     pub fn new(place: Arc<StoreLocation>) -> Self {
         Self(place)
     }
 
-    /// Tells of something that needs no change of its own. Returns its number.
+    /// Writes an event in a separate transaction. Returns its number.
     ///
     /// # Errors
-    /// `unavailable` when it cannot be written.
+    /// `unavailable` when the store cannot be written.
     pub async fn announce(&self, what: &Announcement<'_>) -> Result<u64, ToolError> {
         let mut transaction = self.0.store().await?.begin().await?;
         let seq = transaction.announce(what).await?;
@@ -129,21 +132,21 @@ impl Feed for StoreFeed {
 
     fn subscribe(&self, after: u64) -> Box<dyn FeedSubscription> {
         let place = self.0.clone();
-        Box::new(StoreSubscription { place, after, page: VecDeque::new(), ears: None })
+        Box::new(StoreSubscription { place, after, page: VecDeque::new(), open: None })
     }
 }
 
-/// Holds a page of the store at most.
+/// Holds at most one page of events.
 struct StoreSubscription {
     place: Arc<StoreLocation>,
     after: u64,
     page: VecDeque<FeedEvent>,
-    ears: Option<Ears>,
+    open: Option<OpenStore>,
 }
 
-struct Ears {
+struct OpenStore {
     store: Store,
-    listening: Listening,
+    listener: FeedListener,
 }
 
 impl FeedSubscription for StoreSubscription {
@@ -157,10 +160,10 @@ impl FeedSubscription for StoreSubscription {
             loop {
                 if let Some(event) = self.page.pop_front() {
                     self.after = event.seq;
-                    return Ok(FeedItem::FeedEvent(event));
+                    return Ok(FeedItem::Event(event));
                 }
-                match self.look().await {
-                    Ok(Some(gap)) => return Ok(FeedItem::MissedEvents(gap)),
+                match self.fill_page().await {
+                    Ok(Some(gap)) => return Ok(FeedItem::Missed(gap)),
                     Ok(None) if self.page.is_empty() => {
                         failing = None;
                         self.wait().await;
@@ -168,7 +171,8 @@ impl FeedSubscription for StoreSubscription {
                     Ok(None) => {}
                     Err(error) => {
                         let since = *failing.get_or_insert_with(Instant::now);
-                        if error.kind() != ErrorKind::Unavailable || since.elapsed() > PATIENCE {
+                        if error.kind() != ErrorKind::Unavailable || since.elapsed() > RETRY_TIMEOUT
+                        {
                             return Err(error);
                         }
                         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -181,61 +185,62 @@ impl FeedSubscription for StoreSubscription {
 
 impl StoreSubscription {
     async fn wait(&mut self) {
-        let news = async {
-            match &mut self.ears {
-                Some(ears) => ears.listening.heard().await,
-                // No store yet: somebody may make one any time.
+        let wakeup = async {
+            match &mut self.open {
+                Some(open) => open.listener.changed().await,
+                // No store yet: a process may create one at any time.
                 None => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         };
-        let _ = tokio::time::timeout(GLANCE, news).await;
+        let _ = tokio::time::timeout(POLL_INTERVAL, wakeup).await;
     }
 
-    /// Fills the page. What is told is a gap, if there is one.
-    async fn look(&mut self) -> Result<Option<MissedEvents>, ToolError> {
+    /// Fills the page. Returns a gap, if there is one.
+    async fn fill_page(&mut self) -> Result<Option<MissedEvents>, ToolError> {
         let Some(store) = self.place.existing().await? else { return Ok(None) };
-        let is_other = self.ears.as_ref().is_some_and(|ears| !ears.store.is(&store));
-        if is_other || self.ears.is_none() {
-            self.ears = Some(Ears { listening: Listening::to(&store), store: store.clone() });
+        let is_other = self.open.as_ref().is_some_and(|open| !open.store.is(&store));
+        if is_other || self.open.is_none() {
+            self.open =
+                Some(OpenStore { listener: FeedListener::to(&store), store: store.clone() });
         }
         if is_other {
-            // Somebody has put another file in the place: its numbers are not those that we know.
-            return self.go_on_behind(head(&store).await?);
+            // Another file replaced the store: the known numbers do not apply to it.
+            return self.skip_to(head(&store).await?);
         }
-        if let Some(ears) = &mut self.ears {
-            // Before the look: what comes during it is heard again.
-            ears.listening.begin(&store);
+        if let Some(open) = &mut self.open {
+            // Before the query: an event that comes during it causes another query.
+            open.listener.begin(&store);
         }
-        let found = page(&store, self.after, MOST_AT_ONCE).await?;
+        let found = page(&store, self.after, PAGE_EVENTS).await?;
         match found.first() {
             Some(first) if first.seq > self.after + 1 => {
                 let resumes_after = first.seq - 1;
                 self.page = found.into();
-                self.go_on_behind(resumes_after)
+                self.skip_to(resumes_after)
             }
             Some(_) => {
                 self.page = found.into();
                 Ok(None)
             }
-            None => self.look_at_end(&store).await,
+            None => self.check_end(&store).await,
         }
     }
 
-    async fn look_at_end(&mut self, store: &Store) -> Result<Option<MissedEvents>, ToolError> {
+    async fn check_end(&mut self, store: &Store) -> Result<Option<MissedEvents>, ToolError> {
         let newest = head(store).await?;
         if newest == self.after {
             return Ok(None);
         }
-        // Something may have come between the two looks.
-        let found = page(store, self.after, MOST_AT_ONCE).await?;
+        // An event may have come between the two queries.
+        let found = page(store, self.after, PAGE_EVENTS).await?;
         if found.first().is_some_and(|first| first.seq == self.after + 1) {
             self.page = found.into();
             return Ok(None);
         }
-        self.go_on_behind(newest)
+        self.skip_to(newest)
     }
 
-    fn go_on_behind(&mut self, seq: u64) -> Result<Option<MissedEvents>, ToolError> {
+    fn skip_to(&mut self, seq: u64) -> Result<Option<MissedEvents>, ToolError> {
         let gap = MissedEvents { after: self.after, resumes_after: seq };
         self.after = seq;
         self.page.retain(|event| event.seq > seq);
@@ -244,11 +249,11 @@ impl StoreSubscription {
 }
 
 impl Transaction {
-    /// Tells of what this transaction changes, when it is committed. To be said last: until then everybody else who has
-    /// something to tell waits. Returns the number.
+    /// Adds an event to this transaction. Call it last: it locks the event numbers until the
+    /// commit, so all other writers of events wait. Returns its number.
     pub(crate) async fn announce(&mut self, what: &Announcement<'_>) -> Result<u64, ToolError> {
         let rows = self.query(NEXT, &[]).await?;
-        let row = rows.first().ok_or_else(headless)?;
+        let row = rows.first().ok_or_else(missing_head)?;
         let (seq, now) = (row.number(0)?, now_ms());
         let body = what.body.to_string();
         let texts = [what.session, what.call, what.subject].map(|text| text.map(kept));
@@ -263,31 +268,31 @@ impl Transaction {
             Value::Text(&body),
         ];
         self.execute(ADD, &values).await?;
-        if seq.is_multiple_of(CLEANING) {
+        if seq.is_multiple_of(CLEANUP_INTERVAL) {
             self.forget_old_events(seq, now).await?;
         }
-        if matches!(self.on, On::Postgres(_)) {
+        if matches!(self.on, EngineTransaction::Postgres(_)) {
             self.query_nothing(NOTIFY).await?;
         }
-        self.has_news = true;
+        self.has_events = true;
         Ok(seq)
     }
 
     async fn forget_old_events(&mut self, newest: u64, now: u64) -> Result<(), ToolError> {
-        let Retention { most, longest } = self.hub.retention();
-        let longest = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
-        let young = Value::number(now.saturating_sub(longest));
+        let EventRetention { max_events, max_age } = self.hub.retention();
+        let max_age = u64::try_from(max_age.as_millis()).unwrap_or(u64::MAX);
+        let young = Value::number(now.saturating_sub(max_age));
         let rows = self.query(FIRST_YOUNG, &[young]).await?;
-        // The one that is being told is young.
+        // The event that is being added is young.
         let first_young = rows.first().map_or(Ok(newest), |row| row.number(0))?;
-        let first = first_young.max(newest.saturating_sub(most.saturating_sub(1)));
+        let first = first_young.max(newest.saturating_sub(max_events.saturating_sub(1)));
         self.execute(FORGET, &[Value::number(first)]).await.map(|_| ())
     }
 }
 
 async fn head(store: &Store) -> Result<u64, ToolError> {
     let rows = store.query(HEAD, &[]).await?;
-    rows.first().ok_or_else(headless)?.number(0)
+    rows.first().ok_or_else(missing_head)?.number(0)
 }
 
 async fn page(store: &Store, after: u64, most: usize) -> Result<Vec<FeedEvent>, ToolError> {
@@ -296,11 +301,11 @@ async fn page(store: &Store, after: u64, most: usize) -> Result<Vec<FeedEvent>, 
     rows.iter().map(event).collect()
 }
 
-fn event(row: &Row) -> Result<FeedEvent, ToolError> {
+fn event(row: &SqlRow) -> Result<FeedEvent, ToolError> {
     let text = |column| Ok::<_, ToolError>(row.maybe_text(column)?.map(str::to_owned));
     let body = serde_json::from_str(row.text(6)?).map_err(|error| {
-        ToolError::unavailable(format!("the store holds an event that is no JSON: {error}"))
-            .hint("see what is wrong with `haft store check`")
+        ToolError::unavailable(format!("the store holds an event that is not JSON: {error}"))
+            .hint("check the store with `haft store check`")
     })?;
     Ok(FeedEvent {
         seq: row.number(0)?,
@@ -313,14 +318,14 @@ fn event(row: &Row) -> Result<FeedEvent, ToolError> {
     })
 }
 
-/// PostgreSQL has no texts with the character zero.
+/// Replaces NUL characters, which PostgreSQL cannot store.
 fn kept(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-fn headless() -> ToolError {
+fn missing_head() -> ToolError {
     ToolError::unavailable("the store has lost the number of its newest event")
-        .hint("put a backup in its place with `haft store restore FILE`")
+        .hint("restore a backup with `haft store restore FILE`")
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
-//! Leases: who works on something, until when. Whoever claims a thing has it until their time is over or they give it back;
-//! a heartbeat gives them more time. The row decides: every claim has a token of its own, and what is done in the name of a
-//! lease that somebody else has taken over is refused.
+//! Leases: exclusive claims on work, with an end time. A process that claims an item holds it until
+//! the time is over or it releases it; a heartbeat extends the time. The row decides: every claim
+//! has its own token, and an operation with the token of a lease that another process has taken
+//! over is refused.
 //!
-//! The clock is the store's: the server's for PostgreSQL, this machine's for a file. Claimants never compare clocks. A clock
-//! that is set back makes leases last longer, never shorter, so that nothing is given to two; by how much is bounded, because
-//! a lease with more time left than it was ever given is cut down to that when somebody asks for it.
+//! The clock is the store's: the server's for PostgreSQL, this machine's for SQLite. Claimants
+//! never compare clocks. A clock that is set back makes leases longer, never shorter, so an item is
+//! never held twice. The extension is bounded: a lease with more time left than it was given is cut
+//! to that time on the next claim.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,12 +16,13 @@ use crate::{
     StoreLocation,
     engine::{
         clock::now_ms,
-        store::{On, Transaction},
-        value::{Row, Value, searchable},
+        store::{EngineTransaction, Transaction},
+        value::{SqlRow, Value, searchable},
     },
 };
 
-/// Only if nobody has it, or no longer. `turn` never goes back, so that others can tell an old claim from a new one.
+/// Claims an item that is free or expired. `turn` only grows, which distinguishes an old claim from
+/// a new one.
 const CLAIM: &str = "INSERT INTO leases (kind, name, owner, token, turn, ttl_ms, until_ms) VALUES ($1, $2, $3, $4, 1, $5, $6) \
     ON CONFLICT (kind, name) DO UPDATE SET owner = excluded.owner, token = excluded.token, turn = leases.turn + 1, \
     ttl_ms = excluded.ttl_ms, until_ms = excluded.until_ms WHERE leases.until_ms <= $7 RETURNING name, turn";
@@ -28,8 +31,8 @@ const OFFER: &str = "INSERT INTO leases (kind, name, owner, token, turn, ttl_ms,
 const CLAIM_NEXT: &str = "UPDATE leases SET owner = $1, token = $2, turn = turn + 1, ttl_ms = $3, until_ms = $4 \
     WHERE kind = $5 AND name = (SELECT name FROM leases WHERE kind = $6 AND until_ms <= $7 ORDER BY name LIMIT 1) \
     RETURNING name, turn";
-/// What another claimant is taking at this moment is passed over instead of waited for.
-const CLAIM_NEXT_OF_MANY: &str = "UPDATE leases SET owner = $1, token = $2, turn = turn + 1, ttl_ms = $3, until_ms = $4 \
+/// Skips an item that another claimant is taking at this moment, instead of waiting for it.
+const CLAIM_NEXT_SKIP_LOCKED: &str = "UPDATE leases SET owner = $1, token = $2, turn = turn + 1, ttl_ms = $3, until_ms = $4 \
     WHERE kind = $5 AND name = (SELECT name FROM leases WHERE kind = $6 AND until_ms <= $7 ORDER BY name LIMIT 1 \
     FOR UPDATE SKIP LOCKED) RETURNING name, turn";
 const SET_BACK: &str =
@@ -47,12 +50,12 @@ const SERVER_CLOCK: &str = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 
 pub struct StoreLeases(Arc<StoreLocation>);
 
 impl StoreLeases {
-    /// Opens nothing.
+    /// Creates the leases of a store. Opens nothing.
     pub fn new(place: Arc<StoreLocation>) -> Self {
         Self(place)
     }
 
-    async fn say(&self, statement: &'static str, lease: &Lease) -> Result<(), ToolError> {
+    async fn run(&self, statement: &'static str, lease: &Lease) -> Result<(), ToolError> {
         let mut transaction = self.0.store().await?.begin().await?;
         let touched = transaction.execute(statement, &key(lease)).await?;
         transaction.commit().await?;
@@ -84,9 +87,9 @@ impl Leases for StoreLeases {
             ];
             let rows = transaction.query(CLAIM, &values).await?;
             if let Some(row) = rows.first() {
-                let turn = row.number(1)?;
+                let generation = row.number(1)?;
                 transaction.commit().await?;
-                return Ok(Lease { kind, name, owner, turn, token });
+                return Ok(Lease { kind, name, owner, generation, token });
             }
             let refusal = held(&mut transaction, &kind, &name, now).await?;
             set_back(&mut transaction, &kind, now).await?;
@@ -117,8 +120,8 @@ impl Leases for StoreLeases {
             let now = clock(&mut transaction).await?;
             set_back(&mut transaction, &kind, now).await?;
             let statement = match &transaction.on {
-                On::Sqlite(_) => CLAIM_NEXT,
-                On::Postgres(_) => CLAIM_NEXT_OF_MANY,
+                EngineTransaction::Sqlite(_) => CLAIM_NEXT,
+                EngineTransaction::Postgres(_) => CLAIM_NEXT_SKIP_LOCKED,
             };
             let values = [
                 Value::Text(&owner),
@@ -131,13 +134,14 @@ impl Leases for StoreLeases {
             ];
             let rows = transaction.query(statement, &values).await?;
             let Some(row) = rows.first() else {
-                // What was cut down stays so: else whoever asks again and again would find it held for ever.
+                // Commit the shortened leases: else a caller that retries would find the item held
+                // forever.
                 transaction.commit().await?;
                 return Ok(None);
             };
-            let (name, turn) = (row.text(0)?.to_owned(), row.number(1)?);
+            let (name, generation) = (row.text(0)?.to_owned(), row.number(1)?);
             transaction.commit().await?;
-            Ok(Some(Lease { kind, name, owner, turn, token }))
+            Ok(Some(Lease { kind, name, owner, generation, token }))
         })
     }
 
@@ -158,15 +162,15 @@ impl Leases for StoreLeases {
     }
 
     fn check<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<(), ToolError>> {
-        Box::pin(async move { self.say(HELD, lease).await })
+        Box::pin(async move { self.run(HELD, lease).await })
     }
 
     fn release<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<(), ToolError>> {
-        Box::pin(async move { self.say(RELEASE, lease).await })
+        Box::pin(async move { self.run(RELEASE, lease).await })
     }
 
     fn finish<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<(), ToolError>> {
-        Box::pin(async move { self.say(FINISH, lease).await })
+        Box::pin(async move { self.run(FINISH, lease).await })
     }
 }
 
@@ -179,8 +183,8 @@ fn still_held(lease: &Lease, touched: u64) -> Result<(), ToolError> {
         return Ok(());
     }
     let Lease { kind, name, owner, .. } = lease;
-    Err(ToolError::conflict(format!("the {kind} `{name}` is not {owner}'s any more"))
-        .hint("stop working on it; somebody else has it, or it was given back"))
+    Err(ToolError::conflict(format!("the {kind} `{name}` is no longer held by {owner}"))
+        .hint("stop working on it; another owner claimed it, or it was released"))
 }
 
 async fn held(
@@ -190,22 +194,22 @@ async fn held(
     now: u64,
 ) -> Result<ToolError, ToolError> {
     let rows = transaction.query(HOLDER, &[Value::Text(kind), Value::Text(name)]).await?;
-    let holder = |row: &Row| Ok::<_, ToolError>((row.text(0)?.to_owned(), row.number(1)?));
+    let holder = |row: &SqlRow| Ok::<_, ToolError>((row.text(0)?.to_owned(), row.number(1)?));
     let (owner, until) = rows.first().map(holder).transpose()?.unwrap_or_default();
     let seconds = until.saturating_sub(now).div_ceil(1000);
-    let message = format!("the {kind} `{name}` is {owner}'s for {seconds} s more");
-    Ok(ToolError::conflict(message).hint("take another one, or wait until it is given back"))
+    let message = format!("the {kind} `{name}` is held by {owner} for {seconds} s more");
+    Ok(ToolError::conflict(message).hint("claim another one, or wait until it is released"))
 }
 
-/// After the clock was set back, leases have more time left than they were given.
+/// Shortens leases that have more time left than they were given, because the clock was set back.
 async fn set_back(transaction: &mut Transaction, kind: &str, now: u64) -> Result<(), ToolError> {
     let values = [Value::number(now), Value::Text(kind), Value::number(now)];
     transaction.execute(SET_BACK, &values).await.map(|_| ())
 }
 
-/// The store's own.
+/// Returns the time by the store's clock.
 async fn clock(transaction: &mut Transaction) -> Result<u64, ToolError> {
-    if let On::Sqlite(_) = transaction.on {
+    if let EngineTransaction::Sqlite(_) = transaction.on {
         return Ok(now_ms());
     }
     let rows = transaction.query(SERVER_CLOCK, &[]).await?;
@@ -213,11 +217,11 @@ async fn clock(transaction: &mut Transaction) -> Result<u64, ToolError> {
         .map_or_else(|| Err(ToolError::internal("a clock without a time")), |row| row.number(0))
 }
 
-/// A year is for ever: what is added to it stays a number.
-const FOR_EVER: u64 = 365 * 24 * 3_600_000;
+/// Maximum duration of a lease: a year. Adding it to a time does not overflow.
+const MAX_TTL_MS: u64 = 365 * 24 * 3_600_000;
 
 fn in_millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(FOR_EVER).min(FOR_EVER)
+    u64::try_from(time.as_millis()).unwrap_or(MAX_TTL_MS).min(MAX_TTL_MS)
 }
 
 fn millis(time: Duration) -> Value<'static> {

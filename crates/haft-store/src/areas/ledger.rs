@@ -1,15 +1,18 @@
-//! The ledger on disk. Entries that arrive together are written together; a call that may have changed something is answered
-//! when its entry is committed, one that only looked may be answered before that, and its entry follows within 50 ms.
+//! The ledger on disk. Entries that arrive together are committed together. A call that may have
+//! changed something is answered after its entry is committed; a read-only call may be answered
+//! earlier, and its entry follows within 50 ms.
 //!
-//! A call that may change something is committed twice: an entry before it runs, and one when it has ended.
+//! A call that may change something has two commits: an entry before it runs, and one after it
+//! ended.
 //!
-//! What a crash can cost: `kill -9` at most the looks of the last 50 ms, nothing else. A power cut may cost whatever the
-//! machine had not written yet (SQLite runs with `synchronous = NORMAL`), never the whole of the chain.
+//! Losses by a crash: `kill -9` loses at most the read-only calls of the last 50 ms. A power
+//! failure may lose what the machine had not written yet (SQLite runs with `synchronous = NORMAL`),
+//! but never breaks the chain.
 
 mod chain;
+mod deferred;
 mod history;
 mod interrupted;
-mod latecomers;
 mod queue;
 mod retention;
 mod verify;
@@ -30,23 +33,23 @@ use tokio::sync::oneshot;
 
 pub use self::{
     chain::Anchor,
-    history::{Filter, Recorded},
-    interrupted::Ending,
-    latecomers::flush_everything,
+    deferred::flush_everything,
+    history::{LedgerFilter, RecordedEntry},
+    interrupted::CallEnding,
     retention::{LedgerRetention, Pruned},
     verify::{DroppedEntries, LedgerError, Verification},
 };
 use self::{
-    chain::{Beginning, Line},
-    queue::{Queue, Queued},
-    retention::Fill,
+    chain::{Beginning, LedgerLine},
+    queue::{CommitQueue, QueuedEntry},
+    retention::FillLevel,
 };
 pub(crate) use self::{
     chain::{GENESIS, ROW_BYTES, link},
     verify::verify_in,
 };
 use crate::{
-    Address, OutputRetention, StoreLocation,
+    OutputRetention, StoreAddress, StoreLocation,
     areas::{
         results::{KeptResult, Results},
         sessions::StoreSessions,
@@ -54,69 +57,75 @@ use crate::{
     engine::{clock::now_ms, store::Transaction},
 };
 
-/// When a call that only looked is answered.
+/// When a read-only call is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyTiming {
-    /// Like every other one, when its entry is committed: for a process that makes one call and ends.
+    /// After its entry is committed, like every other call: for a process that makes one call and
+    /// ends.
     AfterCommit,
     /// At once. The process has to call [`flush_everything`] before it ends.
     Early,
 }
 
-/// The ledger of a place. The store is opened when the first call is recorded.
-pub struct StoreLedger(Arc<Inner>);
+/// The ledger of a store. The store is opened when the first call is recorded.
+pub struct StoreLedger(Arc<LedgerInner>);
 
-struct Inner {
+struct LedgerInner {
     place: Arc<StoreLocation>,
-    answering: ReplyTiming,
-    queue: Mutex<Queue>,
-    /// Held by the caller that writes the queue. The others wait for it and for their answer.
+    reply_timing: ReplyTiming,
+    queue: Mutex<CommitQueue>,
+    /// Held by the caller that commits the queue. The others wait for it and for their result.
     writer: tokio::sync::Mutex<()>,
     /// Wakes the thread that writes entries that no caller waits for.
-    news: Condvar,
-    /// Whether there is such a thread; started by the first entry.
+    wakeup: Condvar,
+    /// True if that thread runs. Set by the first deferred entry.
     thread: OnceLock<bool>,
-    /// Where whole outcomes are kept, if they are.
+    /// Store of whole outcomes, if they are kept.
     results: Option<Results>,
     retention: OnceLock<LedgerRetention>,
-    /// Where it is noted who records a call.
+    /// Sessions to mark as active when they record a call.
     sessions: OnceLock<Arc<StoreSessions>>,
     /// Called before an entry is written.
     before_writing: OnceLock<fn()>,
-    /// Bytes that were added since retention is due; 0 when it is not.
+    /// Bytes added since retention became due; 0 when it is not due.
     due: AtomicU64,
     pruning: tokio::sync::Mutex<()>,
 }
 
 impl StoreLedger {
-    /// The ledger of a place.
-    pub fn new(place: Arc<StoreLocation>, answering: ReplyTiming) -> Self {
-        Self::made(place, answering, None)
+    /// Creates the ledger of a store.
+    pub fn new(place: Arc<StoreLocation>, reply_timing: ReplyTiming) -> Self {
+        Self::made(place, reply_timing, None)
     }
 
-    /// The same, and of every call the whole outcome is kept beside its entry, as long as there is room.
+    /// Creates a ledger that also keeps the whole outcome of every call beside its entry, within
+    /// the quota.
     pub fn keeping_results(
         place: Arc<StoreLocation>,
-        answering: ReplyTiming,
+        reply_timing: ReplyTiming,
         workspace: &Path,
         retention: OutputRetention,
     ) -> Self {
-        Self::made(place, answering, Some(Results::new(workspace, retention)))
+        Self::made(place, reply_timing, Some(Results::new(workspace, retention)))
     }
 
-    fn made(place: Arc<StoreLocation>, answering: ReplyTiming, results: Option<Results>) -> Self {
+    fn made(
+        place: Arc<StoreLocation>,
+        reply_timing: ReplyTiming,
+        results: Option<Results>,
+    ) -> Self {
         place.note_ledger();
-        // The thread that writes latecomers has no runtime, which PostgreSQL needs.
-        let answering = match place.address() {
-            Address::Sqlite(_) => answering,
-            Address::Postgres(_) => ReplyTiming::AfterCommit,
+        // The thread that writes deferred entries has no runtime, which PostgreSQL needs.
+        let reply_timing = match place.address() {
+            StoreAddress::Sqlite(_) => reply_timing,
+            StoreAddress::Postgres(_) => ReplyTiming::AfterCommit,
         };
-        Self(Arc::new(Inner {
+        Self(Arc::new(LedgerInner {
             place,
-            answering,
+            reply_timing,
             queue: Mutex::default(),
             writer: tokio::sync::Mutex::default(),
-            news: Condvar::new(),
+            wakeup: Condvar::new(),
             thread: OnceLock::new(),
             results,
             retention: OnceLock::new(),
@@ -127,14 +136,16 @@ impl StoreLedger {
         }))
     }
 
-    /// Keeps so much, and drops the rest as calls are recorded. Without it [`LedgerRetention::default`] holds.
+    /// Sets the limits beyond which entries are dropped as calls are recorded. Default:
+    /// [`LedgerRetention::default`].
     #[must_use]
     pub fn retaining(self, retention: LedgerRetention) -> Self {
         let _ = self.0.retention.set(retention);
         self
     }
 
-    /// Notes a session when it records a call: an idle connection is no session, and the start of a server waits for no store.
+    /// Marks a session as active when it records a call: an idle connection is not a session, and
+    /// starting a server does not wait for the store.
     #[must_use]
     pub fn noting(self, sessions: Arc<StoreSessions>) -> Self {
         let _ = self.0.sessions.set(sessions);
@@ -148,10 +159,12 @@ impl StoreLedger {
         self
     }
 
-    /// Drops all that is too old or too much now, and returns what that was. Without a store that is nothing.
+    /// Drops all entries beyond the limits now, and returns what was dropped. Without a store it
+    /// does nothing.
     ///
     /// # Errors
-    /// `unavailable` when the store cannot be written, `conflict` when the chain is broken where entries would be dropped.
+    /// `unavailable` when the store cannot be written, `conflict` when the chain is broken where
+    /// entries would be dropped.
     pub async fn prune(&self) -> Result<Pruned, ToolError> {
         self.flush().await?;
         match self.0.place.existing().await? {
@@ -160,21 +173,21 @@ impl StoreLedger {
         }
     }
 
-    /// What [`StoreLedger::prune`] would drop now, roughly: others go on working.
+    /// Estimates what [`StoreLedger::prune`] would drop now. Other processes keep working.
     ///
     /// # Errors
     /// `unavailable` when the store cannot be read.
-    pub async fn foresee_prune(&self) -> Result<Pruned, ToolError> {
+    pub async fn preview_prune(&self) -> Result<Pruned, ToolError> {
         match self.0.place.existing().await? {
-            Some(store) => retention::foresee(&store, self.0.retention(), now_ms()).await,
+            Some(store) => retention::preview(&store, self.0.retention(), now_ms()).await,
             None => Ok(Pruned::default()),
         }
     }
 
-    /// Writes whatever is not written yet.
+    /// Writes all entries that are not written yet.
     ///
     /// # Errors
-    /// When it cannot be written; it is kept for the next time.
+    /// When they cannot be written; they are kept for the next attempt.
     pub async fn flush(&self) -> Result<(), ToolError> {
         self.0.flush().await
     }
@@ -187,12 +200,12 @@ impl StoreLedger {
         output: Option<&str>,
         result: Option<KeptResult>,
     ) -> BoxFuture<'_, Result<(), ToolError>> {
-        let may_wait = self.0.answering == ReplyTiming::Early && entry.only_looked();
+        let may_wait = self.0.reply_timing == ReplyTiming::Early && entry.is_read_only();
         if let Some(output) = output.filter(|_| !may_wait) {
             entry.output_sha256 = sha256_hex([output.as_bytes()]);
         }
         let output = output.filter(|_| may_wait).map(str::to_owned);
-        let queued = Queued { output, result, ..Queued::of(entry) };
+        let queued = QueuedEntry { output, result, ..QueuedEntry::of(entry) };
         match if may_wait { self.0.defer(queued) } else { Some(queued) } {
             None => Box::pin(std::future::ready(Ok(()))),
             Some(queued) => Box::pin(self.0.commit(queued)),
@@ -209,17 +222,19 @@ impl StoreLedger {
         let claim = claim.map(str::to_owned);
         let beginning = Arc::new(Beginning { claim, ..Beginning::default() });
         let beginning_of_line = Some(beginning.clone());
-        self.0.commit(Queued { beginning: beginning_of_line, ..Queued::of(entry) }).await?;
+        self.0
+            .commit(QueuedEntry { beginning: beginning_of_line, ..QueuedEntry::of(entry) })
+            .await?;
         match beginning.seq.get() {
             Some(seq) => Ok(Some(*seq)),
             None => Err(ToolError::conflict(format!(
                 "call `{call_id}` was taken up by another process, which runs it"
             ))
-            .hint("see what became of it with `haft approvals list --all`")),
+            .hint("see its result with `haft approvals list --all`")),
         }
     }
 
-    /// Adds an entry, then notes its session where that is wanted and due.
+    /// Adds an entry, then marks its session as active if that is configured and due.
     fn add_noted(
         &self,
         entry: LedgerEntry,
@@ -233,8 +248,8 @@ impl StoreLedger {
         let added = self.add(entry, output, result);
         Box::pin(async move {
             added.await?;
-            // The call is recorded, which is what was asked for; the next one tries again.
-            let _ = sessions.saw(&session, &agents).await;
+            // The call is recorded; an error here is ignored, and the next call tries again.
+            let _ = sessions.mark_active(&session, &agents).await;
             Ok(())
         })
     }
@@ -281,7 +296,7 @@ impl Ledger for StoreLedger {
 
     fn newest(&self, most: usize) -> BoxFuture<'_, Result<Vec<LedgerEntry>, ToolError>> {
         Box::pin(async move {
-            let filter = Filter { most, ..Filter::default() };
+            let filter = LedgerFilter { most, ..LedgerFilter::default() };
             let found = self.find(&filter).await?;
             let ended = found.into_iter().filter(|recorded| !recorded.entry.is_begun());
             Ok(ended.map(|recorded| recorded.entry).collect())
@@ -292,23 +307,23 @@ impl Ledger for StoreLedger {
 impl Drop for StoreLedger {
     fn drop(&mut self) {
         self.0.queue().is_closed = true;
-        self.0.news.notify_all();
+        self.0.wakeup.notify_all();
     }
 }
 
-impl Inner {
+impl LedgerInner {
     fn prepare(&self) {
         if let Some(hook) = self.before_writing.get() {
             hook();
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, CommitQueue> {
         self.queue.lock()
     }
 
-    /// Queues an entry to be written a little later. Gives it back when it has to be written now.
-    fn defer(self: &Arc<Self>, queued: Queued) -> Option<Queued> {
+    /// Queues an entry to be written a little later. Returns it if it has to be written now.
+    fn defer(self: &Arc<Self>, queued: QueuedEntry) -> Option<QueuedEntry> {
         let mut queue = self.queue();
         if !queue.may_defer(&queued) {
             return Some(queued);
@@ -319,23 +334,25 @@ impl Inner {
         queue.since.get_or_insert_with(Instant::now);
         let is_news = is_first || (!was_long && queue.is_long());
         drop(queue);
-        // Not for each: waking a thread costs more than the call, and it comes for all of them.
+        // Not for each entry: waking a thread costs more than the call, and it writes all of them.
         if is_news {
-            match *self.thread.get_or_init(|| latecomers::start(self)) {
-                true => drop(self.news.notify_one()),
-                // No thread to write them later: then now.
+            match *self.thread.get_or_init(|| deferred::start(self)) {
+                true => drop(self.wakeup.notify_one()),
+                // No thread to write them later, so write now.
                 false => drop(crate::engine::waiting::wait_for(self.flush())),
             }
         }
         None
     }
 
-    /// Writes an entry, together with all that wait: the first caller writes for those that come meanwhile.
-    async fn commit(&self, mut queued: Queued) -> Result<(), ToolError> {
+    /// Commits an entry together with all that wait: the first caller writes for those that come
+    /// while it does.
+    async fn commit(&self, mut queued: QueuedEntry) -> Result<(), ToolError> {
         let (caller, mut answer) = oneshot::channel();
         queued.caller = Some(caller);
         self.queue().push(queued);
-        // Without a wait where there is none to be had: a call at a pipe that waits lets later ones go before it.
+        // Does not wait if it need not: while a call of a pipe waits, later calls of that pipe
+        // would overtake it.
         let writer = match self.writer.try_lock() {
             Ok(writer) => writer,
             Err(_) => tokio::select! {
@@ -345,12 +362,13 @@ impl Inner {
             },
         };
         if self.queue().expects_more() {
-            // Once round the runtime: a commit for all callers takes little longer than one for the first.
+            // Let other tasks run once: a commit for all callers takes little longer than one for
+            // the first.
             tokio::task::yield_now().await;
         }
         let _ = self.write_out().await;
         drop(writer);
-        self.make_room().await;
+        self.drop_if_idle().await;
         answer.try_recv().unwrap_or_else(|_| Err(unknown()))
     }
 
@@ -358,50 +376,56 @@ impl Inner {
         let writer = self.writer.lock().await;
         let written = self.write_out().await;
         drop(writer);
-        // The process may end after this, and would take along another caller that is dropping entries.
+        // The process may end after this, which would interrupt another caller that is dropping
+        // entries.
         let _pruning = self.pruning.lock().await;
         self.drop_due().await;
         written
     }
 
-    /// Writes what waits, in one transaction, and answers the callers. Only for who holds `writer`.
+    /// Commits the queue in one transaction and answers the callers. The caller must hold `writer`.
     async fn write_out(&self) -> Result<(), ToolError> {
         if self.queue().is_empty() {
-            // No store is made for nothing.
+            // Do not create a store without entries.
             return Ok(());
         }
         let begun = match self.place.store().await {
             Ok(store) => store.begin().await,
             Err(error) => Err(error),
         };
-        // Only now: what came while we waited for the store goes along.
+        // Taken only now, to include entries that came while this waited for the store.
         let mut batch = self.queue().take();
-        let bytes = batch.iter().map(Queued::bytes).sum();
+        let bytes = batch.iter().map(QueuedEntry::bytes).sum();
         let written = match begun {
             Ok(transaction) => self.append(transaction, &mut batch).await,
             Err(error) => Err(error),
         };
         if let (Some(results), Ok(())) = (&self.results, &written) {
-            // The entries are written, which is what was asked for; the next ones try again.
-            let _ = results.make_room(&self.place, bytes).await;
+            // The entries are written; an error here is ignored, and the next commit tries again.
+            let _ = results.collect_if_due(&self.place, bytes).await;
         }
         self.answer(batch, written)
     }
 
-    async fn append(&self, to: Transaction, batch: &mut [Queued]) -> Result<(), ToolError> {
+    async fn append(&self, to: Transaction, batch: &mut [QueuedEntry]) -> Result<(), ToolError> {
         let lines = queue::lines(batch)?;
         let appended = chain::append(to, &lines).await;
-        self.note_fill(&appended, lines.iter().map(Line::bytes).sum());
+        self.note_fill(&appended, lines.iter().map(LedgerLine::bytes).sum());
         appended.map(drop)
     }
 
-    /// Tells the callers of a batch how it ended. If it failed, the other entries wait for the next try.
-    fn answer(&self, batch: Vec<Queued>, written: Result<(), ToolError>) -> Result<(), ToolError> {
+    /// Reports the result to the callers of a batch. After an error, the other entries wait for the
+    /// next attempt.
+    fn answer(
+        &self,
+        batch: Vec<QueuedEntry>,
+        written: Result<(), ToolError>,
+    ) -> Result<(), ToolError> {
         let written = self.queue().ended(written);
         let mut kept = Vec::new();
         for mut queued in batch {
             match (queued.caller.take(), &written) {
-                // A caller that does not listen any more is gone.
+                // The caller may have stopped waiting.
                 (Some(caller), Ok(())) => drop(caller.send(Ok(()))),
                 (Some(caller), Err(error)) => {
                     let error = ToolError::unavailable(error.message()).hint(error.next_step());
@@ -421,8 +445,8 @@ impl Inner {
         self.retention.get().copied().unwrap_or_default()
     }
 
-    /// After a failure too: a full disk may have room again once entries are dropped.
-    fn note_fill(&self, fill: &Result<Fill, ToolError>, added: u64) {
+    /// Also after an error: a full disk may have space again once entries are dropped.
+    fn note_fill(&self, fill: &Result<FillLevel, ToolError>, added: u64) {
         let is_due = match fill {
             Ok(fill) => fill.is_due(self.retention(), now_ms()),
             Err(_) => true,
@@ -432,30 +456,30 @@ impl Inner {
         }
     }
 
-    /// Drops what is due, unless another caller is at it.
-    async fn make_room(&self) {
+    /// Drops what is due, unless another caller does so already.
+    async fn drop_if_idle(&self) {
         if let Ok(_pruning) = self.pruning.try_lock() {
             self.drop_due().await;
         }
     }
 
-    /// Only for the holder of `pruning`.
+    /// The caller must hold `pruning`.
     async fn drop_due(&self) {
         let added = self.due.swap(0, Ordering::Relaxed);
         if added == 0 {
             return;
         }
         if let Ok(Some(store)) = self.place.existing().await {
-            // The entries are written, which is what was asked for; the next commit tries again.
+            // The entries are written; an error here is ignored, and the next commit tries again.
             let _ = retention::after_commit(&store, self.retention(), now_ms(), added).await;
         }
     }
 }
 
-/// The writer of an entry was stopped.
+/// Reports that the writer of an entry was stopped.
 fn unknown() -> ToolError {
-    ToolError::unavailable("nobody said what became of the entry")
-        .hint("see whether it is there with `haft ledger show`")
+    ToolError::unavailable("the commit of the entry was interrupted")
+        .hint("check whether it was written with `haft ledger show`")
 }
 
 #[cfg(test)]

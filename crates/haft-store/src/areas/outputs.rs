@@ -1,8 +1,10 @@
-//! Whole outputs on disk, packed, each text once however often it is returned, up to a quota and an age.
+//! Whole outputs on disk, compressed, each text stored once however often it is returned, up to a
+//! quota and an age.
 //!
-//! A text is kept in pieces that end with a line where they can, so that a page of a hundred megabytes is read without the
-//! rest. It is there once its last piece is: a process that ends half-way leaves pieces that nobody finds, and that are
-//! collected an hour later. A store that cannot be written fails no call: then the text stays in memory, and that is told.
+//! A text is stored in pieces that end at a line break where possible, so that a page of a hundred
+//! megabytes is read without the rest. It exists once its last piece does: a process that ends
+//! half-way leaves pieces without an id, which are collected an hour later. A store that cannot be
+//! written fails no call: the text then stays in memory, and the reply says so.
 
 mod collect;
 mod pack;
@@ -10,8 +12,9 @@ mod pack;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use haft_core::{
-    BoxFuture, KeptOutput, MemoryOutputs, OutputPiece, OutputPosition, OutputSource, Outputs,
-    StoredOutput, ToolError, brief, count_lines, lengthy, new_output_id, no_such_output,
+    BoxFuture, MemoryOutputs, OutputInfo, OutputPiece, OutputPosition, OutputSource, Outputs,
+    StoredOutput, ToolError, block_in_place, count_lines, new_output_id, no_such_output,
+    spawn_blocking,
 };
 
 use self::pack::{Piece, Slice, slices};
@@ -20,26 +23,28 @@ use crate::{
     engine::{
         clock::now_ms,
         store::Transaction,
-        value::{Row, Value, searchable},
+        value::{SqlRow, Value, searchable},
     },
 };
 
-/// So many bytes are packed and written at once: the store is never held for longer than that takes.
-const AT_ONCE: usize = 4 << 20;
-/// A text that is longer is packed on another thread.
-const LONG: usize = 1 << 20;
+/// Bytes per transaction, which bounds how long the store is locked.
+const BATCH_BYTES: usize = 4 << 20;
+/// Longer texts are compressed on another thread.
+const LONG_TEXT_BYTES: usize = 1 << 20;
 
 const SAME: &str = "SELECT id FROM output_texts WHERE workspace = $1 AND hash = $2 AND whole = 1";
-/// Rows dated later than now come from a clock that was set back; they count as kept just before now, in any order.
+/// Rows with a later date come from before the clock was set back; they count as stored just before
+/// now, in any order.
 const SET_BACK: &str = "UPDATE output_texts SET kept_ms = $1 WHERE workspace = $2 AND kept_ms > $3";
 const NEWEST: &str = "SELECT max(kept_ms) FROM output_texts WHERE workspace = $1";
-/// Rows at most this far ahead of the clock were kept within the same few milliseconds: their order stays.
+/// Rows at most this far ahead of the clock were stored within the same few milliseconds: their
+/// order stays.
 const AHEAD_MS: u64 = 1_000;
 const USE_AGAIN: &str = "UPDATE output_texts SET kept_ms = $1 WHERE id = $2";
 const BEGIN: &str = "INSERT INTO output_texts (id, workspace, hash, bytes, lines, packed, whole, kept_ms) \
     VALUES ($1, $2, $3, $4, $5, 0, 0, $6)";
 const ADD: &str = "INSERT INTO output_pieces (text, first_byte, first_line, packing, packed) VALUES ($1, $2, $3, $4, $5)";
-/// Not when somebody else has kept the same meanwhile.
+/// Does nothing if another process has stored the same text in the meantime.
 const FINISH: &str = "UPDATE output_texts SET whole = 1, packed = $1 WHERE id = $2 AND NOT EXISTS \
     (SELECT 1 FROM output_texts WHERE workspace = $3 AND hash = $4 AND whole = 1)";
 const NAME: &str = "INSERT INTO outputs (id, text, workspace, session, call_id, tool, kept_ms) \
@@ -51,12 +56,12 @@ const AT_BYTE: &str = "SELECT p.first_byte, p.first_line, p.packing, p.packed FR
 const AT_LINE: &str = "SELECT p.first_byte, p.first_line, p.packing, p.packed FROM outputs o JOIN output_pieces p ON p.text = o.text \
     WHERE o.id = $1 AND o.workspace = $2 AND (p.first_line < $3 OR p.first_byte = 0) ORDER BY p.first_byte DESC LIMIT 1";
 
-/// How much is kept, and for how long.
+/// Limits on the stored outputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputRetention {
-    /// The most bytes that the outputs of a workspace take in the store, packed.
+    /// Maximum number of compressed bytes per workspace.
     pub bytes: u64,
-    /// What is older goes.
+    /// Maximum age.
     pub age: Duration,
 }
 
@@ -71,21 +76,22 @@ pub struct StoreOutputs {
     place: Arc<StoreLocation>,
     workspace: String,
     retention: OutputRetention,
-    /// For what the store does not take. None in a process that ends with its call, where it would be of no use.
-    beside: Option<MemoryOutputs>,
+    /// For texts that the store does not take. `None` in a process that ends with its call, where
+    /// memory is of no use.
+    memory: Option<MemoryOutputs>,
 }
 
 impl StoreOutputs {
-    /// Opens nothing.
+    /// Creates the outputs of a workspace. Opens nothing.
     pub fn new(place: Arc<StoreLocation>, workspace: &Path, retention: OutputRetention) -> Self {
         let workspace = searchable(&workspace.to_string_lossy());
-        Self { place, workspace, retention, beside: Some(MemoryOutputs::default()) }
+        Self { place, workspace, retention, memory: Some(MemoryOutputs::default()) }
     }
 
-    /// For a process that ends with its call: what the store does not take is not kept.
+    /// Drops texts that the store does not take. For a process that ends with its call.
     #[must_use]
-    pub fn nowhere_else(mut self) -> Self {
-        self.beside = None;
+    pub fn without_memory(mut self) -> Self {
+        self.memory = None;
         self
     }
 
@@ -99,47 +105,46 @@ impl StoreOutputs {
             Ok(id) => return Ok(StoredOutput { id, note: None }),
             Err(error) => error,
         };
-        let Some(memory) = &self.beside else { return Err(error) };
+        let Some(memory) = &self.memory else { return Err(error) };
         let text = Arc::try_unwrap(text).unwrap_or_else(|shared| (*shared).clone());
         let StoredOutput { id, .. } = memory.keep(text, made_by).await?;
-        let note = format!("the output is kept in memory only, until haft ends: {error}");
+        let note = format!("the output is kept in memory only, until haft exits: {error}");
         Ok(StoredOutput { id, note: Some(note) })
     }
 
     async fn put(&self, text: &Arc<String>, made_by: &OutputSource) -> Result<String, ToolError> {
         if text.len() as u64 > self.retention.bytes {
             let (length, quota) = (text.len(), self.retention.bytes);
-            let message =
-                format!("an output of {length} bytes is more than the {quota} of the quota");
+            let message = format!("an output of {length} bytes exceeds the quota of {quota} bytes");
             return Err(ToolError::unavailable(message)
                 .hint("raise `max_bytes` under [outputs] in your config file"));
         }
-        let plan = elsewhere_when_long(text, Plan::of).await?;
+        let plan = off_thread_if_long(text, TextPlan::of).await?;
         let store = self.place.store().await?;
-        let id = match self.use_again(&store, &plan, made_by).await? {
+        let id = match self.reuse(&store, &plan, made_by).await? {
             Some(id) => id,
             None => {
-                let own = new_output_id();
-                match self.write(&store, &own, text, &plan, made_by).await {
+                let new_id = new_output_id();
+                match self.write(&store, &new_id, text, &plan, made_by).await {
                     Ok(id) => id,
                     Err(error) => {
-                        let _ = collect::give_up(&store, &own).await;
-                        // Somebody else may have kept the same at the same moment.
-                        self.use_again(&store, &plan, made_by).await?.ok_or(error)?
+                        let _ = collect::give_up(&store, &new_id).await;
+                        // Another process may have stored the same text at the same moment.
+                        self.reuse(&store, &plan, made_by).await?.ok_or(error)?
                     }
                 }
             }
         };
-        // What is too much is too much until the next time, if this fails.
+        // After an error the quota is exceeded until the next collection.
         let _ = self.collect(&store).await;
         Ok(id)
     }
 
-    /// Names a text that is there already.
-    async fn use_again(
+    /// Adds an id to a text that is stored already.
+    async fn reuse(
         &self,
         store: &Store,
-        plan: &Plan,
+        plan: &TextPlan,
         made_by: &OutputSource,
     ) -> Result<Option<String>, ToolError> {
         let same = [Value::Text(&self.workspace), Value::Text(&plan.hash)];
@@ -158,9 +163,9 @@ impl StoreOutputs {
     async fn write(
         &self,
         store: &Store,
-        own: &str,
+        new_id: &str,
         text: &Arc<String>,
-        plan: &Plan,
+        plan: &TextPlan,
         made_by: &OutputSource,
     ) -> Result<String, ToolError> {
         let mut packed_bytes = 0;
@@ -168,14 +173,14 @@ impl StoreOutputs {
         let mut is_first = true;
         loop {
             let batch = batches.next().unwrap_or_default().to_vec();
-            let packed = elsewhere_when_long(text, move |text| pack::packed(text, &batch)).await?;
+            let packed = off_thread_if_long(text, move |text| pack::packed(text, &batch)).await?;
             let mut transaction = store.begin().await?;
             if std::mem::take(&mut is_first) {
-                self.begin(&mut transaction, own, plan).await?;
+                self.begin(&mut transaction, new_id, plan).await?;
             }
             for piece in &packed {
                 packed_bytes += piece.packed.bytes.len() as u64;
-                add(&mut transaction, own, piece).await?;
+                add(&mut transaction, new_id, piece).await?;
             }
             if batches.peek().is_some() {
                 transaction.commit().await?;
@@ -183,14 +188,14 @@ impl StoreOutputs {
             }
             let finish = [
                 Value::number(packed_bytes),
-                Value::Text(own),
+                Value::Text(new_id),
                 Value::Text(&self.workspace),
                 Value::Text(&plan.hash),
             ];
             if transaction.execute(FINISH, &finish).await? == 0 {
-                return Err(ToolError::conflict("somebody else has kept the same text"));
+                return Err(ToolError::conflict("another process has stored the same text"));
             }
-            let id = self.name(&mut transaction, own, made_by).await?;
+            let id = self.name(&mut transaction, new_id, made_by).await?;
             transaction.commit().await?;
             return Ok(id);
         }
@@ -199,11 +204,11 @@ impl StoreOutputs {
     async fn begin(
         &self,
         transaction: &mut Transaction,
-        own: &str,
-        plan: &Plan,
+        new_id: &str,
+        plan: &TextPlan,
     ) -> Result<(), ToolError> {
         let row = [
-            Value::Text(own),
+            Value::Text(new_id),
             Value::Text(&self.workspace),
             Value::Text(&plan.hash),
             Value::number(plan.bytes),
@@ -213,8 +218,8 @@ impl StoreOutputs {
         transaction.execute(BEGIN, &row).await.map(|_| ())
     }
 
-    /// Returns a moment later than that of every kept text, so that the newest is never taken for the oldest: neither
-    /// after the clock was set back nor within one millisecond.
+    /// Returns a time later than that of every stored text, so that the newest is never taken for
+    /// the oldest: neither after the clock was set back nor within one millisecond.
     async fn moment(&self, transaction: &mut Transaction) -> Result<u64, ToolError> {
         let now = now_ms();
         let workspace = Value::Text(&self.workspace);
@@ -252,14 +257,14 @@ impl StoreOutputs {
         self.place.existing().await?.ok_or_else(|| no_such_output(id))
     }
 
-    async fn find_kept(&self, id: &str) -> Result<KeptOutput, ToolError> {
+    async fn find_kept(&self, id: &str) -> Result<OutputInfo, ToolError> {
         let id = &*searchable(id);
         let store = self.existing(id).await?;
         let rows = store.query(FIND, &[Value::Text(id), Value::Text(&self.workspace)]).await?;
         let row = rows.first().ok_or_else(|| no_such_output(id))?;
         let text = |column| row.text(column).map(str::to_owned);
         let made_by = OutputSource { session: text(2)?, call_id: text(3)?, tool: text(4)? };
-        Ok(KeptOutput {
+        Ok(OutputInfo {
             bytes: row.number(0)?,
             lines: row.number(1)?,
             made_by,
@@ -302,9 +307,9 @@ impl Outputs for StoreOutputs {
         Box::pin(self.keep_anywhere(text, made_by))
     }
 
-    fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<KeptOutput, ToolError>> {
+    fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<OutputInfo, ToolError>> {
         Box::pin(async move {
-            if let Some(memory) = &self.beside
+            if let Some(memory) = &self.memory
                 && let Ok(kept) = memory.find(id).await
             {
                 return Ok(kept);
@@ -319,7 +324,7 @@ impl Outputs for StoreOutputs {
         at: OutputPosition,
     ) -> BoxFuture<'a, Result<OutputPiece, ToolError>> {
         Box::pin(async move {
-            if let Some(memory) = &self.beside
+            if let Some(memory) = &self.memory
                 && let Ok(piece) = memory.piece(id, at).await
             {
                 return Ok(piece);
@@ -329,9 +334,9 @@ impl Outputs for StoreOutputs {
     }
 }
 
-async fn add(transaction: &mut Transaction, own: &str, piece: &Piece) -> Result<(), ToolError> {
+async fn add(transaction: &mut Transaction, new_id: &str, piece: &Piece) -> Result<(), ToolError> {
     let row = [
-        Value::Text(own),
+        Value::Text(new_id),
         Value::number(piece.slice.first_byte as u64),
         Value::number(piece.slice.first_line),
         Value::number(piece.packed.packing),
@@ -340,24 +345,24 @@ async fn add(transaction: &mut Transaction, own: &str, piece: &Piece) -> Result<
     transaction.execute(ADD, &row).await.map(|_| ())
 }
 
-fn unpacked(row: &Row, id: &str) -> Result<OutputPiece, ToolError> {
+fn unpacked(row: &SqlRow, id: &str) -> Result<OutputPiece, ToolError> {
     let (packing, packed) = (row.number(2)?, row.bytes(3)?);
-    let text = brief(|| pack::unpacked(packing, packed)).map_err(|why| {
+    let text = block_in_place(|| pack::unpacked(packing, packed)).map_err(|why| {
         ToolError::unavailable(format!("a piece of the output `{id}` {why}"))
-            .hint("see what is wrong with `haft store check`")
+            .hint("check the store with `haft store check`")
     })?;
     Ok(OutputPiece { first_byte: row.number(0)?, first_line: row.number(1)?, text: text.into() })
 }
 
-/// What there is to know about a text before it is written.
-struct Plan {
+/// Facts about a text, computed before it is written.
+struct TextPlan {
     hash: String,
     bytes: u64,
     lines: u64,
     slices: Vec<Slice>,
 }
 
-impl Plan {
+impl TextPlan {
     fn of(text: &str) -> Self {
         Self {
             hash: blake3::hash(text.as_bytes()).to_hex().as_str().to_owned(),
@@ -368,18 +373,18 @@ impl Plan {
     }
 
     fn batches(&self) -> impl Iterator<Item = &[Slice]> {
-        self.slices.chunks((AT_ONCE / pack::PIECE).max(1))
+        self.slices.chunks((BATCH_BYTES / pack::PIECE_BYTES).max(1))
     }
 }
 
-/// Work on a text that takes long when the text is long.
-async fn elsewhere_when_long<T: Send + 'static>(
+/// Runs work on a text, on another thread if the text is long.
+async fn off_thread_if_long<T: Send + 'static>(
     text: &Arc<String>,
     work: impl FnOnce(&str) -> T + Send + 'static,
 ) -> Result<T, ToolError> {
-    if text.len() < LONG {
+    if text.len() < LONG_TEXT_BYTES {
         return Ok(work(text));
     }
     let text = text.clone();
-    lengthy(move || Ok(work(&text))).await
+    spawn_blocking(move || Ok(work(&text))).await
 }

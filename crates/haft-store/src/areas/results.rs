@@ -1,6 +1,6 @@
-//! Whole outcomes, kept beside the ledger entries of their calls and written with them: by the hash that the entry has, once for
-//! all calls that came to the same, packed, and within the quota and the age of outputs. The newest give nothing up; of the
-//! others the oldest go first.
+//! Whole outcomes, written together with the ledger entries of their calls: stored under the hash
+//! in the entry, once for all calls with the same outcome, compressed, within the quota and the age
+//! of outputs. Beyond the quota the oldest are dropped first.
 
 use std::{
     path::Path,
@@ -21,24 +21,24 @@ use crate::{
     engine::{
         clock::now_ms,
         store::Transaction,
-        value::{Row, Value, searchable},
+        value::{SqlRow, Value, searchable},
     },
 };
 
 const PLAIN: u64 = 0;
 const ZSTD: u64 = 1;
-/// The quickest of the usual ones: a call waits for it.
+/// The fastest common level: calls wait for it.
 const LEVEL: i32 = 1;
-/// What is shorter than this gains nothing.
-const SHORTEST: usize = 128;
-/// No gate hands out more: attachments of 20 MB, a megabyte of text and data.
-const LARGEST: u64 = 64 << 20;
-/// So long nothing goes for its age, whatever is configured.
-const RECENT: Duration = Duration::from_secs(3600);
-/// After so many bytes somebody looks whether there is too much.
-const LOOK_AFTER: u64 = 1 << 20;
-/// So many go in one transaction, so that nobody waits long for it.
-const AT_ONCE: u64 = 32;
+/// Compressing shorter outcomes saves nothing.
+const MIN_COMPRESSED_BYTES: usize = 128;
+/// Upper limit of an outcome: 20 MB of attachments, a megabyte of text and data.
+const MAX_OUTCOME_BYTES: u64 = 64 << 20;
+/// Outcomes younger than this are not dropped for their age, whatever is configured.
+const MIN_AGE: Duration = Duration::from_secs(3600);
+/// The quota is checked after this many bytes.
+const CHECK_AFTER_BYTES: u64 = 1 << 20;
+/// Rows deleted per transaction, so that other processes do not wait long.
+const BATCH_ROWS: u64 = 32;
 
 const ADD: &str = "INSERT INTO results (workspace, hash, size, packing, packed, kept_ms, content) \
     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (workspace, hash) DO UPDATE SET kept_ms = excluded.kept_ms";
@@ -46,7 +46,7 @@ const LINK: &str = "INSERT INTO call_results (seq, workspace, hash) VALUES ($1, 
 const STATE: &str = "SELECT CAST(COALESCE(SUM(packed), 0) AS BIGINT), CAST(COALESCE(MIN(kept_ms), 0) AS BIGINT) \
     FROM results WHERE workspace = $1";
 const OLDEST: &str = "SELECT hash, kept_ms, packed FROM results WHERE workspace = $1 ORDER BY kept_ms, hash LIMIT $2";
-/// Not when somebody has kept the same again meanwhile.
+/// Does nothing if another process has stored the same outcome again in the meantime.
 const GONE: &str = "DELETE FROM results WHERE workspace = $1 AND hash = $2 AND kept_ms = $3";
 const LINKS_GONE: &str = "DELETE FROM call_results WHERE workspace = $1 AND hash = $2";
 const FIND: &str = "SELECT r.hash, r.size, r.packing, r.content FROM call_results c \
@@ -56,13 +56,13 @@ const FIND: &str = "SELECT r.hash, r.size, r.packing, r.content FROM call_result
 pub(crate) struct Results {
     workspace: Arc<str>,
     retention: OutputRetention,
-    /// Making one ready takes longer than packing something small.
+    /// Reused, because creating a compressor takes longer than compressing a small outcome.
     packer: Mutex<Option<Compressor<'static>>>,
-    /// Bytes that were kept since somebody looked whether there is room.
-    unlooked: AtomicU64,
+    /// Bytes stored since the last check of the quota.
+    unchecked_bytes: AtomicU64,
 }
 
-/// An outcome on its way to the store.
+/// An outcome to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeptResult {
     workspace: Arc<str>,
@@ -73,7 +73,7 @@ pub(crate) struct KeptResult {
 }
 
 impl KeptResult {
-    pub(crate) fn weight(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         self.content.len()
     }
 }
@@ -82,17 +82,17 @@ impl Results {
     pub(crate) fn new(workspace: &Path, retention: OutputRetention) -> Self {
         let workspace = searchable(&workspace.to_string_lossy()).into();
         let packer = Mutex::new(Compressor::new(LEVEL).ok());
-        // The first to keep something looks what was there before.
-        Self { workspace, retention, packer, unlooked: AtomicU64::new(LOOK_AFTER) }
+        // The first write checks what was stored before.
+        Self { workspace, retention, packer, unchecked_bytes: AtomicU64::new(CHECK_AFTER_BYTES) }
     }
 
-    /// None when its entry has no hash to find it by.
+    /// Compresses an outcome. `None` if its entry has no hash to find it by.
     pub(crate) fn pack(&self, hash: Option<&str>, outcome: Vec<u8>) -> Option<KeptResult> {
         let (workspace, hash) = (self.workspace.clone(), hash?.to_owned());
         let size = outcome.len() as u64;
         let mut packer = self.packer.lock();
         let packed = match &mut *packer {
-            Some(packer) if outcome.len() >= SHORTEST => packer.compress(&outcome).ok(),
+            Some(packer) if outcome.len() >= MIN_COMPRESSED_BYTES => packer.compress(&outcome).ok(),
             _ => None,
         };
         let (packing, content) = match packed.filter(|packed| packed.len() < outcome.len()) {
@@ -102,17 +102,18 @@ impl Results {
         Some(KeptResult { workspace, hash, size, packing, content })
     }
 
-    /// Drops what is too old or too much, when enough was kept since the last look.
-    pub(crate) async fn make_room(
+    /// Drops what is too old or exceeds the quota, if enough was stored since the last check.
+    pub(crate) async fn collect_if_due(
         &self,
         place: &StoreLocation,
         bytes: usize,
     ) -> Result<(), ToolError> {
-        let unlooked = self.unlooked.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
-        if unlooked < LOOK_AFTER.min(self.retention.bytes / 10) {
+        let unchecked_bytes =
+            self.unchecked_bytes.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
+        if unchecked_bytes < CHECK_AFTER_BYTES.min(self.retention.bytes / 10) {
             return Ok(());
         }
-        self.unlooked.store(0, Ordering::Relaxed);
+        self.unchecked_bytes.store(0, Ordering::Relaxed);
         match place.existing().await? {
             Some(store) => self.collect(&store).await,
             None => Ok(()),
@@ -120,7 +121,7 @@ impl Results {
     }
 
     async fn collect(&self, store: &Store) -> Result<(), ToolError> {
-        let age = u64::try_from(self.retention.age.max(RECENT).as_millis()).unwrap_or(u64::MAX);
+        let age = u64::try_from(self.retention.age.max(MIN_AGE).as_millis()).unwrap_or(u64::MAX);
         let too_old = now_ms().saturating_sub(age);
         let workspace = Value::Text(&self.workspace);
         let rows = store.query(STATE, &[workspace]).await?;
@@ -130,10 +131,10 @@ impl Results {
         if !is_over && oldest >= too_old {
             return Ok(());
         }
-        // Below the quota by some: not every call should have to make room.
+        // Frees a tenth more, so that not every call has to collect.
         let wanted = if is_over { self.retention.bytes / 10 * 9 } else { u64::MAX };
         loop {
-            let rows = store.query(OLDEST, &[workspace, Value::number(AT_ONCE)]).await?;
+            let rows = store.query(OLDEST, &[workspace, Value::number(BATCH_ROWS)]).await?;
             let mut going = Vec::new();
             for row in &rows {
                 if row.number(1)? >= too_old && taken <= wanted {
@@ -149,8 +150,8 @@ impl Results {
         }
     }
 
-    /// Returns how many are gone.
-    async fn drop_rows(&self, store: &Store, rows: &[&Row]) -> Result<u64, ToolError> {
+    /// Returns the number of deleted rows.
+    async fn drop_rows(&self, store: &Store, rows: &[&SqlRow]) -> Result<u64, ToolError> {
         if rows.is_empty() {
             return Ok(0);
         }
@@ -189,17 +190,22 @@ pub(crate) async fn add(
     transaction.execute(LINK, &[Value::number(seq), workspace, hash]).await.map(|_| ())
 }
 
-/// What is kept of the result of an entry: its hash as it is written there, and the outcome as JSON. Whoever asks compares.
+/// Returns the stored outcome of an entry as JSON. The caller compares it with the hash of the
+/// entry.
 pub(crate) async fn find(store: &Store, seq: u64) -> Result<Option<Vec<u8>>, ToolError> {
     let rows = store.query(FIND, &[Value::number(seq)]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let (size, packing, content) = (row.number(1)?, row.number(2)?, row.bytes(3)?);
     let unpacked = match packing {
         PLAIN => Some(content.to_vec()),
-        // A foreign hand may have put anything there: no more than ever was kept.
-        ZSTD => decompress(content, usize::try_from(size.min(LARGEST)).unwrap_or_default()).ok(),
+        // Another program may have written anything into the row, so limit the size.
+        ZSTD => {
+            decompress(content, usize::try_from(size.min(MAX_OUTCOME_BYTES)).unwrap_or_default())
+                .ok()
+        }
         _ => None,
     };
-    // What cannot be unpacked is not what was kept; nobody can tell it from something that was changed.
+    // An outcome that cannot be decompressed was damaged or modified; the caller's hash comparison
+    // refuses it.
     Ok(Some(unpacked.unwrap_or_default()))
 }

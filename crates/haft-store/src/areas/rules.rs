@@ -1,10 +1,12 @@
-//! The rules that people saved: those of a session or a project in the project's store, those of a person in their own.
-//! No store means no rules.
+//! Saved rules: those of a session or project in the project's store, those of a user in the user's
+//! store. No store means no rules.
 //!
-//! A rule grants, and a store may have come with a cloned repository or been written by an agent. So every rule is sealed
-//! with a key of the person, for one workspace: what is not sealed by it does not count.
+//! A rule grants rights, and a store may have come with a cloned repository or been written by an
+//! agent. So every rule is sealed with the user's key, for one workspace. A rule without a valid
+//! seal does not count.
 //!
-//! A store that cannot be read stops nobody: rules only allow, so without them haft asks. It is told once.
+//! A store that cannot be read fails no call: rules only allow, so without them haft asks. The
+//! error is reported once.
 
 use std::{
     collections::HashSet,
@@ -23,10 +25,10 @@ use crate::{
     Announcement, Store, StoreLocation,
     engine::{
         clock::now_ms,
-        store::Engine,
-        value::{Row, Value},
+        store::StoreEngine,
+        value::{SqlRow, Value},
     },
-    seal::Key,
+    seal::SealKey,
 };
 
 const ALL: &str = "SELECT id, rule, scope, session, made_by, saved_ms, expires_ms, seal FROM rules \
@@ -36,78 +38,78 @@ const SAVE: &str = "INSERT INTO rules (id, workspace, rule, scope, session, made
 const REVOKE: &str = "DELETE FROM rules WHERE id = $1";
 const FORGET_LAPSED: &str = "DELETE FROM rules WHERE expires_ms <= $1";
 
-/// The saved rules of a person in a workspace.
+/// The saved rules of a user in a workspace.
 pub struct StoreRules {
-    project: Shelf,
-    user: Shelf,
+    project: RuleSet,
+    user: RuleSet,
     key: PathBuf,
-    /// What was told already.
-    told: Mutex<HashSet<String>>,
+    /// Messages that were reported already.
+    reported: Mutex<HashSet<String>>,
 }
 
 /// The rules of one store.
-struct Shelf {
+struct RuleSet {
     place: Arc<StoreLocation>,
-    /// For whom: a workspace, or the person everywhere.
-    whose: String,
-    read: Mutex<Option<Read>>,
+    /// Owner of the rules: a workspace, or the user in all workspaces.
+    owner: String,
+    read: Mutex<Option<CachedRules>>,
 }
 
-/// What was read, and when that was the truth.
+/// Rules that were read, and the version of the store they were read at.
 #[derive(Clone)]
-struct Read {
+struct CachedRules {
     store: Store,
     version: Option<i64>,
     rules: Arc<Vec<(SavedRule, Rule)>>,
-    /// Rules without a seal of ours.
+    /// Number of rules without a valid seal.
     foreign: usize,
 }
 
-/// Whose a rule of the user's store is: `*` is no path.
+/// Owner of the rules in the user's store: `*` cannot be a path.
 const EVERYWHERE: &str = "*";
 
 impl StoreRules {
-    /// The rules of `workspace` in the project's store, and those of the person in theirs, which lies in `state` together with
-    /// the key that seals both.
+    /// Creates the rules of `workspace` in the project's store, and those of the user in the user's
+    /// store. That store lies in `state`, together with the key that seals both.
     pub fn new(project: Arc<StoreLocation>, workspace: &Path, state: &Path) -> Self {
-        let shelf = |place, whose: String| Shelf { place, whose, read: Mutex::default() };
-        let user = StoreLocation::new(crate::Address::Sqlite(state.join("haft.db")));
+        let rule_set = |place, owner: String| RuleSet { place, owner, read: Mutex::default() };
+        let user = StoreLocation::new(crate::StoreAddress::Sqlite(state.join("haft.db")));
         Self {
-            project: shelf(project, workspace.to_string_lossy().into_owned()),
-            user: shelf(user, EVERYWHERE.to_owned()),
+            project: rule_set(project, workspace.to_string_lossy().into_owned()),
+            user: rule_set(user, EVERYWHERE.to_owned()),
             key: state.join("rules.key"),
-            told: Mutex::default(),
+            reported: Mutex::default(),
         }
     }
 
-    fn shelves(&self) -> [&Shelf; 2] {
+    fn rule_sets(&self) -> [&RuleSet; 2] {
         [&self.project, &self.user]
     }
 
-    fn shelf(&self, scope: Scope) -> &Shelf {
+    fn rule_set(&self, scope: Scope) -> &RuleSet {
         if scope == Scope::User { &self.user } else { &self.project }
     }
 
-    /// The same failure is told once.
-    fn tell(&self, error: ToolError) -> Result<(), ToolError> {
-        let mut told = self.told.lock();
-        if told.insert(error.message().to_owned()) { Err(error) } else { Ok(()) }
+    /// Reports the same error only once.
+    fn report_once(&self, error: ToolError) -> Result<(), ToolError> {
+        let mut reported = self.reported.lock();
+        if reported.insert(error.message().to_owned()) { Err(error) } else { Ok(()) }
     }
 
     async fn collect(&self, session: &str) -> Result<Vec<Rule>, ToolError> {
         let now = now_ms();
         let mut rules = Vec::new();
-        for shelf in self.shelves() {
-            match shelf.rules(&self.key).await {
+        for rule_set in self.rule_sets() {
+            match rule_set.rules(&self.key).await {
                 Ok(None) => {}
                 Ok(Some(read)) => {
-                    let speaks = |(saved, _): &&(SavedRule, Rule)| saved.is_in_force(session, now);
+                    let speaks = |(saved, _): &&(SavedRule, Rule)| saved.is_active(session, now);
                     rules.extend(read.rules.iter().filter(speaks).map(|(_, rule)| rule.clone()));
                     if read.foreign > 0 {
-                        self.tell(shelf.foreign(read.foreign))?;
+                        self.report_once(rule_set.foreign(read.foreign))?;
                     }
                 }
-                Err(error) => self.tell(error)?,
+                Err(error) => self.report_once(error)?,
             }
         }
         Ok(rules)
@@ -120,29 +122,29 @@ impl StoreRules {
         remember: &Remember,
     ) -> Result<Vec<SavedRule>, ToolError> {
         let saved = SavedRule::all_of(session, by, remember)?;
-        let key = Key::made(&self.key)?;
-        let shelf = self.shelf(remember.scope);
-        let mut transaction = shelf.place.store().await?.begin().await?;
+        let key = SealKey::made(&self.key)?;
+        let rule_set = self.rule_set(remember.scope);
+        let mut transaction = rule_set.place.store().await?.begin().await?;
         transaction.execute(FORGET_LAPSED, &[Value::number(now_ms())]).await?;
         for rule in &saved {
-            let seal = key.seal(rule, &shelf.whose);
+            let seal = key.seal(rule, &rule_set.owner);
             let row = [
                 Value::Text(&rule.id),
-                Value::Text(&shelf.whose),
+                Value::Text(&rule_set.owner),
                 Value::Text(&rule.rule),
                 Value::Text(rule.scope.name()),
                 Value::Text(&rule.session),
                 Value::Text(&rule.by),
                 Value::number(rule.saved_ms),
-                rule.expires_ms.map_or(Value::Nothing, Value::number),
+                rule.expires_ms.map_or(Value::Null, Value::number),
                 Value::Text(&seal),
             ];
             transaction.execute(SAVE, &row).await?;
         }
-        // Behind all of them: until the commit nobody else can tell anything.
+        // After all rules: announcing blocks all other writers of events until the commit.
         for rule in &saved {
             transaction
-                .announce(&told(
+                .announce(&announcement(
                     "rule.saved",
                     rule,
                     &json!({"rule": rule.rule, "scope": rule.scope}),
@@ -150,15 +152,15 @@ impl StoreRules {
                 .await?;
         }
         transaction.commit().await?;
-        shelf.forget();
+        rule_set.forget();
         Ok(saved)
     }
 
     async fn all(&self) -> Result<Vec<SavedRule>, ToolError> {
         let now = now_ms();
         let mut all = Vec::new();
-        for shelf in self.shelves() {
-            let Some(read) = shelf.rules(&self.key).await? else { continue };
+        for rule_set in self.rule_sets() {
+            let Some(read) = rule_set.rules(&self.key).await? else { continue };
             let rules = read.rules.iter().map(|(saved, _)| saved);
             all.extend(rules.filter(|it| it.expires_ms.is_none_or(|at| at > now)).cloned());
         }
@@ -166,19 +168,19 @@ impl StoreRules {
         Ok(all)
     }
 
-    async fn take_back(&self, id: &str) -> Result<SavedRule, ToolError> {
-        for shelf in self.shelves() {
-            let Some(read) = shelf.rules(&self.key).await? else { continue };
+    async fn revoke_rule(&self, id: &str) -> Result<SavedRule, ToolError> {
+        for rule_set in self.rule_sets() {
+            let Some(read) = rule_set.rules(&self.key).await? else { continue };
             let Some((saved, _)) = read.rules.iter().find(|(saved, _)| saved.id == id) else {
                 continue;
             };
             let mut transaction = read.store.begin().await?;
             let gone = transaction.execute(REVOKE, &[Value::Text(id)]).await?;
             if gone > 0 {
-                transaction.announce(&told("rule.revoked", saved, &json!({}))).await?;
+                transaction.announce(&announcement("rule.revoked", saved, &json!({}))).await?;
             }
             transaction.commit().await?;
-            shelf.forget();
+            rule_set.forget();
             let is_lapsed = saved.expires_ms.is_some_and(|at| at <= now_ms());
             if gone > 0 && !is_lapsed {
                 return Ok(saved.clone());
@@ -193,7 +195,7 @@ impl SavedRules for StoreRules {
         &[Scope::Session, Scope::Project, Scope::User]
     }
 
-    fn in_force<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ToolError>> {
+    fn active<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ToolError>> {
         Box::pin(self.collect(session))
     }
 
@@ -211,12 +213,12 @@ impl SavedRules for StoreRules {
     }
 
     fn revoke<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<SavedRule, ToolError>> {
-        Box::pin(self.take_back(id))
+        Box::pin(self.revoke_rule(id))
     }
 }
 
-impl Shelf {
-    fn cache(&self) -> MutexGuard<'_, Option<Read>> {
+impl RuleSet {
+    fn cache(&self) -> MutexGuard<'_, Option<CachedRules>> {
         self.read.lock()
     }
 
@@ -224,20 +226,22 @@ impl Shelf {
         *self.cache() = None;
     }
 
-    /// What is saved and sealed; none without a store. Read again only when somebody wrote to the store meanwhile.
-    async fn rules(&self, key: &Path) -> Result<Option<Read>, ToolError> {
+    /// Returns the rules with a valid seal; `None` without a store. Reads again only if another
+    /// process wrote to the store.
+    async fn rules(&self, key: &Path) -> Result<Option<CachedRules>, ToolError> {
         let Some(store) = self.place.existing().await? else { return Ok(None) };
         let version = match &store.engine {
-            Engine::Sqlite(sqlite) => Some(sqlite.hold()?.data_version()?),
-            // Asking whether something changed takes as long as asking what there is.
-            Engine::Postgres(_) => None,
+            StoreEngine::Sqlite(sqlite) => Some(sqlite.hold()?.data_version()?),
+            // Checking for changes takes as long as reading the rules.
+            StoreEngine::Postgres(_) => None,
         };
-        let is_true =
-            |read: &&Read| version.is_some() && read.version == version && read.store.is(&store);
+        let is_true = |read: &&CachedRules| {
+            version.is_some() && read.version == version && read.store.is(&store)
+        };
         if let Some(read) = self.cache().as_ref().filter(is_true) {
             return Ok(Some(read.clone()));
         }
-        let rows = store.query(ALL, &[Value::Text(&self.whose)]).await?;
+        let rows = store.query(ALL, &[Value::Text(&self.owner)]).await?;
         let read = self.read(store, version, &rows, key)?;
         *self.cache() = Some(read.clone());
         Ok(Some(read))
@@ -247,35 +251,36 @@ impl Shelf {
         &self,
         store: Store,
         version: Option<i64>,
-        rows: &[Row],
+        rows: &[SqlRow],
         key: &Path,
-    ) -> Result<Read, ToolError> {
-        // Nobody has a key who never saved a rule.
-        let key = if rows.is_empty() { None } else { Key::existing(key)? };
+    ) -> Result<CachedRules, ToolError> {
+        // A user who never saved a rule has no key.
+        let key = if rows.is_empty() { None } else { SealKey::existing(key)? };
         let sealed = rows.iter().filter_map(|row| {
             let saved = saved_rule(row)?;
-            let is_sealed = key.as_ref()?.seal(&saved, &self.whose) == row.text(7).ok()?;
+            let is_sealed = key.as_ref()?.seal(&saved, &self.owner) == row.text(7).ok()?;
             is_sealed.then(|| Some((saved.clone(), saved.parsed().ok()?))).flatten()
         });
         let rules: Vec<(SavedRule, Rule)> = sealed.collect();
         let foreign = rows.len() - rules.len();
-        Ok(Read { store, version, rules: Arc::new(rules), foreign })
+        Ok(CachedRules { store, version, rules: Arc::new(rules), foreign })
     }
 
     fn foreign(&self, count: usize) -> ToolError {
         let rules = if count == 1 { "rule was" } else { "rules were" };
         let place = self.place.address();
-        let message = format!("{count} saved {rules} not saved by you in this folder: {place}");
-        ToolError::denied(message).hint("save them again when you are asked, if you want them")
+        let message = format!("{count} saved {rules} not saved by you for this folder: {place}");
+        ToolError::denied(message)
+            .hint("save them again at the next approval prompt if you want them")
     }
 }
 
-fn told<'a>(kind: &'a str, rule: &'a SavedRule, body: &'a Json) -> Announcement<'a> {
+fn announcement<'a>(kind: &'a str, rule: &'a SavedRule, body: &'a Json) -> Announcement<'a> {
     let session = Some(rule.session.as_str());
     Announcement { session, ..Announcement::of(kind, &rule.id, body) }
 }
 
-fn saved_rule(row: &Row) -> Option<SavedRule> {
+fn saved_rule(row: &SqlRow) -> Option<SavedRule> {
     let text = |column| row.text(column).ok().map(str::to_owned);
     let scopes = [Scope::Session, Scope::Project, Scope::User];
     Some(SavedRule {

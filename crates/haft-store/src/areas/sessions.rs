@@ -1,5 +1,6 @@
-//! Sessions and their messages in the store. A session has a row from its first recorded call on, or when somebody labels it;
-//! its calls are in the ledger, and its history is both, in the order of their times.
+//! Sessions and their messages in the store. A session has a row from its first recorded call on,
+//! or when a user or client labels it. Its calls are in the ledger; its history is both, ordered by
+//! time.
 
 use std::{collections::HashMap, path::Path, sync::Arc};
 
@@ -12,18 +13,18 @@ use haft_core::{
 use serde_json::{Map, Value as Json};
 
 use crate::{
-    Address, Store, StoreLocation,
+    Store, StoreAddress, StoreLocation,
     engine::{
         clock::now_ms,
         store::Transaction,
-        value::{Row, Value, searchable},
+        value::{SqlRow, Value, searchable},
     },
 };
 
-/// That a session is still at work is noted once in so many milliseconds.
-const MINUTE: u64 = 60_000;
-/// What the metadata of a session may take.
-const MOST_METADATA: usize = 64 << 10;
+/// The activity of a session is noted at most once in this time.
+const NOTE_INTERVAL_MS: u64 = 60_000;
+/// Maximum size of the metadata of a session.
+const MAX_METADATA_BYTES: usize = 64 << 10;
 
 const SEEN: &str = "INSERT INTO sessions (workspace, id, surface, client, metadata, archived, messages, created_ms, updated_ms) \
     VALUES ($1, $2, $3, $4, '{}', 0, 0, $5, $6) \
@@ -32,12 +33,12 @@ const ONE: &str = "SELECT id, title, parent, surface, client, metadata, archived
     FROM sessions WHERE workspace = $1 AND id = $2";
 const LIST: &str = "SELECT id, title, parent, surface, client, metadata, archived, messages, created_ms, updated_ms \
     FROM sessions WHERE workspace = $1 AND archived <= $2 ORDER BY updated_ms DESC, id DESC LIMIT $3";
-/// Twice: some engines know the small letters of ASCII only, others all of them.
+/// Two patterns: some engines lower-case only ASCII letters, others all letters.
 const SEARCH: &str = "SELECT id, title, parent, surface, client, metadata, archived, messages, created_ms, updated_ms \
     FROM sessions WHERE workspace = $1 AND archived <= $2 \
     AND (LOWER(COALESCE(title, '')) LIKE $3 ESCAPE '!' OR LOWER(COALESCE(title, '')) LIKE $4 ESCAPE '!' OR LOWER(id) LIKE $5 ESCAPE '!') \
     ORDER BY updated_ms DESC, id DESC LIMIT $6";
-/// Takes the row, so that of two at once one waits for the other.
+/// Locks the row, so that concurrent changes wait for each other.
 const TAKE: &str = "UPDATE sessions SET updated_ms = $1 WHERE workspace = $2 AND id = $3 \
     RETURNING title, metadata, archived";
 const PATCH: &str =
@@ -54,40 +55,41 @@ const CALLS: &str = "SELECT entry FROM ledger WHERE session = $1 ORDER BY seq DE
 pub struct StoreSessions {
     place: Arc<StoreLocation>,
     workspace: String,
-    /// Whether the store is of this workspace alone: entries of the ledger do not say which one they are of.
+    /// True if the store belongs to this workspace alone. Ledger entries do not name their
+    /// workspace.
     is_own: bool,
-    /// When sessions of this process were last noted.
+    /// Time when each session of this process was last noted.
     noted: Mutex<HashMap<String, u64>>,
 }
 
 impl StoreSessions {
-    /// Opens nothing.
+    /// Creates the sessions of a workspace. Opens nothing.
     pub fn new(place: Arc<StoreLocation>, workspace: &Path) -> Self {
         let is_own =
-            matches!(place.address(), Address::Sqlite(path) if path.starts_with(workspace));
+            matches!(place.address(), StoreAddress::Sqlite(path) if path.starts_with(workspace));
         let workspace = searchable(&workspace.to_string_lossy());
         Self { place, workspace, is_own, noted: Mutex::default() }
     }
 
-    /// Whether it was noted within the last minute that a session is at work.
+    /// Returns true if the activity of a session was noted within the last minute.
     pub fn is_noted(&self, session: &str) -> bool {
         let now = now_ms();
-        self.noted().get(session).is_some_and(|at| now.abs_diff(*at) < MINUTE)
+        self.noted().get(session).is_some_and(|at| now.abs_diff(*at) < NOTE_INTERVAL_MS)
     }
 
-    /// Notes that a session is at work; once a minute is enough.
+    /// Notes that a session is active, at most once a minute.
     ///
     /// # Errors
-    /// When it cannot be written; then it is to be tried again with the next call.
-    pub async fn saw(&self, session: &str, agents: &[String]) -> Result<(), ToolError> {
+    /// When it cannot be written; the next call tries again.
+    pub async fn mark_active(&self, session: &str, agents: &[String]) -> Result<(), ToolError> {
         if self.is_noted(session) {
             return Ok(());
         }
         let now = now_ms();
         {
             let mut noted = self.noted();
-            // Whoever serves thousands of sessions forgets those that are quiet.
-            noted.retain(|_, at| now.abs_diff(*at) < MINUTE);
+            // Forget idle sessions: a server may have thousands.
+            noted.retain(|_, at| now.abs_diff(*at) < NOTE_INTERVAL_MS);
             noted.insert(session.to_owned(), now);
         }
         let written = self.note(session, agents, now).await;
@@ -111,11 +113,11 @@ impl StoreSessions {
         &self,
         transaction: &mut Transaction,
         session: &str,
-        newcomer: &NewSession,
+        new_session: &NewSession,
         now: u64,
     ) -> Result<(), ToolError> {
-        let (id, surface) = (searchable(session), searchable(&newcomer.surface));
-        let client = newcomer.client.as_deref().map(searchable);
+        let (id, surface) = (searchable(session), searchable(&new_session.surface));
+        let client = new_session.client.as_deref().map(searchable);
         let row = [
             Value::Text(&self.workspace),
             Value::Text(&id),
@@ -152,7 +154,7 @@ impl StoreSessions {
         Ok((store, info))
     }
 
-    async fn past(
+    async fn read_history(
         &self,
         session: &str,
         offset: usize,
@@ -160,12 +162,13 @@ impl StoreSessions {
     ) -> Result<SessionHistory, ToolError> {
         let (store, info) = self.existing(session).await?;
         let id = searchable(session);
-        // One more than wanted tells whether there is more.
+        // One more than requested, to find out if there are more.
         let most = Value::number(offset.saturating_add(limit).saturating_add(1) as u64);
         let query = [Value::Text(&self.workspace), Value::Text(&id), most];
         let rows = store.query(MESSAGES, &query).await?;
         let messages = rows.iter().map(message).collect::<Result<Vec<_>, ToolError>>()?;
-        // A name that every workspace has says nothing about whose a call is.
+        // A session id without `-` is the same in all workspaces, so it does not identify the
+        // workspace of a call.
         let calls = match self.is_own || id.contains('-') {
             true => store.query(CALLS, &[Value::Text(&id), most]).await?,
             false => Vec::new(),
@@ -175,7 +178,7 @@ impl StoreSessions {
         let has_more = page.len() > limit;
         page.truncate(limit);
         page.reverse();
-        Ok(SessionHistory { session: info, happened: page, has_more })
+        Ok(SessionHistory { session: info, events: page, has_more })
     }
 
     async fn add(&self, session: &str, message: &NewMessage) -> Result<u64, ToolError> {
@@ -215,8 +218,8 @@ impl StoreSessions {
         };
         let (id, now) = (searchable(session), now_ms());
         let mut transaction = store.begin().await?;
-        if let Some(newcomer) = of_caller {
-            self.make(&mut transaction, session, newcomer, now).await?;
+        if let Some(new_session) = of_caller {
+            self.make(&mut transaction, session, new_session, now).await?;
         }
         let (workspace, key) = (Value::Text(&self.workspace), Value::Text(&id));
         let rows = transaction.query(TAKE, &[Value::number(now), workspace, key]).await?;
@@ -228,9 +231,9 @@ impl StoreSessions {
         let mut metadata = metadata_of(row.text(1)?);
         merge(&mut metadata, patch.metadata.as_ref());
         let metadata = Json::Object(metadata).to_string();
-        if metadata.len() > MOST_METADATA {
+        if metadata.len() > MAX_METADATA_BYTES {
             let message =
-                format!("metadata: {} bytes are more than {MOST_METADATA}", metadata.len());
+                format!("metadata: {} bytes are more than {MAX_METADATA_BYTES}", metadata.len());
             return Err(ToolError::input(message).hint("keep large things in files"));
         }
         let archived = patch.archived.map_or(row.integer(2)?, i64::from);
@@ -261,7 +264,7 @@ impl Sessions for StoreSessions {
         offset: usize,
         limit: usize,
     ) -> BoxFuture<'a, Result<SessionHistory, ToolError>> {
-        Box::pin(self.past(session, offset, limit))
+        Box::pin(self.read_history(session, offset, limit))
     }
 
     fn send<'a>(
@@ -282,7 +285,7 @@ impl Sessions for StoreSessions {
     }
 }
 
-/// A pattern for everything with this text in it.
+/// Returns a `LIKE` pattern for texts that contain this one.
 fn like(text: &str) -> String {
     let mut pattern = "%".to_owned();
     for letter in searchable(text).chars() {
@@ -294,7 +297,7 @@ fn like(text: &str) -> String {
     pattern + "%"
 }
 
-fn session_info(row: &Row) -> Result<SessionInfo, ToolError> {
+fn session_info(row: &SqlRow) -> Result<SessionInfo, ToolError> {
     let maybe = |column| row.maybe_text(column).map(|text| text.map(str::to_owned));
     Ok(SessionInfo {
         id: row.text(0)?.to_owned(),
@@ -310,12 +313,12 @@ fn session_info(row: &Row) -> Result<SessionInfo, ToolError> {
     })
 }
 
-/// Whatever a foreign hand has put there that is no object is nothing.
+/// Parses metadata. Anything but an object counts as empty; another program may have written it.
 fn metadata_of(text: &str) -> Map<String, Json> {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-fn message(row: &Row) -> Result<SessionMessage, ToolError> {
+fn message(row: &SqlRow) -> Result<SessionMessage, ToolError> {
     Ok(SessionMessage {
         seq: row.number(0)?,
         role: row.text(1)?.to_owned(),
@@ -326,10 +329,10 @@ fn message(row: &Row) -> Result<SessionMessage, ToolError> {
     })
 }
 
-/// None for an entry that cannot be read: `haft ledger verify` tells of those.
-fn past_call(row: &Row) -> Option<SessionCall> {
+/// Returns `None` for an entry that cannot be read, which `haft ledger verify` reports.
+fn past_call(row: &SqlRow) -> Option<SessionCall> {
     let entry: LedgerEntry = serde_json::from_str(row.text(0).ok()?).ok()?;
-    // The entry of its end says more; without one the call may still run.
+    // The entry of its end says more; a call without one may still be running.
     if entry.is_begun() || entry.is_anchor() {
         return None;
     }
@@ -343,26 +346,26 @@ fn past_call(row: &Row) -> Option<SessionCall> {
     })
 }
 
-/// Two rows of what happened in one, the latest of both first. Each stays in the order it was written in, whatever its times
-/// say: a clock may have been set back, and a call that began first may end last. Sorted by time, what is on no page yet
-/// could move to one that was shown already.
+/// Merges two lists, the newest event first. Each keeps its own order, whatever its times say: a
+/// clock may have been set back, and a call that began first may end last. If they were sorted by
+/// time, an event could move from an unread page to one that was read already.
 fn latest_first(
     messages: Vec<SessionMessage>,
     calls: impl Iterator<Item = SessionCall>,
 ) -> impl Iterator<Item = SessionEvent> {
     let (mut messages, mut calls) = (messages.into_iter().peekable(), calls.peekable());
     std::iter::from_fn(move || {
-        // A call is written when it ends.
+        // A call is recorded when it ends.
         let ended_ms = calls.peek().map(|call| call.created_ms.saturating_add(call.ms));
         let sent_ms = messages.peek().map(|message| message.created_ms);
         match sent_ms > ended_ms {
-            true => messages.next().map(SessionEvent::SessionMessage),
+            true => messages.next().map(SessionEvent::Message),
             false => calls.next().map(SessionEvent::Call),
         }
     })
 }
 
-/// Null takes a member away, objects are merged, everything else is put in the place of what was there.
+/// Merges a patch: null removes a member, objects are merged, anything else replaces the old value.
 fn merge(into: &mut Map<String, Json>, patch: Option<&Map<String, Json>>) {
     for (key, value) in patch.into_iter().flatten() {
         match value {

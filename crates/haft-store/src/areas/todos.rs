@@ -1,4 +1,5 @@
-//! Todo lists in the store, one for each session of a workspace. A list is one row, so that it is written whole or not at all.
+//! Todo lists in the store, one for each session of a workspace. A list is one row, so that it is
+//! written completely or not at all.
 
 use std::{path::Path, sync::Arc};
 
@@ -28,7 +29,7 @@ pub struct StoreTodos {
 }
 
 impl StoreTodos {
-    /// Opens nothing.
+    /// Creates the todo lists of a workspace. Opens nothing.
     pub fn new(place: Arc<StoreLocation>, workspace: &Path) -> Self {
         Self { place, workspace: searchable(&workspace.to_string_lossy()) }
     }
@@ -52,9 +53,10 @@ impl StoreTodos {
         todos: &[Todo],
         expected: Option<u64>,
     ) -> Result<u64, ToolError> {
-        let items = serde_json::to_string(todos)
-            .map_err(|error| ToolError::internal(format!("todos are no JSON: {error}")))?;
-        // JSON writes the character zero as an escape, which a text column can hold.
+        let items = serde_json::to_string(todos).map_err(|error| {
+            ToolError::internal(format!("todos cannot be written as JSON: {error}"))
+        })?;
+        // JSON escapes NUL characters, so the text fits a text column.
         let (session_key, now) = (searchable(session), Value::number(now_ms()));
         let (workspace, key, items) =
             (Value::Text(&self.workspace), Value::Text(&session_key), Value::Text(&items));

@@ -1,4 +1,4 @@
-//! Where a store is, as people write it.
+//! The address of a store as users write it.
 
 use std::{
     fmt,
@@ -9,14 +9,14 @@ use haft_core::ToolError;
 
 /// A file of SQLite, or a database of PostgreSQL.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Address {
+pub enum StoreAddress {
     /// A file.
     Sqlite(PathBuf),
     /// A URL.
     Postgres(String),
 }
 
-impl Address {
+impl StoreAddress {
     /// Reads `sqlite:PATH`, a plain path, or `postgres://…`. A relative path begins at `base`.
     ///
     /// # Errors
@@ -29,18 +29,18 @@ impl Address {
             Some(path) => path.strip_prefix("//").unwrap_or(path),
             None => text,
         };
-        // `mysql://…` is no path that anybody means.
+        // `mysql://…` is a mistake, not a path.
         let is_foreign = text.split_once("://").is_some_and(|(scheme, _)| scheme != "sqlite");
         if is_foreign || path.is_empty() || path.contains('\0') || path.ends_with('/') {
             let shown = without_password(text);
-            return Err(ToolError::input(format!("`{shown}` is no address of a store"))
-                .hint("write sqlite:PATH, a path of a file, or postgres://USER@HOST/DATABASE"));
+            return Err(ToolError::input(format!("`{shown}` is not a store address"))
+                .hint("write sqlite:PATH, a file path, or postgres://USER@HOST/DATABASE"));
         }
         Ok(Self::Sqlite(base.join(path)))
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sqlite(path) => write!(f, "{}", path.display()),
@@ -49,16 +49,16 @@ impl fmt::Display for Address {
     }
 }
 
-impl fmt::Debug for Address {
+impl fmt::Debug for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }
 }
 
-/// A URL as it may be shown.
+/// Removes the password from a URL, so that it can be shown.
 fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    // What stands behind `?` may hold a password too.
+    // The query string may hold a password too.
     let rest = rest.split('?').next().unwrap_or_default();
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let shown = match authority.rsplit_once('@') {
@@ -74,12 +74,12 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, shown: Option<&str>) {
-        let read = Address::parse(text, Path::new("/base"));
+        let read = StoreAddress::parse(text, Path::new("/base"));
         assert_eq!(read.ok().map(|address| address.to_string()).as_deref(), shown, "{text}");
     }
 
     #[test]
-    fn files_and_databases_are_told_apart() {
+    fn files_and_databases_are_distinguished() {
         check("a.db", Some("/base/a.db"));
         check("sqlite:a.db", Some("/base/a.db"));
         check("sqlite:/x/a.db", Some("/x/a.db"));
@@ -95,7 +95,7 @@ mod tests {
     fn passwords_are_not_shown() {
         check("postgresql://ada:s3cret@host:1/db", Some("postgresql://ada@host:1/db"));
         check("postgres://host/db?password=s3cret", Some("postgres://host/db"));
-        let wrong = Address::parse("mysql://ada:s3cret@host/db", Path::new("/"));
+        let wrong = StoreAddress::parse("mysql://ada:s3cret@host/db", Path::new("/"));
         assert!(!wrong.expect_err("foreign").to_string().contains("s3cret"));
     }
 }

@@ -1,4 +1,4 @@
-//! The one door of this crate to the wall clock.
+//! The only access of this crate to the wall clock.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,10 +1,10 @@
-//! How a store becomes what this haft expects: numbered steps, forward only, each with a checksum that must not change
-//! once it is out. One text for both engines; `{key}` is what each calls a whole number that names a row,
-//! `{bytes}` what holds bytes.
+//! Migrations: numbered steps that only go forward. The checksum of a released step must not
+//! change. Both engines run the same text: `{key}` stands for the engine's type of an integer
+//! primary key, `{bytes}` for its type of binary data.
 
 use haft_core::ToolError;
 
-/// One step.
+/// One step of the schema.
 pub(crate) struct Migration {
     /// From 1, without gaps.
     pub(crate) version: i64,
@@ -35,15 +35,15 @@ impl Migration {
     }
 }
 
-/// The version that a list leads to.
+/// Returns the schema version after all steps of a list.
 pub(crate) fn newest(list: &[Migration]) -> i64 {
     list.last().map_or(0, |last| last.version)
 }
 
-/// What is left to do for a store that has these.
+/// Returns the steps that a store still needs.
 ///
 /// # Errors
-/// `unavailable` when the store was written by a newer haft, or by one that is not ours.
+/// `unavailable` when a newer haft wrote the store, or when a step was not ours.
 pub(crate) fn outstanding<'a>(
     list: &'a [Migration],
     applied: &[(i64, String)],
@@ -55,10 +55,10 @@ pub(crate) fn outstanding<'a>(
         };
         if known.checksum() != *checksum {
             let message = format!(
-                "the store {store} was made another way than this haft does (step {version})"
+                "the store {store} was made by different migrations than this haft has (step {version})"
             );
             return Err(ToolError::unavailable(message)
-                .hint("use the haft that made it, or another store with --store"));
+                .hint("use the haft version that made it, or another store with --store"));
         }
     }
     Ok(list.get(applied.len()..).unwrap_or_default())
@@ -66,7 +66,7 @@ pub(crate) fn outstanding<'a>(
 
 pub(crate) fn too_new(store: &str, version: i64, known: i64) -> ToolError {
     let message = format!(
-        "the store {store} is of version {version}, written by a newer haft; this one knows versions up to {known}"
+        "the store {store} has version {version}, written by a newer haft; this one knows versions up to {known}"
     );
     ToolError::unavailable(message).hint("update haft, or use another store with --store")
 }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_the_rest_of_the_list() {
+    fn outstanding_steps_are_the_rest_of_the_list() {
         for count in 0..=2 {
             let left = outstanding(LIST, &applied(count), "s").expect("ours");
             assert_eq!(left.len(), 2 - count);
@@ -100,9 +100,9 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_was_changed_afterwards_is_noticed() {
+    fn a_step_that_was_changed_afterwards_is_refused() {
         let error = outstanding(LIST, &[(1, "other".to_owned())], "s").err().expect("changed");
-        assert!(error.message().contains("another way"), "{error}");
+        assert!(error.message().contains("different migrations"), "{error}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Bytes, made smaller: contents in the journal and pieces of outputs alike. Each is packed by itself, so that one is had back
-//! without the others.
+//! Compression of journal contents and pieces of outputs. Each is compressed separately, so that
+//! one can be read without the others.
 
 use std::io::Read;
 
@@ -8,23 +8,25 @@ use zstd::bulk::Compressor;
 
 const PLAIN: u64 = 0;
 const ZSTD: u64 = 1;
-/// How pieces of outputs were packed before migration 5. Only read; the last ones are gone when they are too old.
+/// Compression of outputs before migration 5. Only read; disappears when the last such output
+/// expires.
 const DEFLATE: u64 = 2;
-/// What differs from another content, see `journal/difference.rs`.
+/// The content is stored as a difference from another content, see `journal/difference.rs`.
 pub(crate) const DIFFERENCE: u64 = 3;
-/// The quickest of the usual ones: a call waits for it, and higher ones save little on source code.
+/// The fastest common level: calls wait for it, and higher levels save little on source code.
 const LEVEL: i32 = 1;
-/// What is shorter than this gains nothing.
-const SHORTEST: usize = 128;
+/// Compressing shorter inputs saves nothing.
+const MIN_COMPRESSED_BYTES: usize = 128;
 
-/// Bytes as they are kept.
+/// Bytes as they are stored.
 pub(crate) struct Packed {
-    /// How they are packed, for who unpacks them.
+    /// Compression method, for [`unpack`].
     pub(crate) packing: u64,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Packs one thing after the other; making ready takes longer than packing a small one.
+/// Compresses several inputs. Reused, because creating a compressor takes longer than compressing a
+/// small input.
 pub(crate) struct Packer(Option<Compressor<'static>>);
 
 impl Packer {
@@ -34,7 +36,9 @@ impl Packer {
 
     pub(crate) fn pack(&mut self, plain: &[u8]) -> Packed {
         let packed = match &mut self.0 {
-            Some(compressor) if plain.len() >= SHORTEST => compressor.compress(plain).ok(),
+            Some(compressor) if plain.len() >= MIN_COMPRESSED_BYTES => {
+                compressor.compress(plain).ok()
+            }
             _ => None,
         };
         match packed.filter(|packed| packed.len() < plain.len()) {
@@ -44,8 +48,8 @@ impl Packer {
     }
 }
 
-/// The bytes as they were, if they are no more than `most`: a foreign hand may have put anything there. Else what is wrong
-/// with them, in words that follow a name.
+/// Decompresses bytes, at most `most` of them: another program may have written anything into the
+/// store. The error completes a sentence that starts with a name.
 pub(crate) fn unpack(packing: u64, bytes: &[u8], most: usize) -> Result<Vec<u8>, &'static str> {
     let plain = match packing {
         PLAIN => bytes.to_owned(),
@@ -56,11 +60,11 @@ pub(crate) fn unpack(packing: u64, bytes: &[u8], most: usize) -> Result<Vec<u8>,
             read.map_err(|_| "cannot be unpacked")?;
             plain
         }
-        // It has lost that other content.
-        DIFFERENCE => return Err("is not what it was"),
+        // The content that this one differs from is missing.
+        DIFFERENCE => return Err("was changed"),
         _ => return Err("was packed by a newer haft"),
     };
-    if plain.len() > most { Err("is not what it was") } else { Ok(plain) }
+    if plain.len() > most { Err("was changed") } else { Ok(plain) }
 }
 
 #[cfg(test)]
@@ -78,20 +82,20 @@ mod tests {
     }
 
     #[test]
-    fn text_becomes_smaller_and_what_does_not_stays_as_it_is() {
+    fn text_becomes_smaller_and_noise_stays_as_it_is() {
         assert!(check("fn main() {}\n".repeat(100).as_bytes()).bytes.len() < 100);
         let mut noise = [0; 1_000];
         blake3::Hasher::new().finalize_xof().fill(&mut noise);
         assert_eq!(check(&noise).packing, PLAIN);
-        assert_eq!(check(&[b'x'; SHORTEST - 1]).packing, PLAIN);
-        assert_eq!(check(&[b'x'; SHORTEST]).packing, ZSTD);
+        assert_eq!(check(&[b'x'; MIN_COMPRESSED_BYTES - 1]).packing, PLAIN);
+        assert_eq!(check(&[b'x'; MIN_COMPRESSED_BYTES]).packing, ZSTD);
         assert_eq!(check(b"").bytes.len(), 0);
     }
 
     #[test]
-    fn what_is_too_long_or_nonsense_is_refused() {
+    fn too_long_and_invalid_inputs_are_refused() {
         let packed = Packer::new().pack(&[b'x'; 1_000]);
-        // `x` a thousand times, as zlib deflated it.
+        // `x` a thousand times, deflated by zlib.
         let deflated = [171, 168, 24, 5, 163, 33, 48, 26, 2, 195, 61, 4, 0];
         assert_eq!(unpack(DEFLATE, &deflated, 1_000).expect("whole"), [b'x'; 1_000]);
         for (packing, bytes, most) in [
@@ -108,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everything_comes_back(plain in prop::collection::vec(any::<u8>(), 0..2_000)) {
+        fn every_input_round_trips(plain in prop::collection::vec(any::<u8>(), 0..2_000)) {
             check(&plain);
         }
     }

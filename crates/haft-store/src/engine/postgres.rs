@@ -1,6 +1,6 @@
-//! A store in a database of PostgreSQL, in a schema of its own called `haft`. Several machines may share it.
+//! A store in a PostgreSQL database, in its own schema `haft`. Several machines may share it.
 
-mod faults;
+mod errors;
 mod listening;
 mod opening;
 mod rows;
@@ -14,27 +14,27 @@ use tokio_postgres::{
     types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked},
 };
 
-use self::faults::Faults;
+use self::errors::PostgresErrors;
 pub(crate) use self::rows::Rows;
-use crate::engine::value::{Cell, Row, Value};
+use crate::engine::value::{SqlCell, SqlRow, Value};
 
-/// How long the server may take for anything: a statement, a lock, a connection.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The server gives up before we do, so that it says why.
-const LAST: Duration = Duration::from_secs(8);
+/// Limit of the server for a statement, for a lock and for a connection.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Limit of the client. Longer than the server's, so that the server reports the cause.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(8);
 
 pub(crate) struct Postgres {
     pool: Pool,
-    /// For connections that are not of the pool.
+    /// For connections outside the pool.
     config: Config,
-    /// The address as it may be shown.
+    /// The address without its password.
     shown: String,
 }
 
-/// A connection with a transaction on it. Dropped before its commit it is closed, because what was begun on it must not
-/// reach whoever has it next.
-pub(crate) struct Begun {
-    home: Arc<Postgres>,
+/// A connection with an open transaction. Dropped before its commit, it closes the connection, so
+/// that the next user of the pool does not inherit the transaction.
+pub(crate) struct PostgresTransaction {
+    store: Arc<Postgres>,
     client: Option<Object>,
 }
 
@@ -43,71 +43,74 @@ impl Postgres {
         &self.shown
     }
 
-    fn faults(&self) -> Faults<'_> {
-        Faults(&self.shown)
+    fn errors(&self) -> PostgresErrors<'_> {
+        PostgresErrors(&self.shown)
     }
 
     async fn client(&self) -> Result<Object, ToolError> {
-        self.pool.get().await.map_err(|error| self.faults().of_pool(error))
+        self.pool.get().await.map_err(|error| self.errors().of_pool(error))
     }
 
     /// Begins a transaction.
     pub(crate) async fn begin(
         self: &Arc<Self>,
         statement: &'static str,
-    ) -> Result<Begun, ToolError> {
-        let (client, _) = self.first(Word::Begin(statement)).await?;
-        Ok(Begun { home: self.clone(), client: Some(client) })
+    ) -> Result<PostgresTransaction, ToolError> {
+        let (client, _) = self.run_first(FirstStatement::Begin(statement)).await?;
+        Ok(PostgresTransaction { store: self.clone(), client: Some(client) })
     }
 
-    /// One question, outside of any transaction: one way there and back.
+    /// Runs one query outside of any transaction, in one round trip.
     pub(crate) async fn query(
         &self,
         sql: &'static str,
         values: &[Value<'_>],
-    ) -> Result<Vec<Row>, ToolError> {
-        let (_, rows) = self.first(Word::Ask(sql, values)).await?;
+    ) -> Result<Vec<SqlRow>, ToolError> {
+        let (_, rows) = self.run_first(FirstStatement::Query(sql, values)).await?;
         Ok(rows)
     }
 
-    /// The first word on a connection, which changes nothing: on one that turns out to be dead, it is said on another. A
-    /// server that was started anew has closed all of them.
-    async fn first(&self, word: Word<'_>) -> Result<(Object, Vec<Row>), ToolError> {
+    /// Runs the first statement on a connection. It changes nothing, so it is retried on another
+    /// connection when this one turns out to be dead: a restarted server has closed all of them.
+    async fn run_first(
+        &self,
+        statement: FirstStatement<'_>,
+    ) -> Result<(Object, Vec<SqlRow>), ToolError> {
         let mut left = opening::CONNECTIONS;
         loop {
             let client = self.client().await?;
-            match tokio::time::timeout(LAST, word.said_to(&client)).await {
+            match tokio::time::timeout(CLIENT_TIMEOUT, statement.run_on(&client)).await {
                 Ok(Ok(answer)) => return Ok((client, answer)),
                 Ok(Err(error)) => {
-                    let is_dead = client.is_closed() || faults::is_cut(&error);
+                    let is_dead = client.is_closed() || errors::is_disconnected(&error);
                     drop(Object::take(client));
                     if !is_dead || left == 0 {
-                        return Err(self.faults().of(error));
+                        return Err(self.errors().of(error));
                     }
                 }
                 Err(_) => {
                     drop(Object::take(client));
-                    return Err(self.faults().silent());
+                    return Err(self.errors().not_responding());
                 }
             }
             left -= 1;
         }
     }
 
-    async fn patiently<T>(
+    async fn with_timeout<T>(
         &self,
         work: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, ToolError> {
-        match tokio::time::timeout(LAST, work).await {
-            Ok(done) => done.map_err(|error| self.faults().of(error)),
-            Err(_) => Err(self.faults().silent()),
+        match tokio::time::timeout(CLIENT_TIMEOUT, work).await {
+            Ok(done) => done.map_err(|error| self.errors().of(error)),
+            Err(_) => Err(self.errors().not_responding()),
         }
     }
 }
 
-impl Begun {
+impl PostgresTransaction {
     fn client(&self) -> &Object {
-        self.client.as_ref().expect("it is given back at the end only")
+        self.client.as_ref().expect("only `commit` and `drop` take it")
     }
 
     pub(crate) async fn execute(
@@ -120,26 +123,26 @@ impl Begun {
             let statement = client.prepare_cached(sql).await?;
             client.execute(&statement, &parameters(values)).await
         };
-        self.home.patiently(work).await
+        self.store.with_timeout(work).await
     }
 
     pub(crate) async fn query(
         &mut self,
         sql: &'static str,
         values: &[Value<'_>],
-    ) -> Result<Vec<Row>, ToolError> {
-        self.home.patiently(ask(self.client(), sql, values)).await
+    ) -> Result<Vec<SqlRow>, ToolError> {
+        self.store.with_timeout(run_query(self.client(), sql, values)).await
     }
 
-    /// Only then may somebody else have the connection.
+    /// Commits, then returns the connection to the pool.
     pub(crate) async fn commit(mut self) -> Result<(), ToolError> {
-        self.home.patiently(self.client().batch_execute("COMMIT")).await?;
+        self.store.with_timeout(self.client().batch_execute("COMMIT")).await?;
         self.client = None;
         Ok(())
     }
 }
 
-impl Drop for Begun {
+impl Drop for PostgresTransaction {
     fn drop(&mut self) {
         if let Some(client) = self.client.take() {
             drop(Object::take(client));
@@ -147,26 +150,26 @@ impl Drop for Begun {
     }
 }
 
-/// The first word on a connection.
-enum Word<'a> {
+/// The first statement on a connection.
+enum FirstStatement<'a> {
     Begin(&'static str),
-    Ask(&'static str, &'a [Value<'a>]),
+    Query(&'static str, &'a [Value<'a>]),
 }
 
-impl Word<'_> {
-    async fn said_to(&self, client: &Object) -> Result<Vec<Row>, tokio_postgres::Error> {
+impl FirstStatement<'_> {
+    async fn run_on(&self, client: &Object) -> Result<Vec<SqlRow>, tokio_postgres::Error> {
         match self {
             Self::Begin(statement) => client.batch_execute(statement).await.map(|()| Vec::new()),
-            Self::Ask(sql, values) => ask(client, sql, values).await,
+            Self::Query(sql, values) => run_query(client, sql, values).await,
         }
     }
 }
 
-async fn ask(
+async fn run_query(
     client: &Object,
     sql: &'static str,
     values: &[Value<'_>],
-) -> Result<Vec<Row>, tokio_postgres::Error> {
+) -> Result<Vec<SqlRow>, tokio_postgres::Error> {
     let statement = client.prepare_cached(sql).await?;
     let rows = client.query(&statement, &parameters(values)).await?;
     rows.iter().map(row).collect()
@@ -176,20 +179,20 @@ fn parameters<'a>(values: &'a [Value<'_>]) -> Vec<&'a (dyn ToSql + Sync)> {
     values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
 }
 
-fn row(row: &tokio_postgres::Row) -> Result<Row, tokio_postgres::Error> {
+fn row(row: &tokio_postgres::Row) -> Result<SqlRow, tokio_postgres::Error> {
     let cell = |(index, column): (usize, &tokio_postgres::Column)| {
         if *column.type_() == Type::INT8 {
             let number: Option<i64> = row.try_get(index)?;
-            return Ok(number.map_or(Cell::Nothing, Cell::Integer));
+            return Ok(number.map_or(SqlCell::Null, SqlCell::Integer));
         }
         if *column.type_() == Type::BYTEA {
             let bytes: Option<Vec<u8>> = row.try_get(index)?;
-            return Ok(bytes.map_or(Cell::Nothing, Cell::Bytes));
+            return Ok(bytes.map_or(SqlCell::Null, SqlCell::Bytes));
         }
         let text: Option<String> = row.try_get(index)?;
-        Ok(text.map_or(Cell::Nothing, Cell::Text))
+        Ok(text.map_or(SqlCell::Null, SqlCell::Text))
     };
-    row.columns().iter().enumerate().map(cell).collect::<Result<_, _>>().map(Row)
+    row.columns().iter().enumerate().map(cell).collect::<Result<_, _>>().map(SqlRow)
 }
 
 impl ToSql for Value<'_> {
@@ -202,11 +205,11 @@ impl ToSql for Value<'_> {
             Self::Integer(number) => number.to_sql(kind, out),
             Self::Text(text) => text.to_sql(kind, out),
             Self::Bytes(bytes) => bytes.to_sql(kind, out),
-            Self::Nothing => Ok(IsNull::Yes),
+            Self::Null => Ok(IsNull::Yes),
         }
     }
 
-    /// Which it is the server finds out: there are no others.
+    /// The server determines the type; the tables have no other types.
     fn accepts(kind: &Type) -> bool {
         matches!(*kind, Type::INT8 | Type::TEXT | Type::BYTEA)
     }

@@ -1,8 +1,8 @@
-//! A store in a file. Calls are made inline, because a statement takes less time than waking another thread; one connection
-//! serves the process, and whoever has it has it alone.
+//! A store in a file. Calls run inline, because a statement takes less time than waking another
+//! thread. The process has one connection, which one caller at a time can use.
 
 mod creation;
-mod faults;
+mod errors;
 mod opening;
 mod rows;
 mod watching;
@@ -17,36 +17,37 @@ use std::{
 
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 
-use haft_core::{ToolError, brief};
+use haft_core::{ToolError, block_in_place};
 use rusqlite::{Connection, ErrorCode, ToSql, types::ValueRef};
 
 pub(crate) use self::{
-    faults::Faults,
-    opening::{Absence, dialect},
+    errors::SqliteErrors,
+    opening::{IfMissing, dialect},
 };
-use crate::engine::value::{Cell, Row, Value};
+use crate::engine::value::{SqlCell, SqlRow, Value};
 
-/// How long somebody else may keep the store before we give up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// How long of that is waited for on a thread that others may need.
-const QUICK: Duration = Duration::from_millis(20);
-/// About a hundred pages, twenty calls; reading them again takes 0.2 ms, and putting them into the file two waits for the disk.
-const LONGEST_LOG: u64 = 400 << 10;
+/// How long to wait for another process or thread that uses the store.
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Part of that wait during which the thread is not given to other tasks.
+const INLINE_WAIT: Duration = Duration::from_millis(20);
+/// About a hundred pages, or twenty calls. Reading them again takes 0.2 ms; checkpointing them
+/// takes two disk syncs.
+const MAX_WAL_BYTES: u64 = 400 << 10;
 /// Enough for every statement of this crate.
-const STATEMENTS: usize = 128;
+const STATEMENT_CACHE_SIZE: usize = 128;
 
 pub(crate) struct Sqlite {
     path: PathBuf,
-    /// Device and inode: somebody may remove the file, or put another one in its place, while we have it open.
+    /// Device and inode: the file may be removed or replaced while it is open.
     identity: (u64, u64),
     connection: Arc<Mutex<Connection>>,
 }
 
-/// The connection, for as long as this lives. What was begun and not committed is undone.
-pub(crate) struct Held {
-    // Dropped before `home`, which takes the lock once more when this was the last use.
+/// Exclusive use of the connection. Rolls back an uncommitted transaction when dropped.
+pub(crate) struct ConnectionGuard {
+    // Dropped before `store`, whose `drop` takes the lock again if this was the last use.
     connection: ArcMutexGuard<RawMutex, Connection>,
-    home: Arc<Sqlite>,
+    store: Arc<Sqlite>,
 }
 
 impl Sqlite {
@@ -54,67 +55,70 @@ impl Sqlite {
         &self.path
     }
 
-    /// Whether the file that is open is still the one at its path.
+    /// Returns true if the open file is still the one at its path.
     pub(crate) fn is_in_place(&self) -> bool {
         identity(&self.path) == Some(self.identity)
     }
 
-    /// Waits for the connection, but not for ever.
-    pub(crate) fn hold(self: &Arc<Self>) -> Result<Held, ToolError> {
-        let at_once = self.connection.try_lock_arc_for(QUICK);
-        match at_once.or_else(|| brief(|| self.connection.try_lock_arc_for(PATIENCE))) {
-            Some(connection) => Ok(Held { home: self.clone(), connection }),
-            None => Err(self.faults().busy()),
+    /// Waits a limited time for the connection.
+    pub(crate) fn hold(self: &Arc<Self>) -> Result<ConnectionGuard, ToolError> {
+        let at_once = self.connection.try_lock_arc_for(INLINE_WAIT);
+        match at_once.or_else(|| block_in_place(|| self.connection.try_lock_arc_for(BUSY_TIMEOUT)))
+        {
+            Some(connection) => Ok(ConnectionGuard { store: self.clone(), connection }),
+            None => Err(self.errors().busy()),
         }
     }
 
-    pub(crate) fn faults(&self) -> Faults<'_> {
-        Faults(&self.path)
+    pub(crate) fn errors(&self) -> SqliteErrors<'_> {
+        SqliteErrors(&self.path)
     }
 }
 
 impl Drop for Sqlite {
-    /// Whoever opens the store alone reads all that is not in the file yet, so it must not become much, and nobody else may
-    /// ever be there long enough to see to it: a person who only types commands has one process after the other.
+    /// Checkpoints a long write-ahead log. The next process to open the store reads the whole log,
+    /// and a user who only types commands never has a process that lives long enough for SQLite to
+    /// checkpoint.
     fn drop(&mut self) {
         let connection = self.connection.lock();
-        if log_size(&self.path) > LONGEST_LOG {
-            // As far as it goes without waiting for anybody. The next one tries again.
+        if log_size(&self.path) > MAX_WAL_BYTES {
+            // Without waiting for other processes. A later process tries again.
             let _ = connection.busy_timeout(Duration::ZERO);
             let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
         }
     }
 }
 
-impl Held {
+impl ConnectionGuard {
     pub(crate) fn connection(&self) -> &Connection {
         &self.connection
     }
 
     fn failed(&self, error: rusqlite::Error) -> ToolError {
-        self.home.faults().of(error)
+        self.store.errors().of(error)
     }
 
-    /// Always immediate: a transaction that reads first and writes later is refused when somebody wrote in between.
+    /// Begins a write transaction, always immediate: SQLite refuses a transaction that reads first
+    /// and writes later if another process wrote in between.
     pub(crate) fn begin(&mut self) -> Result<(), ToolError> {
         const BEGIN: &str = "BEGIN IMMEDIATE";
         match self.run(BEGIN) {
             Err(error) if is_busy(&error) => {}
             begun => return begun.map_err(|error| self.failed(error)),
         }
-        // Each attempt waits a little by itself; on a runtime the others take over meanwhile.
+        // Each attempt waits a little by itself; a runtime can run other tasks during that time.
         let began = Instant::now();
-        brief(|| {
+        block_in_place(|| {
             loop {
                 match self.run(BEGIN) {
-                    Err(error) if is_busy(&error) && began.elapsed() < PATIENCE => {}
+                    Err(error) if is_busy(&error) && began.elapsed() < BUSY_TIMEOUT => {}
                     begun => return begun.map_err(|error| self.failed(error)),
                 }
             }
         })
     }
 
-    /// What is read in it is of one moment.
+    /// Begins a transaction that reads one snapshot.
     pub(crate) fn begin_reading(&mut self) -> Result<(), ToolError> {
         self.run("BEGIN DEFERRED").map_err(|error| self.failed(error))
     }
@@ -127,7 +131,7 @@ impl Held {
         self.connection().prepare_cached(sql)?.execute([]).map(|_| ())
     }
 
-    /// Returns how many rows were touched.
+    /// Returns the number of affected rows.
     pub(crate) fn execute(
         &mut self,
         sql: &'static str,
@@ -146,7 +150,7 @@ impl Held {
         &mut self,
         sql: &'static str,
         values: &[Value<'_>],
-    ) -> Result<Vec<Row>, ToolError> {
+    ) -> Result<Vec<SqlRow>, ToolError> {
         let query = || {
             let mut statement = self.connection().prepare_cached(sql)?;
             bind(&mut statement, values)?;
@@ -155,31 +159,31 @@ impl Held {
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
                 let cells = (0..columns).map(|column| row.get_ref(column).map(cell));
-                found.push(Row(cells.collect::<Result<_, _>>()?));
+                found.push(SqlRow(cells.collect::<Result<_, _>>()?));
             }
             Ok(found)
         };
         query().map_err(|error| self.failed(error))
     }
 
-    /// Changes whenever another connection has committed something.
+    /// Returns a number that changes whenever another connection has committed.
     pub(crate) fn data_version(&mut self) -> Result<i64, ToolError> {
         let rows = self.query("PRAGMA data_version", &[])?;
         rows.first().map_or(Ok(0), |row| row.integer(0))
     }
 }
 
-impl Drop for Held {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         if !self.connection.is_autocommit() {
-            // It fails when the failure that brought us here has undone everything already.
+            // This fails if the error that led here has already rolled back.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
     }
 }
 
-/// `$1` is the name of a parameter to SQLite, which numbers names as they appear. Ours appear in order: the tests, which say
-/// every statement, would not get past the assertions.
+/// Binds values by position. SQLite takes `$1` as a name and numbers names in order of appearance;
+/// the assertions check that ours appear in order, and the tests run every statement.
 fn bind(
     statement: &mut rusqlite::Statement<'_>,
     values: &[Value<'_>],
@@ -191,20 +195,20 @@ fn bind(
             Value::Integer(number) => number,
             Value::Text(text) => text,
             Value::Bytes(bytes) => bytes,
-            Value::Nothing => &rusqlite::types::Null,
+            Value::Null => &rusqlite::types::Null,
         };
         statement.raw_bind_parameter(index + 1, value)?;
     }
     Ok(())
 }
 
-pub(crate) fn cell(value: ValueRef<'_>) -> Cell {
+pub(crate) fn cell(value: ValueRef<'_>) -> SqlCell {
     match value {
-        ValueRef::Null => Cell::Nothing,
-        ValueRef::Integer(number) => Cell::Integer(number),
-        ValueRef::Real(number) => Cell::Text(number.to_string()),
-        ValueRef::Text(bytes) => Cell::Text(String::from_utf8_lossy(bytes).into_owned()),
-        ValueRef::Blob(bytes) => Cell::Bytes(bytes.to_vec()),
+        ValueRef::Null => SqlCell::Null,
+        ValueRef::Integer(number) => SqlCell::Integer(number),
+        ValueRef::Real(number) => SqlCell::Text(number.to_string()),
+        ValueRef::Text(bytes) => SqlCell::Text(String::from_utf8_lossy(bytes).into_owned()),
+        ValueRef::Blob(bytes) => SqlCell::Bytes(bytes.to_vec()),
     }
 }
 
@@ -213,7 +217,7 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-/// What was written and is not in the file itself yet.
+/// Returns the size of the write-ahead log.
 fn log_size(path: &Path) -> u64 {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");

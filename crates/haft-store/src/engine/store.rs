@@ -1,53 +1,54 @@
-//! One store, open: what the rest of this crate says to either engine. The same statements go to both.
+//! An open store: the interface of the rest of this crate to both engines, which run the same
+//! statements.
 
 use std::sync::Arc;
 
 use haft_core::ToolError;
 
 use crate::{
-    Address,
-    areas::feed::Hub,
+    StoreAddress,
+    areas::feed::FeedHub,
     engine::{
-        postgres::{Begun, Postgres},
-        sqlite::{Absence, Held, Sqlite},
-        value::{Row, Value},
+        postgres::{Postgres, PostgresTransaction},
+        sqlite::{ConnectionGuard, IfMissing, Sqlite},
+        value::{SqlRow, Value},
     },
 };
 
-/// An open store. Cheap to clone; all clones are one.
+/// An open store. Cheap to clone; all clones share one connection or pool.
 #[derive(Clone)]
 pub struct Store {
-    pub(crate) engine: Engine,
-    /// Who waits in this process for what happens in it.
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) engine: StoreEngine,
+    /// Subscribers of this process to the events of this store.
+    pub(crate) hub: Arc<FeedHub>,
 }
 
 #[derive(Clone)]
-pub(crate) enum Engine {
+pub(crate) enum StoreEngine {
     Sqlite(Arc<Sqlite>),
     Postgres(Arc<Postgres>),
 }
 
-/// Statements that belong together. Dropped without a commit they have not happened.
+/// Statements that belong together. Rolled back when dropped without a commit.
 pub(crate) struct Transaction {
-    pub(crate) on: On,
-    pub(crate) hub: Arc<Hub>,
-    /// Whether those who wait have to be told when it is committed.
-    pub(crate) has_news: bool,
+    pub(crate) on: EngineTransaction,
+    pub(crate) hub: Arc<FeedHub>,
+    /// True if the commit has to wake subscribers.
+    pub(crate) has_events: bool,
 }
 
-pub(crate) enum On {
-    Sqlite(Held),
-    Postgres(Box<Begun>),
+pub(crate) enum EngineTransaction {
+    Sqlite(ConnectionGuard),
+    Postgres(Box<PostgresTransaction>),
 }
 
 impl Store {
-    /// Opens the store at an address, made when there is none.
+    /// Opens the store at an address. Creates it if there is none.
     ///
     /// # Errors
     /// `unavailable` when it is busy, out of reach, damaged, or written by a newer haft.
-    pub async fn open(address: &Address) -> Result<Self, ToolError> {
-        let opened = Self::open_as(address, Absence::Make).await?;
+    pub async fn open(address: &StoreAddress) -> Result<Self, ToolError> {
+        let opened = Self::open_as(address, IfMissing::Create).await?;
         opened.ok_or_else(|| ToolError::internal(format!("the store {address} was not made")))
     }
 
@@ -55,101 +56,104 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::open`].
-    pub async fn existing(address: &Address) -> Result<Option<Self>, ToolError> {
-        Self::open_as(address, Absence::Leave).await
+    pub async fn existing(address: &StoreAddress) -> Result<Option<Self>, ToolError> {
+        Self::open_as(address, IfMissing::ReturnNone).await
     }
 
-    async fn open_as(address: &Address, absence: Absence) -> Result<Option<Self>, ToolError> {
+    async fn open_as(
+        address: &StoreAddress,
+        if_missing: IfMissing,
+    ) -> Result<Option<Self>, ToolError> {
         match address {
-            Address::Sqlite(path) => {
-                let opened = Sqlite::open(path, absence)?;
-                Ok(opened.map(|sqlite| Self::of(Engine::Sqlite(sqlite))))
+            StoreAddress::Sqlite(path) => {
+                let opened = Sqlite::open(path, if_missing)?;
+                Ok(opened.map(|sqlite| Self::of(StoreEngine::Sqlite(sqlite))))
             }
-            Address::Postgres(url) => {
-                let opened = Postgres::open(url, absence).await?;
-                Ok(opened.map(|postgres| Self::of(Engine::Postgres(postgres))))
+            StoreAddress::Postgres(url) => {
+                let opened = Postgres::open(url, if_missing).await?;
+                Ok(opened.map(|postgres| Self::of(StoreEngine::Postgres(postgres))))
             }
         }
     }
 
-    pub(crate) fn of(engine: Engine) -> Self {
+    pub(crate) fn of(engine: StoreEngine) -> Self {
         Self { engine, hub: Arc::default() }
     }
 
-    fn transaction(&self, on: On) -> Transaction {
-        Transaction { on, hub: self.hub.clone(), has_news: false }
+    fn transaction(&self, on: EngineTransaction) -> Transaction {
+        Transaction { on, hub: self.hub.clone(), has_events: false }
     }
 
-    /// Whether both are the same open store.
+    /// Returns true if both are the same open store.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (&self.engine, &other.engine) {
-            (Engine::Sqlite(one), Engine::Sqlite(two)) => Arc::ptr_eq(one, two),
-            (Engine::Postgres(one), Engine::Postgres(two)) => Arc::ptr_eq(one, two),
+            (StoreEngine::Sqlite(one), StoreEngine::Sqlite(two)) => Arc::ptr_eq(one, two),
+            (StoreEngine::Postgres(one), StoreEngine::Postgres(two)) => Arc::ptr_eq(one, two),
             _ => false,
         }
     }
 
-    /// Whether what is open is still what is found at the address.
+    /// Returns true if the open store is still the one at its address.
     pub(crate) fn is_in_place(&self) -> bool {
         match &self.engine {
-            Engine::Sqlite(sqlite) => sqlite.is_in_place(),
-            Engine::Postgres(_) => true,
+            StoreEngine::Sqlite(sqlite) => sqlite.is_in_place(),
+            StoreEngine::Postgres(_) => true,
         }
     }
 
-    /// To change something.
+    /// Begins a write transaction.
     pub(crate) async fn begin(&self) -> Result<Transaction, ToolError> {
         match &self.engine {
-            Engine::Sqlite(sqlite) => {
+            StoreEngine::Sqlite(sqlite) => {
                 let mut held = sqlite.hold()?;
                 held.begin()?;
-                Ok(self.transaction(On::Sqlite(held)))
+                Ok(self.transaction(EngineTransaction::Sqlite(held)))
             }
-            Engine::Postgres(postgres) => {
+            StoreEngine::Postgres(postgres) => {
                 let begun = postgres.begin("BEGIN").await?;
-                Ok(self.transaction(On::Postgres(Box::new(begun))))
+                Ok(self.transaction(EngineTransaction::Postgres(Box::new(begun))))
             }
         }
     }
 
-    /// To look, at one moment.
+    /// Begins a transaction that reads one snapshot.
     pub(crate) async fn begin_reading(&self) -> Result<Transaction, ToolError> {
         match &self.engine {
-            Engine::Sqlite(sqlite) => {
+            StoreEngine::Sqlite(sqlite) => {
                 let mut held = sqlite.hold()?;
                 held.begin_reading()?;
-                Ok(self.transaction(On::Sqlite(held)))
+                Ok(self.transaction(EngineTransaction::Sqlite(held)))
             }
-            Engine::Postgres(postgres) => {
+            StoreEngine::Postgres(postgres) => {
                 let begun = postgres.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-                Ok(self.transaction(On::Postgres(Box::new(begun.await?))))
+                Ok(self.transaction(EngineTransaction::Postgres(Box::new(begun.await?))))
             }
         }
     }
 
-    /// One question.
+    /// Runs one query.
     pub(crate) async fn query(
         &self,
         sql: &'static str,
         values: &[Value<'_>],
-    ) -> Result<Vec<Row>, ToolError> {
+    ) -> Result<Vec<SqlRow>, ToolError> {
         match &self.engine {
-            Engine::Sqlite(sqlite) => sqlite.hold()?.query(sql, values),
-            Engine::Postgres(postgres) => postgres.query(sql, values).await,
+            StoreEngine::Sqlite(sqlite) => sqlite.hold()?.query(sql, values),
+            StoreEngine::Postgres(postgres) => postgres.query(sql, values).await,
         }
     }
 }
 
 impl Transaction {
-    /// Returns how many rows were touched.
+    /// Returns the number of affected rows.
     pub(crate) async fn execute(
         &mut self,
         sql: &'static str,
         values: &[Value<'_>],
     ) -> Result<u64, ToolError> {
         match &mut self.on {
-            On::Sqlite(held) => held.execute(sql, values),
-            On::Postgres(begun) => begun.execute(sql, values).await,
+            EngineTransaction::Sqlite(held) => held.execute(sql, values),
+            EngineTransaction::Postgres(begun) => begun.execute(sql, values).await,
         }
     }
 
@@ -157,28 +161,28 @@ impl Transaction {
         &mut self,
         sql: &'static str,
         values: &[Value<'_>],
-    ) -> Result<Vec<Row>, ToolError> {
+    ) -> Result<Vec<SqlRow>, ToolError> {
         match &mut self.on {
-            On::Sqlite(held) => held.query(sql, values),
-            On::Postgres(begun) => begun.query(sql, values).await,
+            EngineTransaction::Sqlite(held) => held.query(sql, values),
+            EngineTransaction::Postgres(begun) => begun.query(sql, values).await,
         }
     }
 
-    /// Something that is said for what it does, whatever it answers.
+    /// Runs a statement for its effect, whatever it returns.
     pub(crate) async fn query_nothing(&mut self, sql: &'static str) -> Result<(), ToolError> {
         match &mut self.on {
-            On::Sqlite(held) => held.execute(sql, &[]).map(|_| ()),
-            On::Postgres(begun) => begun.execute(sql, &[]).await.map(|_| ()),
+            EngineTransaction::Sqlite(held) => held.execute(sql, &[]).map(|_| ()),
+            EngineTransaction::Postgres(begun) => begun.execute(sql, &[]).await.map(|_| ()),
         }
     }
 
     pub(crate) async fn commit(self) -> Result<(), ToolError> {
         match self.on {
-            On::Sqlite(mut held) => held.commit(),
-            On::Postgres(begun) => begun.commit().await,
+            EngineTransaction::Sqlite(mut held) => held.commit(),
+            EngineTransaction::Postgres(begun) => begun.commit().await,
         }?;
-        if self.has_news {
-            self.hub.ring();
+        if self.has_events {
+            self.hub.notify();
         }
         Ok(())
     }

@@ -1,69 +1,69 @@
-//! What goes into a statement and comes out of it, the same for both engines.
+//! Parameters and rows of statements, the same for both engines.
 
 use haft_core::ToolError;
 
-/// A value for a statement.
+/// A parameter of a statement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'a> {
     Integer(i64),
     Text(&'a str),
     Bytes(&'a [u8]),
-    Nothing,
+    Null,
 }
 
 impl<'a> Value<'a> {
-    /// A number that cannot be negative. What does not fit is as large as can be.
+    /// An unsigned number. Numbers that do not fit become the maximum.
     pub(crate) fn number(number: u64) -> Self {
         Self::Integer(i64::try_from(number).unwrap_or(i64::MAX))
     }
 
     pub(crate) fn maybe(text: Option<&'a str>) -> Self {
-        text.map_or(Self::Nothing, Self::Text)
+        text.map_or(Self::Null, Self::Text)
     }
 }
 
-/// A text as a column can hold it: PostgreSQL has no texts with the character zero.
+/// Replaces NUL characters, which PostgreSQL cannot store.
 pub(crate) fn searchable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-/// A value of a row.
+/// A value in a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Cell {
+pub(crate) enum SqlCell {
     Integer(i64),
     Text(String),
     Bytes(Vec<u8>),
-    Nothing,
+    Null,
 }
 
-impl Cell {
+impl SqlCell {
     pub(crate) fn as_value(&self) -> Value<'_> {
         match self {
             Self::Integer(number) => Value::Integer(*number),
             Self::Text(text) => Value::Text(text),
             Self::Bytes(bytes) => Value::Bytes(bytes),
-            Self::Nothing => Value::Nothing,
+            Self::Null => Value::Null,
         }
     }
 
-    /// About what it takes in memory.
-    pub(crate) fn weight(&self) -> usize {
+    /// Approximate size in memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
         16 + match self {
             Self::Text(text) => text.len(),
             Self::Bytes(bytes) => bytes.len(),
-            Self::Integer(_) | Self::Nothing => 0,
+            Self::Integer(_) | Self::Null => 0,
         }
     }
 }
 
-/// A row of an answer.
+/// A row of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Row(pub(crate) Vec<Cell>);
+pub(crate) struct SqlRow(pub(crate) Vec<SqlCell>);
 
-impl Row {
+impl SqlRow {
     pub(crate) fn integer(&self, column: usize) -> Result<i64, ToolError> {
         match self.0.get(column) {
-            Some(Cell::Integer(number)) => Ok(*number),
+            Some(SqlCell::Integer(number)) => Ok(*number),
             other => Err(unexpected(column, other)),
         }
     }
@@ -79,42 +79,43 @@ impl Row {
 
     pub(crate) fn maybe_text(&self, column: usize) -> Result<Option<&str>, ToolError> {
         match self.0.get(column) {
-            Some(Cell::Text(text)) => Ok(Some(text)),
-            Some(Cell::Nothing) => Ok(None),
+            Some(SqlCell::Text(text)) => Ok(Some(text)),
+            Some(SqlCell::Null) => Ok(None),
             other => Err(unexpected(column, other)),
         }
     }
 
     pub(crate) fn bytes(&self, column: usize) -> Result<&[u8], ToolError> {
         match self.0.get(column) {
-            Some(Cell::Bytes(bytes)) => Ok(bytes),
+            Some(SqlCell::Bytes(bytes)) => Ok(bytes),
             other => Err(unexpected(column, other)),
         }
     }
 
     pub(crate) fn maybe_bytes(&self, column: usize) -> Result<Option<&[u8]>, ToolError> {
         match self.0.get(column) {
-            Some(Cell::Nothing) => Ok(None),
+            Some(SqlCell::Null) => Ok(None),
             _ => self.bytes(column).map(Some),
         }
     }
 
     pub(crate) fn maybe_number(&self, column: usize) -> Result<Option<u64>, ToolError> {
         match self.0.get(column) {
-            Some(Cell::Nothing) => Ok(None),
+            Some(SqlCell::Null) => Ok(None),
             _ => self.number(column).map(Some),
         }
     }
 }
 
-/// SQLite keeps whatever somebody puts into a column, so a foreign hand can put anything there.
-fn unexpected(column: usize, found: Option<&Cell>) -> ToolError {
+/// Reports a value of the wrong type. SQLite stores any value in any column, so another program may
+/// have written anything.
+fn unexpected(column: usize, found: Option<&SqlCell>) -> ToolError {
     let found = match found {
-        Some(Cell::Integer(_)) => "another number",
-        Some(Cell::Text(_)) => "a text",
-        Some(Cell::Bytes(_)) => "bytes",
-        Some(Cell::Nothing) | None => "nothing",
+        Some(SqlCell::Integer(_)) => "another number",
+        Some(SqlCell::Text(_)) => "a text",
+        Some(SqlCell::Bytes(_)) => "bytes",
+        Some(SqlCell::Null) | None => "nothing",
     };
-    ToolError::unavailable(format!("the store holds {found} in column {column} of an answer"))
-        .hint("see what is wrong with `haft store check`")
+    ToolError::unavailable(format!("the store holds {found} in column {column} of a result"))
+        .hint("check the store with `haft store check`")
 }

@@ -1,4 +1,5 @@
-//! Waits for a future on a thread that no runtime runs on: the thread that flushes the ledger, and the end of the process.
+//! Waits for a future on a thread without a runtime: the thread that flushes the ledger, and the
+//! thread that ends the process.
 
 use std::{
     pin::pin,
@@ -15,7 +16,7 @@ impl Wake for Parked {
     }
 }
 
-/// Only for what needs no clock and no socket of a runtime: SQLite and locks.
+/// Only for futures that need no timer and no socket of a runtime: SQLite and locks.
 pub(crate) fn wait_for<T>(future: impl Future<Output = T>) -> T {
     let waker = Waker::from(Arc::new(Parked(thread::current())));
     let mut context = Context::from_waker(&waker);

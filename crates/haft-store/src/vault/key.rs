@@ -1,5 +1,5 @@
-//! Where the key of the secrets is: made from `HAFT_PASSPHRASE`, in the keyring of the desktop, or in a file beside them that
-//! only its owner can read.
+//! The key of the secrets: derived from `HAFT_PASSPHRASE`, kept in the keyring of the desktop, or
+//! kept in a file beside the secrets that only its owner can read.
 
 use std::{
     ffi::OsString,
@@ -17,33 +17,34 @@ use haft_core::ToolError;
 use ring::pbkdf2;
 use serde::{Deserialize, Serialize};
 
-use super::keyring::{Fault, Keyring};
+use super::keyring::{Keyring, KeyringError};
 use crate::seal::{self, Envelope};
 
-const VARIABLE: &str = "HAFT_PASSPHRASE";
-const BUS: &str = "DBUS_SESSION_BUS_ADDRESS";
-/// What OWASP advises for this way.
+const PASSPHRASE_VARIABLE: &str = "HAFT_PASSPHRASE";
+const BUS_VARIABLE: &str = "DBUS_SESSION_BUS_ADDRESS";
+/// The number that OWASP recommends for PBKDF2 with SHA-256.
 const ROUNDS: u32 = 600_000;
-/// A file that wants more is not ours.
-const MOST_ROUNDS: u32 = 10_000_000;
-const SHORTEST_PASSPHRASE: usize = 8;
+/// Upper limit for the number in a file, which may have been modified.
+const MAX_ROUNDS: u32 = 10_000_000;
+const MIN_PASSPHRASE_CHARS: usize = 8;
 
-/// Where the key of a file of secrets is.
+/// Location of the key of a file of secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "in", rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum KeyPlace {
+pub(super) enum KeyLocation {
     /// In a file beside the secrets.
     File,
     /// In the keyring of the desktop.
     Keyring,
-    /// Nowhere: it is made from what somebody knows.
+    /// Not stored: derived from a passphrase.
     Passphrase { salt: String, rounds: u32 },
 }
 
-/// Where the key of the first secret is to be. Later ones go where that is.
+/// Location to choose for the key when the first secret is set. Later secrets use the same key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyWanted {
-    /// Made from `HAFT_PASSPHRASE` if that is set; in the keyring of the desktop if there is one; in a file beside the secrets.
+    /// Derived from `HAFT_PASSPHRASE` if that is set; else in the keyring of the desktop if there
+    /// is one; else in a file beside the secrets.
     #[default]
     Auto,
     /// In the keyring.
@@ -52,92 +53,96 @@ pub enum KeyWanted {
     File,
 }
 
-type Key = [u8; 32];
+type SecretsKey = [u8; 32];
 
-pub(super) struct Keys {
+pub(super) struct KeyStore {
     folder: PathBuf,
     variables: fn() -> Vec<(OsString, OsString)>,
-    /// The last one that was made from a passphrase or came from a keyring, which takes long.
-    made: Mutex<Option<(KeyPlace, Key)>>,
+    /// The last key derived from a passphrase or read from a keyring, both of which are slow.
+    made: Mutex<Option<(KeyLocation, SecretsKey)>>,
 }
 
-impl KeyPlace {
-    pub(super) fn words(&self) -> String {
+impl KeyLocation {
+    pub(super) fn description(&self) -> String {
         match self {
             Self::File => "file, its key beside it".to_owned(),
             Self::Keyring => "file, its key in the keyring".to_owned(),
-            Self::Passphrase { .. } => format!("file, opened by ${VARIABLE}"),
+            Self::Passphrase { .. } => format!("file, opened by ${PASSPHRASE_VARIABLE}"),
         }
     }
 
-    /// The key is not the one that closed the file.
-    pub(super) fn is_wrong(&self, file: &Path) -> ToolError {
+    /// Reports that the key is not the one that closed the file.
+    pub(super) fn wrong_key(&self, file: &Path) -> ToolError {
         let file = file.display();
         match self {
-            Self::File => ToolError::unavailable(format!("the key beside {file} is not its own"))
-                .hint("put the right secrets.key back; without it the secrets are lost and have to be set anew"),
+            Self::File => ToolError::unavailable(format!("the key beside {file} does not match it"))
+                .hint("restore the right secrets.key; without it the secrets are lost and must be set again"),
             Self::Keyring => {
-                ToolError::unavailable(format!("the key in the keyring is not that of {file}"))
-                    .hint("put a copy of the keyring back; without its key the secrets have to be set anew")
+                ToolError::unavailable(format!("the key in the keyring does not match {file}"))
+                    .hint("restore a copy of the keyring; without its key the secrets must be set again")
             }
             Self::Passphrase { .. } => {
-                ToolError::denied(format!("${VARIABLE} does not open {file}"))
-                    .hint("give the passphrase that the secrets were set with")
+                ToolError::denied(format!("${PASSPHRASE_VARIABLE} does not open {file}"))
+                    .hint("use the passphrase that the secrets were set with")
             }
         }
     }
 }
 
-impl Keys {
+impl KeyStore {
     pub(super) fn new(folder: &Path, variables: fn() -> Vec<(OsString, OsString)>) -> Self {
         Self { folder: folder.to_owned(), variables, made: Mutex::default() }
     }
 
-    /// What a file is opened with.
-    pub(super) fn envelope(&self, place: &KeyPlace) -> Result<Envelope, ToolError> {
+    /// Returns the envelope that opens a file.
+    pub(super) fn envelope(&self, place: &KeyLocation) -> Result<Envelope, ToolError> {
         let key = match place {
-            KeyPlace::File => self.beside()?.ok_or_else(|| {
+            KeyLocation::File => self.read_key_file()?.ok_or_else(|| {
                 let path = self.path();
                 ToolError::unavailable(format!(
-                    "the key of your secrets, {}, is gone",
+                    "the key of your secrets, {}, is missing",
                     path.display()
                 ))
-                .hint("put it back; without it the secrets are lost and have to be set anew")
+                .hint("restore it; without it the secrets are lost and must be set again")
             })?,
-            KeyPlace::Keyring => self.in_keyring()?,
-            KeyPlace::Passphrase { salt, rounds } => self.derived(place, salt, *rounds)?,
+            KeyLocation::Keyring => self.in_keyring()?,
+            KeyLocation::Passphrase { salt, rounds } => self.derived(place, salt, *rounds)?,
         };
         Ok(Envelope::of_secrets(&key))
     }
 
-    /// A place for the key of a new file, and what the file is closed with.
-    pub(super) fn made(&self, wanted: KeyWanted) -> Result<(KeyPlace, Envelope), ToolError> {
+    /// Creates a key for a new file. Returns its location and the envelope for the file.
+    pub(super) fn made(&self, wanted: KeyWanted) -> Result<(KeyLocation, Envelope), ToolError> {
         let place = match self.passphrase().filter(|_| wanted == KeyWanted::Auto) {
-            Some(passphrase) if passphrase.chars().count() < SHORTEST_PASSPHRASE => {
-                let message =
-                    format!("${VARIABLE} is shorter than {SHORTEST_PASSPHRASE} characters");
+            Some(passphrase) if passphrase.chars().count() < MIN_PASSPHRASE_CHARS => {
+                let message = format!(
+                    "${PASSPHRASE_VARIABLE} is shorter than {MIN_PASSPHRASE_CHARS} characters"
+                );
                 return Err(ToolError::input(message)
-                    .hint("choose a longer one, or unset it to have a key made"));
+                    .hint("choose a longer one, or unset the variable to use a generated key"));
             }
             Some(_) => {
-                let salt: [u8; 16] = by_chance()?;
-                KeyPlace::Passphrase { salt: HEX.encode(&salt), rounds: ROUNDS }
+                let salt: [u8; 16] = random_bytes()?;
+                KeyLocation::Passphrase { salt: HEX.encode(&salt), rounds: ROUNDS }
             }
-            None if wanted != KeyWanted::File && self.keep_in_keyring(wanted)? => KeyPlace::Keyring,
+            None if wanted != KeyWanted::File && self.keep_in_keyring(wanted)? => {
+                KeyLocation::Keyring
+            }
             None => {
-                if self.beside()?.is_none() {
+                if self.read_key_file()?.is_none() {
                     seal::make(&self.path()).map_err(|error| self.unusable(&error))?;
                 }
-                KeyPlace::File
+                KeyLocation::File
             }
         };
         let envelope = self.envelope(&place)?;
         Ok((place, envelope))
     }
 
-    /// Whether a new key is in the keyring now; if there is none, that is no fault where nobody asked for it.
+    /// Stores a new key in the keyring. Returns false if there is no keyring and none was asked
+    /// for.
     fn keep_in_keyring(&self, wanted: KeyWanted) -> Result<bool, ToolError> {
-        let (file, key) = (self.file(), by_chance::<32>()?);
+        let (file, key) = (self.file(), random_bytes::<32>()?);
         let kept = self.keyring().and_then(|keyring| {
             if keyring.find(&file)?.is_none() {
                 keyring.keep(&file, &key)?;
@@ -146,32 +151,32 @@ impl Keys {
         });
         match kept {
             Ok(()) => Ok(true),
-            Err(Fault::Absent(_)) if wanted == KeyWanted::Auto => Ok(false),
-            Err(fault) => Err(no_keyring(&fault)),
+            Err(KeyringError::Absent(_)) if wanted == KeyWanted::Auto => Ok(false),
+            Err(fault) => Err(keyring_error(&fault)),
         }
     }
 
-    fn in_keyring(&self) -> Result<Key, ToolError> {
+    fn in_keyring(&self) -> Result<SecretsKey, ToolError> {
         let mut made = self.made.lock();
-        if let Some((KeyPlace::Keyring, key)) = &*made {
+        if let Some((KeyLocation::Keyring, key)) = &*made {
             return Ok(*key);
         }
         let found = self.keyring().and_then(|keyring| keyring.find(&self.file()));
-        let key = found.map_err(|fault| no_keyring(&fault))?.and_then(|key| key.try_into().ok());
+        let key = found.map_err(|fault| keyring_error(&fault))?.and_then(|key| key.try_into().ok());
         let key = key.ok_or_else(|| {
-            ToolError::unavailable("the key of your secrets is not in the keyring any more").hint(
-                "put a copy of the keyring back; without its key the secrets have to be set anew",
+            ToolError::unavailable("the key of your secrets is no longer in the keyring").hint(
+                "restore a copy of the keyring; without its key the secrets must be set again",
             )
         })?;
-        *made = Some((KeyPlace::Keyring, key));
+        *made = Some((KeyLocation::Keyring, key));
         Ok(key)
     }
 
-    fn keyring(&self) -> Result<Keyring, Fault> {
-        // Nobody looks where a bus might be: a program that was given none is to stay away from it.
-        match self.variable(BUS) {
+    fn keyring(&self) -> Result<Keyring, KeyringError> {
+        // haft does not search for a bus: a program that was given no address must not use one.
+        match self.variable(BUS_VARIABLE) {
             Some(addresses) => Keyring::open(&addresses),
-            None => Err(Fault::Absent(format!("${BUS} is not set"))),
+            None => Err(KeyringError::Absent(format!("${BUS_VARIABLE} is not set"))),
         }
     }
 
@@ -183,8 +188,8 @@ impl Keys {
         self.folder.join("secrets.key")
     }
 
-    /// The key in the file, if there is one.
-    fn beside(&self) -> Result<Option<Key>, ToolError> {
+    /// Reads the key file, if there is one.
+    fn read_key_file(&self) -> Result<Option<SecretsKey>, ToolError> {
         let mut file = match File::open(self.path()) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -194,10 +199,11 @@ impl Keys {
         if mode & 0o077 != 0 {
             let path = self.path();
             let path = path.display();
-            let message =
-                format!("the key of your secrets, {path}, is open to others (mode {mode:o})");
+            let message = format!(
+                "the key of your secrets, {path}, is accessible to other users (mode {mode:o})"
+            );
             return Err(ToolError::denied(message).hint(format!(
-                "close it with `chmod 600 {path}`; if somebody may have read it, change the secrets where they come from"
+                "close it with `chmod 600 {path}`; if another user may have read it, replace the secrets at their issuers"
             )));
         }
         let mut key = Vec::new();
@@ -206,33 +212,38 @@ impl Keys {
         Ok(Some(key))
     }
 
-    fn derived(&self, place: &KeyPlace, salt: &str, rounds: u32) -> Result<Key, ToolError> {
+    fn derived(
+        &self,
+        place: &KeyLocation,
+        salt: &str,
+        rounds: u32,
+    ) -> Result<SecretsKey, ToolError> {
         let mut made = self.made.lock();
         if let Some((_, key)) = made.as_ref().filter(|(known, _)| known == place) {
             return Ok(*key);
         }
         let passphrase = self.passphrase().ok_or_else(|| {
             ToolError::unavailable(format!(
-                "your secrets are closed by a passphrase and ${VARIABLE} is not set"
+                "your secrets need a passphrase, but ${PASSPHRASE_VARIABLE} is not set"
             ))
-            .hint(format!("set {VARIABLE} where haft runs"))
+            .hint(format!("set {PASSPHRASE_VARIABLE} in the environment of haft"))
         })?;
-        let salt = HEX.decode(salt.as_bytes()).ok().filter(|_| rounds <= MOST_ROUNDS);
+        let salt = HEX.decode(salt.as_bytes()).ok().filter(|_| rounds <= MAX_ROUNDS);
         let (Some(salt), Some(rounds)) = (salt, NonZeroU32::new(rounds)) else {
-            return Err(ToolError::unavailable("the way to the key of your secrets is damaged")
+            return Err(ToolError::unavailable("the key parameters of your secrets are damaged")
                 .hint(
-                    "put a copy of secrets.json back, or move it away and set the secrets anew",
+                    "restore a copy of secrets.json, or move it away and set the secrets again",
                 ));
         };
         let mut key = [0; 32];
-        let way = pbkdf2::PBKDF2_HMAC_SHA256;
-        pbkdf2::derive(way, rounds, &salt, passphrase.as_bytes(), &mut key);
+        let algorithm = pbkdf2::PBKDF2_HMAC_SHA256;
+        pbkdf2::derive(algorithm, rounds, &salt, passphrase.as_bytes(), &mut key);
         *made = Some((place.clone(), key));
         Ok(key)
     }
 
     fn passphrase(&self) -> Option<String> {
-        self.variable(VARIABLE)
+        self.variable(PASSPHRASE_VARIABLE)
     }
 
     fn variable(&self, name: &str) -> Option<String> {
@@ -246,22 +257,22 @@ impl Keys {
             "the key of your secrets, {}, cannot be used: {why}",
             path.display()
         ))
-        .hint("mend it, or put a copy back; without it the secrets have to be set anew")
+        .hint("fix it or restore a copy; without it the secrets must be set again")
     }
 }
 
-fn by_chance<const LENGTH: usize>() -> Result<[u8; LENGTH], ToolError> {
+fn random_bytes<const LENGTH: usize>() -> Result<[u8; LENGTH], ToolError> {
     let mut bytes = [0; LENGTH];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-        .map_err(|error| ToolError::internal(format!("no chance to be had: {error}")))?;
+        .map_err(|error| ToolError::internal(format!("no random numbers available: {error}")))?;
     Ok(bytes)
 }
 
-fn no_keyring(fault: &Fault) -> ToolError {
+fn keyring_error(fault: &KeyringError) -> ToolError {
     match fault {
-        Fault::Locked => ToolError::unavailable("the keyring that has the key of your secrets is locked")
-            .hint("unlock it on your desktop and try again; for the first secret `--key file` keeps the key in a file instead"),
-        Fault::Absent(why) => ToolError::unavailable(format!("there is no keyring to be had: {why}"))
-            .hint("run haft in the session of your desktop, where the keyring is; for the first secret `--key file` keeps the key in a file instead"),
+        KeyringError::Locked => ToolError::unavailable("the keyring that has the key of your secrets is locked")
+            .hint("unlock it on your desktop and retry; for the first secret `--key file` keeps the key in a file instead"),
+        KeyringError::Absent(why) => ToolError::unavailable(format!("no keyring is available: {why}"))
+            .hint("run haft in your desktop session, which has the keyring; for the first secret `--key file` keeps the key in a file instead"),
     }
 }

@@ -1,5 +1,5 @@
-//! The key of the secrets in the keyring of the desktop, which speaks the Secret Service's protocol (GNOME Keyring, KWallet,
-//! KeePassXC). Nobody is prompted: a keyring that is locked is told.
+//! Stores the key of the secrets in the keyring of the desktop, through the Secret Service protocol
+//! (GNOME Keyring, KWallet, KeePassXC). Never prompts: a locked keyring is an error.
 
 use std::{
     collections::HashMap,
@@ -20,24 +20,24 @@ const OF_SERVICE: &str = "org.freedesktop.Secret.Service";
 const OF_COLLECTION: &str = "org.freedesktop.Secret.Collection";
 const OF_ITEM: &str = "org.freedesktop.Secret.Item";
 const BUS: &str = "org.freedesktop.DBus";
-/// What stands for no object.
+/// The object path that means "no object".
 const NONE: &str = "/";
-/// The longest a keyring may take to answer; it is asked while somebody waits.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Limit for all answers of a keyring. A caller waits for them.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Session, parameters, value and its type.
-type Secret = (Object<'static>, Vec<u8>, Vec<u8>, String);
+/// Session, parameters, value and the type of the value.
+type DbusSecret = (Object<'static>, Vec<u8>, Vec<u8>, String);
 
-/// Why a keyring cannot be used.
+/// The reason why a keyring cannot be used.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// There is none.
+pub(super) enum KeyringError {
+    /// There is no keyring.
     Absent(String),
-    /// There is one, and somebody has to open it first.
+    /// The user has to unlock it first.
     Locked,
 }
 
-impl From<dbus::Error> for Fault {
+impl From<dbus::Error> for KeyringError {
     fn from(error: dbus::Error) -> Self {
         match error.name() {
             Some(name) if name.ends_with(".IsLocked") => Self::Locked,
@@ -46,49 +46,50 @@ impl From<dbus::Error> for Fault {
     }
 }
 
-/// A keyring, and a session with it.
+/// A keyring and an open session with it.
 pub(super) struct Keyring {
     connection: Connection,
-    until: Instant,
+    deadline: Instant,
     session: Object<'static>,
 }
 
 impl Keyring {
-    pub(super) fn open(addresses: &str) -> Result<Self, Fault> {
-        Self::open_until(addresses, Instant::now() + PATIENCE)
+    pub(super) fn open(addresses: &str) -> Result<Self, KeyringError> {
+        Self::open_by(addresses, Instant::now() + ANSWER_TIMEOUT)
     }
 
-    fn open_until(addresses: &str, until: Instant) -> Result<Self, Fault> {
+    fn open_by(addresses: &str, deadline: Instant) -> Result<Self, KeyringError> {
         let channel = Channel::open_private(addresses)?;
-        greet(&channel, until)?;
-        let mut keyring = Self { connection: channel.into(), until, session: NONE.into() };
-        // The socket is the person's own; whoever can read it can ask the keyring as well.
+        send_hello(&channel, deadline)?;
+        let mut keyring = Self { connection: channel.into(), deadline, session: NONE.into() };
+        // No encryption: the socket belongs to the user, and a process that can read it can query
+        // the keyring too.
         let plain = ("plain", Variant(""));
         let (_, session): (Variant<String>, Object<'static>) =
-            keyring.of_service("OpenSession", plain)?;
+            keyring.call_service("OpenSession", plain)?;
         keyring.session = session;
         Ok(keyring)
     }
 
-    /// What is kept for this file.
-    pub(super) fn find(&self, file: &Path) -> Result<Option<Vec<u8>>, Fault> {
+    /// Returns the value stored for this file.
+    pub(super) fn find(&self, file: &Path) -> Result<Option<Vec<u8>>, KeyringError> {
         let (open, locked): (Vec<Object<'static>>, Vec<Object<'static>>) =
-            self.of_service("SearchItems", (attributes(file),))?;
+            self.call_service("SearchItems", (attributes(file),))?;
         let item = match (open.into_iter().next(), locked.is_empty()) {
             (Some(item), _) => item,
             (None, true) => return Ok(None),
             (None, false) => self.unlocked(locked)?,
         };
-        let ((_, _, value, _),): (Secret,) =
+        let ((_, _, value, _),): (DbusSecret,) =
             self.call(&item, OF_ITEM, "GetSecret", (&self.session,))?;
         Ok(Some(value))
     }
 
-    /// Keeps this for the file, in the place of what was kept.
-    pub(super) fn keep(&self, file: &Path, value: &[u8]) -> Result<(), Fault> {
-        let (collection,): (Object<'static>,) = self.of_service("ReadAlias", ("default",))?;
+    /// Stores a value for this file and replaces an earlier one.
+    pub(super) fn keep(&self, file: &Path, value: &[u8]) -> Result<(), KeyringError> {
+        let (collection,): (Object<'static>,) = self.call_service("ReadAlias", ("default",))?;
         if &*collection == NONE {
-            return Err(Fault::Absent("it has no default collection".to_owned()));
+            return Err(KeyringError::Absent("it has no default collection".to_owned()));
         }
         self.unlocked(vec![collection.clone()])?;
         let label = "haft: the key of your secrets".to_owned();
@@ -99,18 +100,22 @@ impl Keyring {
         let secret = (&self.session, Vec::<u8>::new(), value, kind);
         let (item, _): (Object<'static>, Object<'static>) =
             self.call(&collection, OF_COLLECTION, "CreateItem", (properties, secret, true))?;
-        if &*item == NONE { Err(Fault::Locked) } else { Ok(()) }
+        if &*item == NONE { Err(KeyringError::Locked) } else { Ok(()) }
     }
 
-    /// The first of these objects, opened if that takes no question.
-    fn unlocked(&self, objects: Vec<Object<'static>>) -> Result<Object<'static>, Fault> {
+    /// Unlocks these objects if that needs no prompt, and returns the first.
+    fn unlocked(&self, objects: Vec<Object<'static>>) -> Result<Object<'static>, KeyringError> {
         let (unlocked, _prompt): (Vec<Object<'static>>, Object<'static>) =
-            self.of_service("Unlock", (objects,))?;
-        unlocked.into_iter().next().ok_or(Fault::Locked)
+            self.call_service("Unlock", (objects,))?;
+        unlocked.into_iter().next().ok_or(KeyringError::Locked)
     }
 
-    fn of_service<R: ReadAll>(&self, member: &str, said: impl AppendAll) -> Result<R, Fault> {
-        self.call(&ROOT.into(), OF_SERVICE, member, said)
+    fn call_service<R: ReadAll>(
+        &self,
+        member: &str,
+        arguments: impl AppendAll,
+    ) -> Result<R, KeyringError> {
+        self.call(&ROOT.into(), OF_SERVICE, member, arguments)
     }
 
     fn call<R: ReadAll>(
@@ -118,19 +123,20 @@ impl Keyring {
         object: &Object<'_>,
         interface: &str,
         member: &str,
-        said: impl AppendAll,
-    ) -> Result<R, Fault> {
-        let proxy = Proxy::new(SERVICE, object, left(self.until), &self.connection);
-        Ok(proxy.method_call(interface, member, said)?)
+        arguments: impl AppendAll,
+    ) -> Result<R, KeyringError> {
+        let proxy = Proxy::new(SERVICE, object, time_left(self.deadline), &self.connection);
+        Ok(proxy.method_call(interface, member, arguments)?)
     }
 }
 
-/// Says hello to the bus. libdbus waits without end for a bus that does not greet, so this is done here.
-fn greet(channel: &Channel, until: Instant) -> Result<(), Fault> {
+/// Sends the initial `Hello` to the bus. libdbus would wait forever for a bus that does not answer
+/// it.
+fn send_hello(channel: &Channel, deadline: Instant) -> Result<(), KeyringError> {
     let hello = Message::new_method_call(BUS, "/org/freedesktop/DBus", BUS, "Hello");
-    let serial = channel.send(hello.map_err(Fault::Absent)?).ok();
-    while !left(until).is_zero() {
-        match channel.blocking_pop_message(left(until))? {
+    let serial = channel.send(hello.map_err(KeyringError::Absent)?).ok();
+    while !time_left(deadline).is_zero() {
+        match channel.blocking_pop_message(time_left(deadline))? {
             Some(mut answer) if answer.get_reply_serial() == serial => {
                 answer.as_result()?;
                 return Ok(());
@@ -138,14 +144,14 @@ fn greet(channel: &Channel, until: Instant) -> Result<(), Fault> {
             _ => {}
         }
     }
-    Err(Fault::Absent("the bus does not greet".to_owned()))
+    Err(KeyringError::Absent("the bus does not answer".to_owned()))
 }
 
-fn left(until: Instant) -> Duration {
-    until.saturating_duration_since(Instant::now())
+fn time_left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
 }
 
-/// By what it is found again: each file of secrets has a key of its own.
+/// Returns the attributes of the item. Each file of secrets has its own key.
 fn attributes(file: &Path) -> HashMap<String, String> {
     let file = file.to_string_lossy();
     [("application", "haft"), ("file", &*file), ("purpose", "secrets")]
@@ -160,15 +166,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bus_that_says_nothing_or_is_none_is_not_waited_for() {
+    fn a_silent_or_missing_bus_fails_by_the_deadline() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("bus");
         let _silent = UnixListener::bind(&path).expect("a socket");
-        let until = Instant::now() + Duration::from_millis(20);
+        let deadline = Instant::now() + Duration::from_millis(20);
         for addresses in [&*format!("unix:path={}", path.display()), "unix:path=/none", "none", ""]
         {
-            let opened = Keyring::open_until(addresses, until).map(|_| ());
-            assert!(matches!(opened, Err(Fault::Absent(_))), "{addresses}");
+            let opened = Keyring::open_by(addresses, deadline).map(|_| ());
+            assert!(matches!(opened, Err(KeyringError::Absent(_))), "{addresses}");
         }
     }
 }

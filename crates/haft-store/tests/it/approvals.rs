@@ -1,4 +1,4 @@
-//! Approvals on both engines, as several processes see them.
+//! Approvals on both engines, seen by several processes.
 
 use std::{
     path::Path,
@@ -18,11 +18,11 @@ use haft_core::{
     policy::{Layer, LayerKind},
 };
 use haft_core::{CallClaim, CallResult, RequesterStatus};
-use haft_store::{Address, StoreApprovals, StoreFeed, StoreLocation};
+use haft_store::{StoreAddress, StoreApprovals, StoreFeed, StoreLocation};
 use serde_json::{Value, json};
 
 use crate::{
-    events::PATIENCE,
+    events::TEST_TIMEOUT,
     stores::{Fresh, each},
 };
 
@@ -43,7 +43,7 @@ pub(crate) fn request(id: &str) -> Arc<ApprovalRequest> {
     Arc::new(serde_json::from_value(request).expect("a request"))
 }
 
-/// As another process would have them.
+/// The approvals as another process sees them.
 pub(crate) fn approvals(store: &Fresh) -> StoreApprovals {
     approvals_of(store, "here")
 }
@@ -54,26 +54,26 @@ fn approvals_of(store: &Fresh, workspace: &str) -> StoreApprovals {
     StoreApprovals::new(place, &folder.join(workspace), &folder.join("state/haft"))
 }
 
-fn yes() -> Option<ApprovalDecision> {
+fn approval() -> Option<ApprovalDecision> {
     Some(ApprovalDecision::approve("Ann", "terminal"))
 }
 
 async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.expect("it is done in time")
+    tokio::time::timeout(TEST_TIMEOUT, work).await.expect("it is done in time")
 }
 
 #[tokio::test]
-async fn what_one_process_asks_another_decides() {
+async fn one_process_asks_and_another_decides() {
     for store in each().await {
         let (asker, person) = (approvals(&store), approvals(&store));
         let asked = request("ask_1");
         asker.create(asked.clone()).await.expect("kept");
-        let standing = person.standings().await.expect("read").standings.remove(0);
+        let entry = person.entries().await.expect("read").entries.remove(0);
         assert_eq!(
-            (&standing.record.request, standing.asker, standing.fate),
+            (&entry.record.request, entry.requester, entry.result),
             (&asked, RequesterStatus::There, CallResult::NotRun)
         );
-        assert_eq!(standing.workspace, store.folder.path().join("here"));
+        assert_eq!(entry.workspace, store.folder.path().join("here"));
         let mut verdict = ApprovalDecision::approve("Ann", "terminal");
         verdict.note = Some("go".to_owned());
         let waits = tokio::spawn(async move {
@@ -84,44 +84,44 @@ async fn what_one_process_asks_another_decides() {
         let (asker, settled) = waits.await.expect("no panic");
         assert_eq!(settled, decided.expect("the first"));
         assert_eq!(
-            (settled.state, settled.verdict.as_ref(), settled.taken_up),
+            (settled.state, settled.verdict.as_ref(), settled.is_claimed),
             (ApprovalState::Approved, Some(&verdict), false)
         );
-        assert_eq!(settled.request, asked, "to the last letter");
+        assert_eq!(settled.request, asked, "unchanged");
         let second =
             person.settle("ask_1", ApprovalState::Denied, None).await.expect_err("decided");
         assert_eq!(second.kind(), ErrorKind::Conflict);
         assert!(second.message().contains("already approved by Ann via terminal"), "{second}");
-        let early = person.take_up("ask_1").await.expect_err("the asker is there");
+        let early = person.claim("ask_1").await.expect_err("the requester is there");
         assert!(early.message().contains("about to run its call"), "{early}");
-        assert!(asker.take_up("ask_1").await.expect("once").taken_up);
+        assert!(asker.claim("ask_1").await.expect("once").is_claimed);
         for again in [&asker, &person] {
-            let error = again.take_up("ask_1").await.expect_err("only once");
+            let error = again.claim("ask_1").await.expect_err("only once");
             assert_eq!(error.kind(), ErrorKind::Conflict);
             assert!(error.message().contains("and its call was taken up"), "{error}");
         }
-        assert_eq!(person.handed_over("ask_1").await.expect("taken"), CallClaim::Taken);
-        let standing = person.standings().await.expect("read").standings.remove(0);
-        assert_eq!(standing.fate, CallResult::Unknown, "nothing is in the ledger");
+        assert_eq!(person.wait_for_claim("ask_1").await.expect("taken"), CallClaim::Taken);
+        let entry = person.entries().await.expect("read").entries.remove(0);
+        assert_eq!(entry.result, CallResult::Unknown, "nothing is in the ledger");
         let mut entry = crate::stores::change(1);
         entry.call_id = "call_ask_1".to_owned();
         haft_core::Ledger::record(&*store.ledger(), entry).await.expect("recorded");
-        let standing = person.standings().await.expect("read").standings.remove(0);
-        assert_eq!(standing.fate, CallResult::Ran(None));
+        let entry = person.entries().await.expect("read").entries.remove(0);
+        assert_eq!(entry.result, CallResult::Ran(None));
     }
 }
 
-/// A request that was approved and whose call was taken up.
+/// Returns approvals with an approved request whose call was taken up.
 async fn taken_up(store: &Fresh, id: &str) -> StoreApprovals {
     let approvals = approvals(store);
     approvals.create(request(id)).await.expect("kept");
-    approvals.settle(id, ApprovalState::Approved, yes()).await.expect("the first");
-    approvals.take_up(id).await.expect("once");
+    approvals.settle(id, ApprovalState::Approved, approval()).await.expect("the first");
+    approvals.claim(id).await.expect("once");
     approvals
 }
 
 async fn record(store: &Fresh, id: &str, decided: Value, verdict: Value, error: Value) {
-    let mut entry = serde_json::to_value(crate::stores::look(1)).expect("JSON");
+    let mut entry = serde_json::to_value(crate::stores::read_call(1)).expect("JSON");
     entry["call_id"] = json!(format!("call_{id}"));
     (entry["decision"], entry["verdict"], entry["error"]) = (decided, verdict, error);
     let ledger = store.ledger();
@@ -131,14 +131,14 @@ async fn record(store: &Fresh, id: &str, decided: Value, verdict: Value, error: 
 }
 
 async fn fate(approvals: &StoreApprovals) -> CallResult {
-    let mut standings = approvals.standings().await.expect("read").standings;
-    standings.pop().expect("the newest").fate
+    let mut entries = approvals.entries().await.expect("read").entries;
+    entries.pop().expect("the newest").result
 }
 
 #[tokio::test]
-async fn what_became_of_a_call_is_told_whatever_policy_says_when_it_runs() {
+async fn the_result_of_a_call_is_known_whatever_policy_says_when_it_runs() {
     let decision = |action: &str| json!({"action": action, "reason": {"mode": {"mode": "none", "access": null}}, "change": "", "agent": null});
-    let verdict = || json!(yes());
+    let verdict = || json!(approval());
     for store in each().await {
         let mut number = 0;
         for (decided, verdict, error, expected) in [
@@ -173,7 +173,7 @@ async fn what_became_of_a_call_is_told_whatever_policy_says_when_it_runs() {
 }
 
 #[tokio::test]
-async fn what_became_of_calls_before_an_update_is_brought_forward() {
+async fn results_of_calls_before_an_update_are_migrated() {
     for store in each().await {
         taken_up(&store, "ask_1").await;
         record(&store, "ask_1", Value::Null, Value::Null, json!("timeout")).await;
@@ -187,18 +187,18 @@ async fn what_became_of_calls_before_an_update_is_brought_forward() {
 }
 
 #[tokio::test]
-async fn every_step_is_told_once_and_in_order() {
+async fn every_step_is_announced_once_and_in_order() {
     for store in each().await {
         let (asker, person) = (approvals(&store), approvals(&store));
         asker.create(request("ask_1")).await.expect("kept");
         asker.create(request("ask_2")).await.expect("kept");
         person.settle("ask_2", ApprovalState::Denied, None).await.expect("first");
-        person.settle("ask_2", ApprovalState::Approved, yes()).await.expect_err("second");
-        person.settle("ask_1", ApprovalState::Approved, yes()).await.expect("first");
-        asker.take_up("ask_1").await.expect("once");
-        asker.take_up("ask_1").await.expect_err("twice");
+        person.settle("ask_2", ApprovalState::Approved, approval()).await.expect_err("second");
+        person.settle("ask_1", ApprovalState::Approved, approval()).await.expect("first");
+        asker.claim("ask_1").await.expect("once");
+        asker.claim("ask_1").await.expect_err("twice");
         let events = StoreFeed::new(StoreLocation::new(store.address.clone())).since(0, 99).await;
-        let told = events.expect("read").into_iter().map(|event| {
+        let expected = events.expect("read").into_iter().map(|event| {
             assert_eq!(event.session.as_deref(), Some("s"));
             format!(
                 "{} {} {}",
@@ -207,9 +207,9 @@ async fn every_step_is_told_once_and_in_order() {
                 event.body["state"].as_str().unwrap_or("")
             )
         });
-        let told: Vec<String> = told.collect();
+        let expected: Vec<String> = expected.collect();
         assert_eq!(
-            told,
+            expected,
             [
                 "approval.asked ask_1 ",
                 "approval.asked ask_2 ",
@@ -222,7 +222,7 @@ async fn every_step_is_told_once_and_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_that_decide_and_take_up_at_once_one_does() {
+async fn only_one_of_many_decides_and_only_one_takes_up() {
     for store in each().await {
         let asker = approvals(&store);
         for round in 0..5 {
@@ -234,80 +234,81 @@ async fn of_many_that_decide_and_take_up_at_once_one_does() {
                 let (person, id) = (person.clone(), id.clone());
                 let state =
                     if number % 2 == 0 { ApprovalState::Approved } else { ApprovalState::Denied };
-                tasks.spawn(async move { person.settle(&id, state, yes()).await.is_ok() });
+                tasks.spawn(async move { person.settle(&id, state, approval()).await.is_ok() });
             }
             assert_eq!(tasks.join_all().await.into_iter().filter(|won| *won).count(), 1);
         }
-        // The asker is gone: whoever comes may take it up.
+        // The requester is gone, so any process may take the call up.
         asker.create(request("ask_t")).await.expect("kept");
-        asker.settle("ask_t", ApprovalState::Approved, yes()).await.expect("first");
+        asker.settle("ask_t", ApprovalState::Approved, approval()).await.expect("first");
         store.tamper("UPDATE approvals SET lease_ms = 0").await;
         let takers: Vec<_> = (0..8).map(|_| Arc::new(approvals(&store))).collect();
         let mut tasks = tokio::task::JoinSet::new();
         for taker in takers {
-            tasks.spawn(async move { taker.take_up("ask_t").await.is_ok() });
+            tasks.spawn(async move { taker.claim("ask_t").await.is_ok() });
         }
         assert_eq!(tasks.join_all().await.into_iter().filter(|won| *won).count(), 1);
     }
 }
 
 #[tokio::test]
-async fn an_asker_that_says_nothing_is_gone_after_a_while_and_its_call_is_free() {
+async fn a_requester_without_a_lease_is_gone_and_its_call_is_free() {
     static NOW: AtomicU64 = AtomicU64::new(0);
     let clock = || NOW.load(Ordering::SeqCst);
     for store in each().await {
         NOW.store(now_ms(), Ordering::SeqCst);
         let (asker, person) =
-            (approvals(&store).by_clock(clock), approvals(&store).by_clock(clock));
+            (approvals(&store).with_clock(clock), approvals(&store).with_clock(clock));
         asker.create(request("ask_1")).await.expect("kept");
-        let asker_is = || async { person.standings().await.expect("read").standings[0].asker };
-        assert_eq!(asker_is().await, RequesterStatus::There);
+        let requester_status =
+            || async { person.entries().await.expect("read").entries[0].requester };
+        assert_eq!(requester_status().await, RequesterStatus::There);
         NOW.fetch_add(7_000, Ordering::SeqCst);
-        assert_eq!(asker_is().await, RequesterStatus::Gone);
-        person.settle("ask_1", ApprovalState::Approved, yes()).await.expect("still pending");
-        assert_eq!(in_time(person.handed_over("ask_1")).await.expect("free"), CallClaim::Free);
-        assert!(person.take_up("ask_1").await.expect("free").taken_up);
-        asker.take_up("ask_1").await.expect_err("it is taken, whoever asked for it");
+        assert_eq!(requester_status().await, RequesterStatus::Gone);
+        person.settle("ask_1", ApprovalState::Approved, approval()).await.expect("still pending");
+        assert_eq!(in_time(person.wait_for_claim("ask_1")).await.expect("free"), CallClaim::Free);
+        assert!(person.claim("ask_1").await.expect("free").is_claimed);
+        asker.claim("ask_1").await.expect_err("it is taken, even for the requester");
     }
 }
 
 #[tokio::test]
-async fn an_asker_that_goes_between_the_yes_and_its_call_leaves_it_to_others() {
+async fn a_requester_that_goes_after_the_approval_leaves_the_call_to_others() {
     static NOW: AtomicU64 = AtomicU64::new(0);
     let clock = || NOW.load(Ordering::SeqCst);
     for store in each().await {
         NOW.store(now_ms(), Ordering::SeqCst);
         let (asker, person) =
-            (approvals(&store).by_clock(clock), approvals(&store).by_clock(clock));
+            (approvals(&store).with_clock(clock), approvals(&store).with_clock(clock));
         asker.create(request("ask_1")).await.expect("kept");
-        person.settle("ask_1", ApprovalState::Approved, yes()).await.expect("first");
-        let waits = person.handed_over("ask_1");
+        person.settle("ask_1", ApprovalState::Approved, approval()).await.expect("first");
+        let waits = person.wait_for_claim("ask_1");
         let mut waits = std::pin::pin!(waits);
         tokio::select! {
             biased;
-            over = &mut waits => panic!("the asker may still come: {over:?}"),
+            over = &mut waits => panic!("the requester may still come: {over:?}"),
             () = tokio::time::sleep(Duration::from_millis(100)) => {}
         }
         NOW.fetch_add(7_000, Ordering::SeqCst);
         assert_eq!(in_time(waits).await.expect("free"), CallClaim::Free);
-        assert!(person.take_up("ask_1").await.expect("free").taken_up);
+        assert!(person.claim("ask_1").await.expect("free").is_claimed);
     }
 }
 
 #[tokio::test]
-async fn an_asker_that_waits_renews_its_lease() {
+async fn a_waiting_requester_renews_its_lease() {
     static NOW: AtomicU64 = AtomicU64::new(0);
     let clock = || NOW.load(Ordering::SeqCst);
     for store in each().await {
         NOW.store(now_ms(), Ordering::SeqCst);
         let (asker, person) =
-            (approvals(&store).by_clock(clock), approvals(&store).by_clock(clock));
+            (approvals(&store).with_clock(clock), approvals(&store).with_clock(clock));
         asker.create(request("ask_1")).await.expect("kept");
         let waits = tokio::spawn(async move { asker.settled("ask_1").await });
         NOW.fetch_add(60_000, Ordering::SeqCst);
-        // Its next word comes within two seconds.
+        // It renews its lease within two seconds.
         in_time(async {
-            while person.standings().await.expect("read").standings[0].asker
+            while person.entries().await.expect("read").entries[0].requester
                 == RequesterStatus::Gone
             {
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -323,32 +324,32 @@ async fn an_asker_that_waits_renews_its_lease() {
 }
 
 #[tokio::test]
-async fn a_clock_that_was_set_back_makes_no_asker_immortal_and_runs_nothing_twice() {
+async fn a_clock_that_was_set_back_extends_no_lease_and_runs_nothing_twice() {
     static NOW: AtomicU64 = AtomicU64::new(0);
     let clock = || NOW.load(Ordering::SeqCst);
     for store in each().await {
         NOW.store(now_ms(), Ordering::SeqCst);
         let (asker, person) =
-            (approvals(&store).by_clock(clock), approvals(&store).by_clock(clock));
+            (approvals(&store).with_clock(clock), approvals(&store).with_clock(clock));
         asker.create(request("ask_1")).await.expect("kept");
         NOW.fetch_sub(3_600_000, Ordering::SeqCst);
-        let standing = person.standings().await.expect("read").standings.remove(0);
+        let entry = person.entries().await.expect("read").entries.remove(0);
         assert_eq!(
-            (standing.asker, standing.record.state),
+            (entry.requester, entry.record.state),
             (RequesterStatus::Gone, ApprovalState::Pending)
         );
-        person.settle("ask_1", ApprovalState::Approved, yes()).await.expect("first");
+        person.settle("ask_1", ApprovalState::Approved, approval()).await.expect("first");
         NOW.fetch_sub(3_600_000, Ordering::SeqCst);
-        assert!(person.take_up("ask_1").await.expect("free").taken_up);
+        assert!(person.claim("ask_1").await.expect("free").is_claimed);
         NOW.fetch_add(99_000_000, Ordering::SeqCst);
         for other in [&asker, &person] {
-            assert_eq!(other.take_up("ask_1").await.expect_err("once").kind(), ErrorKind::Conflict);
+            assert_eq!(other.claim("ask_1").await.expect_err("once").kind(), ErrorKind::Conflict);
         }
     }
 }
 
 #[tokio::test]
-async fn what_nobody_decides_in_time_has_lapsed_for_everybody() {
+async fn an_undecided_request_expires_for_all_processes() {
     for store in each().await {
         let asker = approvals(&store);
         let mut short = ApprovalRequest::clone(&request("ask_1"));
@@ -357,18 +358,20 @@ async fn what_nobody_decides_in_time_has_lapsed_for_everybody() {
         let record = in_time(asker.settled("ask_1")).await.expect("settled");
         assert_eq!(record.state, ApprovalState::Expired);
         assert!(now_ms() >= short.expires_ms);
-        let late = approvals(&store).settle("ask_1", ApprovalState::Approved, yes()).await;
+        let late = approvals(&store).settle("ask_1", ApprovalState::Approved, approval()).await;
         assert!(late.expect_err("too late").message().contains("already expired"));
-        // And one whose asker was killed before it could say so.
+        // And a request whose requester was killed before it could record the expiry.
         short.id = "ask_2".to_owned();
         asker.create(Arc::new(short)).await.expect("kept");
         let person = approvals(&store);
-        let standing = person.standings().await.expect("read").standings;
-        assert!(standing.iter().all(|it| it.record.state == ApprovalState::Expired));
-        let late =
-            person.settle("ask_2", ApprovalState::Approved, yes()).await.expect_err("too late");
+        let entry = person.entries().await.expect("read").entries;
+        assert!(entry.iter().all(|it| it.record.state == ApprovalState::Expired));
+        let late = person
+            .settle("ask_2", ApprovalState::Approved, approval())
+            .await
+            .expect_err("too late");
         assert!(late.message().contains("already expired"), "{late}");
-        person.take_up("ask_2").await.expect_err("never");
+        person.claim("ask_2").await.expect_err("never");
         assert_eq!(
             person.get("ask_2").await.expect("read").expect("there").state,
             ApprovalState::Expired
@@ -382,26 +385,26 @@ async fn an_old_approval_is_not_taken_up() {
     let clock = || NOW.load(Ordering::SeqCst);
     for store in each().await {
         NOW.store(now_ms(), Ordering::SeqCst);
-        let asker = approvals(&store).by_clock(clock);
+        let asker = approvals(&store).with_clock(clock);
         asker.create(request("ask_1")).await.expect("kept");
-        asker.settle("ask_1", ApprovalState::Approved, yes()).await.expect("first");
+        asker.settle("ask_1", ApprovalState::Approved, approval()).await.expect("first");
         NOW.fetch_add(2 * 3_600_000, Ordering::SeqCst);
-        let error = asker.take_up("ask_1").await.expect_err("too old");
+        let error = asker.claim("ask_1").await.expect_err("too old");
         assert!(error.message().contains("too long ago"), "{error}");
     }
 }
 
 #[tokio::test]
-async fn a_row_that_was_put_back_runs_no_call_again() {
+async fn a_restored_row_runs_no_call_again() {
     for store in each().await {
         let (asker, other) = (approvals(&store), approvals(&store));
         asker.create(request("ask_1")).await.expect("kept");
-        asker.settle("ask_1", ApprovalState::Approved, yes()).await.expect("decided");
-        asker.take_up("ask_1").await.expect("taken");
-        // Whoever can write the store can do this.
+        asker.settle("ask_1", ApprovalState::Approved, approval()).await.expect("decided");
+        asker.claim("ask_1").await.expect("taken");
+        // A program that can write the store can do this.
         store.tamper("UPDATE approvals SET taken_by = NULL, taken_ms = NULL, lease_ms = 0").await;
         for approvals in [&asker, &other] {
-            let error = approvals.take_up("ask_1").await.expect_err("it has run");
+            let error = approvals.claim("ask_1").await.expect_err("it has run");
             assert_eq!(error.kind(), ErrorKind::Conflict);
             assert!(error.message().contains("its call was taken up"), "{error}");
         }
@@ -411,15 +414,15 @@ async fn a_row_that_was_put_back_runs_no_call_again() {
 }
 
 #[tokio::test]
-async fn requests_of_long_ago_go_when_new_ones_come() {
+async fn old_requests_are_deleted_when_new_ones_come() {
     static NOW: AtomicU64 = AtomicU64::new(0);
     let clock = || NOW.load(Ordering::SeqCst);
     for store in each().await {
         NOW.store(now_ms(), Ordering::SeqCst);
-        let asker = approvals(&store).by_clock(clock);
+        let asker = approvals(&store).with_clock(clock);
         asker.create(request("ask_1")).await.expect("kept");
         asker.create(request("ask_0")).await.expect("kept");
-        // One that waits for months.
+        // A request that waits for months.
         store.tamper("UPDATE approvals SET expires_ms = 9999999999999 WHERE id = 'ask_0'").await;
         NOW.fetch_add(29 * 86_400_000, Ordering::SeqCst);
         asker.create(request("ask_2")).await.expect("kept");
@@ -428,12 +431,12 @@ async fn requests_of_long_ago_go_when_new_ones_come() {
         asker.create(request("ask_3")).await.expect("kept");
         assert!(asker.get("ask_1").await.expect("read").is_none());
         let waiting = "SELECT count(*) FROM approvals WHERE id = 'ask_0'";
-        assert_eq!(store.number(waiting).await, 1, "it has not lapsed");
+        assert_eq!(store.number(waiting).await, 1, "it has not expired");
     }
 }
 
 #[tokio::test]
-async fn a_request_or_a_decision_that_was_forged_counts_for_nothing() {
+async fn a_forged_request_or_decision_does_not_count() {
     for forged in [
         "UPDATE approvals SET state = 'approved' WHERE id = 'ask_1'",
         "UPDATE approvals SET state = 'approved', verdict = (SELECT verdict FROM approvals WHERE id = 'ask_2') WHERE id = 'ask_1'",
@@ -442,7 +445,7 @@ async fn a_request_or_a_decision_that_was_forged_counts_for_nothing() {
         "UPDATE approvals SET expires_ms = expires_ms + 9999999 WHERE id = 'ask_1'",
         "UPDATE approvals SET created_ms = created_ms + 1 WHERE id = 'ask_1'",
         "UPDATE approvals SET lease_ms = -5 WHERE id = 'ask_1'",
-        // A no that is made into a yes, with the envelope of the no.
+        // A denial turned into an approval, with the envelope of the denial.
         "UPDATE approvals SET state = 'approved' WHERE id = 'ask_3'",
         "UPDATE approvals SET state = 'approved', id = 'ask_1b' WHERE id = 'ask_1'",
     ] {
@@ -451,16 +454,16 @@ async fn a_request_or_a_decision_that_was_forged_counts_for_nothing() {
             for id in ["ask_1", "ask_2", "ask_3"] {
                 asker.create(request(id)).await.expect("kept");
             }
-            asker.settle("ask_2", ApprovalState::Approved, yes()).await.expect("first");
+            asker.settle("ask_2", ApprovalState::Approved, approval()).await.expect("first");
             asker.settle("ask_3", ApprovalState::Denied, None).await.expect("first");
             store.tamper(forged).await;
             let person = approvals(&store);
             for id in ["ask_1", "ask_3", "ask_1b"] {
-                assert!(person.take_up(id).await.is_err(), "{forged}: {id}");
+                assert!(person.claim(id).await.is_err(), "{forged}: {id}");
             }
-            let found = person.standings().await.expect("read");
+            let found = person.entries().await.expect("read");
             let approved =
-                found.standings.iter().filter(|it| it.record.state == ApprovalState::Approved);
+                found.entries.iter().filter(|it| it.record.state == ApprovalState::Approved);
             let approved: Vec<&str> = approved.map(|it| &*it.record.request.id).collect();
             assert_eq!(approved, ["ask_2"], "{forged}");
             assert_eq!(found.foreign, 1, "{forged}");
@@ -469,38 +472,41 @@ async fn a_request_or_a_decision_that_was_forged_counts_for_nothing() {
 }
 
 #[tokio::test]
-async fn the_request_of_another_person_or_folder_is_not_run() {
+async fn the_request_of_another_user_or_folder_is_not_run() {
     for store in each().await {
         approvals(&store).create(request("ask_1")).await.expect("kept");
-        approvals(&store).settle("ask_1", ApprovalState::Approved, yes()).await.expect("first");
+        approvals(&store)
+            .settle("ask_1", ApprovalState::Approved, approval())
+            .await
+            .expect("first");
         store.tamper("UPDATE approvals SET lease_ms = 0").await;
         let elsewhere = approvals_of(&store, "there");
         assert_eq!(
-            elsewhere.take_up("ask_1").await.expect_err("not of here").kind(),
+            elsewhere.claim("ask_1").await.expect_err("not of here").kind(),
             ErrorKind::NotFound
         );
         assert!(elsewhere.get("ask_1").await.expect("read").is_none());
         assert!(elsewhere.list(None).await.expect("read").is_empty());
-        assert_eq!(elsewhere.standings().await.expect("read").standings.len(), 1, "but it is seen");
+        assert_eq!(elsewhere.entries().await.expect("read").entries.len(), 1, "but it is seen");
         let moved = format!(
             "UPDATE approvals SET workspace = '{}'",
             store.folder.path().join("there").display()
         );
         store.tamper(&moved).await;
         assert_eq!(
-            elsewhere.take_up("ask_1").await.expect_err("not of here").kind(),
+            elsewhere.claim("ask_1").await.expect_err("not of here").kind(),
             ErrorKind::Denied
         );
         let folder = store.folder.path();
         let place = StoreLocation::new(store.address.clone());
         let other = StoreApprovals::new(place, &folder.join("here"), &folder.join("other/haft"));
-        assert_eq!(other.standings().await.expect("read").foreign, 1);
-        other.take_up("ask_1").await.expect_err("no key");
+        assert_eq!(other.entries().await.expect("read").foreign, 1);
+        other.claim("ask_1").await.expect_err("no key");
     }
 }
 
 #[tokio::test]
-async fn what_is_secret_does_not_lie_in_the_store() {
+async fn the_store_contains_no_plain_secrets() {
     let store = each().await.remove(0);
     let asker = approvals(&store);
     asker.create(request("ask_1")).await.expect("kept");
@@ -509,7 +515,7 @@ async fn what_is_secret_does_not_lie_in_the_store() {
         .settle("ask_1", ApprovalState::Denied, Some(ApprovalDecision::deny("Ann", "x", note)))
         .await
         .expect("first");
-    let Address::Sqlite(path) = &store.address else { panic!("a file") };
+    let StoreAddress::Sqlite(path) = &store.address else { panic!("a file") };
     for end in ["", "-wal"] {
         let bytes = std::fs::read(format!("{}{end}", path.display())).expect("read");
         assert!(!bytes.windows(7).any(|piece| piece == b"hunter2"), "haft.db{end}");
@@ -517,13 +523,13 @@ async fn what_is_secret_does_not_lie_in_the_store() {
 }
 
 #[tokio::test]
-async fn who_only_looks_makes_no_store() {
+async fn reading_creates_no_store() {
     for store in each().await {
         let person = approvals(&store);
-        assert!(person.standings().await.expect("nothing").standings.is_empty());
+        assert!(person.entries().await.expect("nothing").entries.is_empty());
         assert!(person.list(None).await.expect("nothing").is_empty());
         assert!(person.get("ask_1").await.expect("nothing").is_none());
-        assert_eq!(person.take_up("ask_1").await.expect_err("nothing").kind(), ErrorKind::NotFound);
+        assert_eq!(person.claim("ask_1").await.expect_err("nothing").kind(), ErrorKind::NotFound);
         assert!(haft_store::Store::existing(&store.address).await.expect("read").is_none());
     }
 }
@@ -545,15 +551,15 @@ impl Tool for Counting {
     }
 }
 
-struct Yes;
+struct AlwaysApprove;
 
-impl ApprovalHandler for Yes {
+impl ApprovalHandler for AlwaysApprove {
     fn decide<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Option<ApprovalDecision>> {
-        Box::pin(std::future::ready(yes()))
+        Box::pin(std::future::ready(approval()))
     }
 }
 
-/// A gate that asks before everything, and how often its tool ran.
+/// Returns a gate that asks before every call, and the number of runs of its tool.
 fn gate(
     approvals: Arc<dyn Approvals>,
     handler: Option<Arc<dyn ApprovalHandler>>,
@@ -569,7 +575,7 @@ fn gate(
     let gate = Gate::builder(registry).policy(Policy::new(vec![layer])).approvals(approvals);
     let gate = match handler {
         Some(handler) => gate.handler(handler),
-        None => gate.decided_elsewhere(),
+        None => gate.decided_externally(),
     };
     (gate.build(), ran)
 }
@@ -579,13 +585,13 @@ fn call() -> CallRequest {
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_be_written_keeps_nobody_from_asking_here() {
+async fn a_store_that_cannot_be_written_does_not_prevent_asking() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Where the file should be there is a folder; and a server that is not there.
+    // A directory where the file should be, and a server that does not exist.
     std::fs::create_dir_all(folder.path().join("haft.db")).expect("in the way");
     for address in [
-        Address::Sqlite(folder.path().join("haft.db")),
-        Address::Postgres("postgres://127.0.0.1:1/x".to_owned()),
+        StoreAddress::Sqlite(folder.path().join("haft.db")),
+        StoreAddress::Postgres("postgres://127.0.0.1:1/x".to_owned()),
     ] {
         let approvals = || {
             Arc::new(StoreApprovals::new(
@@ -594,7 +600,7 @@ async fn a_store_that_cannot_be_written_keeps_nobody_from_asking_here() {
                 folder.path(),
             ))
         };
-        let (asked, ran) = gate(approvals(), Some(Arc::new(Yes)));
+        let (asked, ran) = gate(approvals(), Some(Arc::new(AlwaysApprove)));
         let outcome = in_time(asked.call(call())).await;
         assert!(outcome.is_ok(), "{outcome:?}");
         assert_eq!(ran.load(Ordering::SeqCst), 1);
@@ -602,7 +608,7 @@ async fn a_store_that_cannot_be_written_keeps_nobody_from_asking_here() {
             outcome.repairs.iter().any(|it| it.starts_with("asked in this process only: ")),
             "{outcome:?}"
         );
-        // With nobody here to ask, it must not wait for nobody.
+        // Without a handler in this process, the call must not wait.
         let (asked, ran) = gate(approvals(), None);
         let outcome = in_time(asked.call(call())).await;
         let error = outcome.error.expect("refused");
@@ -612,10 +618,10 @@ async fn a_store_that_cannot_be_written_keeps_nobody_from_asking_here() {
 }
 
 #[tokio::test]
-async fn what_is_not_to_be_seen_by_others_is_not_written_and_no_trouble() {
+async fn a_request_hidden_from_others_is_not_written_and_not_an_error() {
     for store in each().await {
         let approvals = Arc::new(approvals(&store).only_when(|| false));
-        let (asked, ran) = gate(approvals, Some(Arc::new(Yes)));
+        let (asked, ran) = gate(approvals, Some(Arc::new(AlwaysApprove)));
         let outcome = in_time(asked.call(call())).await;
         assert!(outcome.is_ok() && outcome.repairs.is_empty(), "{outcome:?}");
         assert_eq!(ran.load(Ordering::SeqCst), 1);
@@ -631,18 +637,18 @@ async fn a_call_of_a_gate_waits_for_another_process_and_runs_once() {
         let calls = tokio::spawn(async move { asked.call(call()).await });
         let id = loop {
             match in_time(news.next()).await.expect("heard") {
-                FeedItem::FeedEvent(event) if event.kind == "approval.asked" => {
+                FeedItem::Event(event) if event.kind == "approval.asked" => {
                     break event.subject.expect("an id");
                 }
                 _ => {}
             }
         };
         let person = approvals(&store);
-        person.settle(&id, ApprovalState::Approved, yes()).await.expect("first");
-        assert_eq!(in_time(person.handed_over(&id)).await.expect("taken"), CallClaim::Taken);
+        person.settle(&id, ApprovalState::Approved, approval()).await.expect("first");
+        assert_eq!(in_time(person.wait_for_claim(&id)).await.expect("taken"), CallClaim::Taken);
         let outcome = in_time(calls).await.expect("no panic");
         assert!(outcome.is_ok(), "{outcome:?}");
-        // Somebody else who wants to run it is too late.
+        // Another process that wants to run it is too late.
         let (late, never) = gate(Arc::new(approvals(&store)), None);
         let error = late.resume(&id, Context::new("x")).await.expect_err("taken");
         assert_eq!(error.kind(), ErrorKind::Conflict);
@@ -651,18 +657,18 @@ async fn a_call_of_a_gate_waits_for_another_process_and_runs_once() {
 }
 
 #[tokio::test]
-async fn the_call_of_an_asker_that_is_gone_runs_in_another_process_as_it_was_recorded() {
+async fn the_call_of_a_gone_requester_runs_in_another_process_as_recorded() {
     for store in each().await {
         let (asked, ran) = gate(Arc::new(approvals(&store)), None);
         let mut context = Context::new("session-7").agent("lead");
         context.profile = None;
         let answer = asked.submit(CallRequest::new("small", json!({"a": 1}), context)).await;
         let haft_core::Submission::Pending(request) = answer else { panic!("it is asked for") };
-        // Killed.
+        // The requester is killed.
         drop(asked);
         store.tamper("UPDATE approvals SET lease_ms = 0").await;
         let other = Arc::new(approvals(&store));
-        other.settle(&request.id, ApprovalState::Approved, yes()).await.expect("first");
+        other.settle(&request.id, ApprovalState::Approved, approval()).await.expect("first");
         let (runs, ran_there) = gate(other, None);
         let answer = in_time(runs.resume(&request.id, Context::new("x"))).await.expect("it may");
         let haft_core::Submission::Done(outcome) = answer else { panic!("it is decided") };
@@ -677,7 +683,7 @@ async fn the_call_of_an_asker_that_is_gone_runs_in_another_process_as_it_was_rec
     }
 }
 
-/// As a process has them that records its calls in the same store.
+/// Approvals and ledger of a process that records its calls in the same store.
 fn recording(store: &Fresh) -> (StoreApprovals, haft_store::StoreLedger) {
     let folder = store.folder.path();
     let place = StoreLocation::new(store.address.clone());
@@ -690,15 +696,15 @@ async fn a_call_taken_up_and_not_begun_is_free_again_and_begins_once() {
     for store in each().await {
         let (asker, first) = recording(&store);
         asker.create(request("ask_1")).await.expect("kept");
-        asker.settle("ask_1", ApprovalState::Approved, yes()).await.expect("the first");
-        let lost = asker.take_up("ask_1").await.expect("once").claim.expect("a claim");
+        asker.settle("ask_1", ApprovalState::Approved, approval()).await.expect("the first");
+        let lost = asker.claim("ask_1").await.expect("once").claim.expect("a claim");
         let (person, second) = recording(&store);
-        let early = person.take_up("ask_1").await.expect_err("it is about to begin");
+        let early = person.claim("ask_1").await.expect_err("it is about to begin");
         assert_eq!(early.kind(), ErrorKind::Conflict);
         assert_eq!(fate(&person).await, CallResult::NotRun, "it has not begun");
-        let person = person.by_clock(|| now_ms() + 10_000);
-        assert_eq!(in_time(person.handed_over("ask_1")).await.expect("free"), CallClaim::Free);
-        let held = person.take_up("ask_1").await.expect("free again").claim.expect("a claim");
+        let person = person.with_clock(|| now_ms() + 10_000);
+        assert_eq!(in_time(person.wait_for_claim("ask_1")).await.expect("free"), CallClaim::Free);
+        let held = person.claim("ask_1").await.expect("free again").claim.expect("a claim");
         let mut entry = crate::stores::change(1);
         entry.call_id = "call_ask_1".to_owned();
         let begin = |ledger: haft_store::StoreLedger, claim: String| {
@@ -708,19 +714,19 @@ async fn a_call_taken_up_and_not_begun_is_free_again_and_begins_once() {
         let late = begin(first, lost).await.expect_err("another process has it");
         assert_eq!(late.kind(), ErrorKind::Conflict, "{late}");
         let seq = begin(second, held).await.expect("committed").expect("a number");
-        person.begun("ask_1").await.expect("noted");
+        person.mark_started("ask_1").await.expect("noted");
         assert_eq!(fate(&person).await, CallResult::Unknown, "it began, and no end is recorded");
         for clock in [now_ms, || now_ms() + 60_000] {
-            let other = recording(&store).0.by_clock(clock);
-            let error = other.take_up("ask_1").await.expect_err("it has begun");
+            let other = recording(&store).0.with_clock(clock);
+            let error = other.claim("ask_1").await.expect_err("it has begun");
             assert_eq!(error.kind(), ErrorKind::Conflict);
         }
-        // A row that is put back as it was does not run again.
+        // A restored row does not run again.
         store.tamper("UPDATE approvals SET taken_by = NULL, begun_seq = NULL").await;
         recording(&store)
             .0
-            .by_clock(|| now_ms() + 60_000)
-            .take_up("ask_1")
+            .with_clock(|| now_ms() + 60_000)
+            .claim("ask_1")
             .await
             .expect_err("noted");
         let ledger = store.ledger();
@@ -730,7 +736,7 @@ async fn a_call_taken_up_and_not_begun_is_free_again_and_begins_once() {
         haft_core::Ledger::record(&*ledger, entry).await.expect("recorded");
         let verified = ledger.verify(None).await.expect("read");
         assert_eq!((verified.faults.len(), verified.unended.len()), (0, 0));
-        let shown = ledger.find(&haft_store::Filter::default()).await.expect("read");
+        let shown = ledger.find(&haft_store::LedgerFilter::default()).await.expect("read");
         assert_eq!(shown.len(), 1, "one call, though two entries");
     }
 }

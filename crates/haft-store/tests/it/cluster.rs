@@ -1,4 +1,5 @@
-//! A PostgreSQL of a test's own, which it may stop and start: the one that all tests share must go on.
+//! A separate PostgreSQL server that a test may stop and start. The server that all tests share
+//! must keep running.
 
 use std::{
     fs,
@@ -12,18 +13,18 @@ const VERSIONS: &str = "/usr/lib/postgresql";
 
 pub(crate) struct Cluster {
     programs: PathBuf,
-    /// It refuses to run as root; then it runs as the user that its package made.
+    /// The server refuses to run as root; then it runs as the user that its package created.
     owner: Option<(u32, u32)>,
     folder: PathBuf,
     port: u16,
 }
 
 impl Cluster {
-    /// None where it is not installed; in CI it is.
+    /// Starts a server. `None` where PostgreSQL is not installed; CI has it.
     pub(crate) fn start() -> Option<Self> {
         let programs = programs()?;
         let owner = owner();
-        // Not below the project: the server's own user may not be let into the folders above it.
+        // In /tmp: the server's user may lack access to the directories above the project.
         let folder = tempfile::Builder::new().prefix("haft-cluster-").tempdir_in("/tmp");
         let folder = folder.expect("a folder").keep();
         if let Some((user, group)) = owner {
@@ -51,15 +52,15 @@ impl Cluster {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// A folder beside its data, made when it is not there.
+    /// Returns a directory beside the data. Creates it if needed.
     pub(crate) fn folder_for(&self, name: &str) -> PathBuf {
         let folder = self.folder.join(name);
         fs::create_dir_all(&folder).expect("made");
         folder
     }
 
-    /// Gives such a folder to the server.
-    pub(crate) fn own(&self, name: &str) -> PathBuf {
+    /// Gives such a directory to the server's user.
+    pub(crate) fn server_folder(&self, name: &str) -> PathBuf {
         let folder = self.folder_for(name);
         if let Some((user, group)) = self.owner {
             chown(&folder, Some(user), Some(group)).expect("it is ours");
@@ -67,7 +68,7 @@ impl Cluster {
         folder
     }
 
-    /// `fast` ends it orderly, `immediate` as a crash does.
+    /// `fast` stops the server cleanly, `immediate` like a crash.
     pub(crate) fn restart(&self, how: &str) {
         self.control(&["-m", how, "restart"]);
     }
@@ -98,7 +99,7 @@ impl Drop for Cluster {
         let mut stop = self.command("pg_ctl");
         stop.arg("-D").arg(self.folder.join("data")).args(["-m", "immediate", "-w", "stop"]);
         let _ = stop.status();
-        // A disk of its own, if it had one.
+        // Unmounts the small disk, if a test mounted one.
         let _ = Command::new("umount").arg("-l").arg(self.folder.join("small")).output();
         let _ = fs::remove_dir_all(&self.folder);
     }

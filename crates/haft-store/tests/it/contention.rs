@@ -1,31 +1,31 @@
-//! Two real processes with 16 writers each on one store: no write is lost, none is refused. `benches/events.rs` does the
-//! same with 100,000 writes.
+//! Two real processes with 16 writers each on one store: no write is lost, none is refused.
+//! `benches/events.rs` does the same with 100,000 writes.
 
 use std::{collections::HashMap, process::Command, sync::Arc};
 
 use haft_core::feed::Feed;
 use haft_core::{ApprovalState, Approvals};
-use haft_store::{Address, Announcement, StoreApprovals, StoreFeed, StoreLocation};
+use haft_store::{Announcement, StoreAddress, StoreApprovals, StoreFeed, StoreLocation};
 use serde_json::json;
 
 use crate::{approvals::request, stores::each};
 
 const WRITERS: u64 = 16;
 const EACH: u64 = 40;
-/// Set for the other process: address, folder and name.
+/// Environment of the child process: address, folder and name.
 const VARIABLES: [&str; 3] = ["HAFT_TEST_WRITE_TO", "HAFT_TEST_STATE", "HAFT_TEST_NAME"];
 
-#[expect(clippy::disallowed_methods, reason = "what the parent process says to this one")]
-fn orders() -> Option<[String; 3]> {
+#[expect(clippy::disallowed_methods, reason = "the parent process passes them here")]
+fn variables() -> Option<[String; 3]> {
     let [address, state, name] = VARIABLES.map(|name| std::env::var(name).ok());
     Some([address?, state?, name?])
 }
 
-/// The other process. Without orders there is nothing to write.
+/// The child process. Without the variables it does nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writes_as_it_was_told() {
-    let Some([address, state, name]) = orders() else { return assert!(orders().is_none()) };
-    let address = Address::parse(&address, std::path::Path::new("/")).expect("an address");
+async fn child_writer() {
+    let Some([address, state, name]) = variables() else { return assert!(variables().is_none()) };
+    let address = StoreAddress::parse(&address, std::path::Path::new("/")).expect("an address");
     let place = StoreLocation::new(address);
     let events = StoreFeed::new(place.clone());
     let state = std::path::Path::new(&state);
@@ -41,7 +41,7 @@ async fn writes_as_it_was_told() {
                 if number % 10 == 0 {
                     let id = format!("ask_{subject}_{number}");
                     approvals.create(request(&id)).await.expect("kept");
-                    assert_eq!(approvals.trouble(&id), None);
+                    assert_eq!(approvals.local_only_reason(&id), None);
                     approvals.settle(&id, ApprovalState::Denied, None).await.expect("decided");
                 }
             }
@@ -51,16 +51,16 @@ async fn writes_as_it_was_told() {
 }
 
 #[tokio::test]
-async fn two_processes_with_many_writers_lose_nothing_and_are_refused_nothing() {
+async fn two_processes_with_many_writers_lose_and_refuse_nothing() {
     for store in each().await {
         let address = match &store.address {
-            Address::Sqlite(path) => path.display().to_string(),
-            Address::Postgres(url) => url.clone(),
+            StoreAddress::Sqlite(path) => path.display().to_string(),
+            StoreAddress::Postgres(url) => url.clone(),
         };
         let state = store.folder.path().display().to_string();
         let children = ["a", "b"].map(|name| {
             let mut child = Command::new(std::env::current_exe().expect("this program"));
-            child.args(["contention::writes_as_it_was_told", "--exact", "--nocapture"]);
+            child.args(["contention::child_writer", "--exact", "--nocapture"]);
             child.envs(VARIABLES.into_iter().zip([&*address, &*state, name]));
             child.spawn().expect("it runs")
         });

@@ -1,11 +1,11 @@
-//! What holds on both engines.
+//! Properties of both engines.
 
 use std::collections::BTreeSet;
 
 use haft_core::{ErrorKind, Ledger, Remember, SavedRule, SavedRules, Scope, ToolError};
-use haft_store::{Filter, Store, StoreRules};
+use haft_store::{LedgerFilter, Store, StoreRules};
 
-use crate::stores::{change, each, look};
+use crate::stores::{change, each, read_call};
 
 #[tokio::test]
 async fn what_is_recorded_is_read_back_by_another_process() {
@@ -14,13 +14,17 @@ async fn what_is_recorded_is_read_back_by_another_process() {
         for number in 1..=5 {
             ledger.record(change(number)).await.expect("recorded");
         }
-        ledger.record(look(6)).await.expect("recorded");
+        ledger.record(read_call(6)).await.expect("recorded");
         ledger.flush().await.expect("written");
         let newest = store.ledger().newest(9).await.expect("read");
         assert_eq!(newest.len(), 6, "{:?}", store.address);
-        assert_eq!((&newest[0], &newest[5]), (&look(6), &change(1)));
-        let filter =
-            Filter { tool: Some("write".into()), since_ms: 1003, most: 2, ..Filter::default() };
+        assert_eq!((&newest[0], &newest[5]), (&read_call(6), &change(1)));
+        let filter = LedgerFilter {
+            tool: Some("write".into()),
+            since_ms: 1003,
+            most: 2,
+            ..LedgerFilter::default()
+        };
         let found = ledger.find(&filter).await.expect("read");
         assert_eq!(found.iter().map(|it| it.seq).collect::<Vec<_>>(), [5, 4]);
         let info = Store::open(&store.address).await.expect("opens").info().await.expect("read");
@@ -30,19 +34,19 @@ async fn what_is_recorded_is_read_back_by_another_process() {
 }
 
 #[tokio::test]
-async fn who_only_looks_makes_no_store() {
+async fn reading_creates_no_store() {
     for store in each().await {
         let ledger = store.ledger();
         assert!(ledger.newest(1).await.expect("nothing").is_empty());
         assert_eq!(ledger.verify(None).await.expect("nothing").entries, 0);
-        assert!(store.rules("here").in_force("s").await.expect("nothing").is_empty());
+        assert!(store.rules("here").active("s").await.expect("nothing").is_empty());
         assert!(Store::existing(&store.address).await.expect("nothing").is_none());
     }
 }
 
 #[tokio::test]
 async fn tampering_is_found_where_it_was_done() {
-    for (sql, seq, told) in [
+    for (sql, seq, expected) in [
         ("UPDATE ledger SET entry = replace(entry, 'write', 'read') WHERE seq = 3", 3, "hash"),
         ("UPDATE ledger SET tool = 'read' WHERE seq = 4", 4, "column `tool`"),
         ("DELETE FROM ledger WHERE seq IN (2, 3)", 2, "entries 2 to 3 are missing"),
@@ -58,7 +62,7 @@ async fn tampering_is_found_where_it_was_done() {
             assert_eq!((whole.entries, &*whole.faults), (5, &[][..]));
             store.tamper(sql).await;
             let faults = ledger.verify(None).await.expect("read").faults;
-            let is_found = faults.iter().any(|it| it.seq == seq && it.what.contains(told));
+            let is_found = faults.iter().any(|it| it.seq == seq && it.what.contains(expected));
             assert!(is_found, "{sql}: {faults:?}");
         }
     }
@@ -73,7 +77,7 @@ async fn many_writers_of_several_openings_make_one_chain() {
             let ledger = ledgers[(task % 2) as usize].clone();
             tasks.spawn(async move {
                 for number in 0..25 {
-                    let made = if number % 2 == 0 { look } else { change };
+                    let made = if number % 2 == 0 { read_call } else { change };
                     ledger.record(made(task * 100 + number)).await.expect("recorded");
                 }
             });
@@ -93,7 +97,7 @@ async fn many_writers_of_several_openings_make_one_chain() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_that_make_a_store_at_once_all_have_the_same() {
+async fn many_tasks_can_create_a_store_at_once() {
     for store in each().await {
         let mut tasks = tokio::task::JoinSet::new();
         for number in 0..8 {
@@ -113,7 +117,7 @@ async fn save(rules: &StoreRules, rule: &str, scope: Scope) -> Result<SavedRule,
 }
 
 async fn texts(rules: &StoreRules, session: &str) -> Vec<String> {
-    let rules = rules.in_force(session).await.expect("they can be read");
+    let rules = rules.active(session).await.expect("they can be read");
     rules.into_iter().map(|rule| rule.text.to_string()).collect()
 }
 
@@ -136,12 +140,12 @@ async fn rules_reach_as_far_as_their_scope_and_are_seen_by_others_at_once() {
 }
 
 #[tokio::test]
-async fn a_rule_that_was_widened_by_hand_does_not_count() {
+async fn a_modified_rule_does_not_count() {
     for store in each().await {
         let rules = store.rules("here");
         save(&rules, "bash(a *)", Scope::Project).await.expect("kept");
         store.tamper("UPDATE rules SET rule = 'bash(*)'").await;
-        rules.in_force("s").await.expect_err("it is told");
+        rules.active("s").await.expect_err("it is reported");
         assert!(texts(&rules, "s").await.is_empty());
     }
 }
@@ -155,8 +159,8 @@ async fn a_store_of_a_newer_haft_is_refused_with_advice() {
         assert_eq!(error.kind(), ErrorKind::Unavailable);
         assert!(error.message().contains("version 99, written by a newer haft"), "{error}");
         assert!(error.next_step().contains("update haft"));
-        let told = store.ledger().record(change(2)).await.expect_err("not written");
-        assert!(told.message().contains("newer haft"), "{told}");
+        let expected = store.ledger().record(change(2)).await.expect_err("not written");
+        assert!(expected.message().contains("newer haft"), "{expected}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Events on both engines: in order, once, resumable, with a word about what is gone.
+//! Events on both engines: in order, once, resumable, with a report of deleted ones.
 
 use std::{
     collections::BTreeMap,
@@ -7,49 +7,49 @@ use std::{
 };
 
 use haft_core::feed::{Feed, FeedEvent, FeedItem, FeedSubscription, MissedEvents};
-use haft_store::{Address, Announcement, Retention, StoreFeed, StoreLocation};
+use haft_store::{Announcement, EventRetention, StoreAddress, StoreFeed, StoreLocation};
 use serde_json::json;
 
 use crate::stores::{Fresh, each};
 
-/// Far longer than anything here takes; only a test that fails waits for it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Much longer than any step takes; only a failing test waits for it.
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// As another process would have them.
+/// The events as another process sees them.
 fn events(store: &Fresh) -> StoreFeed {
     StoreFeed::new(StoreLocation::new(store.address.clone()))
 }
 
-async fn tell(events: &StoreFeed, subject: &str, number: u64) -> u64 {
+async fn announce(events: &StoreFeed, subject: &str, number: u64) -> u64 {
     let body = json!({ "number": number });
     events.announce(&Announcement::of("test", subject, &body)).await.expect("told")
 }
 
 pub(crate) async fn next(subscription: &mut Box<dyn FeedSubscription>) -> FeedItem {
-    let news = tokio::time::timeout(PATIENCE, subscription.next()).await;
+    let news = tokio::time::timeout(TEST_TIMEOUT, subscription.next()).await;
     news.expect("something happens in time").expect("it can be read")
 }
 
 pub(crate) async fn event(subscription: &mut Box<dyn FeedSubscription>) -> FeedEvent {
     match next(subscription).await {
-        FeedItem::FeedEvent(event) => event,
-        FeedItem::MissedEvents(gap) => panic!("{gap:?}"),
+        FeedItem::Event(event) => event,
+        FeedItem::Missed(gap) => panic!("{gap:?}"),
     }
 }
 
 #[tokio::test]
-async fn what_another_process_tells_is_heard_in_order_with_all_it_says() {
+async fn events_of_another_process_arrive_in_order_and_complete() {
     for store in each().await {
         let (here, there) = (events(&store), events(&store));
         let body = json!({"ä": "\u{0}x", "n": [1, 2]});
-        let told = Announcement {
+        let expected = Announcement {
             kind: "approval.asked",
             session: Some("s\u{0}1"),
             call: Some("call_1"),
             subject: Some("ask_1"),
             body: &body,
         };
-        assert_eq!(there.announce(&told).await.expect("told"), 1);
+        assert_eq!(there.announce(&expected).await.expect("told"), 1);
         let mut subscription = here.subscribe(0);
         let first = event(&mut subscription).await;
         assert_eq!(
@@ -61,7 +61,7 @@ async fn what_another_process_tells_is_heard_in_order_with_all_it_says() {
             (Some("call_1"), Some("ask_1"))
         );
         assert_eq!(first.body, body);
-        // And now that it waits.
+        // And while the subscriber waits.
         let hears = tokio::spawn(async move {
             let mut heard = Vec::new();
             for _ in 0..50 {
@@ -70,7 +70,7 @@ async fn what_another_process_tells_is_heard_in_order_with_all_it_says() {
             heard
         });
         for number in 2..=51 {
-            assert_eq!(tell(&there, "a", number).await, number);
+            assert_eq!(announce(&there, "a", number).await, number);
         }
         assert_eq!(hears.await.expect("no panic"), (2..=51).collect::<Vec<_>>());
         assert_eq!(here.newest().await.expect("read"), 51);
@@ -81,12 +81,12 @@ async fn what_another_process_tells_is_heard_in_order_with_all_it_says() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_writers_nothing_is_missed_and_nothing_seen_twice() {
+async fn no_event_of_many_writers_is_missed_or_seen_twice() {
     const WRITERS: u64 = 12;
     const EACH: u64 = 40;
     for store in each().await {
         let places = [events(&store), events(&store)];
-        tell(&places[0], "first", 0).await;
+        announce(&places[0], "first", 0).await;
         let mut listeners = tokio::task::JoinSet::new();
         for listener in 0..3 {
             let events = events(&store);
@@ -98,7 +98,7 @@ async fn of_many_writers_nothing_is_missed_and_nothing_seen_twice() {
                     assert_eq!(event.seq, count + 2, "in order, without gaps");
                     let number = event.body["number"].as_u64().expect("a number");
                     seen.entry(event.subject.expect("a subject")).or_default().push(number);
-                    // This one forgets everything but its position, again and again.
+                    // This subscriber repeatedly forgets everything but its position.
                     if listener == 0 && count % 7 == 0 {
                         subscription = events.subscribe(subscription.position());
                     }
@@ -111,7 +111,7 @@ async fn of_many_writers_nothing_is_missed_and_nothing_seen_twice() {
             let events = places[(writer % 2) as usize].clone();
             writers.spawn(async move {
                 for number in 0..EACH {
-                    tell(&events, &writer.to_string(), number).await;
+                    announce(&events, &writer.to_string(), number).await;
                 }
             });
         }
@@ -124,22 +124,22 @@ async fn of_many_writers_nothing_is_missed_and_nothing_seen_twice() {
 }
 
 #[tokio::test]
-async fn a_change_that_was_taken_back_leaves_no_number() {
+async fn a_rolled_back_event_uses_no_number() {
     let Some(store) = crate::stores::postgres().await else { return };
     let events = events(&store);
-    tell(&events, "a", 1).await;
-    // Behind our back: a transaction that takes the next number and holds it, and one that gives up.
-    let Address::Postgres(url) = &store.address else { panic!("a database") };
+    announce(&events, "a", 1).await;
+    // Without haft: a transaction that takes the next number, holds it, and rolls back.
+    let StoreAddress::Postgres(url) = &store.address else { panic!("a database") };
     let (client, connection) =
         tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("reached");
     tokio::spawn(connection);
     client.batch_execute("BEGIN; UPDATE haft.event_head SET seq = seq + 1").await.expect("held");
     let other = events.clone();
-    let late = tokio::spawn(async move { tell(&other, "a", 2).await });
+    let late = tokio::spawn(async move { announce(&other, "a", 2).await });
     let mut subscription = events.subscribe(1);
     tokio::select! {
         biased;
-        news = subscription.next() => panic!("nobody has committed: {news:?}"),
+        news = subscription.next() => panic!("nothing was committed: {news:?}"),
         () = tokio::time::sleep(Duration::from_millis(50)) => {}
     }
     client.batch_execute("ROLLBACK").await.expect("free");
@@ -148,41 +148,41 @@ async fn a_change_that_was_taken_back_leaves_no_number() {
 }
 
 #[tokio::test]
-async fn who_comes_too_late_is_told_what_is_gone() {
+async fn a_late_subscriber_learns_which_events_are_gone() {
     for store in each().await {
-        let retention = Retention { most: 100, longest: Duration::from_secs(86_400) };
-        let kept = StoreFeed::new(StoreLocation::keeping(store.address.clone(), retention));
+        let retention = EventRetention { max_events: 100, max_age: Duration::from_secs(86_400) };
+        let kept = StoreFeed::new(StoreLocation::with_retention(store.address.clone(), retention));
         let mut slow = kept.subscribe(0);
-        tell(&kept, "a", 1).await;
+        announce(&kept, "a", 1).await;
         assert_eq!(event(&mut slow).await.seq, 1);
         for number in 2..=600 {
-            tell(&kept, "a", number).await;
+            announce(&kept, "a", number).await;
         }
-        // Looked at every 256th time: at 512 those up to 412 went.
+        // Old events are deleted at every 256th: at 512, those up to 412.
         assert_eq!(
             next(&mut slow).await,
-            FeedItem::MissedEvents(MissedEvents { after: 1, resumes_after: 412 })
+            FeedItem::Missed(MissedEvents { after: 1, resumes_after: 412 })
         );
         for seq in 413..=600 {
             assert_eq!(event(&mut slow).await.seq, seq);
         }
         let mut young = kept.subscribe(500);
-        assert_eq!(event(&mut young).await.seq, 501, "what is there is no gap");
+        assert_eq!(event(&mut young).await.seq, 501, "existing events are not a gap");
     }
 }
 
 #[tokio::test]
-async fn what_is_old_goes_but_never_what_stands_behind_something_young() {
+async fn old_events_go_but_not_those_after_a_young_one() {
     for store in each().await {
-        let retention = Retention { most: 100_000, longest: Duration::from_secs(3600) };
-        let kept = StoreFeed::new(StoreLocation::keeping(store.address.clone(), retention));
+        let retention = EventRetention { max_events: 100_000, max_age: Duration::from_secs(3600) };
+        let kept = StoreFeed::new(StoreLocation::with_retention(store.address.clone(), retention));
         for number in 1..=200 {
-            tell(&kept, "a", number).await;
+            announce(&kept, "a", number).await;
         }
-        // Of long ago; and in between one by a clock that is far behind.
+        // Old events, and one in between that a late clock dated too early.
         store.tamper("UPDATE events SET at_ms = 1000 WHERE seq <= 150 OR seq = 170").await;
         for number in 201..=256 {
-            tell(&kept, "a", number).await;
+            announce(&kept, "a", number).await;
         }
         let left: Vec<u64> =
             kept.since(0, 999).await.expect("read").iter().map(|event| event.seq).collect();
@@ -191,30 +191,30 @@ async fn what_is_old_goes_but_never_what_stands_behind_something_young() {
 }
 
 #[tokio::test]
-async fn everything_gone_is_told_too() {
+async fn a_subscriber_learns_that_all_events_are_gone() {
     for store in each().await {
         let events = events(&store);
         for number in 1..=5 {
-            tell(&events, "a", number).await;
+            announce(&events, "a", number).await;
         }
         store.tamper("DELETE FROM events").await;
         let mut subscription = events.subscribe(2);
         assert_eq!(
             next(&mut subscription).await,
-            FeedItem::MissedEvents(MissedEvents { after: 2, resumes_after: 5 })
+            FeedItem::Missed(MissedEvents { after: 2, resumes_after: 5 })
         );
-        tell(&events, "a", 6).await;
+        announce(&events, "a", 6).await;
         assert_eq!(event(&mut subscription).await.seq, 6);
     }
 }
 
 #[tokio::test]
-async fn another_store_in_the_place_is_a_gap_and_its_events_follow() {
+async fn a_replaced_store_is_a_gap_and_its_events_follow() {
     let store = each().await.remove(0);
-    let Address::Sqlite(path) = &store.address else { panic!("a file") };
+    let StoreAddress::Sqlite(path) = &store.address else { panic!("a file") };
     let here = events(&store);
     for number in 1..=5 {
-        tell(&here, "a", number).await;
+        announce(&here, "a", number).await;
     }
     let mut subscription = here.subscribe(4);
     assert_eq!(event(&mut subscription).await.seq, 5);
@@ -222,10 +222,10 @@ async fn another_store_in_the_place_is_a_gap_and_its_events_follow() {
         std::fs::remove_file(format!("{}{end}", path.display())).expect("gone");
     }
     let there = events(&store);
-    tell(&there, "b", 1).await;
-    let told = next(&mut subscription).await;
-    assert_eq!(told, FeedItem::MissedEvents(MissedEvents { after: 5, resumes_after: 1 }));
-    tell(&there, "b", 2).await;
+    announce(&there, "b", 1).await;
+    let expected = next(&mut subscription).await;
+    assert_eq!(expected, FeedItem::Missed(MissedEvents { after: 5, resumes_after: 1 }));
+    announce(&there, "b", 2).await;
     let second = event(&mut subscription).await;
     assert_eq!((second.seq, second.subject.as_deref()), (2, Some("b")));
 }
@@ -235,10 +235,10 @@ async fn a_clock_that_was_set_back_changes_no_order() {
     for store in each().await {
         let events = events(&store);
         for number in 1..=4 {
-            tell(&events, "a", number).await;
+            announce(&events, "a", number).await;
         }
         store.tamper("UPDATE events SET at_ms = 9999999999999 WHERE seq = 2").await;
-        tell(&events, "a", 5).await;
+        announce(&events, "a", 5).await;
         let mut subscription = events.subscribe(0);
         for seq in 1..=5 {
             assert_eq!(event(&mut subscription).await.seq, seq);
@@ -247,24 +247,25 @@ async fn a_clock_that_was_set_back_changes_no_order() {
 }
 
 #[tokio::test]
-async fn those_who_wait_are_woken_and_do_not_have_to_look_for_themselves() {
+async fn waiting_subscribers_are_woken_without_polling() {
     for store in each().await {
         let (here, there) = (events(&store), events(&store));
-        tell(&there, "a", 1).await;
+        announce(&there, "a", 1).await;
         let mut subscription = here.subscribe(0);
         event(&mut subscription).await;
         let began = Instant::now();
         for number in 2..=41 {
             let hears = event(&mut subscription);
             let tells = async {
-                // Only once the other waits.
+                // Only after the other waits.
                 tokio::task::yield_now().await;
-                tell(&there, "a", number).await
+                announce(&there, "a", number).await
             };
-            let (heard, told) = tokio::join!(hears, tells);
-            assert_eq!(heard.seq, told);
+            let (heard, expected) = tokio::join!(hears, tells);
+            assert_eq!(heard.seq, expected);
         }
-        // Who looks for themselves does so every second: that would be 40 of them. Woken, it takes a few milliseconds each.
+        // Polling happens once a second, which would take 40 s here. A notification takes a few
+        // milliseconds.
         assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     }
 }
@@ -278,21 +279,21 @@ async fn a_wait_that_is_dropped_loses_nothing() {
         let began = Instant::now();
         let tells = tokio::spawn(async move {
             for number in 1..=100 {
-                tell(&there, "a", number).await;
+                announce(&there, "a", number).await;
             }
         });
-        // Shorter and longer than a look takes.
-        for patience in (0..).map(|round| Duration::from_micros(100 * (round % 200))) {
+        // Shorter and longer than a query takes.
+        for timeout in (0..).map(|round| Duration::from_micros(100 * (round % 200))) {
             if seen.len() == 100 {
                 break;
             }
-            assert!(began.elapsed() < PATIENCE);
+            assert!(began.elapsed() < TEST_TIMEOUT);
             tokio::select! {
                 news = subscription.next() => match news.expect("read") {
-                    FeedItem::FeedEvent(event) => seen.push(event.seq),
-                    FeedItem::MissedEvents(gap) => panic!("{gap:?}"),
+                    FeedItem::Event(event) => seen.push(event.seq),
+                    FeedItem::Missed(gap) => panic!("{gap:?}"),
                 },
-                () = tokio::time::sleep(patience) => {}
+                () = tokio::time::sleep(timeout) => {}
             }
         }
         tells.await.expect("no panic");
@@ -301,17 +302,17 @@ async fn a_wait_that_is_dropped_loses_nothing() {
 }
 
 #[tokio::test]
-async fn connections_that_are_cut_lose_nothing() {
+async fn lost_connections_lose_no_events() {
     let Some(store) = crate::stores::postgres().await else { return };
-    let Address::Postgres(url) = &store.address else { panic!("a database") };
+    let StoreAddress::Postgres(url) = &store.address else { panic!("a database") };
     let (here, there) = (Arc::new(events(&store)), events(&store));
-    tell(&there, "a", 1).await;
+    announce(&there, "a", 1).await;
     let mut subscription = here.subscribe(0);
     for round in 1..=5 {
         assert_eq!(event(&mut subscription).await.seq, round);
         let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                    WHERE datname = current_database() AND pid <> pg_backend_pid()";
         crate::stores::run(url, cut).await;
-        tell(&there, "a", round + 1).await;
+        announce(&there, "a", round + 1).await;
     }
 }

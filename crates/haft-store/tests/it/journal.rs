@@ -1,5 +1,5 @@
-//! The journal on both engines: what is kept comes back, what is taken back stands again when that is taken back, and
-//! making room takes nothing that an undo needs.
+//! The journal on both engines: stored contents are restored, an undo of an undo restores the
+//! change, and collection deletes nothing that an undo needs.
 
 use std::{
     ffi::OsStr,
@@ -12,22 +12,22 @@ use haft_core::{
     CallInfo, ChangeQuery, ContentHash, Journal, JournalChange, NewChange, NewJournalEntry,
     PathState,
 };
-use haft_store::{Keep, StoreJournal, StoreLocation};
+use haft_store::{JournalRetention, StoreJournal, StoreLocation};
 
 use crate::stores::{Fresh, each};
 
 const WORKSPACE: &str = "/work/space";
 
 /// One process with a journal.
-struct Desk {
+struct JournalProcess {
     journal: Arc<StoreJournal>,
     workspace: PathBuf,
 }
 
 impl Fresh {
-    fn desk(&self, keep: Keep) -> Desk {
+    fn process(&self, keep: JournalRetention) -> JournalProcess {
         let journal = StoreJournal::new(StoreLocation::new(self.address.clone()), keep);
-        Desk { journal: Arc::new(journal), workspace: WORKSPACE.into() }
+        JournalProcess { journal: Arc::new(journal), workspace: WORKSPACE.into() }
     }
 }
 
@@ -36,7 +36,7 @@ fn file(content: &str) -> PathState {
     PathState::File { hash, mode: 0o640, size: content.len() as u64 }
 }
 
-/// A file gets another content.
+/// Changes the content of a file.
 fn edit(path: &str, from: &str, to: &str) -> NewJournalEntry {
     let content = Some(from.as_bytes().to_vec());
     NewJournalEntry {
@@ -48,7 +48,7 @@ fn edit(path: &str, from: &str, to: &str) -> NewJournalEntry {
     }
 }
 
-impl Desk {
+impl JournalProcess {
     fn begin(&self, tool: &str, entries: &[NewJournalEntry], undoes: &[Vec<u64>]) -> u64 {
         let mut call = CallInfo::default();
         call.session = "s\0ession".to_owned();
@@ -60,7 +60,7 @@ impl Desk {
 
     fn made(&self, tool: &str, entries: &[NewJournalEntry], undoes: &[Vec<u64>]) -> u64 {
         let number = self.begin(tool, entries, undoes);
-        self.journal.made(number);
+        self.journal.commit(number);
         number
     }
 
@@ -69,7 +69,7 @@ impl Desk {
     }
 
     async fn all(&self) -> Vec<JournalChange> {
-        self.find(ChangeQuery { most: usize::MAX, ..ChangeQuery::default() }).await
+        self.find(ChangeQuery { limit: usize::MAX, ..ChangeQuery::default() }).await
     }
 
     async fn numbers(&self) -> Vec<u64> {
@@ -78,7 +78,7 @@ impl Desk {
 
     async fn entry(&self, number: u64) -> u64 {
         let found =
-            self.find(ChangeQuery { numbers: vec![number], most: 9, ..ChangeQuery::default() });
+            self.find(ChangeQuery { numbers: vec![number], limit: 9, ..ChangeQuery::default() });
         found.await[0].entries[0].id
     }
 
@@ -86,18 +86,18 @@ impl Desk {
         self.journal.content(ContentHash::of(text.as_bytes())).await.expect("it is read")
     }
 
-    /// Which changes have nothing that was taken back.
-    async fn standing(&self) -> Vec<u64> {
-        let is_standing =
+    /// Returns the changes of which nothing was undone.
+    async fn not_undone(&self) -> Vec<u64> {
+        let is_not_undone =
             |change: &&JournalChange| change.entries.iter().all(|entry| entry.undone_by.is_none());
-        self.all().await.iter().filter(is_standing).map(|change| change.number).collect()
+        self.all().await.iter().filter(is_not_undone).map(|change| change.number).collect()
     }
 }
 
 #[tokio::test]
-async fn what_is_kept_comes_back_as_it_was() {
+async fn stored_changes_are_read_back_unchanged() {
     for fresh in each().await {
-        let desk = fresh.desk(Keep::USUAL);
+        let process = fresh.process(JournalRetention::DEFAULT);
         let odd = Path::new(OsStr::from_bytes(b"d\xff/\n")).to_owned();
         let going = |path: PathBuf, before: PathState| NewJournalEntry {
             path,
@@ -112,13 +112,13 @@ async fn what_is_kept_comes_back_as_it_was() {
         let long = "line of a long text\n".repeat(5_000);
         let entries = [
             edit("a.txt", &long, "new"),
-            NewJournalEntry::appears("dir".into(), PathState::Directory { mode: 0o777 }),
+            NewJournalEntry::created("dir".into(), PathState::Directory { mode: 0o777 }),
             going(odd.clone(), PathState::Link { to: odd.clone() }),
             going("gone".into(), PathState::Directory { mode: 0o2750 }),
             moved,
         ];
-        let number = desk.made("patch", &entries, &[]);
-        let found = fresh.desk(Keep::USUAL).all().await;
+        let number = process.made("patch", &entries, &[]);
+        let found = fresh.process(JournalRetention::DEFAULT).all().await;
         let [change] = &*found else { panic!("{found:?}") };
         assert_eq!((change.number, &*change.tool, change.collected), (number, "patch", 0));
         assert_eq!(change.session, "s\u{fffd}ession");
@@ -128,65 +128,65 @@ async fn what_is_kept_comes_back_as_it_was() {
             assert_eq!((&kept.before, &kept.after), (&entry.before, &entry.after));
             assert_eq!(kept.undone_by, None);
         }
-        assert_eq!(desk.content(&long).await, Some(long.clone().into_bytes()));
-        assert_eq!(desk.content("replaced").await, Some(b"replaced".to_vec()));
-        assert_eq!(desk.content("new").await, None, "what comes is not kept");
+        assert_eq!(process.content(&long).await, Some(long.clone().into_bytes()));
+        assert_eq!(process.content("replaced").await, Some(b"replaced".to_vec()));
+        assert_eq!(process.content("new").await, None, "new contents are not stored");
     }
 }
 
 #[tokio::test]
-async fn one_content_is_kept_once_and_goes_with_the_last_who_needs_it() {
+async fn a_content_is_stored_once_and_deleted_with_its_last_entry() {
     for fresh in each().await {
-        let desk = fresh.desk(Keep::USUAL);
-        let first = desk.begin("edit", &[edit("a", "same", "1"), edit("b", "same", "2")], &[]);
-        let second = desk.begin("edit", &[edit("c", "same", "3")], &[]);
+        let process = fresh.process(JournalRetention::DEFAULT);
+        let first = process.begin("edit", &[edit("a", "same", "1"), edit("b", "same", "2")], &[]);
+        let second = process.begin("edit", &[edit("c", "same", "3")], &[]);
         assert_eq!(fresh.number("SELECT count(*) FROM blobs").await, 1);
         assert_eq!(fresh.number("SELECT bytes FROM journal").await, 4);
-        desk.journal.withdraw(first);
-        assert_eq!(desk.content("same").await, Some(b"same".to_vec()));
-        desk.journal.withdraw(second);
-        assert_eq!(desk.content("same").await, None);
+        process.journal.abort(first);
+        assert_eq!(process.content("same").await, Some(b"same".to_vec()));
+        process.journal.abort(second);
+        assert_eq!(process.content("same").await, None);
         assert_eq!(fresh.number("SELECT bytes FROM journal").await, 0);
-        assert!(desk.all().await.is_empty());
-        assert_eq!(desk.begin("edit", &[edit("a", "x", "y")], &[]), 3, "no number twice");
+        assert!(process.all().await.is_empty());
+        assert_eq!(process.begin("edit", &[edit("a", "x", "y")], &[]), 3, "no number twice");
     }
 }
 
 #[tokio::test]
-async fn what_was_taken_back_stands_again_when_that_is_taken_back() {
+async fn an_undo_of_an_undo_restores_the_change() {
     for fresh in each().await {
-        let desk = fresh.desk(Keep::USUAL);
-        let edited = desk.made("edit", &[edit("a", "1", "2")], &[]);
-        let entry = desk.entry(edited).await;
-        let undone = desk.begin("undo", &[edit("a", "2", "1")], &[vec![entry]]);
+        let process = fresh.process(JournalRetention::DEFAULT);
+        let edited = process.made("edit", &[edit("a", "1", "2")], &[]);
+        let entry = process.entry(edited).await;
+        let undone = process.begin("undo", &[edit("a", "2", "1")], &[vec![entry]]);
         assert_eq!(
-            desk.standing().await,
+            process.not_undone().await,
             [undone, edited],
-            "an undo that was not made counts for nothing"
+            "an undo that was not made does not count"
         );
-        desk.journal.made(undone);
-        assert_eq!(desk.standing().await, [undone]);
-        let undo_entry = desk.entry(undone).await;
-        let redone = desk.made("redo", &[edit("a", "1", "2")], &[vec![undo_entry]]);
-        assert_eq!(desk.standing().await, [redone, edited]);
-        let again = desk.begin("undo", &[edit("a", "2", "1")], &[vec![entry]]);
-        desk.journal.withdraw(again);
-        assert_eq!(desk.standing().await, [redone, edited]);
-        desk.journal.set_aside(&[entry]).await.expect("written");
-        assert_eq!(desk.standing().await, [redone]);
+        process.journal.commit(undone);
+        assert_eq!(process.not_undone().await, [undone]);
+        let undo_entry = process.entry(undone).await;
+        let redone = process.made("redo", &[edit("a", "1", "2")], &[vec![undo_entry]]);
+        assert_eq!(process.not_undone().await, [redone, edited]);
+        let again = process.begin("undo", &[edit("a", "2", "1")], &[vec![entry]]);
+        process.journal.abort(again);
+        assert_eq!(process.not_undone().await, [redone, edited]);
+        process.journal.mark_undone(&[entry]).await.expect("written");
+        assert_eq!(process.not_undone().await, [redone]);
     }
 }
 
 #[tokio::test]
 async fn changes_are_found_by_call_session_tool_time_and_number() {
     for fresh in each().await {
-        let desk = fresh.desk(Keep::USUAL);
+        let process = fresh.process(JournalRetention::DEFAULT);
         for number in 0..450 {
             let tool = if number % 3 == 0 { "write" } else { "edit" };
-            desk.begin(tool, &[edit(&format!("f{number}"), "a", "b")], &[]);
+            process.begin(tool, &[edit(&format!("f{number}"), "a", "b")], &[]);
         }
-        let most = |most| ChangeQuery { most, ..ChangeQuery::default() };
-        let count = async |which: ChangeQuery| desk.find(which).await.len();
+        let most = |most| ChangeQuery { limit: most, ..ChangeQuery::default() };
+        let count = async |which: ChangeQuery| process.find(which).await.len();
         assert_eq!(count(most(7)).await, 7);
         assert_eq!(count(most(1_000)).await, 450);
         assert_eq!(count(ChangeQuery { tool: Some("write".into()), ..most(1_000) }).await, 150);
@@ -201,98 +201,104 @@ async fn changes_are_found_by_call_session_tool_time_and_number() {
         assert_eq!(count(ChangeQuery { session: Some("other".into()), ..most(9) }).await, 0);
         assert_eq!(count(ChangeQuery { since_ms: i64::MAX as u64, ..most(9) }).await, 0);
         assert_eq!(count(ChangeQuery { below: Some(4), ..most(9) }).await, 3);
-        let some = desk.find(ChangeQuery { numbers: vec![3, 440, 7, 999], ..most(9) }).await;
+        let some = process.find(ChangeQuery { numbers: vec![3, 440, 7, 999], ..most(9) }).await;
         let names: Vec<String> =
             some.iter().map(|change| change.entries[0].path.display().to_string()).collect();
         assert_eq!(names, ["f439", "f6", "f2"]);
-        let elsewhere = Desk { workspace: "/elsewhere".into(), ..fresh.desk(Keep::USUAL) };
+        let elsewhere = JournalProcess {
+            workspace: "/elsewhere".into(),
+            ..fresh.process(JournalRetention::DEFAULT)
+        };
         assert!(elsewhere.all().await.is_empty());
         assert_eq!(elsewhere.begin("edit", &[edit("f1", "a", "b")], &[]), 451);
-        assert_eq!((elsewhere.all().await.len(), desk.all().await.len()), (1, 450));
+        assert_eq!((elsewhere.all().await.len(), process.all().await.len()), (1, 450));
     }
 }
 
 #[tokio::test]
 async fn the_latest_change_of_every_file_stays_whatever_its_age_and_size() {
-    for keep in [Keep { days: 0, ..Keep::USUAL }, Keep { bytes: 0, ..Keep::USUAL }] {
+    for keep in [
+        JournalRetention { days: 0, ..JournalRetention::DEFAULT },
+        JournalRetention { bytes: 0, ..JournalRetention::DEFAULT },
+    ] {
         for fresh in each().await {
-            let desk = fresh.desk(Keep::USUAL);
-            desk.made("edit", &[edit("a", "1", "2")], &[]);
-            desk.made("patch", &[edit("a", "2", "3"), edit("b", "1", "2")], &[]);
-            let last = desk.made("edit", &[edit("a", "3", "4")], &[]);
-            let entry = desk.entry(last).await;
-            desk.made("undo", &[edit("a", "4", "3")], &[vec![entry]]);
-            // Whoever is asked a moment later finds everything old.
+            let process = fresh.process(JournalRetention::DEFAULT);
+            process.made("edit", &[edit("a", "1", "2")], &[]);
+            process.made("patch", &[edit("a", "2", "3"), edit("b", "1", "2")], &[]);
+            let last = process.made("edit", &[edit("a", "3", "4")], &[]);
+            let entry = process.entry(last).await;
+            process.made("undo", &[edit("a", "4", "3")], &[vec![entry]]);
+            // So that a collection a moment later finds everything old.
             fresh.tamper("UPDATE changes SET at_ms = at_ms - 1000").await;
-            let gone = fresh.desk(keep).journal.collect().await.expect("collected");
+            let gone = fresh.process(keep).journal.collect().await.expect("collected");
             assert_eq!(gone, 2, "{keep:?}");
-            let left = desk.all().await;
-            let told: Vec<(u64, usize, u64)> = left
+            let left = process.all().await;
+            let expected: Vec<(u64, usize, u64)> = left
                 .iter()
                 .map(|change| (change.number, change.entries.len(), change.collected))
                 .collect();
-            assert_eq!(told, [(4, 1, 0), (3, 1, 0), (2, 1, 1), (1, 0, 1)]);
+            assert_eq!(expected, [(4, 1, 0), (3, 1, 0), (2, 1, 1), (1, 0, 1)]);
             for kept in ["3", "4", "1"] {
-                assert!(desk.content(kept).await.is_some(), "{kept} is needed");
+                assert!(process.content(kept).await.is_some(), "{kept} is needed");
             }
-            assert_eq!(desk.content("2").await, None);
+            assert_eq!(process.content("2").await, None);
             assert_eq!(fresh.number("SELECT bytes FROM journal").await, 3);
-            assert_eq!(fresh.desk(keep).journal.collect().await.expect("collected"), 0);
+            assert_eq!(fresh.process(keep).journal.collect().await.expect("collected"), 0);
         }
     }
 }
 
 #[tokio::test]
-async fn room_is_made_after_a_change_when_there_is_too_much() {
+async fn a_change_collects_when_the_journal_is_too_large() {
     for fresh in each().await {
-        let desk = fresh.desk(Keep { bytes: 4, ..Keep::USUAL });
+        let process = fresh.process(JournalRetention { bytes: 4, ..JournalRetention::DEFAULT });
         for number in 0..9 {
             let (from, to) = (number.to_string(), (number + 1).to_string());
-            desk.made("edit", &[edit("a", &from, &to)], &[]);
+            process.made("edit", &[edit("a", &from, &to)], &[]);
         }
-        // The first change looked, and found nothing to do; the next look is not before a while.
+        // The first change collected and found nothing to do; the next collection is not due yet.
         assert_eq!(fresh.number("SELECT bytes FROM journal").await, 9);
         fresh.tamper("UPDATE journal SET looked_ms = looked_ms - 100000").await;
-        desk.made("edit", &[edit("a", "9", "10")], &[]);
+        process.made("edit", &[edit("a", "9", "10")], &[]);
         assert!(fresh.number("SELECT bytes FROM journal").await <= 4);
-        assert!(desk.content("9").await.is_some());
+        assert!(process.content("9").await.is_some());
     }
 }
 
 #[tokio::test]
-async fn whoever_only_looks_makes_no_store() {
+async fn reading_creates_no_store() {
     let fresh = each().await.swap_remove(0);
-    let desk = fresh.desk(Keep::USUAL);
-    assert!(desk.all().await.is_empty());
-    assert_eq!(desk.content("x").await, None);
-    assert_eq!(desk.journal.collect().await.expect("nothing to do"), 0);
-    desk.journal.withdraw(1);
-    desk.journal.set_aside(&[1]).await.expect("nothing to do");
+    let process = fresh.process(JournalRetention::DEFAULT);
+    assert!(process.all().await.is_empty());
+    assert_eq!(process.content("x").await, None);
+    assert_eq!(process.journal.collect().await.expect("nothing to do"), 0);
+    process.journal.abort(1);
+    process.journal.mark_undone(&[1]).await.expect("nothing to do");
     assert!(!fresh.folder.path().join("project").exists());
 }
 
 #[tokio::test]
-async fn a_content_that_somebody_changed_is_not_handed_out() {
+async fn a_modified_content_is_refused() {
     for fresh in each().await {
-        let desk = fresh.desk(Keep::USUAL);
-        desk.begin("edit", &[edit("a", "old", "new")], &[]);
+        let process = fresh.process(JournalRetention::DEFAULT);
+        process.begin("edit", &[edit("a", "old", "new")], &[]);
         fresh.tamper("UPDATE blobs SET size = 2, content = (SELECT hash FROM blobs)").await;
-        let error = desk.journal.content(ContentHash::of(b"old")).await.expect_err("damaged");
-        assert!(error.message().contains("is not what it was"), "{error}");
+        let error = process.journal.content(ContentHash::of(b"old")).await.expect_err("damaged");
+        assert!(error.message().contains("was changed"), "{error}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn several_who_write_at_once_get_numbers_of_their_own() {
+async fn concurrent_writers_get_different_numbers() {
     for fresh in each().await {
         let fresh = Arc::new(fresh);
-        fresh.desk(Keep::USUAL).begin("edit", &[edit("x", "0", "1")], &[]);
+        fresh.process(JournalRetention::DEFAULT).begin("edit", &[edit("x", "0", "1")], &[]);
         let writers: Vec<_> = (0..4)
             .map(|writer| {
-                let desk = fresh.desk(Keep::USUAL);
+                let process = fresh.process(JournalRetention::DEFAULT);
                 tokio::task::spawn_blocking(move || {
                     let own = format!("{writer}");
-                    (0..25).map(|_| desk.begin("edit", &[edit(&own, &own, "n")], &[])).collect()
+                    (0..25).map(|_| process.begin("edit", &[edit(&own, &own, "n")], &[])).collect()
                 })
             })
             .collect();
@@ -303,13 +309,13 @@ async fn several_who_write_at_once_get_numbers_of_their_own() {
         }
         numbers.sort_unstable();
         assert_eq!(numbers, (1..=101).collect::<Vec<u64>>());
-        let mut found = fresh.desk(Keep::USUAL).numbers().await;
+        let mut found = fresh.process(JournalRetention::DEFAULT).numbers().await;
         found.reverse();
         assert_eq!(found, numbers);
     }
 }
 
-/// A text of some KB whose lines are all different, one of them changed.
+/// A text of a few KB with different lines, one of them changed.
 fn long(changed: usize) -> String {
     let line = |number: usize| match number == changed {
         true => format!("line {number} was changed\n"),
@@ -322,71 +328,73 @@ const DIFFERENCES: &str = "SELECT count(*) FROM blobs WHERE base IS NOT NULL";
 const BYTES: &str = "SELECT bytes FROM journal";
 
 #[tokio::test]
-async fn a_file_that_is_edited_again_and_again_is_kept_once_and_then_what_differs() {
+async fn a_repeatedly_edited_file_is_stored_once_and_then_as_differences() {
     for fresh in each().await {
-        let desk = fresh.desk(Keep::USUAL);
-        desk.made("edit", &[edit("a", &long(0), "x")], &[]);
+        let process = fresh.process(JournalRetention::DEFAULT);
+        process.made("edit", &[edit("a", &long(0), "x")], &[]);
         let whole = fresh.number(BYTES).await;
         for changed in 1..50 {
             let entry = edit("a", &long(changed * 3), &long(changed * 3 + 3));
-            desk.made("edit", &[entry], &[]);
+            process.made("edit", &[entry], &[]);
         }
         assert_eq!(fresh.number(DIFFERENCES).await, 49);
         let more = fresh.number(BYTES).await - whole;
         assert!(more < 49 * 150, "{whole} and {more} bytes");
         for changed in 0..50 {
-            let kept = fresh.desk(Keep::USUAL).content(&long(changed * 3)).await;
+            let kept = fresh.process(JournalRetention::DEFAULT).content(&long(changed * 3)).await;
             assert_eq!(kept, Some(long(changed * 3).into_bytes()));
         }
     }
 }
 
 #[tokio::test]
-async fn what_has_little_in_common_with_the_last_is_kept_whole_and_told_by_then() {
+async fn an_unlike_content_is_stored_whole_and_becomes_the_base() {
     for fresh in each().await {
-        let desk = fresh.desk(Keep::USUAL);
+        let process = fresh.process(JournalRetention::DEFAULT);
         let other = |changed| long(changed).replace("text", "quite different text");
         for content in [long(0), other(1), other(2), other(3)] {
-            desk.made("write", &[edit("a", &content, "x")], &[]);
+            process.made("write", &[edit("a", &content, "x")], &[]);
         }
         assert_eq!(fresh.number(DIFFERENCES).await, 2);
-        // Another file, and the same one of another workspace.
-        desk.made("write", &[edit("b", &other(4), "x")], &[]);
-        let elsewhere = Desk { workspace: "/elsewhere".into(), journal: desk.journal.clone() };
+        // Another file, and the same file of another workspace.
+        process.made("write", &[edit("b", &other(4), "x")], &[]);
+        let elsewhere =
+            JournalProcess { workspace: "/elsewhere".into(), journal: process.journal.clone() };
         elsewhere.made("write", &[edit("a", &other(5), "x")], &[]);
         assert_eq!(fresh.number(DIFFERENCES).await, 2);
     }
 }
 
 #[tokio::test]
-async fn a_base_stays_for_who_is_told_by_it_and_goes_with_the_last() {
+async fn a_base_stays_while_differences_need_it() {
     for fresh in each().await {
-        let desk = fresh.desk(Keep::USUAL);
+        let process = fresh.process(JournalRetention::DEFAULT);
         let numbers: Vec<u64> =
-            (0..3).map(|n| desk.begin("edit", &[edit("a", &long(n), "x")], &[])).collect();
-        desk.journal.withdraw(numbers[0]);
-        desk.journal.withdraw(numbers[2]);
-        assert_eq!(desk.content(&long(1)).await, Some(long(1).into_bytes()));
+            (0..3).map(|n| process.begin("edit", &[edit("a", &long(n), "x")], &[])).collect();
+        process.journal.abort(numbers[0]);
+        process.journal.abort(numbers[2]);
+        assert_eq!(process.content(&long(1)).await, Some(long(1).into_bytes()));
         assert_eq!(fresh.number("SELECT count(*) FROM blobs").await, 2);
-        desk.journal.withdraw(numbers[1]);
+        process.journal.abort(numbers[1]);
         assert_eq!(fresh.number("SELECT count(*) FROM blobs").await, 0);
         assert_eq!(fresh.number(BYTES).await, 0);
-        let number = desk.begin("edit", &[edit("a", &long(4), "x")], &[]);
-        assert_eq!(number, 4, "what was tried in vain took no number");
+        let number = process.begin("edit", &[edit("a", &long(4), "x")], &[]);
+        assert_eq!(number, 4, "the failed attempt took no number");
         assert_eq!(fresh.number(DIFFERENCES).await, 0, "its base is gone");
-        desk.begin("edit", &[edit("a", &long(5), "x")], &[]);
+        process.begin("edit", &[edit("a", &long(5), "x")], &[]);
         assert_eq!(fresh.number(DIFFERENCES).await, 1);
     }
 }
 
-/// One process keeps as a difference what another still takes for whole.
+/// One process stores a difference from a content that another process has stored as a difference.
 #[tokio::test]
-async fn no_content_is_told_by_one_that_is_told_by_another() {
+async fn no_base_is_itself_a_difference() {
     for fresh in each().await {
-        let (one, two) = (fresh.desk(Keep::USUAL), fresh.desk(Keep::USUAL));
+        let (one, two) =
+            (fresh.process(JournalRetention::DEFAULT), fresh.process(JournalRetention::DEFAULT));
         let first = one.begin("edit", &[edit("a", &long(1), "x")], &[]);
         two.begin("edit", &[edit("a", &long(2), "x")], &[]);
-        one.journal.withdraw(first);
+        one.journal.abort(first);
         two.begin("edit", &[edit("a", &long(1), "x")], &[]);
         one.begin("edit", &[edit("a", &long(3), "x")], &[]);
         let chained =
@@ -399,45 +407,45 @@ async fn no_content_is_told_by_one_that_is_told_by_another() {
 }
 
 #[tokio::test]
-async fn a_difference_without_its_base_is_not_handed_out() {
-    for (tampering, told) in [
-        ("DELETE FROM blobs WHERE base IS NULL", "has lost what it is told by"),
-        ("UPDATE blobs SET base = hash", "has lost what it is told by"),
-        ("UPDATE blobs SET content = hash, packing = 0 WHERE base IS NULL", "is not what it was"),
-        ("UPDATE blobs SET content = hash WHERE base IS NOT NULL", "is not what it was"),
-        ("UPDATE blobs SET base = NULL", "is not what it was"),
+async fn a_difference_without_its_base_is_refused() {
+    for (tampering, expected) in [
+        ("DELETE FROM blobs WHERE base IS NULL", "has lost its base"),
+        ("UPDATE blobs SET base = hash", "has lost its base"),
+        ("UPDATE blobs SET content = hash, packing = 0 WHERE base IS NULL", "was changed"),
+        ("UPDATE blobs SET content = hash WHERE base IS NOT NULL", "was changed"),
+        ("UPDATE blobs SET base = NULL", "was changed"),
     ] {
         for fresh in each().await {
-            let desk = fresh.desk(Keep::USUAL);
+            let process = fresh.process(JournalRetention::DEFAULT);
             for changed in 1..3 {
-                desk.begin("edit", &[edit("a", &long(changed), "x")], &[]);
+                process.begin("edit", &[edit("a", &long(changed), "x")], &[]);
             }
             fresh.tamper(tampering).await;
             let hash = ContentHash::of(long(2).as_bytes());
-            let error = desk.journal.content(hash).await.expect_err("damaged");
-            assert!(error.message().contains(told), "{tampering}: {error}");
+            let error = process.journal.content(hash).await.expect_err("damaged");
+            assert!(error.message().contains(expected), "{tampering}: {error}");
             assert!(error.next_step().contains("haft store check"), "{error}");
         }
     }
 }
 
 #[tokio::test]
-async fn what_an_earlier_haft_has_kept_is_brought_forward_and_told_by() {
+async fn contents_of_an_earlier_haft_are_migrated_and_used_as_bases() {
     for fresh in each().await {
-        fresh.desk(Keep::USUAL).begin("edit", &[edit("a", &long(1), "x")], &[]);
+        fresh.process(JournalRetention::DEFAULT).begin("edit", &[edit("a", &long(1), "x")], &[]);
         fresh.make_older(6).await;
-        let desk = fresh.desk(Keep::USUAL);
+        let process = fresh.process(JournalRetention::DEFAULT);
         for changed in 2..4 {
-            desk.begin("edit", &[edit("a", &long(changed), "x")], &[]);
+            process.begin("edit", &[edit("a", &long(changed), "x")], &[]);
         }
         assert_eq!(fresh.number(DIFFERENCES).await, 1);
         for changed in 1..4 {
-            assert_eq!(desk.content(&long(changed)).await, Some(long(changed).into_bytes()));
+            assert_eq!(process.content(&long(changed)).await, Some(long(changed).into_bytes()));
         }
     }
 }
 
-/// What has to hold after every event.
+/// Conditions that must hold after every event: each count is 0.
 const NOTHING_OF: [&str; 4] = [
     "SELECT count(*) FROM blobs b WHERE hash NOT IN (SELECT before_what FROM entries) \
         AND NOT EXISTS (SELECT 1 FROM blobs d WHERE d.base = b.hash)",
@@ -446,12 +454,13 @@ const NOTHING_OF: [&str; 4] = [
     "SELECT bytes - (SELECT coalesce(sum(length(content)), 0) FROM blobs) FROM journal",
 ];
 
-/// Whatever happens in whatever order, every entry has its content, nothing is kept that nobody needs, and the count is right.
+/// Whatever the order of events, every entry has its content, no unneeded content is stored, and
+/// the size is right.
 #[tokio::test]
-async fn no_order_of_events_loses_a_content_or_keeps_one_too_many() {
+async fn any_order_of_events_keeps_exactly_the_needed_contents() {
     for fresh in each().await {
-        // Two processes: each drops what the other takes for its base.
-        let desks = [0, 0].map(|_| fresh.desk(Keep { bytes: 6, days: 30 }));
+        // Two processes: each deletes the bases of the other.
+        let processes = [0, 0].map(|_| fresh.process(JournalRetention { bytes: 6, days: 30 }));
         let mut random = 12_345_u64;
         let mut next = |most: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -462,22 +471,22 @@ async fn no_order_of_events_loses_a_content_or_keeps_one_too_many() {
         let mut differences = 0;
         for _ in 0..200 {
             let (path, content) = (next(4).to_string(), &contents[next(12)]);
-            let (desk, tool) = (&desks[next(2)], ["edit", "write", "undo", "redo"][next(4)]);
-            let number = desk.begin(tool, &[edit(&path, content, "x")], &[]);
+            let (process, tool) = (&processes[next(2)], ["edit", "write", "undo", "redo"][next(4)]);
+            let number = process.begin(tool, &[edit(&path, content, "x")], &[]);
             match next(4) {
-                0 => desk.journal.withdraw(number),
-                1 => drop(desk.journal.collect().await.expect("collected")),
-                _ => desk.journal.made(number),
+                0 => process.journal.abort(number),
+                1 => drop(process.journal.collect().await.expect("collected")),
+                _ => process.journal.commit(number),
             }
             for check in NOTHING_OF {
                 assert_eq!(fresh.number(check).await, 0, "{check}");
             }
             for content in &contents {
-                let kept = desk.content(content).await;
+                let kept = process.content(content).await;
                 assert!(kept.is_none_or(|kept| kept == content.as_bytes()));
             }
             differences += fresh.number(DIFFERENCES).await;
         }
-        assert!(differences > 50, "only {differences} were told by others");
+        assert!(differences > 50, "only {differences} differences");
     }
 }

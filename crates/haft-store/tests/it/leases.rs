@@ -1,4 +1,4 @@
-//! Never two owners, on both engines.
+//! Leases on both engines: an item never has two owners.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,25 +21,25 @@ fn leases(store: &Fresh) -> StoreLeases {
     StoreLeases::new(StoreLocation::new(store.address.clone()))
 }
 
-/// As if so much time had passed.
+/// Moves all leases so far into the past.
 async fn pass(store: &Fresh, time: Duration) {
     let sql = format!("UPDATE leases SET until_ms = until_ms - {}", time.as_millis());
     store.tamper(&sql).await;
 }
 
 #[tokio::test]
-async fn a_claim_holds_until_it_is_given_back_or_over() {
+async fn a_claim_holds_until_it_is_released_or_expires() {
     for store in each().await {
         let (one, two) = (leases(&store), leases(&store));
         let first = one.claim("job", "a\0", "ann", LONG).await.expect("free");
         let error = two.claim("job", "a\0", "bob", LONG).await.expect_err("held");
         assert_eq!(error.kind(), ErrorKind::Conflict);
-        assert!(error.message().contains("is ann's for 3600 s more"), "{error}");
+        assert!(error.message().contains("is held by ann for 3600 s more"), "{error}");
         two.claim("task", "a\0", "bob", LONG).await.expect("another kind");
         one.check(&first).await.expect("held");
         one.release(&first).await.expect("held");
-        let second = two.claim("job", "a\0", "bob", LONG).await.expect("given back");
-        assert_eq!((first.turn, second.turn), (1, 2));
+        let second = two.claim("job", "a\0", "bob", LONG).await.expect("released");
+        assert_eq!((first.generation, second.generation), (1, 2));
         for lost in [one.check(&first).await, one.release(&first).await, one.finish(&first).await] {
             assert_eq!(lost.expect_err("bob has it").kind(), ErrorKind::Conflict);
         }
@@ -50,28 +50,28 @@ async fn a_claim_holds_until_it_is_given_back_or_over() {
 }
 
 #[tokio::test]
-async fn who_lets_the_time_pass_loses_it_to_the_next_and_is_told_at_the_heartbeat() {
+async fn an_expired_lease_goes_to_the_next_and_its_heartbeat_fails() {
     for store in each().await {
         let leases = leases(&store);
         let first = leases.claim("job", "a", "ann", LONG).await.expect("free");
         pass(&store, LONG).await;
-        leases.heartbeat(&first, LONG).await.expect("late, but nobody took it");
+        leases.heartbeat(&first, LONG).await.expect("late, but still free");
         assert!(leases.claim("job", "a", "bob", LONG).await.is_err());
         pass(&store, LONG).await;
         let second = leases.claim("job", "a", "bob", LONG).await.expect("over");
         let error = leases.heartbeat(&first, LONG).await.expect_err("bob's");
         assert_eq!(error.kind(), ErrorKind::Conflict);
-        assert!(error.message().contains("the job `a` is not ann's any more"), "{error}");
+        assert!(error.message().contains("the job `a` is no longer held by ann"), "{error}");
         leases.heartbeat(&second, LONG).await.expect("bob's");
     }
 }
 
 #[tokio::test]
-async fn a_clock_that_was_set_back_gives_nothing_away_and_holds_nothing_for_ever() {
+async fn a_clock_that_was_set_back_frees_nothing_and_holds_nothing_forever() {
     for store in each().await {
         let leases = leases(&store);
         let first = leases.claim("job", "a", "ann", LONG).await.expect("free");
-        // To the store it is now a day earlier.
+        // For the store it is now a day earlier.
         store.tamper("UPDATE leases SET until_ms = until_ms + 86400000").await;
         assert!(leases.claim("job", "a", "bob", LONG).await.is_err());
         leases.check(&first).await.expect("still ann's");
@@ -81,7 +81,7 @@ async fn a_clock_that_was_set_back_gives_nothing_away_and_holds_nothing_for_ever
 }
 
 #[tokio::test]
-async fn who_only_asks_for_the_next_one_gets_it_too_after_the_clock_was_set_back() {
+async fn claim_next_also_works_after_the_clock_was_set_back() {
     for store in each().await {
         let leases = leases(&store);
         leases.claim("job", "a", "ann", LONG).await.expect("free");
@@ -89,12 +89,12 @@ async fn who_only_asks_for_the_next_one_gets_it_too_after_the_clock_was_set_back
         assert_eq!(leases.claim_next("job", "bob", LONG).await.expect("asked"), None);
         pass(&store, LONG).await;
         let next = leases.claim_next("job", "bob", LONG).await.expect("asked");
-        assert_eq!(next.expect("an hour is all it was given").turn, 2);
+        assert_eq!(next.expect("an hour is all it was given").generation, 2);
     }
 }
 
 #[tokio::test]
-async fn of_many_things_each_is_claimed_in_order_and_done_once() {
+async fn items_are_claimed_in_order_and_done_once() {
     for store in each().await {
         let leases = leases(&store);
         assert_eq!(leases.claim_next("job", "ann", LONG).await.expect("no store"), None);
@@ -108,14 +108,14 @@ async fn of_many_things_each_is_claimed_in_order_and_done_once() {
         let third = next().await.expect("one more");
         assert_eq!(next().await, None);
         leases.release(&third).await.expect("held");
-        assert_eq!(next().await.expect("given back").turn, 2);
+        assert_eq!(next().await.expect("released").generation, 2);
         pass(&store, LONG).await;
         assert_eq!(next().await.expect("over").name, "a");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_claimants_at_once_never_have_the_same_thing() {
+async fn concurrent_claimants_never_hold_the_same_item() {
     for store in each().await {
         let offers = leases(&store);
         for number in 0..40 {
@@ -144,8 +144,8 @@ async fn many_claimants_at_once_never_have_the_same_thing() {
     }
 }
 
-/// Times are in minutes. Leases are given for one more than full tens and the clock goes by full tens, so that however long a
-/// run takes nothing is ever about to end.
+/// Durations in minutes. Leases have one minute more than full tens and the clock moves by full
+/// tens, so that no lease is about to end, however long a run takes.
 const TIMES: [i64; 2] = [61, 121];
 
 #[derive(Clone, Debug)]
@@ -174,29 +174,29 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What should be known of a thing.
+/// Expected state of an item.
 #[derive(Clone, Debug, Default)]
 struct Expected {
     turn: u64,
     given: i64,
     left: i64,
-    /// Its lease, by its place among all that were ever given.
+    /// Its lease, as an index into all leases ever given.
     lease: Option<usize>,
 }
 
-/// Leases as they should be, beside those of a store.
-struct Play<'a> {
+/// A model of the leases of a store.
+struct Model<'a> {
     store: &'a Fresh,
-    /// As two processes have them.
+    /// The leases of two processes.
     leases: [StoreLeases; 2],
-    things: BTreeMap<String, Expected>,
+    items: BTreeMap<String, Expected>,
     given: Vec<Lease>,
 }
 
-impl<'a> Play<'a> {
+impl<'a> Model<'a> {
     fn new(store: &'a Fresh) -> Self {
         let leases = [leases(store), leases(store)];
-        Self { store, leases, things: BTreeMap::new(), given: Vec::new() }
+        Self { store, leases, items: BTreeMap::new(), given: Vec::new() }
     }
 
     async fn step(&mut self, number: usize, step: &Step) {
@@ -204,17 +204,17 @@ impl<'a> Play<'a> {
         match *step {
             Step::Offer(what) => {
                 leases.offer("job", &what.to_string()).await.expect("offered");
-                self.things.entry(what.to_string()).or_default();
+                self.items.entry(what.to_string()).or_default();
             }
             Step::Claim(what, time) => {
                 let (name, time) = (what.to_string(), TIMES[time]);
                 let claimed =
                     leases.claim("job", &name, &format!("owner {number}"), min(time)).await;
-                match self.things.get(&name) {
-                    Some(thing) if thing.left > 0 => {
-                        let owner = &self.given[thing.lease.expect("somebody's")].owner;
+                match self.items.get(&name) {
+                    Some(item) if item.left > 0 => {
+                        let owner = &self.given[item.lease.expect("held")].owner;
                         let error = claimed.expect_err("it is held").to_string();
-                        assert!(error.contains(&format!("is {owner}'s for ")), "{error}");
+                        assert!(error.contains(&format!("is held by {owner} for ")), "{error}");
                         self.cut_down();
                     }
                     _ => self.has_claimed(claimed.expect("it is free"), time),
@@ -224,7 +224,7 @@ impl<'a> Play<'a> {
                 let (owner, time) = (format!("owner {number}"), TIMES[time]);
                 let claimed = leases.claim_next("job", &owner, min(time)).await.expect("asked");
                 self.cut_down();
-                let free = self.things.iter().find(|(_, thing)| thing.left <= 0);
+                let free = self.items.iter().find(|(_, item)| item.left <= 0);
                 let free = free.map(|(name, _)| name.clone());
                 assert_eq!(claimed.as_ref().map(|lease| lease.name.clone()), free);
                 claimed.into_iter().for_each(|lease| self.has_claimed(lease, time));
@@ -232,62 +232,62 @@ impl<'a> Play<'a> {
             Step::Beat(which, time) => {
                 let Some(lease) = self.given.get(which) else { return };
                 let done = leases.heartbeat(lease, min(TIMES[time])).await;
-                if let Some(thing) = self.agreed(which, done) {
-                    (thing.left, thing.given) = (TIMES[time], TIMES[time]);
+                if let Some(item) = self.agreed(which, done) {
+                    (item.left, item.given) = (TIMES[time], TIMES[time]);
                 }
             }
             Step::Release(which) => {
                 let Some(lease) = self.given.get(which) else { return };
                 let done = leases.release(lease).await;
-                if let Some(thing) = self.agreed(which, done) {
-                    (thing.left, thing.lease) = (-999_999, None);
+                if let Some(item) = self.agreed(which, done) {
+                    (item.left, item.lease) = (-999_999, None);
                 }
             }
             Step::Finish(which) => {
                 let Some(lease) = self.given.get(which) else { return };
                 let (done, name) = (leases.finish(lease).await, lease.name.clone());
                 if self.agreed(which, done).is_some() {
-                    self.things.remove(&name);
+                    self.items.remove(&name);
                 }
             }
             Step::Pass(minutes) => {
                 pass(self.store, min(minutes)).await;
-                self.things.values_mut().for_each(|thing| thing.left -= minutes);
+                self.items.values_mut().for_each(|item| item.left -= minutes);
             }
             Step::SetBack(minutes) => {
                 let later = format!("UPDATE leases SET until_ms = until_ms + {}", minutes * 60_000);
                 self.store.tamper(&format!("{later} WHERE token <> ''")).await;
-                let held = self.things.values_mut().filter(|thing| thing.lease.is_some());
-                held.for_each(|thing| thing.left += minutes);
+                let held = self.items.values_mut().filter(|item| item.lease.is_some());
+                held.for_each(|item| item.left += minutes);
             }
         }
     }
 
     fn has_claimed(&mut self, lease: Lease, time: i64) {
-        let thing = self.things.entry(lease.name.clone()).or_default();
-        thing.turn += 1;
-        assert_eq!(lease.turn, thing.turn);
-        (thing.given, thing.left, thing.lease) = (time, time, Some(self.given.len()));
+        let item = self.items.entry(lease.name.clone()).or_default();
+        item.turn += 1;
+        assert_eq!(lease.generation, item.turn);
+        (item.given, item.left, item.lease) = (time, time, Some(self.given.len()));
         self.given.push(lease);
     }
 
-    /// Nothing has more time left than it was given, once somebody asks.
+    /// Models a claim, which cuts the remaining time of each lease to the time it was given.
     fn cut_down(&mut self) {
-        self.things.values_mut().for_each(|thing| thing.left = thing.left.min(thing.given));
+        self.items.values_mut().for_each(|item| item.left = item.left.min(item.given));
     }
 
     fn holder(&mut self, which: usize) -> Option<&mut Expected> {
-        self.things.values_mut().find(|thing| thing.lease == Some(which))
+        self.items.values_mut().find(|item| item.lease == Some(which))
     }
 
-    /// The thing, if the lease is still good; and the store must say the same.
+    /// Returns the item if the lease is still valid; the store must agree.
     fn agreed(&mut self, which: usize, done: Result<(), ToolError>) -> Option<&mut Expected> {
-        let thing = self.holder(which);
-        assert_eq!(done.is_ok(), thing.is_some(), "{done:?}");
-        thing
+        let item = self.holder(which);
+        assert_eq!(done.is_ok(), item.is_some(), "{done:?}");
+        item
     }
 
-    /// Of all leases that were ever given exactly those are good that should be.
+    /// Checks that exactly the expected leases are valid, of all ever given.
     async fn check(&mut self, step: &Step) {
         for which in 0..self.given.len() {
             let is_good = self.leases[which % 2].check(&self.given[which]).await.is_ok();
@@ -301,16 +301,16 @@ fn min(minutes: i64) -> Duration {
     Duration::from_secs(60 * u64::try_from(minutes).expect("it passes"))
 }
 
-async fn play(store: &Fresh, steps: &[Step]) {
-    let mut play = Play::new(store);
+async fn run_model(store: &Fresh, steps: &[Step]) {
+    let mut run_model = Model::new(store);
     for (number, step) in steps.iter().enumerate() {
-        play.step(number, step).await;
-        play.check(step).await;
+        run_model.step(number, step).await;
+        run_model.check(step).await;
     }
 }
 
 #[test]
-fn whatever_happens_leases_are_given_kept_and_lost_as_they_should_be() {
+fn any_order_of_steps_matches_the_model() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     for store in runtime.block_on(each()) {
@@ -321,9 +321,9 @@ fn whatever_happens_leases_are_given_kept_and_lost_as_they_should_be() {
         let steps = prop::collection::vec(any_step(), 1..30);
         let ran = runner.run(&steps, |steps| {
             runtime.block_on(store.tamper("DELETE FROM leases"));
-            runtime.block_on(play(&store, &steps));
+            runtime.block_on(run_model(&store, &steps));
             Ok(())
         });
-        ran.expect("as it should be");
+        ran.expect("the model is right");
     }
 }

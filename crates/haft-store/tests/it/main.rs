@@ -1,14 +1,14 @@
-//! The same suite on both engines: a file of SQLite, and a database of a real PostgreSQL whose address `cargo xtask test`
-//! hands on.
+//! The same suite on both engines: SQLite files, and databases of a real PostgreSQL server whose
+//! address `cargo xtask test` passes on.
 
 mod approvals;
 mod cluster;
 mod contention;
+mod copying;
 mod engines;
 mod events;
 mod journal;
 mod leases;
-mod moving;
 mod outages;
 mod outputs;
 mod recording;

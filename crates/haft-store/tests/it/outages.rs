@@ -1,9 +1,9 @@
-//! A database that is out of reach, goes away, or is held by somebody else.
+//! A database that cannot be reached, goes away, or is locked by another client.
 
 use std::time::{Duration, Instant};
 
 use haft_core::{ErrorKind, Ledger, OutputSource, Outputs};
-use haft_store::{Address, OutputRetention, ReplyTiming, Store, StoreLedger, StoreLocation};
+use haft_store::{OutputRetention, ReplyTiming, Store, StoreAddress, StoreLedger, StoreLocation};
 use tokio_postgres::NoTls;
 
 use crate::{
@@ -11,38 +11,38 @@ use crate::{
     stores::{Fresh, change, is_ci, postgres, run},
 };
 
-fn url(address: &Address) -> String {
+fn url(address: &StoreAddress) -> String {
     match address {
-        Address::Postgres(url) => url.clone(),
-        Address::Sqlite(path) => panic!("{} is a file", path.display()),
+        StoreAddress::Postgres(url) => url.clone(),
+        StoreAddress::Sqlite(path) => panic!("{} is a file", path.display()),
     }
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_in_bounded_time() {
-    // A port of our own that nobody listens at, and one where somebody listens and says nothing.
+async fn a_missing_server_is_reported_in_bounded_time() {
+    // One port without a listener, and one whose listener never answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let ports = [&silent, &closed].map(|it| it.local_addr().expect("a port").port());
     drop(closed);
     for port in ports {
-        let address = Address::Postgres(format!("postgres://ada:s3cret@127.0.0.1:{port}/db"));
+        let address = StoreAddress::Postgres(format!("postgres://ada:s3cret@127.0.0.1:{port}/db"));
         let began = Instant::now();
-        let error = Store::open(&address).await.err().expect("nobody is there");
+        let error = Store::open(&address).await.err().expect("there is no server");
         assert_eq!(error.kind(), ErrorKind::Unavailable);
-        assert!(error.message().contains("is out of reach"), "{error}");
+        assert!(error.message().contains("cannot be reached"), "{error}");
         assert!(!error.message().contains("s3cret"), "{error}");
         assert!(began.elapsed() < Duration::from_secs(40));
     }
     let ledger = StoreLedger::new(
-        StoreLocation::new(Address::Postgres("postgres://127.0.0.1:1/x".to_owned())),
+        StoreLocation::new(StoreAddress::Postgres("postgres://127.0.0.1:1/x".to_owned())),
         ReplyTiming::Early,
     );
     assert_eq!(ledger.record(change(1)).await.expect_err("told").kind(), ErrorKind::Unavailable);
 }
 
 #[tokio::test]
-async fn connections_that_were_cut_are_made_again_and_nothing_is_recorded_twice() {
+async fn lost_connections_are_made_again_and_nothing_is_recorded_twice() {
     let Some(store) = postgres().await else { return };
     let ledger = store.ledger();
     for number in 1..=30 {
@@ -56,7 +56,7 @@ async fn connections_that_were_cut_are_made_again_and_nothing_is_recorded_twice(
 }
 
 #[tokio::test]
-async fn a_chain_that_somebody_holds_is_told_in_bounded_time() {
+async fn a_locked_chain_is_reported_in_bounded_time() {
     let Some(store) = postgres().await else { return };
     let ledger = store.ledger();
     ledger.record(change(1)).await.expect("recorded");
@@ -72,8 +72,8 @@ async fn a_chain_that_somebody_holds_is_told_in_bounded_time() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_none_is_refused() {
-    let wrong = Address::Postgres("postgres://host:port/db".to_owned());
+async fn an_invalid_address_is_refused() {
+    let wrong = StoreAddress::Postgres("postgres://host:port/db".to_owned());
     let error = Store::open(&wrong).await.err().expect("no number");
     assert_eq!(error.kind(), ErrorKind::Input);
 }
@@ -82,7 +82,7 @@ const CUT: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                    WHERE datname = current_database() AND pid <> pg_backend_pid()";
 
 #[tokio::test]
-async fn a_database_that_may_only_be_read_is_told_and_can_be_looked_at() {
+async fn a_read_only_database_is_reported_and_can_be_read() {
     let Some(store) = postgres().await else { return };
     let url = url(&store.address);
     let ledger = store.ledger();
@@ -96,7 +96,7 @@ async fn a_database_that_may_only_be_read_is_told_and_can_be_looked_at() {
         let error = ledger.record(change(2)).await.expect_err("read-only");
         assert_eq!(error.kind(), ErrorKind::Unavailable);
         assert!(error.message().contains("read-only transaction (25006)"), "{error}");
-        assert!(error.next_step().contains("see whether the user may write there"), "{error}");
+        assert!(error.next_step().contains("check that the user may write there"), "{error}");
         assert_eq!(ledger.newest(9).await.expect("it can be read").len(), 1);
     }
     run(&others, &format!("ALTER DATABASE {name} RESET default_transaction_read_only")).await;
@@ -106,7 +106,8 @@ async fn a_database_that_may_only_be_read_is_told_and_can_be_looked_at() {
     assert_eq!((verified.entries, verified.faults), (2, Vec::new()));
 }
 
-/// Whether there is a small disk for the tables of a server; only root can have one.
+/// Mounts a small disk for the tables of a server, which only root can do. Returns false if that
+/// fails.
 fn small_disk(cluster: &Cluster, size: &str) -> bool {
     let folder = cluster.folder_for("small");
     let mut mount = std::process::Command::new("mount");
@@ -117,16 +118,16 @@ fn small_disk(cluster: &Cluster, size: &str) -> bool {
 }
 
 #[tokio::test]
-async fn on_a_full_disk_of_the_server_it_is_told_and_goes_on_when_there_is_room() {
+async fn a_full_server_disk_is_reported_and_recording_continues_afterwards() {
     let Some(cluster) = Cluster::start() else { return };
     if !small_disk(&cluster, "6m") {
         return assert!(!cluster.folder_for("small").join("PG_VERSION").exists());
     }
-    let folder = cluster.own("small");
+    let folder = cluster.server_folder("small");
     let url = cluster.url();
     run(&url, &format!("CREATE TABLESPACE small LOCATION '{}'", folder.display())).await;
     run(&url, "ALTER DATABASE postgres SET default_tablespace = small").await;
-    let address = Address::Postgres(url);
+    let address = StoreAddress::Postgres(url);
     let store = Fresh { folder: tempfile::tempdir().expect("a folder"), address };
     let (ledger, outputs) = (store.ledger(), store.outputs("/w", OutputRetention::default()));
     let noise = |seed: u64| -> String {
@@ -146,7 +147,7 @@ async fn on_a_full_disk_of_the_server_it_is_told_and_goes_on_when_there_is_room(
     let (note, id, calls) = full.expect("the disk fills");
     assert!(note.contains("in memory only") && note.contains("the disk is full"), "{note}");
     assert_eq!(*outputs.read(&id).await.expect("from memory"), noise(calls));
-    // To its last byte.
+    // Fill the disk to its last byte.
     let mut next = calls + 1;
     let error = loop {
         let mut entry = change(next);
@@ -159,7 +160,7 @@ async fn on_a_full_disk_of_the_server_it_is_told_and_goes_on_when_there_is_room(
     };
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.message().contains("cannot be written: the disk is full"), "{error}");
-    assert!(error.next_step().contains("make room on the server"), "{error}");
+    assert!(error.next_step().contains("free space on the server"), "{error}");
     let verified = ledger.verify(None).await.expect("it can be read");
     assert_eq!((verified.entries, verified.faults), (next, Vec::new()));
     let mut grow = std::process::Command::new("mount");

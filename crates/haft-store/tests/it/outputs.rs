@@ -1,9 +1,9 @@
-//! Whole outputs on both engines: read back in pieces, kept once, and gone when it is time.
+//! Whole outputs on both engines: read back in pieces, stored once, and deleted in time.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use haft_core::{ErrorKind, OutputPosition, OutputSource, Outputs};
-use haft_store::{Address, OutputRetention, StoreLocation, StoreOutputs};
+use haft_store::{OutputRetention, StoreAddress, StoreLocation, StoreOutputs};
 
 use crate::stores::{Fresh, each};
 
@@ -11,7 +11,7 @@ fn made_by(call: &str) -> OutputSource {
     OutputSource { session: "s\0".into(), call_id: call.into(), tool: "bash".into() }
 }
 
-/// Texts that hardly pack: so many bytes, different for each seed.
+/// Returns a text of this many bytes that hardly compresses, different for each seed.
 fn noise(seed: u64, bytes: usize) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut letter = || {
@@ -32,7 +32,7 @@ async fn keep(outputs: &StoreOutputs, text: &str) -> String {
 const TEXTS: &str = "SELECT count(*) FROM output_texts";
 
 #[tokio::test]
-async fn what_is_kept_is_read_by_another_process_in_pieces() {
+async fn outputs_are_read_by_another_process_in_pieces() {
     for store in each().await {
         let text: String = (1..=60_000).map(|n| format!("line {n}: ä\0€\n")).collect();
         let id = keep(&store.outputs("/w", OutputRetention::default()), &text).await;
@@ -55,7 +55,7 @@ async fn what_is_kept_is_read_by_another_process_in_pieces() {
 }
 
 #[tokio::test]
-async fn an_output_is_of_its_workspace_and_unknown_ids_are_told() {
+async fn an_output_belongs_to_its_workspace_and_unknown_ids_are_reported() {
     for store in each().await {
         let outputs = store.outputs("/w", OutputRetention::default());
         let gone = outputs.find("out_1").await.expect_err("no store");
@@ -74,7 +74,7 @@ async fn an_output_is_of_its_workspace_and_unknown_ids_are_told() {
 }
 
 #[tokio::test]
-async fn who_only_looks_for_an_output_makes_no_store() {
+async fn reading_an_output_creates_no_store() {
     for store in each().await {
         let outputs = store.outputs("/w", OutputRetention::default());
         assert!(outputs.find("out_1").await.is_err());
@@ -114,7 +114,7 @@ async fn the_oldest_go_when_the_quota_is_full_and_nothing_before() {
         let mut ids = Vec::new();
         for seed in 0..12 {
             ids.push(keep(&outputs, &noise(seed, 20_000)).await);
-            // Later than the one before, also where the clock is coarse.
+            // Older than the next one, even where the clock is coarse.
             store.tamper("UPDATE output_texts SET kept_ms = kept_ms - 1000").await;
         }
         let mut there = Vec::new();
@@ -138,7 +138,7 @@ async fn the_oldest_go_when_the_quota_is_full_and_nothing_before() {
 }
 
 #[tokio::test]
-async fn what_is_old_or_was_left_unfinished_goes_but_never_what_is_recent() {
+async fn old_and_unfinished_outputs_go_but_never_recent_ones() {
     for store in each().await {
         let at_once = OutputRetention { age: Duration::ZERO, ..OutputRetention::default() };
         let outputs = store.outputs("/w", at_once);
@@ -158,7 +158,7 @@ async fn what_is_old_or_was_left_unfinished_goes_but_never_what_is_recent() {
 const ORPHANS: &str =
     "SELECT count(*) FROM output_pieces WHERE text NOT IN (SELECT id FROM output_texts)";
 
-/// A text that somebody began to keep so long ago.
+/// Inserts a text that a process began to store this long ago.
 async fn half(store: &Fresh, name: &str, ago_ms: u64) {
     let row = format!(
         "INSERT INTO output_texts SELECT '{name}', '/w', '{name}', 9, 1, 0, 0, max(kept_ms) - {ago_ms} FROM output_texts"
@@ -171,7 +171,7 @@ async fn half(store: &Fresh, name: &str, ago_ms: u64) {
 }
 
 #[tokio::test]
-async fn what_was_left_unfinished_goes_after_an_hour_and_what_is_being_written_stays() {
+async fn unfinished_outputs_go_after_an_hour_and_those_being_written_stay() {
     for store in each().await {
         let retention = OutputRetention { bytes: 30_000, ..OutputRetention::default() };
         let outputs = store.outputs("/w", retention);
@@ -180,7 +180,7 @@ async fn what_was_left_unfinished_goes_after_an_hour_and_what_is_being_written_s
         half(&store, "going_on", 3_500_000).await;
         keep(&outputs, "there is room, and nothing is old").await;
         assert_eq!(store.number("SELECT count(*) FROM output_texts WHERE whole = 0").await, 1);
-        // Now there is not enough room, and all the others have to go.
+        // Now the quota is exceeded, and all the others have to go.
         keep(&outputs, &noise(1, 20_000)).await;
         keep(&outputs, &noise(2, 20_000)).await;
         let going_on = format!("{TEXTS} WHERE id = 'going_on'");
@@ -190,7 +190,7 @@ async fn what_was_left_unfinished_goes_after_an_hour_and_what_is_being_written_s
 }
 
 #[tokio::test]
-async fn a_text_that_somebody_else_is_still_writing_is_not_taken_for_kept() {
+async fn a_text_that_is_still_being_written_does_not_count_as_stored() {
     for store in each().await {
         let outputs = store.outputs("/w", OutputRetention::default());
         keep(&outputs, "the same").await;
@@ -202,7 +202,7 @@ async fn a_text_that_somebody_else_is_still_writing_is_not_taken_for_kept() {
 }
 
 #[tokio::test]
-async fn the_one_that_was_just_kept_stays_however_many_make_room_for_it() {
+async fn the_newest_output_stays_however_many_are_deleted_for_it() {
     for others in [7, 8, 9, 17] {
         for store in each().await {
             let retention = OutputRetention { bytes: 60_000, ..OutputRetention::default() };
@@ -210,7 +210,7 @@ async fn the_one_that_was_just_kept_stays_however_many_make_room_for_it() {
             for number in 0..others {
                 keep(&outputs, &format!("short {number}")).await;
             }
-            // More than nine tenths of the quota by itself, however it is packed.
+            // More than nine tenths of the quota alone, however it is compressed.
             let id = keep(&outputs, &noise(others, 59_999)).await;
             store.tamper("UPDATE output_texts SET packed = 59000 WHERE bytes > 1000").await;
             let last = keep(&outputs, &noise(99, 59_000)).await;
@@ -222,13 +222,13 @@ async fn the_one_that_was_just_kept_stays_however_many_make_room_for_it() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_kept_to_its_end_leaves_nothing_behind() {
+async fn an_output_that_fails_half_way_leaves_nothing() {
     for store in each().await {
         let outputs = store.outputs("/w", OutputRetention::default());
         keep(&outputs, "first").await;
         let bytes = match &store.address {
-            Address::Sqlite(_) => "BLOB",
-            Address::Postgres(_) => "BYTEA",
+            StoreAddress::Sqlite(_) => "BLOB",
+            StoreAddress::Postgres(_) => "BYTEA",
         };
         // A store that is full after five megabytes.
         store.tamper("DROP TABLE output_pieces").await;
@@ -260,42 +260,42 @@ async fn a_text_that_is_used_again_is_young_again() {
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_be_written_keeps_nobody_from_the_text() {
+async fn a_store_that_cannot_be_written_keeps_texts_in_memory() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("no-folder");
     std::fs::write(&file, "x").expect("written");
-    let place = || StoreLocation::new(Address::Sqlite(file.join("haft.db")));
+    let place = || StoreLocation::new(StoreAddress::Sqlite(file.join("haft.db")));
     let outputs = StoreOutputs::new(place(), folder.path(), OutputRetention::default());
     let receipt = outputs.keep("text".into(), made_by("c")).await.expect("kept in memory");
-    let note = receipt.note.expect("it is told");
-    assert!(note.starts_with("the output is kept in memory only, until haft ends: "), "{note}");
+    let note = receipt.note.expect("it is reported");
+    assert!(note.starts_with("the output is kept in memory only, until haft exits: "), "{note}");
     assert_eq!(&*outputs.read(&receipt.id).await.expect("from memory"), "text");
     assert_eq!(outputs.find(&receipt.id).await.expect("from memory").lines, 1);
     let brief =
-        StoreOutputs::new(place(), folder.path(), OutputRetention::default()).nowhere_else();
+        StoreOutputs::new(place(), folder.path(), OutputRetention::default()).without_memory();
     let error = brief.keep("text".into(), made_by("c")).await.expect_err("nowhere");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
 }
 
 #[tokio::test]
-async fn what_is_more_than_the_quota_stays_in_memory() {
+async fn an_output_beyond_the_quota_stays_in_memory() {
     for store in each().await {
         let outputs =
             store.outputs("/w", OutputRetention { bytes: 1000, ..OutputRetention::default() });
         let receipt = outputs.keep("x".repeat(1001), made_by("c")).await.expect("in memory");
-        assert!(receipt.note.expect("told").contains("more than the 1000 of the quota"));
+        assert!(receipt.note.expect("told").contains("exceeds the quota of 1000 bytes"));
         assert_eq!(outputs.read(&receipt.id).await.expect("read").len(), 1001);
     }
 }
 
 #[tokio::test]
-async fn a_piece_that_somebody_damaged_is_told() {
+async fn a_damaged_piece_is_reported() {
     for store in each().await {
         let outputs = store.outputs("/w", OutputRetention::default());
         let id = keep(&outputs, "text").await;
         let nonsense = match &store.address {
-            Address::Sqlite(_) => "x'ffff'",
-            Address::Postgres(_) => "'\\xffff'",
+            StoreAddress::Sqlite(_) => "x'ffff'",
+            StoreAddress::Postgres(_) => "'\\xffff'",
         };
         store.tamper(&format!("UPDATE output_pieces SET packed = {nonsense}")).await;
         let error = outputs.read(&id).await.expect_err("nonsense");
@@ -307,7 +307,7 @@ async fn a_piece_that_somebody_damaged_is_told() {
     }
 }
 
-/// A piece as haft kept it before migration 5: `haft` in 11000 lines, deflated.
+/// A piece in the format before migration 5: `haft` in 11000 lines, deflated.
 const DEFLATED: &str = "\
     edd6b10d00200cc4c09e2d691003647f650feb1a0640f1e9ff7d733cfec01dc8000524242109494842129290842424615a42894b5ce212\
     377648484212929084242421094948c2be843ad7b9ce756ef190908424242109494842129290847d0975ae739debdce221210949484212\
@@ -318,7 +318,7 @@ const DEFLATED: &str = "\
     75ae738b8784210917";
 
 #[tokio::test]
-async fn what_an_earlier_haft_has_kept_is_brought_forward_and_read() {
+async fn outputs_of_an_earlier_haft_are_migrated_and_read() {
     for store in each().await {
         let id = keep(&store.outputs("/w", OutputRetention::default()), "new").await;
         store.make_older(4).await;
@@ -329,8 +329,8 @@ async fn what_an_earlier_haft_has_kept_is_brought_forward_and_read() {
             store.tamper(earlier).await;
         }
         let packed = match &store.address {
-            Address::Sqlite(_) => format!("x'{DEFLATED}'"),
-            Address::Postgres(_) => format!("'\\x{DEFLATED}'"),
+            StoreAddress::Sqlite(_) => format!("x'{DEFLATED}'"),
+            StoreAddress::Postgres(_) => format!("'\\x{DEFLATED}'"),
         };
         store.tamper(&format!("INSERT INTO output_pieces VALUES ('old', 0, 1, {packed})")).await;
         store.tamper("DELETE FROM output_pieces WHERE text <> 'old'").await;

@@ -1,4 +1,4 @@
-//! Results beside the ledger and the recordings made of them, on both engines.
+//! Stored results and the recordings made of them, on both engines.
 
 use std::{
     path::Path,
@@ -14,12 +14,14 @@ use haft_core::{
     LedgerEntry, Outcome, RecordedCall, Redactor, Registry, Reply, Schema, Tool, ToolError,
     ToolSpec,
 };
-use haft_store::{OutputRetention, Recording, Remains, ReplyTiming, StoreLedger, StoreLocation};
+use haft_store::{
+    OutcomeStatus, OutputRetention, Recording, ReplyTiming, StoreLedger, StoreLocation,
+};
 use serde_json::{Value, json};
 
-use crate::stores::{Fresh, change, each, look};
+use crate::stores::{Fresh, change, each, read_call};
 
-/// A ledger that keeps results, as another process would have it.
+/// A ledger that keeps results, as another process has it.
 pub(crate) fn keeping(store: &Fresh, retention: OutputRetention) -> StoreLedger {
     let place = StoreLocation::new(store.address.clone());
     StoreLedger::keeping_results(place, ReplyTiming::Early, Path::new("/w"), retention)
@@ -37,7 +39,7 @@ fn outcome(tool: &str, content: &str) -> Outcome {
     outcome
 }
 
-/// As the gate does it.
+/// Records a result like the gate.
 pub(crate) async fn keep_result(ledger: &StoreLedger, mut entry: LedgerEntry, content: &str) {
     let text = serde_json::to_vec(&outcome(&entry.tool, content)).expect("JSON");
     entry.result_sha256 = Some(hex(&text));
@@ -63,7 +65,7 @@ async fn next(recording: &Recording, tool: &str, input: Value) -> Result<String,
 }
 
 #[tokio::test]
-async fn calls_are_answered_in_their_order_with_all_they_came_to() {
+async fn calls_are_answered_in_order_with_their_whole_outcome() {
     for store in each().await {
         let ledger = keeping(&store, OutputRetention::default());
         let a = || json!({"path": "a", "n": 1});
@@ -114,9 +116,9 @@ async fn the_same_result_is_kept_once_and_never_without_an_entry() {
     for store in each().await {
         let ledger = keeping(&store, OutputRetention::default());
         for number in 1..=20 {
-            keep_result(&ledger, look(number), &"the same ".repeat(100)).await;
+            keep_result(&ledger, read_call(number), &"the same ".repeat(100)).await;
         }
-        ledger.record(look(21)).await.expect("recorded");
+        ledger.record(read_call(21)).await.expect("recorded");
         ledger.flush().await.expect("written");
         assert_eq!(store.number("SELECT count(*) FROM results").await, 1);
         assert_eq!(store.number("SELECT count(*) FROM call_results").await, 20);
@@ -126,14 +128,14 @@ async fn the_same_result_is_kept_once_and_never_without_an_entry() {
             "SELECT count(*) FROM results WHERE packed < size / 2 AND packed = length(content)";
         assert_eq!(store.number(saved).await, 1, "it is packed");
         let other = store.ledger();
-        other.record(look(22)).await.expect("recorded");
+        other.record(read_call(22)).await.expect("recorded");
         assert!(!other.keeps_results());
         assert_eq!(other.verify(None).await.expect("read").faults, []);
     }
 }
 
 #[tokio::test]
-async fn what_was_changed_is_told_and_not_given() {
+async fn modified_results_are_reported_and_not_replayed() {
     for sql in [
         "UPDATE results SET content = (SELECT content FROM results WHERE size = (SELECT min(size) FROM results))",
         "UPDATE results SET packing = 9",
@@ -149,7 +151,7 @@ async fn what_was_changed_is_told_and_not_given() {
             let error = next(&recording, "read", json!({"path": "b"})).await.expect_err("changed");
             assert_eq!(error.kind(), ErrorKind::Conflict, "{sql}: {error}");
             assert!(
-                error.message().contains("entry 2, `read`, is not what it returned"),
+                error.message().contains("entry 2, `read`, is not what the call returned"),
                 "{error}"
             );
         }
@@ -157,7 +159,7 @@ async fn what_was_changed_is_told_and_not_given() {
 }
 
 #[tokio::test]
-async fn what_has_to_make_room_is_told_and_the_newest_stay() {
+async fn dropped_results_are_reported_and_the_newest_stay() {
     for store in each().await {
         let small = OutputRetention { bytes: 6_000, age: Duration::from_secs(86_400) };
         let ledger = keeping(&store, small.clone());
@@ -169,9 +171,9 @@ async fn what_has_to_make_room_is_told_and_the_newest_stay() {
         let kept = store.number("SELECT CAST(sum(packed) AS BIGINT) FROM results").await;
         assert!((1..=7_000).contains(&kept), "{kept}");
         let recording = recording(&store).await.expect("there");
-        assert_eq!(recording.calls()[0].remains, Remains::Dropped);
+        assert_eq!(recording.calls()[0].outcome_status, OutcomeStatus::Dropped);
         let error = next(&recording, "read", json!({"n": 1})).await.expect_err("dropped");
-        assert!(error.message().contains("was dropped to make room"), "{error}");
+        assert!(error.message().contains("was dropped to free space"), "{error}");
         assert!(error.next_step().contains("max_bytes"), "{}", error.next_step());
         assert_eq!(next(&recording, "read", json!({"n": 40})).await.expect("kept"), noise(40));
         // And by age.
@@ -185,7 +187,7 @@ async fn what_has_to_make_room_is_told_and_the_newest_stay() {
 }
 
 #[tokio::test]
-async fn an_unknown_session_is_told_with_the_nearest() {
+async fn an_unknown_session_is_reported_with_the_nearest() {
     for store in each().await {
         let none = recording(&store).await.err().expect("no store");
         assert_eq!(none.kind(), ErrorKind::NotFound);
@@ -194,13 +196,13 @@ async fn an_unknown_session_is_told_with_the_nearest() {
         let error = Recording::of_session(place, "t").await.err().expect("none of that name");
         assert_eq!(error.kind(), ErrorKind::NotFound);
         let recording = recording(&store).await.expect("there");
-        assert_eq!(recording.calls()[0].remains, Remains::NotKept);
+        assert_eq!(recording.calls()[0].outcome_status, OutcomeStatus::NotKept);
         let error = next(&recording, "read", json!({})).await.expect_err("not kept");
         assert!(error.next_step().contains("results = true"), "{}", error.next_step());
     }
 }
 
-/// Says how often it ran.
+/// Counts its runs.
 struct Counting(ToolSpec, Arc<AtomicU64>);
 
 impl Tool for Counting {
@@ -229,7 +231,7 @@ fn gate_with(runs: &Arc<AtomicU64>) -> GateBuilder {
     Gate::builder(registry).redactor(Redactor::new([secret]))
 }
 
-/// What an agent under test would do.
+/// Makes the calls of an agent under test.
 async fn work(gate: &Gate) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     let inputs =
@@ -241,17 +243,17 @@ async fn work(gate: &Gate) -> Vec<Outcome> {
 }
 
 #[tokio::test]
-async fn an_agent_cannot_tell_a_recording_from_the_tools() {
+async fn a_recording_looks_like_the_tools_to_an_agent() {
     for store in each().await {
         let runs = Arc::new(AtomicU64::new(0));
         let ledger = Arc::new(keeping(&store, OutputRetention::default()));
         let real = gate_with(&runs).ledger(ledger.clone()).build();
         let then = work(&real).await;
         ledger.flush().await.expect("written");
-        assert_eq!(then[1].repairs.len(), 2, "name and number are mended: {:?}", then[1]);
+        assert_eq!(then[1].repairs.len(), 2, "name and number are repaired: {:?}", then[1]);
         assert!(then[0].content.starts_with("run 1") && !then[3].is_ok(), "{then:?}");
         let recording = recording(&store).await.expect("there");
-        let replayed = gate_with(&runs).answered_by(Arc::new(recording)).build();
+        let replayed = gate_with(&runs).replay_from(Arc::new(recording)).build();
         assert_eq!(work(&replayed).await, then);
         assert_eq!(runs.load(Ordering::SeqCst), 3, "nothing ran again");
         assert_eq!(store.number("SELECT count(*) FROM ledger").await, 4, "nor was recorded");

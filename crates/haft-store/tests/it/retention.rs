@@ -1,4 +1,4 @@
-//! The ledger's retention on both engines, with several writers at once.
+//! The ledger's retention on both engines, with several concurrent writers.
 
 use std::{
     sync::Arc,
@@ -7,16 +7,16 @@ use std::{
 
 use haft_core::{Ledger, LedgerEntry};
 use haft_store::{
-    Filter, LedgerRetention, Recording, ReplyTiming, Store, StoreLedger, StoreLocation,
+    LedgerFilter, LedgerRetention, Recording, ReplyTiming, Store, StoreLedger, StoreLocation,
 };
 
 use serde_json::json;
 
 use crate::stores::{Fresh, each, entry};
 
-/// A call of now that policy allowed.
+/// An allowed call of the current time.
 fn allowed(number: u64, effect: &str) -> LedgerEntry {
-    // One of the others ended badly.
+    // The entries below 10 include one with an error.
     let mut made = entry(number + 10, effect);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     made.began_ms = u64::try_from(since.as_millis()).expect("soon enough");
@@ -27,7 +27,7 @@ fn allowed(number: u64, effect: &str) -> LedgerEntry {
     made
 }
 
-fn look(number: u64) -> LedgerEntry {
+fn read_call(number: u64) -> LedgerEntry {
     allowed(number, "read")
 }
 
@@ -35,7 +35,7 @@ fn change(number: u64) -> LedgerEntry {
     allowed(number, "write")
 }
 
-/// As another process would have it.
+/// The ledger as another process has it.
 fn ledger(store: &Fresh, bytes: u64) -> Arc<StoreLedger> {
     let place = StoreLocation::new(store.address.clone());
     let retention = LedgerRetention { bytes, ..LedgerRetention::default() };
@@ -44,12 +44,12 @@ fn ledger(store: &Fresh, bytes: u64) -> Arc<StoreLedger> {
 }
 
 async fn all(ledger: &StoreLedger) -> Vec<LedgerEntry> {
-    let found = ledger.find(&Filter::default()).await.expect("it is read");
+    let found = ledger.find(&LedgerFilter::default()).await.expect("it is read");
     found.into_iter().map(|it| it.entry).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn writers_and_prunes_at_once_lose_nothing_that_was_to_stay() {
+async fn concurrent_writers_and_prunes_lose_nothing_that_must_stay() {
     for store in each().await {
         let (small, large) = (ledger(&store, 100_000), ledger(&store, u64::MAX / 2));
         let mut tasks = tokio::task::JoinSet::new();
@@ -57,7 +57,7 @@ async fn writers_and_prunes_at_once_lose_nothing_that_was_to_stay() {
             let ledger = if task % 2 == 0 { small.clone() } else { large.clone() };
             tasks.spawn(async move {
                 for number in 0..100 {
-                    let made = if number % 10 == 0 { change } else { look };
+                    let made = if number % 10 == 0 { change } else { read_call };
                     ledger.record(made(task * 1_000 + number)).await.expect("recorded");
                 }
             });
@@ -85,7 +85,7 @@ async fn writers_and_prunes_at_once_lose_nothing_that_was_to_stay() {
 }
 
 #[tokio::test]
-async fn the_oldest_goes_by_size_on_both_engines_and_the_store_tells_what_it_takes() {
+async fn the_oldest_go_by_size_and_the_store_reports_its_size() {
     for store in each().await {
         let ledger = ledger(&store, 150_000);
         for number in 0..400 {
@@ -104,14 +104,14 @@ async fn the_oldest_goes_by_size_on_both_engines_and_the_store_tells_what_it_tak
 }
 
 #[tokio::test]
-async fn equal_calls_that_only_read_become_one_entry_that_counts_them() {
+async fn equal_read_only_calls_become_one_entry_that_counts_them() {
     for store in each().await {
         let ledger = store.ledger();
         let task = |number: u64| {
             let ledger = ledger.clone();
-            async move { ledger.record(look(number)).await.expect("recorded") }
+            async move { ledger.record(read_call(number)).await.expect("recorded") }
         };
-        // At once, so that they are in few batches whatever the engine.
+        // Concurrently, so that they form few batches on either engine.
         let mut tasks = tokio::task::JoinSet::new();
         (0..300).for_each(|number| drop(tasks.spawn(task(number % 3))));
         while let Some(task) = tasks.join_next().await {
@@ -123,7 +123,7 @@ async fn equal_calls_that_only_read_become_one_entry_that_counts_them() {
         assert!(left.len() < 150, "{} entries for 300 calls", left.len());
         let verified = ledger.verify(None).await.expect("read");
         assert_eq!(verified.faults, []);
-        // Replayed, each of them is there.
+        // A replay contains each of them.
         let recording =
             Recording::of_session(StoreLocation::new(store.address.clone()), "s\u{0}1").await;
         let calls: u64 = recording.expect("there").calls().iter().map(|it| it.entry.calls()).sum();
@@ -132,37 +132,37 @@ async fn equal_calls_that_only_read_become_one_entry_that_counts_them() {
 }
 
 #[tokio::test]
-async fn a_call_that_changes_something_is_never_joined_and_stays_in_its_place() {
+async fn a_changing_call_is_never_merged_and_keeps_its_position() {
     for store in each().await {
         let ledger = store.ledger();
         for number in [1, 1, 2, 2] {
-            ledger.record(look(number)).await.expect("recorded");
+            ledger.record(read_call(number)).await.expect("recorded");
         }
         for _ in 0..2 {
             ledger.record(change(9)).await.expect("recorded");
         }
-        ledger.record(look(1)).await.expect("recorded");
+        ledger.record(read_call(1)).await.expect("recorded");
         ledger.flush().await.expect("written");
         let left = all(&ledger).await;
-        let told: Vec<_> = left.iter().rev().map(|it| (it.tool.clone(), it.calls())).collect();
-        let changes: Vec<usize> = told
+        let expected: Vec<_> = left.iter().rev().map(|it| (it.tool.clone(), it.calls())).collect();
+        let changes: Vec<usize> = expected
             .iter()
             .enumerate()
             .filter(|(_, (tool, _))| tool == "write")
             .map(|(at, _)| at)
             .collect();
-        assert_eq!(changes.len(), 2, "{told:?}");
-        assert_eq!(told.last(), Some(&("read".to_owned(), 1)), "{told:?}");
-        assert_eq!(told.iter().map(|(_, calls)| calls).sum::<u64>(), 7);
+        assert_eq!(changes.len(), 2, "{expected:?}");
+        assert_eq!(expected.last(), Some(&("read".to_owned(), 1)), "{expected:?}");
+        assert_eq!(expected.iter().map(|(_, calls)| calls).sum::<u64>(), 7);
     }
 }
 
 #[tokio::test]
-async fn a_recording_says_how_many_of_its_calls_are_gone() {
+async fn a_recording_counts_its_dropped_calls() {
     for store in each().await {
         let large = ledger(&store, u64::MAX / 2);
         for number in 0..40 {
-            large.record(look(number)).await.expect("recorded");
+            large.record(read_call(number)).await.expect("recorded");
         }
         let place = || StoreLocation::new(store.address.clone());
         assert_eq!(Recording::of_session(place(), "s\u{0}1").await.expect("there").lost(), 0);
@@ -172,9 +172,10 @@ async fn a_recording_says_how_many_of_its_calls_are_gone() {
         let left = recording.calls().len() as u64;
         assert_eq!(recording.lost() + left, 20);
         assert!(recording.lost() > 0);
-        // What is behind the gap still follows from what was before it.
-        let is_changed =
-            |it: &haft_store::RecordingCall| it.remains == haft_store::Remains::Changed;
+        // An entry after the gap still follows from the last dropped one.
+        let is_changed = |it: &haft_store::RecordingCall| {
+            it.outcome_status == haft_store::OutcomeStatus::Changed
+        };
         assert!(!recording.calls().iter().any(is_changed));
     }
 }

@@ -1,4 +1,4 @@
-//! Sessions on both engines: seen, labelled, written to, and their history.
+//! Sessions on both engines: noted, labelled, written to, and their history.
 
 use std::path::Path;
 
@@ -38,15 +38,15 @@ fn entry(session: &str, number: u64, began_ms: u64) -> LedgerEntry {
 }
 
 #[tokio::test]
-async fn a_session_is_there_once_it_was_seen_and_only_in_its_workspace() {
+async fn a_session_exists_once_it_was_noted_and_only_in_its_workspace() {
     for store in each().await {
         let own = sessions(&store, "/w");
         assert!(listed(&own, None, true).await.is_empty());
         let error = own.history("mcp-1", 0, 9).await.expect_err("none");
         assert_eq!(error.kind(), ErrorKind::NotFound);
         assert!(Store::existing(&store.address).await.expect("looked").is_none(), "only looked");
-        own.saw("mcp-1", &["claude".into()]).await.expect("noted");
-        own.saw("mcp-1", &["claude".into()]).await.expect("noted");
+        own.mark_active("mcp-1", &["claude".into()]).await.expect("noted");
+        own.mark_active("mcp-1", &["claude".into()]).await.expect("noted");
         let found =
             own.list(&SessionQuery { limit: 9, ..SessionQuery::default() }).await.expect("listed");
         assert_eq!(found.len(), 1);
@@ -69,7 +69,7 @@ async fn titles_metadata_and_archives_are_patched_and_listed() {
     for store in each().await {
         let own = sessions(&store, "/w");
         let newcomer = NewSession::of("mcp-b", &[]);
-        own.saw("mcp-a", &[]).await.expect("noted");
+        own.mark_active("mcp-a", &[]).await.expect("noted");
         store.tamper("UPDATE sessions SET updated_ms = updated_ms - 1000").await;
         let patch = |value: Value| SessionPatch {
             metadata: value.as_object().cloned(),
@@ -111,7 +111,7 @@ async fn titles_metadata_and_archives_are_patched_and_listed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn messages_of_many_senders_have_numbers_without_gaps() {
     for store in each().await {
-        sessions(&store, "/w").saw("mcp-1", &[]).await.expect("noted");
+        sessions(&store, "/w").mark_active("mcp-1", &[]).await.expect("noted");
         let mut tasks = tokio::task::JoinSet::new();
         for sender in 0..5 {
             let own = sessions(&store, "/w");
@@ -127,14 +127,14 @@ async fn messages_of_many_senders_have_numbers_without_gaps() {
         }
         let history = sessions(&store, "/w").history("mcp-1", 0, 100).await.expect("read");
         assert_eq!(
-            (history.happened.len(), history.session.messages, history.has_more),
+            (history.events.len(), history.session.messages, history.has_more),
             (40, 40, false)
         );
         let mut seqs: Vec<u64> = history
-            .happened
+            .events
             .iter()
             .map(|it| match it {
-                SessionEvent::SessionMessage(message) => message.seq,
+                SessionEvent::Message(message) => message.seq,
                 SessionEvent::Call(call) => panic!("{call:?}"),
             })
             .collect();
@@ -148,7 +148,7 @@ async fn a_history_is_messages_and_calls_in_order_by_pages() {
     for store in each().await {
         let own = sessions(&store, "/w");
         let ledger = store.ledger();
-        own.saw("mcp-1", &[]).await.expect("noted");
+        own.mark_active("mcp-1", &[]).await.expect("noted");
         for number in 0..4 {
             ledger.record(entry("mcp-1", number, 1_000 + number)).await.expect("recorded");
             ledger.record(entry("mcp-2", number, 1_000 + number)).await.expect("recorded");
@@ -156,31 +156,31 @@ async fn a_history_is_messages_and_calls_in_order_by_pages() {
         own.send("mcp-1", &message("mcp-2", "hello\0")).await.expect("sent");
         let words = |happened: &[SessionEvent]| -> Vec<String> {
             let word = |it: &SessionEvent| match it {
-                SessionEvent::SessionMessage(message) => message.content.clone(),
+                SessionEvent::Message(message) => message.content.clone(),
                 SessionEvent::Call(call) => call.call_id.clone(),
             };
             happened.iter().map(word).collect()
         };
         let latest = own.history("mcp-1", 0, 2).await.expect("read");
-        assert_eq!(words(&latest.happened), ["call_3", "hello\u{fffd}"]);
+        assert_eq!(words(&latest.events), ["call_3", "hello\u{fffd}"]);
         assert!(latest.has_more);
         let before = own.history("mcp-1", 2, 9).await.expect("read");
-        assert_eq!(words(&before.happened), ["call_0", "call_1", "call_2"]);
+        assert_eq!(words(&before.events), ["call_0", "call_1", "call_2"]);
         assert!(!before.has_more);
-        // A session of every workspace shows calls only where the store is of one workspace alone.
+        // A session id that all workspaces share shows calls only in a store of one workspace.
         ledger.record(entry("cli", 9, 5)).await.expect("recorded");
-        own.saw("cli", &[]).await.expect("noted");
-        assert!(own.history("cli", 0, 9).await.expect("read").happened.is_empty());
+        own.mark_active("cli", &[]).await.expect("noted");
+        assert!(own.history("cli", 0, 9).await.expect("read").events.is_empty());
     }
 }
 
 #[tokio::test]
-async fn the_pages_of_a_history_have_every_call_once_in_whatever_order_they_began() {
+async fn the_pages_of_a_history_have_every_call_once_whatever_order_they_began_in() {
     for store in each().await {
         let own = sessions(&store, "/w");
         let ledger = store.ledger();
-        own.saw("mcp-1", &[]).await.expect("noted");
-        // They end one after the other; the later ones took long and had begun long before.
+        own.mark_active("mcp-1", &[]).await.expect("noted");
+        // They end one after the other; the later ones took longer and began earlier.
         for number in 0..12_u64 {
             let mut call = entry("mcp-1", number, 10_000 - number * 500);
             call.ms = number * 600;
@@ -190,9 +190,9 @@ async fn the_pages_of_a_history_have_every_call_once_in_whatever_order_they_bega
         for offset in (0..12).step_by(3) {
             let page = own.history("mcp-1", offset, 3).await.expect("read");
             assert_eq!(page.has_more, offset < 9);
-            seen.extend(page.happened.iter().rev().map(|it| match it {
+            seen.extend(page.events.iter().rev().map(|it| match it {
                 SessionEvent::Call(call) => call.call_id.clone(),
-                SessionEvent::SessionMessage(message) => panic!("{message:?}"),
+                SessionEvent::Message(message) => panic!("{message:?}"),
             }));
         }
         let expected: Vec<String> = (0..12).rev().map(|number| format!("call_{number}")).collect();

@@ -10,22 +10,24 @@ use std::{
 
 use haft_core::LedgerEntry;
 use haft_store::{
-    Address, OutputRetention, ReplyTiming, StoreLedger, StoreLocation, StoreOutputs, StoreRules,
+    OutputRetention, ReplyTiming, StoreAddress, StoreLedger, StoreLocation, StoreOutputs,
+    StoreRules,
 };
 use serde_json::json;
 use tempfile::TempDir;
 use tokio_postgres::NoTls;
 
-/// A store nobody else uses.
+/// A store for one test.
 pub(crate) struct Fresh {
     pub(crate) folder: TempDir,
-    pub(crate) address: Address,
+    pub(crate) address: StoreAddress,
 }
 
-/// One of each engine that is there. Without PostgreSQL only SQLite is tested, except in CI, where that is a failure.
+/// Returns a store of each engine. Without PostgreSQL only SQLite is tested; in CI that is a
+/// failure.
 pub(crate) async fn each() -> Vec<Fresh> {
     let folder = tempfile::tempdir().expect("a folder");
-    let address = Address::Sqlite(folder.path().join("project/.haft/haft.db"));
+    let address = StoreAddress::Sqlite(folder.path().join("project/.haft/haft.db"));
     let mut stores = vec![Fresh { folder, address }];
     if let Some(server) = server() {
         stores.push(database(&server).await);
@@ -33,7 +35,7 @@ pub(crate) async fn each() -> Vec<Fresh> {
     stores
 }
 
-/// A database of its own, if there is a server.
+/// Returns a separate database, if there is a server.
 pub(crate) async fn postgres() -> Option<Fresh> {
     Some(database(&server()?).await)
 }
@@ -45,7 +47,7 @@ async fn database(server: &str) -> Fresh {
     run(server, &format!("DROP DATABASE IF EXISTS {name}")).await;
     run(server, &format!("CREATE DATABASE {name}")).await;
     let (before, _) = server.rsplit_once('/').expect("an address of a database");
-    let address = Address::Postgres(format!("{before}/{name}"));
+    let address = StoreAddress::Postgres(format!("{before}/{name}"));
     Fresh { folder: tempfile::tempdir().expect("a folder"), address }
 }
 
@@ -55,24 +57,24 @@ fn server() -> Option<String> {
     server
 }
 
-/// Whether nothing may be left out because it is missing here.
+/// Returns true in CI, where no test may be skipped.
 pub(crate) fn is_ci() -> bool {
     variable("CI").is_some_and(|value| value == "true")
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one door of these tests to the environment")]
+#[expect(clippy::disallowed_methods, reason = "the only access of these tests to the environment")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Says something to a server behind haft's back.
+/// Runs a statement on a server without haft.
 pub(crate) async fn run(url: &str, sql: &str) {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("it is reached");
     tokio::spawn(connection);
     client.batch_execute(sql).await.expect(sql);
 }
 
-/// What takes back each step of the store's making, newest first.
+/// Statements that revert each migration, newest first.
 const STEPS_BACK: [(i64, &[&str]); 9] = [
     (
         10,
@@ -129,7 +131,7 @@ const STEPS_BACK: [(i64, &[&str]); 9] = [
 ];
 
 impl Fresh {
-    /// Makes the store one that a haft of before has made, which knew versions up to this.
+    /// Reverts the store to an earlier version.
     pub(crate) async fn make_older(&self, version: i64) {
         for (_, step) in STEPS_BACK.iter().filter(|(step, _)| *step > version) {
             for sql in *step {
@@ -139,7 +141,7 @@ impl Fresh {
         self.tamper(&format!("DELETE FROM migrations WHERE version > {version}")).await;
     }
 
-    /// As another process would have it.
+    /// The ledger as another process has it.
     pub(crate) fn ledger(&self) -> Arc<StoreLedger> {
         Arc::new(StoreLedger::new(StoreLocation::new(self.address.clone()), ReplyTiming::Early))
     }
@@ -153,14 +155,14 @@ impl Fresh {
         StoreOutputs::new(StoreLocation::new(self.address.clone()), Path::new(workspace), retention)
     }
 
-    /// A number, asked for behind haft's back.
+    /// Queries a number without haft.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         match &self.address {
-            Address::Sqlite(path) => {
+            StoreAddress::Sqlite(path) => {
                 let connection = rusqlite::Connection::open(path).expect("it opens");
                 connection.query_row(sql, [], |row| row.get(0)).expect(sql)
             }
-            Address::Postgres(url) => {
+            StoreAddress::Postgres(url) => {
                 let (client, connection) =
                     tokio_postgres::connect(url, NoTls).await.expect("it is reached");
                 tokio::spawn(connection);
@@ -171,14 +173,16 @@ impl Fresh {
         }
     }
 
-    /// Changes something behind haft's back.
+    /// Changes the store without haft.
     pub(crate) async fn tamper(&self, sql: &str) {
         match &self.address {
-            Address::Sqlite(path) => {
+            StoreAddress::Sqlite(path) => {
                 let connection = rusqlite::Connection::open(path).expect("it opens");
                 connection.execute_batch(sql).expect(sql);
             }
-            Address::Postgres(url) => run(url, &format!("SET search_path TO haft; {sql}")).await,
+            StoreAddress::Postgres(url) => {
+                run(url, &format!("SET search_path TO haft; {sql}")).await
+            }
         }
     }
 }
@@ -198,6 +202,6 @@ pub(crate) fn change(number: u64) -> LedgerEntry {
     entry(number, "write")
 }
 
-pub(crate) fn look(number: u64) -> LedgerEntry {
+pub(crate) fn read_call(number: u64) -> LedgerEntry {
     entry(number, "read")
 }

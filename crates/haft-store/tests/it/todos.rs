@@ -21,7 +21,7 @@ fn todo(id: &str, content: &str) -> Todo {
 }
 
 #[tokio::test]
-async fn a_list_is_read_back_by_another_process_and_is_of_its_session_and_workspace() {
+async fn a_list_is_read_by_another_process_and_belongs_to_its_session_and_workspace() {
     for store in each().await {
         let list = vec![todo("1", "a\0ä"), todo("2", "b")];
         let own = todos(&store, "/w");
@@ -40,7 +40,7 @@ async fn a_list_is_read_back_by_another_process_and_is_of_its_session_and_worksp
 }
 
 #[tokio::test]
-async fn who_writes_over_a_version_that_is_gone_is_told_and_changes_nothing() {
+async fn writing_over_an_outdated_version_fails_and_changes_nothing() {
     for store in each().await {
         let own = todos(&store, "/w");
         for (expected, then) in [
@@ -69,7 +69,7 @@ async fn who_writes_over_a_version_that_is_gone_is_told_and_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_writers_with_versions_none_loses_a_change() {
+async fn concurrent_writers_with_versions_lose_no_change() {
     for store in each().await {
         let mut tasks = tokio::task::JoinSet::new();
         for writer in 0..6 {
@@ -96,7 +96,7 @@ async fn of_many_writers_with_versions_none_loses_a_change() {
 }
 
 #[tokio::test]
-async fn a_list_that_somebody_damaged_is_told_and_can_be_written_anew() {
+async fn a_damaged_list_is_reported_and_can_be_written_again() {
     for store in each().await {
         let own = todos(&store, "/w");
         own.write("s", &[todo("1", "a")], None).await.expect("written");

@@ -1,7 +1,8 @@
-//! Stores of every earlier version, brought forward: they become what a new one is, and keep what they hold.
+//! Migration of stores of every earlier version: the result equals a new store and keeps its
+//! contents.
 
 use haft_core::{Ledger, Remember, SavedRules, Scope};
-use haft_store::{Address, Store};
+use haft_store::{Store, StoreAddress};
 use tokio_postgres::NoTls;
 
 use crate::stores::{Fresh, change, each};
@@ -9,7 +10,7 @@ use crate::stores::{Fresh, change, each};
 /// Every column and index, by name.
 async fn shape(store: &Fresh) -> Vec<String> {
     match &store.address {
-        Address::Sqlite(path) => {
+        StoreAddress::Sqlite(path) => {
             let sql = "SELECT it.name || '.' || c.name || ' ' || c.type FROM sqlite_master it, pragma_table_info(it.name) c \
                 WHERE it.type = 'table' UNION ALL SELECT name FROM sqlite_master WHERE type = 'index' ORDER BY 1";
             let connection = rusqlite::Connection::open(path).expect("it opens");
@@ -17,7 +18,7 @@ async fn shape(store: &Fresh) -> Vec<String> {
             let rows = statement.query_map([], |row| row.get(0)).expect(sql);
             rows.collect::<Result<_, _>>().expect(sql)
         }
-        Address::Postgres(url) => {
+        StoreAddress::Postgres(url) => {
             let sql = "SELECT table_name || '.' || column_name || ' ' || data_type AS it FROM information_schema.columns \
                 WHERE table_schema = 'haft' UNION ALL SELECT indexname FROM pg_indexes WHERE schemaname = 'haft' ORDER BY it";
             let (client, connection) =
@@ -29,7 +30,7 @@ async fn shape(store: &Fresh) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_store_of_every_earlier_version_becomes_a_new_one_and_keeps_what_it_holds() {
+async fn every_earlier_version_migrates_to_the_newest_and_keeps_its_contents() {
     for store in each().await {
         store.ledger().record(change(1)).await.expect("recorded");
         let rules =
@@ -41,7 +42,7 @@ async fn a_store_of_every_earlier_version_becomes_a_new_one_and_keeps_what_it_ho
         for version in 1..newest {
             store.make_older(version).await;
             assert_ne!(shape(&store).await, new, "version {version} is another one");
-            drop(Store::existing(&store.address).await.expect("brought forward").expect("there"));
+            drop(Store::existing(&store.address).await.expect("migrated").expect("there"));
             assert_eq!(shape(&store).await, new, "from version {version}");
             assert_eq!(store.number("SELECT max(version) FROM migrations").await, newest);
             // One more call each time.
@@ -49,7 +50,7 @@ async fn a_store_of_every_earlier_version_becomes_a_new_one_and_keeps_what_it_ho
             ledger.record(change(calls)).await.expect("recorded");
             let verified = ledger.verify(None).await.expect("read");
             assert_eq!((verified.entries, &*verified.faults), (calls, &[][..]), "{version}");
-            let kept = store.rules("w").in_force("s").await.expect("read");
+            let kept = store.rules("w").active("s").await.expect("read");
             assert_eq!(kept.len(), 1, "from version {version}");
         }
     }

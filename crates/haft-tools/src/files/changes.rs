@@ -50,6 +50,7 @@ pub struct ChangeQuery {
     /// So many changes at most.
     #[serde(default = "usual_limit")]
     #[schemars(range(min = 1, max = 1000))]
+    #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
     /// Only changes with a smaller number: the next page.
     #[serde(default)]
@@ -179,7 +180,7 @@ pub async fn changes(
         since_ms: input.since.as_deref().map(since).transpose()?.unwrap_or_default(),
         below: input.below,
         numbers: input.change.into_iter().collect(),
-        most: if input.path.is_some() { usize::MAX } else { input.limit },
+        limit: if input.path.is_some() { usize::MAX } else { input.limit },
         ..RestoredState::default()
     };
     let found = visible(journal.find(&wanted).await?, input.path.as_deref(), &read);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use haft_core::{Access, Output, ToolError, WriteFiles, brief};
+use haft_core::{Access, Output, ToolError, WriteFiles, block_in_place};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,7 @@ pub struct Delete {
     pub path: PathBuf,
     /// Also a directory that is not empty, with all it holds.
     #[serde(default)]
+    #[schemars(extend("x-short" = "r"))]
     pub recursive: bool,
     /// Do not keep what goes, so that `undo` cannot bring it back: for what is too large to be kept.
     #[serde(default)]
@@ -61,7 +62,7 @@ impl Output for Deleted {
 )]
 pub async fn delete(input: Delete, files: WriteFiles) -> Result<Deleted, ToolError> {
     let files = if input.without_undo { files.without_undo() } else { files };
-    let undoable = files.is_told() && !input.without_undo;
-    let (path, entries) = brief(|| files.remove(&input.path, input.recursive))?;
+    let undoable = files.has_journal_writer() && !input.without_undo;
+    let (path, entries) = block_in_place(|| files.remove(&input.path, input.recursive))?;
     Ok(Deleted { path: path.display().to_string(), entries, undoable })
 }

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use haft_core::{
-    Content, ErrorKind, ReadFiles, ToolError, WriteFiles, brief,
-    files::{ChangeTarget, CurrentState, Facts, OpenFile, PlannedChange, Version, is_directory},
+    Content, ErrorKind, ReadFiles, ToolError, WriteFiles, block_in_place,
+    files::{
+        ChangeTarget, CurrentState, FileMetadata, OpenFile, PlannedChange, Version, is_directory,
+    },
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -34,7 +36,7 @@ impl Document {
     /// # Errors
     /// Of kind `conflict` when the file is in another state, `unsupported` when it is no text.
     pub(crate) fn read(file: &dyn OpenFile, expected: Option<&str>) -> Result<Self, ToolError> {
-        let facts = file.facts();
+        let facts = file.metadata();
         let bytes = file.read_whole()?;
         let version = checked_version(facts, &bytes, expected)?;
         let text = Text::decode(&bytes).ok_or_else(|| not_text(&facts.path))?;
@@ -133,7 +135,7 @@ pub(crate) fn change_one<T>(
     mut plan: impl FnMut(&ChangeTarget) -> Result<(Option<Content>, T), ToolError>,
 ) -> Result<T, ToolError> {
     let mut answer = None;
-    brief(|| {
+    block_in_place(|| {
         write.change(std::slice::from_ref(path), &mut |targets| {
             let (bytes, planned) = plan(&targets[0])?;
             answer = Some(planned);
@@ -176,7 +178,7 @@ pub(crate) fn encode(path: &str, form: Form, text: &str) -> Result<Vec<u8>, Tool
 /// # Errors
 /// Of kind `conflict` when it is not.
 pub(crate) fn checked_version(
-    facts: &Facts,
+    facts: &FileMetadata,
     bytes: &[u8],
     expected: Option<&str>,
 ) -> Result<Version, ToolError> {

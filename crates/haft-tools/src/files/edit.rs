@@ -32,6 +32,7 @@ pub struct Edit {
     /// Replace every place, not only one.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["replaceAll"]))]
+    #[schemars(extend("x-short" = "a"))]
     pub replace_all: bool,
     /// Only if the file is still in this version, as `read` told it.
     #[serde(default)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use haft_core::{
     Access, Cancel, Output, ReadFiles, ToolError,
     files::{FileKind, FindFiles, FoundFiles},
-    lengthy,
+    spawn_blocking,
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
@@ -37,6 +37,7 @@ pub struct Glob {
     /// The most files to show.
     #[serde(default = "limit")]
     #[schemars(range(min = 1, max = MOST), extend("x-aliases" = ["max_results", "maxResults", "head_limit"]))]
+    #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
     /// The first file to show, counted from 1; the answer to one page names the offset of the next.
     #[serde(default = "page::first")]
@@ -45,6 +46,7 @@ pub struct Glob {
     /// Find files that .gitignore and .ignore files name, too.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["include_ignored", "no_ignore"]))]
+    #[schemars(extend("x-short" = "u"))]
     pub ignored: bool,
 }
 
@@ -161,7 +163,7 @@ impl Glob {
         if let Some((_, rest)) = self.named_root() {
             pattern = rest;
         } else if let Some((above, rest)) = split_absolute(pattern)
-            && files.facts(above.as_ref()).is_ok_and(|facts| facts.kind == FileKind::Directory)
+            && files.metadata(above.as_ref()).is_ok_and(|facts| facts.kind == FileKind::Directory)
         {
             (path, pattern) = (PathBuf::from(above), rest);
         }
@@ -187,7 +189,7 @@ fn split_absolute(pattern: &str) -> Option<(&str, &str)> {
     profiles(mcp, researcher, reviewer)
 )]
 pub async fn glob(input: Glob, files: ReadFiles, cancel: Cancel) -> Result<Found, ToolError> {
-    lengthy(move || {
+    spawn_blocking(move || {
         let query = input.query(&files);
         let found = files.find(&query, &|| cancel.is_cancelled())?;
         Ok(Found::of(&found, &query))

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use haft_core::{
     Access, Cancel, Output, ReadFiles, ToolError,
     files::{FileMatches, MatchLine, SearchFiles, SearchResult},
-    lengthy,
+    spawn_blocking,
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
@@ -39,26 +39,32 @@ pub struct Grep {
     /// Only files that fit this glob; several are separated by commas.
     #[serde(default)]
     #[schemars(length(max = 4096), extend("x-aliases" = ["glob", "file_pattern", "filePattern", "files"]))]
+    #[schemars(extend("x-short" = "g"))]
     pub include: Option<String>,
     /// The pattern is plain text, not a regular expression.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["fixed_strings", "is_literal", "-F"]))]
+    #[schemars(extend("x-short" = "F"))]
     pub literal: bool,
     /// Upper and lower case are the same.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["ignore_case", "ignoreCase", "caseInsensitive", "-i"]))]
+    #[schemars(extend("x-short" = "i"))]
     pub case_insensitive: bool,
     /// How many lines to show before and after each match.
     #[serde(default)]
     #[schemars(range(max = 20), extend("x-aliases" = ["context_lines", "contextLines", "-C"]))]
+    #[schemars(extend("x-short" = "C"))]
     pub context: usize,
     /// A match may span lines.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["multi_line", "-U"]))]
+    #[schemars(extend("x-short" = "U"))]
     pub multiline: bool,
     /// The most matching lines to show.
     #[serde(default = "results")]
     #[schemars(range(min = 1, max = MOST), extend("x-aliases" = ["limit", "head_limit", "maxResults", "max_count"]))]
+    #[schemars(extend("x-short" = "m"))]
     pub max_results: usize,
     /// The first matching line to show, counted from 1; the answer to one page names the offset of the next.
     #[serde(default = "page::first")]
@@ -67,6 +73,7 @@ pub struct Grep {
     /// Search files that .gitignore and .ignore files name, too.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["include_ignored", "no_ignore"]))]
+    #[schemars(extend("x-short" = "u"))]
     pub ignored: bool,
 }
 
@@ -148,7 +155,7 @@ impl FileLines {
             line: line.number,
             text: line.text,
             is_context: !line.is_match,
-            is_cut: line.is_cut,
+            is_cut: line.is_truncated,
         };
         Self { path: shown(&file.path), lines: file.lines.into_iter().map(line).collect() }
     }
@@ -300,7 +307,7 @@ pub async fn grep(input: Grep, files: ReadFiles, cancel: Cancel) -> Result<Match
         ignored: input.ignored,
         line_chars: LINE_CHARS,
     };
-    lengthy(move || {
+    spawn_blocking(move || {
         let searched = files.search(&query, &|| cancel.is_cancelled())?;
         Ok(Matches::of(searched, &query))
     })
@@ -328,7 +335,7 @@ mod tests {
     }
 
     fn line(number: u64, is_match: bool) -> MatchLine {
-        MatchLine { number, text: format!("text {number}"), is_match, is_cut: false }
+        MatchLine { number, text: format!("text {number}"), is_match, is_truncated: false }
     }
 
     fn searched(files: &[(&str, &[(u64, bool)])]) -> SearchResult {
@@ -362,7 +369,7 @@ mod tests {
     #[test]
     fn a_cut_line_and_a_strange_path_are_marked() {
         let mut found = searched(&[("a\n:1: b", &[(1, true)])]);
-        found.files[0].lines[0].is_cut = true;
+        found.files[0].lines[0].is_truncated = true;
         check(found, "a\\n:1: b:1: text 1 […]\n\n[1 match in 1 file]");
     }
 

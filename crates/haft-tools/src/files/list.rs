@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use haft_core::{
-    Access, Cancel, Output, ReadFiles, ToolError, brief,
+    Access, Cancel, Output, ReadFiles, ToolError, block_in_place,
     files::{FileKind, TreeEntry, TreeListing, WalkTree},
 };
 use haft_macros::tool;
@@ -32,10 +32,12 @@ pub struct List {
     /// How many levels down.
     #[serde(default = "depth")]
     #[schemars(range(min = 1, max = DEEPEST), extend("x-aliases" = ["max_depth", "maxDepth", "levels"]))]
+    #[schemars(extend("x-short" = "L"))]
     pub depth: usize,
     /// The most entries to show.
     #[serde(default = "limit")]
     #[schemars(range(min = 1, max = MOST), extend("x-aliases" = ["max_results", "maxResults", "max_entries"]))]
+    #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
     /// The first entry to show, counted from 1: pages of all entries in order, as paths. Left out: an overview.
     #[serde(default)]
@@ -44,6 +46,7 @@ pub struct List {
     /// Show what .gitignore and .ignore files name, too.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["include_ignored", "no_ignore"]))]
+    #[schemars(extend("x-short" = "u"))]
     pub ignored: bool,
 }
 
@@ -238,7 +241,7 @@ pub async fn list(input: List, files: ReadFiles, cancel: Cancel) -> Result<Liste
     let skip = offset.map(|offset| offset.saturating_sub(1));
     let mut query = WalkTree { path, depth, skip, limit, ignored };
     // Not on a thread of its own: its limit keeps it short, and the way there and back would double its time.
-    brief(|| {
+    block_in_place(|| {
         loop {
             let listed = Listed::of(files.tree(&query, &|| cancel.is_cancelled())?, offset);
             let bytes = listed.lines.len();

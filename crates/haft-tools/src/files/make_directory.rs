@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use haft_core::{Access, Output, ToolError, WriteFiles, brief};
+use haft_core::{Access, Output, ToolError, WriteFiles, block_in_place};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,6 @@ pub async fn make_directory(
     input: MakeDirectory,
     files: WriteFiles,
 ) -> Result<MadeDirectory, ToolError> {
-    let (path, created) = brief(|| files.make_directory(&input.path))?;
+    let (path, created) = block_in_place(|| files.make_directory(&input.path))?;
     Ok(MadeDirectory { path: path.display().to_string(), created })
 }

@@ -49,7 +49,7 @@ impl Media {
 
     /// The file as it travels with a reply.
     pub(crate) fn attach(self, file: &dyn OpenFile, bytes: &[u8]) -> Attachment {
-        let name = file.facts().path.display().to_string();
+        let name = file.metadata().path.display().to_string();
         Attachment { mime: self.mime().to_owned(), name, data: STANDARD.encode(bytes) }
     }
 
@@ -58,7 +58,7 @@ impl Media {
     /// # Errors
     /// Of kind `too_large`.
     pub(crate) fn bytes(self, file: &dyn OpenFile) -> Result<Vec<u8>, ToolError> {
-        let (path, size) = (file.facts().path.display().to_string(), file.facts().size);
+        let (path, size) = (file.metadata().path.display().to_string(), file.metadata().size);
         if size > LARGEST {
             let message =
                 format!("`{path}` ({}) has {size} bytes, more than can be sent", self.mime());

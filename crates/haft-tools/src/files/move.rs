@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use haft_core::{Access, Output, ToolError, WriteFiles, brief};
+use haft_core::{Access, Output, ToolError, WriteFiles, block_in_place};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -65,6 +65,7 @@ impl Output for Moved {
 )]
 pub async fn move_path(input: Move, files: WriteFiles) -> Result<Moved, ToolError> {
     let Move { from, to, on_conflict } = input;
-    let (from, to) = brief(|| files.rename(&from, &to, on_conflict == OnConflict::Overwrite))?;
+    let (from, to) =
+        block_in_place(|| files.rename(&from, &to, on_conflict == OnConflict::Overwrite))?;
     Ok(Moved { from: from.display().to_string(), to: to.display().to_string() })
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use haft_core::{
-    Access, Content, ErrorKind, Output, ReadFiles, ToolError, WriteFiles, brief,
+    Access, Content, ErrorKind, Output, ReadFiles, ToolError, WriteFiles, block_in_place,
     files::{ChangeTarget, CurrentState, PlannedChange},
 };
 use haft_macros::tool;
@@ -107,7 +107,7 @@ pub async fn patch(input: Patch, read: ReadFiles, write: WriteFiles) -> Result<P
     let sections = patches::parse(&input.patch).map_err(told)?;
     let paths = paths_of(&sections);
     let mut patched = None;
-    brief(|| {
+    block_in_place(|| {
         write.change(&paths, &mut |targets| {
             let plan = Plan::make(&sections, &paths, targets, &read)?;
             patched = Some(plan.answer);

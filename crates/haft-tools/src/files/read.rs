@@ -6,9 +6,9 @@ use std::{
 };
 
 use haft_core::{
-    Access, Attachment, Cancel, ErrorKind, Output, ReadFiles, ToolError, brief,
-    files::{DirectoryEntry, LARGEST_HASHED, Listing, OpenFile, Opened, Version},
-    lengthy,
+    Access, Attachment, Cancel, ErrorKind, Output, ReadFiles, ToolError, block_in_place,
+    files::{DirectoryEntry, Listing, MAX_HASHED_BYTES, OpenFile, Opened, Version},
+    spawn_blocking,
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
@@ -42,6 +42,7 @@ pub struct Read {
     /// The most lines to show.
     #[serde(default = "most_lines")]
     #[schemars(range(min = 1, max = MOST_LINES), extend("x-aliases" = ["max_lines", "maxLines", "num_lines"]))]
+    #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
     /// Only the text: no line numbers and no closing line about the file.
     #[serde(default)]
@@ -256,20 +257,20 @@ pub async fn read(input: Read, files: ReadFiles, cancel: Cancel) -> Result<FileT
             return list(&files.entries(&input.path)?, wanted(&input, &path));
         }
     };
-    let wanted = wanted(&input, &file.facts().path);
-    let mut head = vec![0; SAMPLE.min(usize::try_from(file.facts().size).unwrap_or(SAMPLE))];
+    let wanted = wanted(&input, &file.metadata().path);
+    let mut head = vec![0; SAMPLE.min(usize::try_from(file.metadata().size).unwrap_or(SAMPLE))];
     let filled = brief_read(&*file, &mut head)?;
     head.truncate(filled);
     if let Some(media) = Media::sniff(&head) {
-        return lengthy(move || look(&*file, media, wanted, &cancel)).await;
+        return spawn_blocking(move || look(&*file, media, wanted, &cancel)).await;
     }
-    if file.facts().size == head.len() as u64 {
+    if file.metadata().size == head.len() as u64 {
         return read_text(&*file, &head, wanted);
     }
-    if file.facts().size <= LARGEST_HASHED {
-        return brief(|| read_small(&*file, wanted));
+    if file.metadata().size <= MAX_HASHED_BYTES {
+        return block_in_place(|| read_small(&*file, wanted));
     }
-    lengthy(move || read_large(&file, &head, wanted, &files, &cancel)).await
+    spawn_blocking(move || read_large(&file, &head, wanted, &files, &cancel)).await
 }
 
 fn wanted(input: &Read, path: &Path) -> Wanted {
@@ -334,7 +335,7 @@ fn read_large(
     let found = window::of_file(&**file, form, wanted, files.line_indexes(), &stop)?;
     check_offset(&**file, wanted.first, &found)?;
     let mut answer = about(&**file, form, wanted);
-    answer.version = Some(Version::of_state(file.facts()).to_string());
+    answer.version = Some(Version::of_state(file.metadata()).to_string());
     answer.fill(wanted.first, &found);
     Ok(answer)
 }
@@ -342,8 +343,8 @@ fn read_large(
 fn about(file: &dyn OpenFile, form: Form, wanted: Wanted) -> FileText {
     FileText {
         is_plain: wanted.is_plain,
-        path: file.facts().path.to_string_lossy().into_owned(),
-        size: file.facts().size,
+        path: file.metadata().path.to_string_lossy().into_owned(),
+        size: file.metadata().size,
         encoding: (!form.is_plain_utf8()).then(|| form.name()),
         ..FileText::default()
     }
@@ -354,7 +355,7 @@ fn check_offset(file: &dyn OpenFile, first: u64, found: &Window<'_>) -> Result<(
     if first <= total || first == 1 {
         return Ok(());
     }
-    let path = file.facts().path.display();
+    let path = file.metadata().path.display();
     Err(ToolError::input(format!(
         "offset: {first} is behind the end of `{path}`, which has {total} lines"
     ))
@@ -362,7 +363,7 @@ fn check_offset(file: &dyn OpenFile, first: u64, found: &Window<'_>) -> Result<(
 }
 
 fn binary(file: &dyn OpenFile, head: &[u8]) -> ToolError {
-    let (path, size) = (file.facts().path.display(), file.facts().size);
+    let (path, size) = (file.metadata().path.display(), file.metadata().size);
     let mime = media::mime(head, false);
     let message = format!("`{path}` is a binary file ({mime}, {size} bytes)");
     ToolError::new(ErrorKind::Unsupported, message)

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use haft_core::{
     Access, Cancel, Output, ReadFiles, ToolError,
-    files::{Facts, FileKind, LARGEST_HASHED, OpenFile, Opened, Version},
-    lengthy,
+    files::{FileKind, FileMetadata, MAX_HASHED_BYTES, OpenFile, Opened, Version},
+    spawn_blocking,
 };
 use haft_macros::tool;
 use jiff::Timestamp;
@@ -99,24 +99,24 @@ impl Output for PathFacts {
     profiles(researcher, reviewer)
 )]
 pub async fn stat(input: Stat, files: ReadFiles, cancel: Cancel) -> Result<PathFacts, ToolError> {
-    let facts = files.facts(&input.path)?;
+    let facts = files.metadata(&input.path)?;
     let mut answer = told(&facts);
     if facts.kind != FileKind::File {
         return Ok(answer);
     }
     let Opened::File(file) = files.open(&input.path)? else { return Ok(answer) };
-    if facts.size <= LARGEST_HASHED {
+    if facts.size <= MAX_HASHED_BYTES {
         look_into(&*file, &mut answer, &|| false)?;
         return Ok(answer);
     }
-    lengthy(move || {
+    spawn_blocking(move || {
         look_into(&*file, &mut answer, &|| cancel.is_cancelled())?;
         Ok(answer)
     })
     .await
 }
 
-fn told(facts: &Facts) -> PathFacts {
+fn told(facts: &FileMetadata) -> PathFacts {
     PathFacts {
         path: facts.path.display().to_string(),
         kind: facts.kind.name().to_owned(),
@@ -150,7 +150,7 @@ fn look_into(
     answer: &mut PathFacts,
     stop: &dyn Fn() -> bool,
 ) -> Result<(), ToolError> {
-    if answer.size <= LARGEST_HASHED {
+    if answer.size <= MAX_HASHED_BYTES {
         let bytes = file.read_whole()?;
         let text = Text::decode(&bytes);
         answer.version = Some(Version::of_content(&bytes).to_string());
@@ -159,7 +159,7 @@ fn look_into(
         answer.lines = text.map(|text| text.text.split_inclusive('\n').count() as u64);
         return Ok(());
     }
-    let mut block = vec![0; LARGEST_HASHED as usize / 8];
+    let mut block = vec![0; MAX_HASHED_BYTES as usize / 8];
     let (mut offset, mut ends, mut last) = (0, 0, b'\n');
     let mut form = None;
     while !stop() {
@@ -177,7 +177,7 @@ fn look_into(
         last = part.last().copied().unwrap_or(last);
         offset += read as u64;
     }
-    answer.version = Some(Version::of_state(file.facts()).to_string());
+    answer.version = Some(Version::of_state(file.metadata()).to_string());
     answer.encoding = form.map(|form| form.name());
     answer.lines = form.filter(Form::has_byte_lines).map(|_| ends + u64::from(last != b'\n'));
     Ok(())

@@ -1,6 +1,6 @@
 //! `undo`: takes back what file tools changed.
 
-use haft_core::{CallInfo, ForeseenAccess, ReadFiles, ReadJournal, ToolError, WriteFiles};
+use haft_core::{AccessLookupResult, CallInfo, ReadFiles, ReadJournal, ToolError, WriteFiles};
 use haft_macros::tool;
 
 use super::history::{
@@ -13,7 +13,7 @@ use super::history::{
     keeps_links,
     deadline = "120s",
     access = |_| undoing::access(),
-    foresees = foresee,
+    access_lookup = foresee,
     preview = preview,
     profiles(mcp)
 )]
@@ -34,7 +34,7 @@ async fn foresee(
     _read: ReadFiles,
     _write: WriteFiles,
     call: CallInfo,
-) -> Result<ForeseenAccess, ToolError> {
+) -> Result<AccessLookupResult, ToolError> {
     undoing::foresee(Direction::Undo, input, &journal, &call).await
 }
 

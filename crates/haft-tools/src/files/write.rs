@@ -150,7 +150,7 @@ fn over(file: &dyn OpenFile, input: &Write, written: &mut Written) -> Result<Vec
             match file.read_whole() {
                 Ok(bytes) => {
                     let expected = input.expected_version.as_deref();
-                    let version = checked_version(file.facts(), &bytes, expected)?;
+                    let version = checked_version(file.metadata(), &bytes, expected)?;
                     written.previous_version = Some(version.to_string());
                 }
                 Err(_) if input.expected_version.is_some() => return Err(error),

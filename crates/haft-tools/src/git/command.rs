@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use haft_core::{
-    Access, CommandRisk, ErrorKind, ReadCommand, Shell, ToolError,
+    Access, CommandRisk, ErrorKind, ParsedCommand, Shell, ToolError,
     commands::{FinishedProcess, Program, Streams},
 };
 
@@ -82,10 +82,10 @@ impl Run {
         let text = self.program().to_string();
         let risk = match COMPARING.contains(&self.subcommand) {
             true => CommandRisk::Repository,
-            false => CommandRisk::Looks,
+            false => CommandRisk::ReadOnly,
         };
         let declared =
-            self.looks.then(|| Access::Command(Box::new(ReadCommand::new(text.clone(), risk))));
+            self.looks.then(|| Access::Command(Box::new(ParsedCommand::new(text.clone(), risk))));
         [Access::Run(text)].into_iter().chain(declared)
     }
 
@@ -254,7 +254,7 @@ mod tests {
                 _ => None,
             })
         };
-        assert_eq!(declared(Run::looking("log")), Some(CommandRisk::Looks));
+        assert_eq!(declared(Run::looking("log")), Some(CommandRisk::ReadOnly));
         assert_eq!(declared(Run::looking("status")), Some(CommandRisk::Repository));
         assert_eq!(declared(Run::changing("commit")), None);
     }

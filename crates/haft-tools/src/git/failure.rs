@@ -283,11 +283,11 @@ mod tests {
             exit_code: Some(128),
             signal: None,
             ms: 1,
-            quiet_ms: 1,
+            silent_ms: 1,
             bytes: 1,
-            left: 0,
+            survivors: 0,
         };
-        FinishedProcess { status, out: out.into(), err: err.into(), is_cut: false }
+        FinishedProcess { status, out: out.into(), err: err.into(), is_truncated: false }
     }
 
     #[track_caller]
@@ -328,7 +328,7 @@ mod tests {
             (ProcessState::KilledByTimeout, ErrorKind::Timeout),
             (ProcessState::Cancelled, ErrorKind::Cancelled),
             (ProcessState::Signalled, ErrorKind::ToolFailed),
-            (ProcessState::KillReason, ErrorKind::ToolFailed),
+            (ProcessState::Killed, ErrorKind::ToolFailed),
         ] {
             assert_eq!(unfinished("git test", state).kind(), kind, "{state:?}");
         }

@@ -273,7 +273,7 @@ pub async fn git_branch(
     }
     let finished = git.run(&plan.look).await?;
     let mut branches = parse(&finished.out);
-    let has_more = branches.len() > MOST || finished.is_cut;
+    let has_more = branches.len() > MOST || finished.is_truncated;
     branches.truncate(MOST);
     Ok(Branches { action: input.action, name: plan.name, branches, has_more })
 }

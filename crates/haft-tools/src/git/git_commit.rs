@@ -34,6 +34,7 @@ pub struct GitCommit {
     /// Every change below the directory, new files too.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["add_all", "addAll"]))]
+    #[schemars(extend("x-short" = "a"))]
     pub all: bool,
     /// Replace the last commit, which no remote branch may have yet.
     #[serde(default)]

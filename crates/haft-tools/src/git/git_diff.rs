@@ -93,7 +93,7 @@ impl Difference {
         let counts = git.run(&question.counts).await?;
         let patch = git.run(&question.patch).await?;
         let Excerpt { text, left_out } = patches::excerpt(&patch.out, limit);
-        let is_cut = counts.is_cut || patch.is_cut;
+        let is_cut = counts.is_truncated || patch.is_truncated;
         let counts = patches::parse_counts(&counts.out, git.directory);
         Ok(Self { counts, patch: text, left_out, is_cut })
     }

@@ -36,6 +36,7 @@ pub struct GitLog {
     /// The most commits to show.
     #[serde(default = "limit")]
     #[schemars(range(min = 1, max = MOST), extend("x-aliases" = ["max_count", "maxCount", "count", "n"]))]
+    #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
     /// Pass over so many first.
     #[serde(default)]
@@ -150,7 +151,7 @@ pub async fn git_log(input: GitLog, shell: Shell) -> Result<History, ToolError> 
         };
     }
     let mut commits = commits::parse(&finished.out);
-    let has_more = commits.len() > input.limit || finished.is_cut;
+    let has_more = commits.len() > input.limit || finished.is_truncated;
     commits.truncate(input.limit);
     Ok(History { commits, has_more, is_full: input.full })
 }

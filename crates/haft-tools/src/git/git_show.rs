@@ -50,6 +50,7 @@ pub struct GitShow {
     /// The most lines of the patch or file to show.
     #[serde(default = "limit")]
     #[schemars(range(min = 1, max = MOST_LINES), extend("x-aliases" = ["max_lines", "maxLines"]))]
+    #[schemars(extend("x-short" = "n"))]
     pub limit: usize,
     /// A directory inside the repository or worktree, relative to the workspace; the workspace itself when left out.
     #[serde(default = "workspace")]
@@ -212,7 +213,7 @@ pub async fn git_show(input: GitShow, shell: Shell) -> Result<Shown, ToolError> 
         (Plan::File { content }, path) => {
             let finished = git.run(&content).await?;
             let path = path.as_deref().unwrap_or(Path::new(""));
-            let file = FileThen::of(&input, path, &finished.out, finished.is_cut)?;
+            let file = FileThen::of(&input, path, &finished.out, finished.is_truncated)?;
             Ok(Shown { file: Some(file), ..Shown::default() })
         }
     }

@@ -1,6 +1,6 @@
 //! `output_read`: an earlier result that was too long to be shown whole, by pages or by lines.
 
-use haft_core::{KeptOutput, Output, OutputPosition, ReadOutputs, ToolError};
+use haft_core::{Output, OutputInfo, OutputPosition, ReadOutputs, ToolError};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -132,14 +132,14 @@ pub async fn output_read(input: OutputRead, outputs: ReadOutputs) -> Result<Outp
     }
 }
 
-fn page_count(kept: &KeptOutput) -> u64 {
+fn page_count(kept: &OutputInfo) -> u64 {
     kept.bytes.div_ceil(PAGE).max(1)
 }
 
 async fn read_page(
     outputs: &ReadOutputs,
     id: &str,
-    kept: &KeptOutput,
+    kept: &OutputInfo,
     page: u64,
 ) -> Result<OutputText, ToolError> {
     let pages = page_count(kept);
@@ -180,7 +180,7 @@ fn first_lines(text: &str, first_line: u64) -> (&str, Option<u64>) {
     }
 }
 
-fn shown(id: &str, kept: &KeptOutput, first_line: u64, text: String) -> OutputText {
+fn shown(id: &str, kept: &OutputInfo, first_line: u64, text: String) -> OutputText {
     let inner = breaks(text.strip_suffix('\n').unwrap_or(&text));
     OutputText {
         id: id.to_owned(),
@@ -198,7 +198,7 @@ fn shown(id: &str, kept: &KeptOutput, first_line: u64, text: String) -> OutputTe
 async fn read_lines(
     outputs: &ReadOutputs,
     id: &str,
-    kept: &KeptOutput,
+    kept: &OutputInfo,
     start: u64,
     end: u64,
 ) -> Result<OutputText, ToolError> {

@@ -7,7 +7,7 @@ use std::{
 
 use grep_matcher::Matcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use haft_core::{Cancel, Output, OutputPosition, ReadOutputs, ToolError, brief};
+use haft_core::{Cancel, Output, OutputPosition, ReadOutputs, ToolError, block_in_place};
 use haft_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,18 +38,22 @@ pub struct OutputSearch {
     /// The pattern is plain text, not a regular expression.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["fixed_strings", "is_literal", "-F"]))]
+    #[schemars(extend("x-short" = "F"))]
     pub literal: bool,
     /// Upper and lower case are the same.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["ignore_case", "ignoreCase", "caseInsensitive", "-i"]))]
+    #[schemars(extend("x-short" = "i"))]
     pub case_insensitive: bool,
     /// How many lines to show before and after each match.
     #[serde(default)]
     #[schemars(range(max = 20), extend("x-aliases" = ["context_lines", "contextLines", "-C"]))]
+    #[schemars(extend("x-short" = "C"))]
     pub context: usize,
     /// The most matching lines to show.
     #[serde(default = "results")]
     #[schemars(range(min = 1, max = MOST), extend("x-aliases" = ["limit", "maxResults", "max_count"]))]
+    #[schemars(extend("x-short" = "m"))]
     pub max_results: usize,
 }
 
@@ -161,7 +165,7 @@ pub async fn output_search(
             break;
         }
         at = piece.end();
-        brief(|| search.take(&piece.text));
+        block_in_place(|| search.take(&piece.text));
     }
     search.finish();
     Ok(FoundLines {
@@ -398,7 +402,7 @@ mod tests {
     use std::sync::Arc;
 
     use haft_core::{
-        BoxFuture, ErrorKind, KeptOutput, MemoryOutputs, OutputPiece, OutputSource, Outputs,
+        BoxFuture, ErrorKind, MemoryOutputs, OutputInfo, OutputPiece, OutputSource, Outputs,
         StoredOutput,
     };
     use proptest::prelude::*;
@@ -417,7 +421,7 @@ mod tests {
             self.0.keep(text, made_by)
         }
 
-        fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<KeptOutput, ToolError>> {
+        fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<OutputInfo, ToolError>> {
             self.0.find(id)
         }
 

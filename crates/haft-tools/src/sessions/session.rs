@@ -184,8 +184,8 @@ fn line(session: &SessionInfo, own: &str) -> String {
 }
 
 fn told(history: SessionHistory, offset: usize) -> SessionReport {
-    let mut lines: Vec<String> = history.happened.iter().map(event).collect();
-    let count = history.happened.len();
+    let mut lines: Vec<String> = history.events.iter().map(event).collect();
+    let count = history.events.len();
     lines.push(if history.has_more {
         format!("[{count} things; for what was before give offset={}]", offset + count)
     } else {
@@ -193,7 +193,7 @@ fn told(history: SessionHistory, offset: usize) -> SessionReport {
     });
     SessionReport {
         session: Some(history.session),
-        happened: Some(history.happened),
+        happened: Some(history.events),
         has_more: Some(history.has_more),
         text: lines.join("\n"),
         ..SessionReport::default()
@@ -203,7 +203,7 @@ fn told(history: SessionHistory, offset: usize) -> SessionReport {
 fn event(happened: &SessionEvent) -> String {
     let at = time(happened.created_ms());
     match happened {
-        SessionEvent::SessionMessage(message) => {
+        SessionEvent::Message(message) => {
             let indented = message.content.replace('\n', "\n    ");
             format!(
                 "{at} message {} from {} ({}): {indented}",
@@ -274,7 +274,7 @@ mod tests {
         };
         let history = SessionHistory {
             session: SessionInfo::default(),
-            happened: vec![SessionEvent::SessionMessage(message), SessionEvent::Call(call)],
+            events: vec![SessionEvent::Message(message), SessionEvent::Call(call)],
             has_more: true,
         };
         let text = told(history, 3).text();

@@ -7,13 +7,13 @@ use std::{
 };
 
 use haft_core::{
-    Access, Cancel, CommandRisk, ErrorKind, Net, Output, Power, Progress, ReadCommand, ReadText,
-    Reply, Return, Shell, ToolError, WriteFiles, brief,
+    Access, Cancel, CommandRisk, ErrorKind, Net, Output, ParsedCommand, ParsedScript, Power,
+    Progress, Reply, Return, Shell, ToolError, WriteFiles, block_in_place,
     commands::{
-        Denial, ExecutorPlace, KillOnDrop, KillReason, Process, Program, Stdin, Stream, script,
+        Denial, ExecutorKind, KillOnDrop, KillReason, Process, Program, Stdin, Stream, script,
     },
     files::{ChangedFile, FileChange, WorkspaceScan},
-    referred_secret,
+    secret_reference,
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
@@ -55,9 +55,11 @@ pub struct Bash {
     #[serde(default = "here")]
     #[schemars(extend("x-aliases" = ["cwd", "working_dir", "workingDirectory", "directory"]))]
     #[schemars(with = "haft_core::PathInput")]
+    #[schemars(extend("x-short" = "C"))]
     pub workdir: PathBuf,
     /// Return at once and leave it running; `process` looks after it.
     #[serde(default)]
+    #[schemars(extend("x-short" = "b"))]
     pub background: bool,
     /// After so many milliseconds return, and leave it running if it still does.
     #[serde(default)]
@@ -72,6 +74,7 @@ pub struct Bash {
     pub terminal: bool,
     /// Secrets for its environment, each as `GH_TOKEN=secret:NAME`. Other variables stand in the command itself.
     #[serde(default)]
+    #[schemars(extend("x-short" = "e"))]
     pub env: Vec<String>,
 }
 
@@ -86,7 +89,7 @@ pub struct Ran {
     #[serde(flatten)]
     pub standing: Standing,
     /// Where it ran.
-    pub place: ExecutorPlace,
+    pub place: ExecutorKind,
     /// The files of the workspace that are not as they were before, whoever changed them; without those that ignore files
     /// name.
     pub changed: Vec<ChangedFile>,
@@ -110,7 +113,7 @@ impl Output for Ran {
             && self.standing.left == 0
             && self.changed.is_empty();
         let words = words + &self.change_words() + self.fence_words();
-        let refusals = self.standing.refusals();
+        let refusals = self.standing.denials();
         match (self.text.trim_end(), is_plain_success) {
             ("", true) => format!("[no output; {words}]"),
             ("", false) => format!("[{words}]{refusals}"),
@@ -129,16 +132,16 @@ impl Ran {
     fn fence_words(&self) -> &'static str {
         let has_failed = self.standing.exit_code.is_some_and(|code| code != 0);
         match (self.place, self.has_network) {
-            (ExecutorPlace::Sandbox, false) if has_failed => {
+            (ExecutorKind::Sandbox, false) if has_failed => {
                 "; sandboxed: no network, writes only in the workspace"
             }
-            (ExecutorPlace::Sandbox, true) if has_failed => {
+            (ExecutorKind::Sandbox, true) if has_failed => {
                 "; sandboxed: writes only in the workspace"
             }
-            (ExecutorPlace::Container, false) if has_failed => {
+            (ExecutorKind::Container, false) if has_failed => {
                 "; in a container: no network, the workspace is /workspace, writes only there and in /tmp"
             }
-            (ExecutorPlace::Container, true) if has_failed => {
+            (ExecutorKind::Container, true) if has_failed => {
                 "; in a container: the workspace is /workspace, writes only there and in /tmp"
             }
             _ => "",
@@ -181,8 +184,8 @@ pub async fn bash(
 ) -> Result<Ran, ToolError> {
     let mut launch = shell.launch(Program::Shell(input.command.clone()), &input.workdir);
     launch.secrets = input.env.iter().map(|text| secret(text)).collect::<Result<_, _>>()?;
-    let read = shell.read_text(&launch);
-    if read.is_some_and(ReadText::only_looks) {
+    let read = shell.parsed_script(&launch);
+    if read.is_some_and(ParsedScript::is_read_only) {
         launch.environment.extend(quiet_git());
     }
     launch.input = match (input.terminal, input.background || input.yield_ms.is_some()) {
@@ -235,7 +238,8 @@ fn survey(files: Option<&WriteFiles>) -> Option<WorkspaceScan> {
         return Some(WorkspaceScan { is_complete: true, ..WorkspaceScan::default() });
     };
     let begun = Instant::now();
-    let survey = brief(|| files.survey(MOST_FILES, &|| begun.elapsed() > LONGEST_SURVEY).ok())?;
+    let survey =
+        block_in_place(|| files.scan(MOST_FILES, &|| begun.elapsed() > LONGEST_SURVEY).ok())?;
     survey.is_complete.then_some(survey)
 }
 
@@ -246,9 +250,15 @@ fn accesses(input: &Bash) -> Vec<Access> {
     let is_interactive = input.terminal && haft_shell::read(&script).commands.iter().any(is_pager);
     let interactive = is_interactive.then(|| {
         let text = format!("{script} (in a terminal)");
-        let (widths, spellings, seen) = (Vec::new(), Vec::new(), Vec::new());
-        let risk = CommandRisk::Usual;
-        Access::Command(Box::new(ReadCommand { text, risk, widths, spellings, seen }))
+        let (rule_texts, spellings, known_prefixes) = (Vec::new(), Vec::new(), Vec::new());
+        let risk = CommandRisk::Other;
+        Access::Command(Box::new(ParsedCommand {
+            text,
+            risk,
+            rule_texts,
+            spellings,
+            known_prefixes,
+        }))
     });
     let changes = [Access::Any(Power::WriteFiles)];
     let network = input.network.then_some(Access::Any(Power::Net));
@@ -290,7 +300,7 @@ fn secret(text: &str) -> Result<(String, String), ToolError> {
     let mut letters = variable.chars();
     let is_variable = letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && letters.all(|c| c.is_ascii_alphanumeric() || c == '_');
-    match referred_secret(value).filter(|_| is_variable) {
+    match secret_reference(value).filter(|_| is_variable) {
         Some(name) => Ok((variable.to_owned(), name.to_owned())),
         None => {
             let shown: String = variable.chars().take(80).collect();
@@ -342,9 +352,9 @@ fn limit(process: Arc<dyn Process>, timeout: Duration) {
 
 fn ran(
     input: &Bash,
-    place: ExecutorPlace,
+    place: ExecutorKind,
     process: &dyn Process,
-    read: Option<&ReadText>,
+    read: Option<&ParsedScript>,
     changes: Option<Vec<ChangedFile>>,
 ) -> Result<Ran, ToolError> {
     let title = input.description.clone().unwrap_or_else(|| {
@@ -389,12 +399,12 @@ fn stopped_error(input: &Bash, why: KillReason) -> ToolError {
 }
 
 /// Files that the command line names and that are kept from it.
-fn unread(read: &ReadText, process: &dyn Process) -> Vec<Denial> {
+fn unread(read: &ParsedScript, process: &dyn Process) -> Vec<Denial> {
     let named = read.parts.iter().filter_map(|part| match part {
         Access::Read(path) | Access::Many { path, is_write: false, .. } => Some(path),
         _ => None,
     });
-    named.filter(|path| path.is_absolute()).filter_map(|path| process.keeps_from(path)).collect()
+    named.filter(|path| path.is_absolute()).filter_map(|path| process.read_denial(path)).collect()
 }
 
 /// Half an output beats none.

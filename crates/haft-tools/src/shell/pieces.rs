@@ -36,7 +36,7 @@ fn add(id: &str, text: &str) {
     if line.len() <= MAX_BYTES {
         line.push_str(text);
     }
-    if !line.is_empty() && !haft_shell::is_whole(&line) {
+    if !line.is_empty() && !haft_shell::is_complete(&line) {
         begun.insert(id.to_owned(), line);
     }
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_core::{
-    Access, CommandRisk, ErrorKind, Output, Power, ReadCommand, ReadFiles, Shell, ToolError,
+    Access, CommandRisk, ErrorKind, Output, ParsedCommand, Power, ReadFiles, Shell, ToolError,
     commands::{KillReason, Process as Running},
 };
 use haft_macros::tool;
@@ -95,7 +95,7 @@ impl Output for Processes {
     fn text(&self) -> String {
         let lines = self.processes.iter().map(|standing| match self.next {
             Some(next) => {
-                format!("[{}; go on with from={next}]{}", standing.words(), standing.refusals())
+                format!("[{}; go on with from={next}]{}", standing.words(), standing.denials())
             }
             None => format!("{}: {} ({})", standing.id, standing.words(), standing.command),
         });
@@ -160,12 +160,13 @@ fn written(input: &Process) -> Vec<Access> {
         let why = "it continues a line that was begun before, so it cannot be read by itself";
         pieces::is_open(id).then_some(why)
     });
-    let (risk, seen) = match why {
+    let (risk, known_prefixes) = match why {
         // Any rule for commands may be meant.
-        Some(why) => (CommandRisk::Asks(why.to_owned()), vec![String::new()]),
-        None => (CommandRisk::Usual, Vec::new()),
+        Some(why) => (CommandRisk::NeedsApproval(why.to_owned()), vec![String::new()]),
+        None => (CommandRisk::Other, Vec::new()),
     };
-    let command = ReadCommand { seen, ..ReadCommand::new(format!("process write {id}"), risk) };
+    let command =
+        ParsedCommand { known_prefixes, ..ParsedCommand::new(format!("process write {id}"), risk) };
     vec![Access::Run(text), Access::Command(Box::new(command))]
 }
 
@@ -181,7 +182,7 @@ fn unreadable(text: &str) -> Option<&'static str> {
         text if text.lines().any(recalls) => {
             Some("the history of a shell may stand for a part of it")
         }
-        text if !text.is_empty() && !haft_shell::is_whole(text) => {
+        text if !text.is_empty() && !haft_shell::is_complete(text) => {
             Some("the line is not finished, so it cannot be read")
         }
         _ => None,
@@ -227,7 +228,7 @@ async fn wait(
             return Ok(is_over);
         }
         let has_port = input.port.is_some_and(|port| process.listens(port));
-        let has_file = input.file.as_ref().is_some_and(|file| files.facts(file).is_ok());
+        let has_file = input.file.as_ref().is_some_and(|file| files.metadata(file).is_ok());
         Ok(has_port || has_file || has_matched(pattern.as_ref(), &**process)?)
     };
     let mut changes = process.changes();
@@ -268,7 +269,9 @@ mod tests {
             serde_json::from_value(json!({"action": "write", "id": "p", "text": text}))
                 .expect("an input");
         let found = written(&input).into_iter().find_map(|access| match access {
-            Access::Command(command) => Some((command.risk.clone(), !command.seen.is_empty())),
+            Access::Command(command) => {
+                Some((command.risk.clone(), !command.known_prefixes.is_empty()))
+            }
             _ => None,
         });
         found.expect("a command")
@@ -277,7 +280,7 @@ mod tests {
     #[test]
     fn a_whole_line_is_judged_as_a_command_and_never_as_looking() {
         for text in ["ls\n", "a=1; cat a\n", "cat <<E\nx\nE\n", ""] {
-            assert_eq!(risk(text), (CommandRisk::Usual, false), "{text:?}");
+            assert_eq!(risk(text), (CommandRisk::Other, false), "{text:?}");
         }
     }
 
@@ -310,7 +313,10 @@ mod tests {
             "\u{85}\n",
         ] {
             let (risk, may_meet) = risk(text);
-            assert!(matches!(risk, CommandRisk::Asks(_)) && may_meet, "{text:?}: {risk:?}");
+            assert!(
+                matches!(risk, CommandRisk::NeedsApproval(_)) && may_meet,
+                "{text:?}: {risk:?}"
+            );
         }
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn is_zero(number: &usize) -> bool {
 
 impl Standing {
     pub(super) fn of(process: &dyn Process) -> Self {
-        let ProcessStatus { state, exit_code, signal, ms, bytes, left, .. } = process.status();
+        let ProcessStatus { state, exit_code, signal, ms, bytes, survivors, .. } = process.status();
         Self {
             id: process.id().to_owned(),
             command: process.command().to_owned(),
@@ -57,8 +57,8 @@ impl Standing {
             signal,
             ms,
             bytes,
-            left,
-            refused: process.refusals(),
+            left: survivors,
+            refused: process.denials(),
         }
     }
 
@@ -73,7 +73,7 @@ impl Standing {
             }
             (ProcessState::KilledByTimeout, ..) => format!("stopped at its timeout{after}"),
             (ProcessState::Cancelled, ..) => format!("called off{after}"),
-            (ProcessState::KillReason, ..) => format!("killed{after}"),
+            (ProcessState::Killed, ..) => format!("killed{after}"),
             (ProcessState::Running, ..) => format!("running for {time} as process {id}"),
             (ProcessState::Silent, ..) => {
                 format!("running for {time} as process {id}, silent for long")
@@ -94,8 +94,8 @@ impl Standing {
     }
 
     /// For whoever sees it fail: what it could not have, a line each.
-    pub(super) fn refusals(&self) -> String {
-        let is_shown = |it: &&Denial| self.has_failed() || it.is_put_aside;
+    pub(super) fn denials(&self) -> String {
+        let is_shown = |it: &&Denial| self.has_failed() || it.is_reverted;
         let shown = self.refused.iter().filter(is_shown).take(MOST_REFUSED);
         let lines = shown.map(|Denial { what, why, remedy, .. }| {
             format!("\n[refused: {what}: {why}; {remedy}]")

@@ -118,7 +118,7 @@ fn skip(
     indexes: &LineIndexes,
     stop: &dyn Fn() -> bool,
 ) -> Result<Skipped, ToolError> {
-    let facts = blocks.file.facts();
+    let facts = blocks.file.metadata();
     let (offset, mut passed) = indexes.seek(facts, ends);
     blocks.go_to(offset);
     let mut is_open = false;
@@ -285,7 +285,7 @@ struct Blocks<'a> {
 
 impl<'a> Blocks<'a> {
     fn new(file: &'a dyn OpenFile) -> Self {
-        let size = usize::try_from(file.facts().size).unwrap_or(usize::MAX);
+        let size = usize::try_from(file.metadata().size).unwrap_or(usize::MAX);
         // One byte more than the file tells its end from a full buffer.
         let buffer = vec![0; BLOCK.min(size.saturating_add(1))];
         Self { file, buffer, begin: 0, filled: 0, taken: 0 }
@@ -330,18 +330,18 @@ impl<'a> Blocks<'a> {
 mod tests {
     use std::path::PathBuf;
 
-    use haft_core::files::{Facts, FileKind};
+    use haft_core::files::{FileKind, FileMetadata};
     use proptest::prelude::*;
 
     use super::*;
 
     struct Memory {
-        facts: Facts,
+        facts: FileMetadata,
         bytes: Vec<u8>,
     }
 
     impl OpenFile for Memory {
-        fn facts(&self) -> &Facts {
+        fn metadata(&self) -> &FileMetadata {
             &self.facts
         }
 
@@ -357,7 +357,7 @@ mod tests {
 
     fn file(bytes: impl Into<Vec<u8>>) -> Memory {
         let bytes = bytes.into();
-        let facts = Facts {
+        let facts = FileMetadata {
             path: PathBuf::from("a"),
             kind: FileKind::File,
             size: bytes.len() as u64,

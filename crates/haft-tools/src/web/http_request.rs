@@ -37,6 +37,7 @@ pub struct HttpRequest {
     pub url: String,
     /// The method.
     #[serde(default)]
+    #[schemars(extend("x-short" = "X"))]
     pub method: Method,
     /// Headers by name. Host, lengths and packing are the client's own.
     #[serde(default)]
@@ -44,6 +45,7 @@ pub struct HttpRequest {
     /// A body of text.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["data", "content"]))]
+    #[schemars(extend("x-short" = "d"))]
     pub body: Option<String>,
     /// A body of JSON, instead of `body`.
     #[serde(default)]

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use haft_core::{
-    Attachment, Cancel, ErrorKind, Net, Output, Return, ToolError, lengthy,
+    Attachment, Cancel, ErrorKind, Net, Output, Return, ToolError,
     network::{Purpose, Request, Response},
+    spawn_blocking,
 };
 use haft_macros::tool;
 use schemars::JsonSchema;
@@ -143,7 +144,7 @@ pub async fn web_fetch(input: WebFetch, net: Net, cancel: Cancel) -> Result<WebP
         }
     };
     let error = (!response.is_success()).then(|| failed(&response));
-    let page = lengthy(move || page(asked, response, input.format, &cancel)).await;
+    let page = spawn_blocking(move || page(asked, response, input.format, &cancel)).await;
     match error {
         None => page,
         // What a site says about what it does not have is often worth reading.
@@ -171,7 +172,7 @@ fn page(
         title: None,
         encoding: None,
         bytes: response.body.len(),
-        remembered: response.is_remembered,
+        remembered: response.is_cached,
         is_part: false,
         body: String::new(),
         attachments: Vec::new(),

@@ -195,7 +195,7 @@ impl Bench {
             ratio("bash, a look at 40,000 files", "walking and asking for each by hand", 1.3),
             &mut || {
                 files
-                    .survey(usize::MAX, &|| false)
+                    .scan(usize::MAX, &|| false)
                     .map(drop)
                     .map_err(|error| Failure::Tool(Box::new(error)))
             },

@@ -27,7 +27,7 @@ use std::{
 
 use haft::host::{catalogue, environment};
 use haft_core::{
-    CallRequest, Context, Gate, Mode, Outcome, Policy, Registry, Surroundings, ToolError,
+    CallRequest, Context, Gate, Mode, Outcome, Policy, Registry, ToolError, WorkspaceInfo,
     commands::Executor,
     files::Disk,
     policy::{Layer, LayerKind},
@@ -527,15 +527,15 @@ impl Desk {
         let programs = Programs::new(around, workspace.clone(), environment::all, &self.folder);
         let mut layer = Layer::new(LayerKind::Session, "haft bench");
         layer.mode = Some(Mode::All);
-        let surroundings = Surroundings {
+        let workspace_info = WorkspaceInfo {
             workspace: self.folder.clone(),
             directory: self.folder.clone(),
-            ..Surroundings::default()
+            ..WorkspaceInfo::default()
         };
         let gate = Gate::builder(self.registry.clone())
-            .surroundings(surroundings)
+            .workspace_info(workspace_info)
             .paths(workspace.clone())
-            .reads_commands(Arc::new(|text| haft_shell::accesses(text, None)))
+            .command_reader(Arc::new(|text| haft_shell::accesses(text, None)))
             .service::<dyn Disk>(workspace.clone())
             .service::<dyn Executor>(Arc::new(programs))
             .service(web::client())

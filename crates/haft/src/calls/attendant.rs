@@ -173,7 +173,7 @@ impl Orders {
     /// The deadline, when the call has just begun to run. Waiting for an approval does not count, and neither do the
     /// calls that its tool makes: they begin later and have deadlines of their own.
     pub(super) async fn started(&mut self, event: &CallEvent) -> Option<Duration> {
-        let CallEventKind::Started { tool } = &event.what else { return None };
+        let CallEventKind::Started { tool } = &event.kind else { return None };
         if std::mem::replace(&mut self.is_started, true) {
             return None;
         }

@@ -81,7 +81,7 @@ fn call(habit: Habit, deadline: Option<Duration>, patience: Duration) -> Running
     let mut context = Context::new("test");
     context.deadline = deadline;
     let request = CallRequest::new("subject", json!({}), context);
-    let terminal = Arc::new(Terminal::new(Colours::Unwanted));
+    let terminal = Arc::new(Terminal::new(Colours::Unwanted, None));
     let attendant = Attendant::deaf(terminal, Watching::Yes, patience);
     let (attendant, interrupt) = attendant.expect("a runtime");
     thread::spawn(move || {
@@ -176,7 +176,7 @@ fn the_calls_that_a_tool_makes_do_not_shorten_its_time() {
     let started = |tool: &str| CallEvent {
         call: tool.to_owned(),
         session: "test".to_owned(),
-        what: CallEventKind::Started { tool: tool.to_owned() },
+        kind: CallEventKind::Started { tool: tool.to_owned() },
     };
     let runtime = runtime().expect("a runtime");
     let deadlines = runtime.block_on(async {

@@ -31,12 +31,12 @@ pub(super) fn command() -> Command {
         Arg::new("id").value_name("ID").required(true).help(help)
     };
     Command::new("approvals")
-        .about("See and answer the questions of every haft that waits for a yes")
+        .about("List and answer pending approval requests from all haft processes")
         .long_about(
-            "See and answer the questions of every haft that waits for a yes, in whatever process it runs.\n\n\
-             Without a command on a terminal: a list that stays up to date, with keys to decide. A call whose process \
-             waits runs there. When that process is gone, `approve` runs the recorded call itself, once, in the \
-             workspace, session and profile it was made in.",
+            "List and answer pending approval requests from all haft processes.\n\n\
+             Without a command on a terminal: a live list with keys to approve and deny. An approved call runs in the \
+             process that asked. If that process has ended, `approve` runs the recorded call itself, once, in the \
+             workspace, session and profile of the call.",
         )
         .disable_help_subcommand(true)
         .subcommand(
@@ -130,8 +130,8 @@ impl Desk<'_> {
         is_shown && !stdin::is_piped() && Tty::open().is_ok()
     }
 
-    async fn standings(&self) -> Result<InboxListing, ToolError> {
-        let found = self.inbox.standings().await?;
+    async fn entries(&self) -> Result<InboxListing, ToolError> {
+        let found = self.inbox.entries().await?;
         if found.foreign > 0 {
             let requests = if found.foreign == 1 { "request was" } else { "requests were" };
             let message = format!(
@@ -144,18 +144,18 @@ impl Desk<'_> {
     }
 
     fn list(&self, all: bool) -> Result<ExitCode, Stop> {
-        let found = self.bench.runtime.block_on(self.standings())?;
+        let found = self.bench.runtime.block_on(self.entries())?;
         let wanted = |standing: &&InboxEntry| all || is_open(standing);
-        let standings: Vec<&InboxEntry> = found.standings.iter().filter(wanted).collect();
+        let entries: Vec<&InboxEntry> = found.entries.iter().filter(wanted).collect();
         match self.globals.format {
             Format::Json => {
-                let rows: Vec<Value> = standings.into_iter().map(as_json).collect();
+                let rows: Vec<Value> = entries.into_iter().map(as_json).collect();
                 report::json(self.bench.terminal, &rows)?;
             }
-            Format::Text if standings.is_empty() => {
+            Format::Text if entries.is_empty() => {
                 self.bench.terminal.print("nothing waits for a decision")?;
             }
-            Format::Text => write_out(&table::of(&standings, Zoned::now().timestamp()))?,
+            Format::Text => write_out(&table::of(&entries, Zoned::now().timestamp()))?,
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -163,8 +163,8 @@ impl Desk<'_> {
     /// The one request whose id begins like this, with or without the word before its first `_`.
     fn named(&self, matches: &ArgMatches) -> Result<InboxEntry, ToolError> {
         let wanted = matches.get_one::<String>("id").map_or("", String::as_str);
-        let found = self.bench.runtime.block_on(self.standings())?;
-        let fitting = by_id(&found.standings, wanted, |standing| &standing.record.request.id);
+        let found = self.bench.runtime.block_on(self.entries())?;
+        let fitting = by_id(&found.entries, wanted, |standing| &standing.record.request.id);
         match fitting[..] {
             [one] => Ok(one.clone()),
             [] => Err(no_such_request(wanted)),
@@ -254,21 +254,21 @@ fn scopes_of(request: &ApprovalRequest) -> &'static [Scope] {
 fn is_open(standing: &InboxEntry) -> bool {
     match standing.record.state {
         ApprovalState::Pending => true,
-        ApprovalState::Approved => !matches!(standing.fate, CallResult::Ran(_)),
+        ApprovalState::Approved => !matches!(standing.result, CallResult::Ran(_)),
         _ => false,
     }
 }
 
 fn as_json(standing: &InboxEntry) -> Value {
-    let InboxEntry { record, workspace, asker, taken_ms, fate } = standing;
+    let InboxEntry { record, workspace, requester, taken_ms, result } = standing;
     json!({
         "request": record.request,
         "state": record.state,
         "verdict": record.verdict,
         "workspace": workspace,
-        "asker": asker,
+        "asker": requester,
         "taken_ms": taken_ms,
-        "fate": fate,
+        "fate": result,
     })
 }
 

@@ -25,7 +25,7 @@ use crate::{
 
 pub(super) fn command() -> Command {
     Command::new("doctor")
-        .about("Try what this machine can fence commands in with, and say what to install")
+        .about("Test which sandbox backends work on this machine, and say what to install")
         .long_about(
             "Try what this machine can fence commands in with, and say what to install.\n\n\
              Each mechanism is used for real: a program is started behind it that must fail at what is forbidden and \

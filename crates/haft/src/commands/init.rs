@@ -43,7 +43,7 @@ pub(super) fn command() -> Command {
     };
     let clients = Client::ALL.map(Client::name).join(", ");
     Command::new("init")
-        .about("Give haft's tools to a client: writes its configuration, with a backup")
+        .about("Set up an MCP client to use haft: write its configuration, with a backup")
         .arg(Arg::new("client").value_name("CLIENT").help(format!(
             "Which client: {clients}. Without one, all are listed"
         )))

@@ -9,8 +9,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use haft::host::config::Settings;
 use haft_core::ErrorKind;
 use haft_store::{
-    Anchor, DroppedEntries, Ending, Filter, LedgerError, Pruned, Recorded, ReplyTiming,
-    StoreLedger, StoreLocation, Verification,
+    Anchor, CallEnding, DroppedEntries, LedgerError, LedgerFilter, Pruned, RecordedEntry,
+    ReplyTiming, StoreLedger, StoreLocation, Verification,
 };
 use jiff::{Span, Timestamp, Zoned, civil, tz::TimeZone};
 use serde_json::{Value, json};
@@ -131,7 +131,7 @@ impl Cli<'_> {
         format: Format,
     ) -> Result<ExitCode, Stop> {
         let most = matches.get_one::<u32>("limit").map_or(20, |limit| *limit as usize);
-        let found = ledger.find(&Filter { most, anchors: true, ..filter(matches) }).await?;
+        let found = ledger.find(&LedgerFilter { most, anchors: true, ..filter(matches) }).await?;
         match format {
             Format::Json => {
                 let calls: Vec<Value> = found.iter().map(as_json).collect();
@@ -195,7 +195,7 @@ impl Cli<'_> {
     ) -> Result<ExitCode, Stop> {
         let is_dry = matches.get_flag("dry-run");
         let pruned = match is_dry {
-            true => ledger.foresee_prune().await?,
+            true => ledger.preview_prune().await?,
             false => ledger.prune().await?,
         };
         match format {
@@ -274,38 +274,38 @@ fn dropped_lines(Verification { dropped, anchor_is_dropped, .. }: &Verification)
     lines
 }
 
-fn unended_line((seq, ending): (&u64, &Ending)) -> String {
+fn unended_line((seq, ending): (&u64, &CallEnding)) -> String {
     match ending {
-        Ending::Interrupted => {
+        CallEnding::Interrupted => {
             format!("  entry {seq}: interrupted, its process ended before the call did\n")
         }
         _ => format!("  entry {seq}: no end recorded, the call may still run\n"),
     }
 }
 
-fn filter(matches: &ArgMatches) -> Filter {
-    Filter {
+fn filter(matches: &ArgMatches) -> LedgerFilter {
+    LedgerFilter {
         session: matches.get_one("session").cloned(),
         tool: matches.get_one("tool").cloned(),
         since_ms: matches.get_one("since").copied().unwrap_or_default(),
-        ..Filter::default()
+        ..LedgerFilter::default()
     }
 }
 
-fn is_wanted(filter: &Filter, Recorded { entry, .. }: &Recorded) -> bool {
+fn is_wanted(filter: &LedgerFilter, RecordedEntry { entry, .. }: &RecordedEntry) -> bool {
     entry.began_ms >= filter.since_ms
         && filter.session.as_ref().is_none_or(|session| *session == entry.session)
         && filter.tool.as_ref().is_none_or(|tool| *tool == entry.tool)
 }
 
 /// With the text of the entry as it is: the hash is made from these bytes. It was read, so it is JSON.
-fn as_line(Recorded { seq, hash, text, .. }: &Recorded) -> String {
+fn as_line(RecordedEntry { seq, hash, text, .. }: &RecordedEntry) -> String {
     format!(r#"{{"seq":{seq},"hash":"{hash}","entry":{text}}}"#)
 }
 
-fn as_json(Recorded { seq, hash, entry, ending, .. }: &Recorded) -> Value {
+fn as_json(RecordedEntry { seq, hash, entry, ending, .. }: &RecordedEntry) -> Value {
     match ending {
-        Ending::Recorded => json!({"seq": seq, "hash": hash, "entry": entry}),
+        CallEnding::Recorded => json!({"seq": seq, "hash": hash, "entry": entry}),
         _ => json!({"seq": seq, "hash": hash, "entry": entry, "ending": ending}),
     }
 }

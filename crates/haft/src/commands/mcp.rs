@@ -34,7 +34,7 @@ const INSTRUCTIONS: &str = "The files of one workspace, through one gate: `read`
 
 pub(super) fn command() -> Command {
     Command::new("mcp")
-        .about("Serve the tools to an MCP client: over stdin and stdout, or over HTTP")
+        .about("Serve the tools to MCP clients over stdio or HTTP")
         .long_about(
             "Serve the tools to an MCP client: over standard input and output, or over HTTP.\n\n\
              Without --workspace and --root the client's own roots are worked in, or else the folder that haft was \

@@ -21,7 +21,7 @@ use crate::{
 
 pub(super) fn command() -> Command {
     Command::new("policy")
-        .about("Say who may do what and why, and what a rule would have decided")
+        .about("List, check and test the rules, and explain the decision on a call")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(why::command())

@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use haft::host::config::Settings;
 use haft_core::ToolError;
 use haft_mcp::Server;
-use haft_store::{Recording, RecordingCall, Remains, StoreLocation};
+use haft_store::{OutcomeStatus, Recording, RecordingCall, StoreLocation};
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
@@ -33,7 +33,7 @@ pub(super) fn command() -> Command {
         Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
     };
     Command::new("replay")
-        .about("Give the recorded results of a session again, in place of `haft mcp`")
+        .about("Serve the recorded results of a session again, instead of `haft mcp`")
         .long_about(
             "Serve a recorded session over standard input and output, in place of `haft mcp`: a client that makes the same calls \
              gets the same results, byte for byte, and nothing is run, asked or changed. A call that was made several times \
@@ -85,13 +85,16 @@ impl Cli<'_> {
 
     /// A recording without results is none; one with gaps is told.
     fn warn_of_gaps(&self, recording: &Recording) -> Result<(), ToolError> {
-        let count = |is_meant: fn(Remains) -> bool| {
-            recording.calls().iter().filter(|call| is_meant(call.remains)).count()
+        let count = |is_meant: fn(OutcomeStatus) -> bool| {
+            recording.calls().iter().filter(|call| is_meant(call.outcome_status)).count()
         };
         let session = recording.session();
         self.warn_of_losses(recording);
-        if count(|remains| matches!(remains, Remains::Kept(_) | Remains::Changed)) == 0 {
-            let dropped = count(|remains| remains == Remains::Dropped);
+        if count(|outcome_status| {
+            matches!(outcome_status, OutcomeStatus::Kept(_) | OutcomeStatus::Changed)
+        }) == 0
+        {
+            let dropped = count(|outcome_status| outcome_status == OutcomeStatus::Dropped);
             let (what, hint) = if dropped > 0 {
                 (
                     "is left",
@@ -106,7 +109,9 @@ impl Cli<'_> {
             let message = format!("no result of session {session} {what}");
             return Err(ToolError::not_found(message).hint(hint));
         }
-        let missing = count(|remains| matches!(remains, Remains::Dropped | Remains::NotKept));
+        let missing = count(|outcome_status| {
+            matches!(outcome_status, OutcomeStatus::Dropped | OutcomeStatus::NotKept)
+        });
         if missing > 0 {
             let all = recording.calls().len();
             let message = format!(
@@ -153,8 +158,8 @@ fn runtime() -> Result<&'static Runtime, ToolError> {
 }
 
 fn as_json(call: &RecordingCall) -> Value {
-    let RecordingCall { seq, entry, remains } = call;
-    let (bytes, word) = told(*remains);
+    let RecordingCall { seq, entry, outcome_status } = call;
+    let (bytes, word) = told(*outcome_status);
     json!({
         "seq": seq, "call_id": entry.call_id, "began_ms": entry.began_ms, "tool": entry.tool, "input": entry.input,
         "error": entry.error, "parent": entry.parent, "result": word, "bytes": bytes,
@@ -162,9 +167,9 @@ fn as_json(call: &RecordingCall) -> Value {
 }
 
 fn line(call: &RecordingCall, zone: &TimeZone) -> String {
-    let RecordingCall { seq, entry, remains } = call;
+    let RecordingCall { seq, entry, outcome_status } = call;
     let time = table::time(entry.began_ms, zone);
-    let result = match told(*remains) {
+    let result = match told(*outcome_status) {
         (Some(bytes), word) => format!("{word}, {bytes} bytes"),
         (None, word) => word.to_owned(),
     };
@@ -176,12 +181,12 @@ fn line(call: &RecordingCall, zone: &TimeZone) -> String {
     )
 }
 
-fn told(remains: Remains) -> (Option<u64>, &'static str) {
-    match remains {
-        Remains::Kept(bytes) => (Some(bytes), "kept"),
-        Remains::Dropped => (None, "dropped"),
-        Remains::NotKept => (None, "not kept"),
-        Remains::Changed => (None, "changed"),
+fn told(outcome_status: OutcomeStatus) -> (Option<u64>, &'static str) {
+    match outcome_status {
+        OutcomeStatus::Kept(bytes) => (Some(bytes), "kept"),
+        OutcomeStatus::Dropped => (None, "dropped"),
+        OutcomeStatus::NotKept => (None, "not kept"),
+        OutcomeStatus::Changed => (None, "changed"),
     }
 }
 

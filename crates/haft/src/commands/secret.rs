@@ -26,7 +26,7 @@ pub(super) fn command() -> Command {
     let name =
         || Arg::new("name").value_name("NAME").required(true).help("Letters, digits and `_`");
     Command::new("secret")
-        .about("Keep secrets that requests and commands name as secret:NAME")
+        .about("Save, list and remove secrets that calls use as secret:NAME")
         .long_about(
             "Keep secrets that requests and commands name as secret:NAME.\n\n\
              An agent names a secret and never sees its value: it is put into a request, or into the environment of a \

@@ -7,7 +7,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use haft::host::config::Settings;
 use haft_core::{ErrorKind, ToolError};
-use haft_store::{Address, ReplyTiming, Store, StoreLedger, StoreLocation, restore};
+use haft_store::{ReplyTiming, Store, StoreAddress, StoreLedger, StoreLocation, restore};
 use serde_json::json;
 
 use super::Cli;
@@ -25,7 +25,7 @@ pub(super) fn command() -> Command {
         arg.value_parser(value_parser!(PathBuf))
     };
     Command::new("store")
-        .about("Look after what haft keeps: calls and saved rules")
+        .about("Inspect, back up, restore and migrate the store of calls and saved rules")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
@@ -82,7 +82,7 @@ impl Cli<'_> {
         self.runtime.block_on(work)
     }
 
-    async fn store_info(&self, address: &Address, format: Format) -> Result<ExitCode, Stop> {
+    async fn store_info(&self, address: &StoreAddress, format: Format) -> Result<ExitCode, Stop> {
         let info = existing(address).await?.info().await?;
         match format {
             Format::Json => report::json(self.terminal, &info)?,
@@ -109,7 +109,7 @@ impl Cli<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn check_store(&self, address: &Address, format: Format) -> Result<ExitCode, Stop> {
+    async fn check_store(&self, address: &StoreAddress, format: Format) -> Result<ExitCode, Stop> {
         let mut wrong = existing(address).await?.check().await?;
         let ledger =
             StoreLedger::new(StoreLocation::new(address.clone()), ReplyTiming::AfterCommit);
@@ -151,7 +151,7 @@ impl Cli<'_> {
     }
 }
 
-async fn existing(address: &Address) -> Result<Store, ToolError> {
+async fn existing(address: &StoreAddress) -> Result<Store, ToolError> {
     Store::existing(address).await?.ok_or_else(|| {
         ToolError::not_found(format!("there is no store at {address}"))
             .hint("the first call makes one; name another one with --store")

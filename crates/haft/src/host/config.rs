@@ -18,19 +18,20 @@ use std::{
 };
 
 use haft_core::{
-    Limits, Policy, Surroundings, ToolError,
+    Limits, Policy, ToolError, WorkspaceInfo,
     policy::{Layer, LayerKind, SandboxCheck},
 };
 use haft_exec::{Allowance, ContainerSettings, NetworkSettings, ProcessSettings, ShownFolders};
-use haft_store::Keep;
+use haft_store::JournalRetention;
 
 use self::file::{File, Place};
 pub use self::{
     check::Checked,
     outputs::OutputSettings,
+    sandbox::{BACKENDS, backend_named},
     store::{StoreSettings, usual as usual_store},
 };
-use super::{Choices, environment::Environment};
+use super::{Choices, environment::Environment, keeping};
 
 /// The machine owner's file. `$HAFT_ADMIN_CONFIG` names one more.
 const ADMIN_FILE: &str = "/etc/haft/admin.toml";
@@ -71,7 +72,7 @@ pub struct Settings {
     /// Where calls are recorded.
     pub store: StoreSettings,
     /// How long and how much is kept for undo; none when nothing is.
-    pub journal: Option<Keep>,
+    pub journal: Option<JournalRetention>,
     /// What is kept of long results.
     pub outputs: OutputSettings,
     /// The profile in force.
@@ -97,12 +98,16 @@ impl Settings {
         if let Some(profile) = &settings.profile {
             settings.policy.profiles.get(profile)?;
         }
+        // Before anything asks whether a sandbox works: the policy does, and what runs commands.
+        if let Some(folder) = keeping::state(environment) {
+            haft_exec::remember_probes_in(&folder);
+        }
         Ok(settings)
     }
 
     /// What descriptions speak of.
-    pub fn surroundings(&self) -> Surroundings {
-        Surroundings {
+    pub fn workspace_info(&self) -> WorkspaceInfo {
+        WorkspaceInfo {
             workspace: self.workspace.clone(),
             directory: self.directory.clone(),
             today: || jiff::Zoned::now().date().to_string(),
@@ -117,6 +122,8 @@ struct Files {
     project: Option<File>,
     /// What was said on the command line.
     session: Layer,
+    /// The sandbox backend that the command line asks for.
+    sandbox: Option<ProcessSettings>,
 }
 
 impl Files {
@@ -139,7 +146,8 @@ impl Files {
         let project = read(LayerKind::Project, &workspace.join(PROJECT_FILE), Absence::Usual)?;
         let mut session = Layer::new(LayerKind::Session, "the command line");
         session.mode = choices.approve;
-        Ok(Self { admin, user, project, session })
+        let sandbox = choices.sandbox.clone();
+        Ok(Self { admin, user, project, session, sandbox })
     }
 
     fn settings(
@@ -165,7 +173,8 @@ impl Files {
         let roots = self.user.roots.clone();
         let owners = || self.admin.iter().chain([&self.user]);
         let container = Arc::new(container::settled(owners().map(|file| &file.container)));
-        let sandbox = match owners().find_map(|file| file.sandbox.clone()).unwrap_or_default() {
+        let backend = sandbox::backend(self.sandbox.as_ref(), &self.admin, &self.user)?;
+        let sandbox = match backend {
             ProcessSettings::Container(_) => ProcessSettings::Container(container.clone()),
             other => other,
         };
@@ -227,11 +236,11 @@ impl Files {
     /// What an admin hides stays hidden; the exceptions of others are about the rest.
     fn add_secrets(&self, policy: &mut Policy) {
         let by_admin = self.admin.iter().flat_map(|file| file.secrets.iter().cloned());
-        policy.secrets.hide_for_good(by_admin);
+        policy.secret_paths.hide_always(by_admin);
         let others = [&self.user].into_iter().chain(&self.project);
-        policy.secrets.hide(others.flat_map(|file| file.secrets.iter().cloned()));
+        policy.secret_paths.hide(others.flat_map(|file| file.secrets.iter().cloned()));
         let owners = self.admin.iter().chain([&self.user]);
-        policy.secrets.reveal(owners.flat_map(|file| file.except.iter().cloned()));
+        policy.secret_paths.reveal(owners.flat_map(|file| file.except.iter().cloned()));
     }
 
     /// A person sets them; admin and project may only lower them.

@@ -51,7 +51,7 @@ pub(super) fn keep(
         let retention = settings.outputs.retention.clone();
         let outputs = StoreOutputs::new(place.clone(), &settings.workspace, retention);
         gate = match ending {
-            Ending::WithTheCall => gate.outputs(Arc::new(outputs.nowhere_else())),
+            Ending::WithTheCall => gate.outputs(Arc::new(outputs.without_memory())),
             Ending::Flushed | Ending::BySignal => gate.outputs(Arc::new(outputs)),
         };
         let ledger = ledger(place.clone(), settings, ending);
@@ -98,7 +98,7 @@ fn ledger(place: Arc<StoreLocation>, settings: &Settings, ending: Ending) -> Sto
 
 /// The place of a workspace's store.
 pub fn place(settings: &Settings) -> Arc<StoreLocation> {
-    StoreLocation::keeping(settings.store.address.clone(), settings.store.retention)
+    StoreLocation::with_retention(settings.store.address.clone(), settings.store.retention)
 }
 
 /// The approval requests of all processes of the person. None without a home.
@@ -126,10 +126,10 @@ fn ask_elsewhere(
     is_attended: fn() -> bool,
 ) -> GateBuilder {
     match (is_wanted, ending) {
-        (true, _) => gate.approvals(Arc::new(approvals)).decided_elsewhere(),
+        (true, _) => gate.approvals(Arc::new(approvals)).decided_externally(),
         // Refused at once without a terminal: nobody would see it.
         (false, Ending::WithTheCall) => gate.approvals(Arc::new(approvals.only_when(is_attended))),
-        (false, _) => gate.approvals(Arc::new(approvals)).asking_advice(ADVICE),
+        (false, _) => gate.approvals(Arc::new(approvals)).no_approver_hint(ADVICE),
     }
 }
 

@@ -1,7 +1,7 @@
-//! What is said at the terminal about one request, as plain text in and out. Everything that comes from the call is
-//! made safe and kept behind a bar, so that it can neither redraw the question nor pass for a part of it.
+//! The prompt for one approval request, as keys in and text out. Text that comes from the call is made safe and indented
+//! behind a bar, so that it can neither redraw the prompt nor pass for a part of it.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ffi::OsStr, path::Path};
 
 use haft_core::{Access, ApprovalDecision, ApprovalRequest, Preview, Remember, Scope, Suggestion};
 use jiff::Zoned;
@@ -9,34 +9,43 @@ use jiff::Zoned;
 use crate::{
     environment::Colours,
     safe_text::{shown, shown_in_line},
-    terminal::{Tone, in_tone},
+    terminal::{Key, Tone, in_tone, shorten},
 };
 
-/// What fits a screen beside the choices.
-const MOST_LINES: usize = 12;
-const LONGEST_LINE: usize = 160;
+/// Lines of a preview that fit a screen beside the choices.
+const MAX_LINES: usize = 12;
+const MAX_LINE_CHARS: usize = 160;
+/// The question fits one line.
+const MAX_TARGET_CHARS: usize = 60;
+/// Much longer than a note that a person types; more is dropped.
+const MAX_TYPED_CHARS: usize = 4096;
 
 pub(crate) struct Conversation<'a> {
     request: &'a ApprovalRequest,
     person: &'a str,
     colours: Colours,
-    /// For how long a yes may be remembered here; then the request's suggestions are on offer.
+    /// The scopes of rules that may be saved here. Without any, no rule is offered.
     scopes: &'a [Scope],
     now: fn() -> Zoned,
     state: State,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Choice,
-    Words,
-    /// What to remember is chosen, by its place among the suggestions; for how long is not.
+    /// The person types a note for the model; the call is denied with it.
+    Note(String),
+    /// A rule is chosen, by its index among the suggestions; its scope is not.
     Scope(usize),
+    /// The same; the person types a scope and a time.
+    TimeLimit(usize, String),
 }
 
+#[derive(Debug)]
 pub(crate) enum Reaction {
     Say(String),
     Decide(ApprovalDecision),
+    /// The person ended the input without a decision.
+    End,
 }
 
 impl<'a> Conversation<'a> {
@@ -49,14 +58,14 @@ impl<'a> Conversation<'a> {
         Self { request, person, colours, scopes, now: Zoned::now, state: State::Choice }
     }
 
-    /// The question.
+    /// The question and everything that a person should see before the choices.
     pub(crate) fn opening(&self) -> String {
-        format!("\n{}{}", self.glance(), self.choices())
+        format!("\n{}", self.brief())
     }
 
-    /// All there is to know before deciding, without the choices.
+    /// The whole request without the choices.
     pub(crate) fn details(&self) -> String {
-        let mut lines = vec![self.heading()];
+        let mut lines = self.heading();
         lines.extend(self.touched().into_iter().map(|line| format!("  {line}")));
         lines.extend(self.preview(Extent::Whole));
         lines.extend(self.arguments());
@@ -64,111 +73,131 @@ impl<'a> Conversation<'a> {
         format!("{}\n{}", lines.join("\n"), self.offers())
     }
 
-    /// As much of it as fits beside other things.
-    pub(crate) fn glance(&self) -> String {
-        let mut lines = vec![self.heading()];
-        lines.extend(self.touched().into_iter().take(MOST_LINES).map(|line| format!("  {line}")));
+    /// The request with its preview shortened, without the choices.
+    pub(crate) fn brief(&self) -> String {
+        let mut lines = self.heading();
+        lines.extend(self.touched().into_iter().take(MAX_LINES).map(|line| format!("  {line}")));
         lines.extend(self.preview(Extent::Brief));
         lines.push(format!("  why: {}", shown_in_line(&self.request.reason)));
         format!("{}\n{}", lines.join("\n"), self.offers())
     }
 
-    /// One line of answer, and what becomes of it.
-    pub(crate) fn hear(&mut self, line: &str) -> Reaction {
-        match self.state {
-            State::Choice => self.hear_choice(line),
-            State::Scope(place) => self.hear_scope(place, line),
-            State::Words => {
-                let words = Some(line.trim().to_owned()).filter(|words| !words.is_empty());
-                Reaction::Decide(ApprovalDecision::deny(self.person, "terminal", words))
+    /// Handles the keys of one read. Where one key is an answer, several keys at once are none: they were typed ahead or
+    /// pasted. Enter and unknown keys never decide anything.
+    pub(crate) fn press(&mut self, keys: &[Key]) -> Reaction {
+        if keys.contains(&Key::Interrupt) {
+            return Reaction::End;
+        }
+        match &mut self.state {
+            State::Choice => self.press_choice(only(keys)),
+            State::Scope(index) => {
+                let index = *index;
+                self.press_scope(index, only(keys))
+            }
+            State::Note(text) => match typed(text, keys) {
+                Typed::More(echo) => Reaction::Say(echo),
+                Typed::Back => self.back(),
+                Typed::Line(line) => {
+                    let note = Some(line.trim().to_owned()).filter(|note| !note.is_empty());
+                    Reaction::Decide(ApprovalDecision::deny(self.person, "terminal", note))
+                }
+            },
+            State::TimeLimit(index, text) => {
+                let index = *index;
+                match typed(text, keys) {
+                    Typed::More(echo) => Reaction::Say(echo),
+                    Typed::Back => self.back(),
+                    Typed::Line(line) => match self.remember_for(index, &line) {
+                        Some(decision) => Reaction::Decide(decision),
+                        None => self.ask_time_limit(index),
+                    },
+                }
             }
         }
     }
 
-    fn hear_choice(&mut self, line: &str) -> Reaction {
-        let (word, rest) = first_word(line);
-        match (word.to_lowercase().as_str(), rest) {
-            ("y" | "yes", "") => {
-                Reaction::Decide(ApprovalDecision::approve(self.person, "terminal"))
+    fn press_choice(&mut self, key: Option<&Key>) -> Reaction {
+        let Some(Key::Letter(letter)) = key else { return Reaction::Say(self.choices()) };
+        match letter.to_ascii_lowercase() {
+            'y' => Reaction::Decide(ApprovalDecision::approve(self.person, "terminal")),
+            'n' => Reaction::Decide(ApprovalDecision::deny(self.person, "terminal", None)),
+            'w' => {
+                self.state = State::Note(String::new());
+                Reaction::Say(
+                    "\n  what should be done instead? Enter denies, Esc goes back\n> ".into(),
+                )
             }
-            ("n" | "no", "") => {
-                Reaction::Decide(ApprovalDecision::deny(self.person, "terminal", None))
-            }
-            ("w", "") => {
-                self.state = State::Words;
-                Reaction::Say("  what should be done instead?\n> ".to_owned())
-            }
-            ("w", words) => Reaction::Decide(ApprovalDecision::deny(
-                self.person,
-                "terminal",
-                Some(words.to_owned()),
-            )),
-            ("v", "") => Reaction::Say(self.everything()),
-            (number, rest) => match self.offered_at(number) {
-                Some(place) => self.hear_number(place, rest),
+            'v' => Reaction::Say(self.everything()),
+            '?' => Reaction::Say(self.explanation()),
+            digit => match self.offered_at(digit) {
+                Some(index) => self.choose(index),
                 None => Reaction::Say(self.choices()),
             },
         }
     }
 
-    /// `2` asks for how long; `2 p` and `2 p 1d` say so at once.
-    fn hear_number(&mut self, place: usize, rest: &str) -> Reaction {
-        match (self.scopes, rest) {
-            // With one scope it has been said with the offer, so that only a time can follow.
-            ([only], time) => match self.lapse(time) {
-                Some(expires_ms) => self.remember(place, *only, expires_ms),
-                None => Reaction::Say(self.choices()),
-            },
-            (_, "") => {
-                self.state = State::Scope(place);
-                Reaction::Say(self.scope_question(place))
-            }
-            (_, rest) => self.hear_scope(place, rest),
+    /// With one scope, the offer names it and nothing is left to choose.
+    fn choose(&mut self, index: usize) -> Reaction {
+        if let [only] = self.scopes {
+            return Reaction::Decide(self.remember(index, *only, None));
+        }
+        self.state = State::Scope(index);
+        Reaction::Say(self.scope_question(index))
+    }
+
+    fn press_scope(&mut self, index: usize, key: Option<&Key>) -> Reaction {
+        let letter = match key {
+            Some(Key::Letter(letter)) => letter.to_ascii_lowercase(),
+            Some(Key::Escape) => return self.back(),
+            _ => return Reaction::Say(self.scope_question(index)),
+        };
+        let scope = self.scopes.iter().find(|scope| scope_key(**scope) == letter);
+        match (scope, letter) {
+            (Some(scope), _) => Reaction::Decide(self.remember(index, *scope, None)),
+            (None, 't') => self.ask_time_limit(index),
+            (None, 'n') => Reaction::Decide(ApprovalDecision::deny(self.person, "terminal", None)),
+            (None, 'b') => self.back(),
+            _ => Reaction::Say(self.scope_question(index)),
         }
     }
 
-    fn hear_scope(&mut self, place: usize, line: &str) -> Reaction {
-        let (word, time) = first_word(line);
-        let word = word.to_lowercase();
-        let scope = self.scopes.iter().find(|scope| scope_key(**scope) == word);
-        match (scope, self.lapse(time)) {
-            (Some(scope), Some(expires_ms)) => self.remember(place, *scope, expires_ms),
-            _ if matches!(word.as_str(), "n" | "no") && time.is_empty() => {
-                Reaction::Decide(ApprovalDecision::deny(self.person, "terminal", None))
-            }
-            _ if word == "b" => {
-                self.state = State::Choice;
-                Reaction::Say(format!("{}{}", self.offers(), self.choices()))
-            }
-            _ => {
-                self.state = State::Scope(place);
-                Reaction::Say(self.scope_question(place))
-            }
-        }
+    fn ask_time_limit(&mut self, index: usize) -> Reaction {
+        self.state = State::TimeLimit(index, String::new());
+        let keys: Vec<String> =
+            self.scopes.iter().map(|scope| format!("{} 1d", scope_key(*scope))).collect();
+        let keys = keys.join(" or ");
+        Reaction::Say(format!("\n  type scope and time, such as {keys}; Esc goes back\n> "))
     }
 
-    fn remember(&self, place: usize, scope: Scope, expires_ms: Option<u64>) -> Reaction {
-        let suggestion = self.request.suggestions.get(place);
+    fn back(&mut self) -> Reaction {
+        self.state = State::Choice;
+        Reaction::Say(format!("\n{}{}", self.offers(), self.choices()))
+    }
+
+    /// The decision to save a rule, from a line such as `p` or `u 1d`.
+    pub(crate) fn remember_for(&self, index: usize, line: &str) -> Option<ApprovalDecision> {
+        let (word, time) = line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));
+        let is_named = |scope: &&Scope| word.eq_ignore_ascii_case(&scope_key(**scope).to_string());
+        let scope = self.scopes.iter().find(is_named)?;
+        let expires_ms = super::lapse(time.trim(), &(self.now)())?;
+        (index < self.on_offer().len()).then(|| self.remember(index, *scope, expires_ms))
+    }
+
+    fn remember(&self, index: usize, scope: Scope, expires_ms: Option<u64>) -> ApprovalDecision {
+        let suggestion = self.request.suggestions.get(index);
         let rules = suggestion.map(|it| it.rules.clone()).unwrap_or_default();
         let remember = Some(Remember { rules, scope, expires_ms });
-        Reaction::Decide(ApprovalDecision {
-            remember,
-            ..ApprovalDecision::approve(self.person, "terminal")
-        })
+        ApprovalDecision { remember, ..ApprovalDecision::approve(self.person, "terminal") }
     }
 
-    fn lapse(&self, time: &str) -> Option<Option<u64>> {
-        super::lapse(time, &(self.now)())
-    }
-
-    /// What may be remembered, with its number; nothing where nothing lasts.
+    /// The rules that may be saved with an approval.
     fn on_offer(&self) -> &[Suggestion] {
         if self.scopes.is_empty() { &[] } else { &self.request.suggestions }
     }
 
-    fn offered_at(&self, number: &str) -> Option<usize> {
-        let place = number.parse::<usize>().ok()?.checked_sub(1)?;
-        (place < self.on_offer().len()).then_some(place)
+    fn offered_at(&self, digit: char) -> Option<usize> {
+        let index = usize::try_from(digit.to_digit(10)?).ok()?.checked_sub(1)?;
+        (index < self.on_offer().len()).then_some(index)
     }
 
     fn offers(&self) -> String {
@@ -192,27 +221,27 @@ impl<'a> Conversation<'a> {
         format!("  {whole}\n{lines}\n")
     }
 
-    fn scope_question(&self, place: usize) -> String {
-        let key = |scope: &Scope| {
-            let key = self.toned(Tone::Strong, &format!("[{}]", scope_key(*scope)));
-            format!("{key} {}", scope_meaning(*scope))
+    fn scope_question(&self, index: usize) -> String {
+        let key = |key: char, meaning: &str| {
+            format!("{} {meaning}", self.toned(Tone::Strong, &format!("[{key}]")))
         };
-        let mut keys: Vec<String> = self.scopes.iter().map(key).collect();
-        keys.push(format!("{} back", self.toned(Tone::Strong, "[b]")));
-        let first = self.scopes.first().map_or("", |scope| scope_key(*scope));
-        let rules = self.request.suggestions.get(place).map(rules_of).unwrap_or_default();
-        format!(
-            "  for how long is {rules} allowed?\n  {}\n  with a time it lapses: {first} 1h, {first} 1d, {first} 30d\n> ",
-            keys.join("   ")
-        )
+        let scopes = self.scopes.iter();
+        let mut keys: Vec<String> =
+            scopes.map(|scope| key(scope_key(*scope), scope_meaning(*scope))).collect();
+        keys.extend([key('t', "with a time limit"), key('b', "back")]);
+        let rules = self.request.suggestions.get(index).map(rules_of).unwrap_or_default();
+        format!("\n  where is {rules} allowed?\n  {}\n> ", keys.join("   "))
     }
 
-    fn heading(&self) -> String {
+    /// The question, and the agents that ask.
+    fn heading(&self) -> Vec<String> {
         let request = self.request;
-        let title = format!("{} ({})", shown_in_line(&request.title), request.confirmation.effect);
-        let agents = request.agents.join(" > ");
-        let whom = if agents.is_empty() { String::new() } else { format!(", by agent {agents}") };
-        format!("haft asks: {}{}", self.toned(Tone::Strong, &title), shown_in_line(&whom))
+        let question = self.toned(Tone::Strong, &question(request));
+        let mut lines = vec![format!("{question} ({})", request.confirmation.effect)];
+        if !request.agents.is_empty() {
+            lines.push(format!("  for agent {}", shown_in_line(&request.agents.join(" > "))));
+        }
+        lines
     }
 
     fn touched(&self) -> Vec<String> {
@@ -220,7 +249,7 @@ impl<'a> Conversation<'a> {
         let accesses = self.request.accesses.iter();
         // The preview shows commands as they are.
         let accesses = accesses.filter(|access| !(is_command && matches!(access, Access::Run(_))));
-        accesses.map(|access| cut(&shown_in_line(&access.to_string()))).collect()
+        accesses.map(|access| in_brief(&shown_in_line(&access.to_string()))).collect()
     }
 
     fn preview(&self, extent: Extent) -> Vec<String> {
@@ -228,12 +257,12 @@ impl<'a> Conversation<'a> {
         let text = shown(preview.text());
         let all: Vec<&str> = text.lines().collect();
         let n_shown = match extent {
-            Extent::Brief => MOST_LINES,
+            Extent::Brief => MAX_LINES,
             Extent::Whole => all.len(),
         };
         let line = |line: &&str| {
             let text = match extent {
-                Extent::Brief => Cow::Owned(cut(line)),
+                Extent::Brief => Cow::Owned(in_brief(line)),
                 Extent::Whole => Cow::Borrowed(*line),
             };
             match preview {
@@ -244,7 +273,7 @@ impl<'a> Conversation<'a> {
         };
         let mut lines: Vec<String> = all.iter().take(n_shown).map(line).collect();
         let n_more = all.len().saturating_sub(n_shown);
-        let n_hidden = self.touched().len().saturating_sub(MOST_LINES);
+        let n_hidden = self.touched().len().saturating_sub(MAX_LINES);
         if n_more + n_hidden > 0 && extent == Extent::Brief {
             lines.push(format!("  … {} more lines, v to view", n_more + n_hidden));
         }
@@ -254,7 +283,7 @@ impl<'a> Conversation<'a> {
     fn everything(&self) -> String {
         let touched = self.touched().into_iter().map(|line| format!("  {line}"));
         let lines = touched.chain(self.preview(Extent::Whole)).chain(self.arguments());
-        format!("{}\n{}", lines.collect::<Vec<_>>().join("\n"), self.choices())
+        format!("\n{}\n{}", lines.collect::<Vec<_>>().join("\n"), self.choices())
     }
 
     /// The arguments, where the preview is made from them but is not they.
@@ -274,7 +303,8 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    fn choices(&self) -> String {
+    /// The last lines of the prompt. Keys that were pressed before they are shown are discarded.
+    pub(crate) fn choices(&self) -> String {
         let key = |key: &str, meaning: &str| format!("{} {meaning}", self.toned(Tone::Strong, key));
         let mut choices = vec![key("[y]", "yes, once")];
         match self.on_offer().len() {
@@ -282,15 +312,43 @@ impl<'a> Conversation<'a> {
             1 => choices.push(key("[1]", "yes, from now on")),
             number => choices.push(key(&format!("[1-{number}]"), "yes, from now on")),
         }
-        choices.extend([key("[n]", "no"), key("[w]", "no, with words"), key("[v]", "view all")]);
+        choices.extend([
+            key("[n]", "no"),
+            key("[w]", "no, with a note"),
+            key("[v]", "view all"),
+            key("[?]", "help"),
+        ]);
+        format!("  {}   ({})\n> ", choices.join("   "), self.time_left())
+    }
+
+    fn time_left(&self) -> String {
         let seconds = self.request.expires_ms.saturating_sub(self.request.created_ms) / 1000;
-        let time =
-            if seconds < 60 { format!("{seconds} s") } else { format!("{} min", seconds / 60) };
-        format!("  {}   ({time})\n> ", choices.join("   "))
+        if seconds < 60 { format!("{seconds} s") } else { format!("{} min", seconds / 60) }
+    }
+
+    fn explanation(&self) -> String {
+        let line =
+            |key: &str, meaning: &str| format!("  {} {meaning}", self.toned(Tone::Strong, key));
+        let mut lines = vec![line("y    ", "run this call, once")];
+        if !self.on_offer().is_empty() {
+            let meaning = "run it, and save the rule with this number; you then choose its scope";
+            lines.push(line("1-9  ", meaning));
+        }
+        lines.extend([
+            line("n    ", "do not run it"),
+            line("w    ", "do not run it, and tell the model what to do instead"),
+            line("v    ", "show everything: all lines of the preview, and the arguments"),
+            line("Ctrl-C", "cancel the call"),
+        ]);
+        lines.push(format!(
+            "  Enter and other keys do nothing. Without an answer the call does not run ({}).",
+            self.time_left()
+        ));
+        format!("\n{}\n{}", lines.join("\n"), self.choices())
     }
 
     fn toned(&self, tone: Tone, text: &str) -> String {
-        if self.colours == Colours::Welcome { in_tone(tone, text) } else { text.to_owned() }
+        if self.colours.are_shown(true) { in_tone(tone, text) } else { text.to_owned() }
     }
 }
 
@@ -306,11 +364,11 @@ fn rules_of(suggestion: &Suggestion) -> String {
     shown_in_line(&suggestion.rules.join("  and  ")).into_owned()
 }
 
-fn scope_key(scope: Scope) -> &'static str {
+fn scope_key(scope: Scope) -> char {
     match scope {
-        Scope::Session => "s",
-        Scope::Project => "p",
-        Scope::User => "u",
+        Scope::Session => 's',
+        Scope::Project => 'p',
+        Scope::User => 'u',
     }
 }
 
@@ -322,16 +380,92 @@ fn scope_meaning(scope: Scope) -> &'static str {
     }
 }
 
-fn first_word(line: &str) -> (&str, &str) {
-    let (word, rest) = line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));
-    (word, rest.trim())
+/// The question on one line: the tool and what it is used on.
+fn question(request: &ApprovalRequest) -> String {
+    if let Preview::Command(command) = &request.preview {
+        return format!(
+            "Approve command `{}`?",
+            shorten(&shown_in_line(command), MAX_TARGET_CHARS)
+        );
+    }
+    let tool = shown_in_line(&request.tool);
+    let mut targets: Vec<String> = request.accesses.iter().filter_map(target).collect();
+    targets.dedup();
+    match targets.as_slice() {
+        [] => format!("Approve {tool}?"),
+        [only] => format!("Approve {tool} of {}?", shortened_target(only)),
+        [first, rest @ ..] => {
+            format!("Approve {tool} of {} and {} more?", shortened_target(first), rest.len())
+        }
+    }
 }
 
-fn cut(line: &str) -> String {
-    if line.chars().count() <= LONGEST_LINE {
+fn target(access: &Access) -> Option<String> {
+    let path = |path: &Path| shown_in_line(&path.to_string_lossy()).into_owned();
+    match access {
+        Access::Read(place) | Access::Write(place) | Access::Many { path: place, .. } => {
+            Some(path(if place.as_os_str() == OsStr::new("") { Path::new(".") } else { place }))
+        }
+        Access::Fetch(url) => Some(shown_in_line(url).into_owned()),
+        _ => None,
+    }
+}
+
+/// The end of a long path says more than its beginning; the lines below the question show it whole.
+fn shortened_target(target: &str) -> String {
+    let n_chars = target.chars().count();
+    if n_chars <= MAX_TARGET_CHARS {
+        return target.to_owned();
+    }
+    let end: String = target.chars().skip(n_chars - MAX_TARGET_CHARS + 1).collect();
+    format!("…{end}")
+}
+
+/// The one key that was pressed; Enter after it is ignored.
+fn only(keys: &[Key]) -> Option<&Key> {
+    match keys {
+        [key] | [key, Key::Enter] => Some(key),
+        _ => None,
+    }
+}
+
+/// Result of typing into a line.
+enum Typed {
+    /// Text to show.
+    More(String),
+    Back,
+    Line(String),
+}
+
+fn typed(text: &mut String, keys: &[Key]) -> Typed {
+    let mut echo = String::new();
+    for key in keys {
+        let before = text.len();
+        match key {
+            Key::Letter(letter) => text.push(*letter),
+            Key::Paste(pasted) => text.extend(pasted.chars().filter(|it| !it.is_control())),
+            Key::Backspace => {
+                text.pop();
+                echo = format!("\r\x1b[K> {}", shown_in_line(text));
+                continue;
+            }
+            Key::Escape => return Typed::Back,
+            Key::Enter => return Typed::Line(std::mem::take(text)),
+            Key::Up | Key::Down | Key::PageUp | Key::PageDown | Key::Interrupt => {}
+        }
+        if text.chars().count() > MAX_TYPED_CHARS {
+            text.truncate(before);
+        }
+        echo.push_str(&shown_in_line(text.get(before..).unwrap_or_default()));
+    }
+    Typed::More(echo)
+}
+
+fn in_brief(line: &str) -> String {
+    if line.chars().count() <= MAX_LINE_CHARS {
         return line.to_owned();
     }
-    let beginning: String = line.chars().take(LONGEST_LINE).collect();
+    let beginning: String = line.chars().take(MAX_LINE_CHARS).collect();
     format!("{beginning}… (v to view)")
 }
 
@@ -380,19 +514,20 @@ mod tests {
     }
 
     fn opening(request: &ApprovalRequest, scopes: &[Scope]) -> String {
-        Conversation::new(request, scopes, "ada", Colours::Unwanted).opening()
+        let talk = Conversation::new(request, scopes, "ada", Colours::Unwanted);
+        format!("{}{}", talk.opening(), talk.choices())
     }
 
     #[test]
-    fn a_question_fits_on_a_screen() {
+    fn a_prompt_starts_with_the_question_and_fits_a_screen() {
         insta::assert_snapshot!(opening(&sample(), &[]).trim(), @r#"
-        haft asks: Write file (write)
+        Approve write of src/a.rs? (write)
           write src/a.rs
           | {
           |   "path": "src/a.rs"
           | }
           why: mode `safe` asks before: write src/a.rs
-          [y] yes, once   [n] no   [w] no, with words   [v] view all   (10 min)
+          [y] yes, once   [n] no   [w] no, with a note   [v] view all   [?] help   (10 min)
         >
         "#);
     }
@@ -401,13 +536,34 @@ mod tests {
 
     fn decided(reaction: Reaction) -> Option<ApprovalDecision> {
         match reaction {
-            Reaction::Decide(verdict) => Some(verdict),
-            Reaction::Say(_) => None,
+            Reaction::Decide(decision) => Some(decision),
+            Reaction::Say(_) | Reaction::End => None,
         }
     }
 
-    fn kept(reaction: Reaction) -> Option<Remember> {
-        decided(reaction).and_then(|verdict| verdict.remember)
+    fn saved(reaction: Reaction) -> Option<Remember> {
+        decided(reaction).and_then(|decision| decision.remember)
+    }
+
+    #[track_caller]
+    fn said(reaction: Reaction) -> String {
+        match reaction {
+            Reaction::Say(text) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Presses the keys of a text, one after the other.
+    fn press(talk: &mut Conversation<'_>, keys: &str) -> Reaction {
+        let key = |letter| match letter {
+            '\n' => Key::Enter,
+            letter => Key::Letter(letter),
+        };
+        let mut last = Reaction::End;
+        for letter in keys.chars() {
+            last = talk.press(&[key(letter)]);
+        }
+        last
     }
 
     fn noon() -> Zoned {
@@ -416,10 +572,10 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_remembered_stands_before_the_choices() {
-        assert!(!opening(&sample(), &[]).contains("[1"), "nothing lasts here");
+    fn rules_on_offer_come_before_the_choices() {
+        assert!(!opening(&sample(), &[]).contains("[1"), "no scope, no rule");
         insta::assert_snapshot!(opening(&sample(), SCOPES).trim(), @r#"
-        haft asks: Write file (write)
+        Approve write of src/a.rs? (write)
           write src/a.rs
           | {
           |   "path": "src/a.rs"
@@ -428,7 +584,7 @@ mod tests {
           yes, and do not ask again for
             [1] write(src/a.rs)
             [2] write(src/**)    would have spared 3 of 12 questions so far
-          [y] yes, once   [1-2] yes, from now on   [n] no   [w] no, with words   [v] view all   (10 min)
+          [y] yes, once   [1-2] yes, from now on   [n] no   [w] no, with a note   [v] view all   [?] help   (10 min)
         >
         "#);
         let offered = opening(&sample(), &[Scope::Project]);
@@ -439,76 +595,109 @@ mod tests {
     }
 
     #[test]
-    fn a_number_asks_for_how_long_and_a_letter_says_it() {
-        let request = sample();
-        let mut talk = Conversation::new(&request, SCOPES, "ada", Colours::Unwanted);
-        let Reaction::Say(asked) = talk.hear("2") else { panic!("a number decides nothing yet") };
-        insta::assert_snapshot!(asked.trim(), @"
-        for how long is write(src/**) allowed?
-          [s] until this session ends   [p] in this project   [u] everywhere   [b] back
-          with a time it lapses: s 1h, s 1d, s 30d
-        >
-        ");
-        for unclear in ["", "x", "p soon", "p -1h", "y", "2", "p 0d"] {
-            let Reaction::Say(again) = talk.hear(unclear) else { panic!("{unclear} decides") };
-            assert_eq!(again, asked, "{unclear}");
-        }
-        let rules = vec!["write(src/**)".to_owned()];
-        let project = Remember { rules, scope: Scope::Project, expires_ms: None };
-        assert_eq!(kept(talk.hear("p")), Some(project));
+    fn the_question_names_what_the_tool_is_used_on() {
+        let input = || Preview::Input(String::new());
+        let question =
+            |accesses: &[Access], preview: Preview| question(&request(accesses.to_vec(), preview));
+        let write = |path: &str| Access::Write(path.into());
+        assert_eq!(question(&[], input()), "Approve write?");
+        assert_eq!(
+            question(&[Access::Read("app.py".into()), write("app.py")], input()),
+            "Approve write of app.py?"
+        );
+        assert_eq!(
+            question(&[write("a"), write("b"), write("c")], input()),
+            "Approve write of a and 2 more?"
+        );
+        assert_eq!(
+            question(&[Access::Fetch("https://a.example/".into())], input()),
+            "Approve write of https://a.example/?"
+        );
+        let command = Preview::Command("cargo test\nrm x".into());
+        assert_eq!(question(&[write("a")], command), "Approve command `cargo test␊rm x`?");
+        let long = question(&[write(&format!("{}/end.rs", "a/".repeat(100)))], input());
+        assert!(long.starts_with("Approve write of …") && long.ends_with("/end.rs?"), "{long}");
     }
 
     #[test]
-    fn all_may_be_said_in_one_line() {
+    fn a_number_asks_for_the_scope_and_a_letter_decides() {
         let request = sample();
-        let check = |line: &str, expected: Option<(&str, Scope, Option<u64>)>| {
+        let mut talk = Conversation::new(&request, SCOPES, "ada", Colours::Unwanted);
+        let asked = said(press(&mut talk, "2"));
+        insta::assert_snapshot!(asked.trim(), @"
+        where is write(src/**) allowed?
+          [s] until this session ends   [p] in this project   [u] everywhere   [t] with a time limit   [b] back
+        >
+        ");
+        for unclear in ["\n", "x", "y", "2", "1"] {
+            assert_eq!(said(press(&mut talk, unclear)), asked, "{unclear}");
+        }
+        let rules = vec!["write(src/**)".to_owned()];
+        let project = Remember { rules, scope: Scope::Project, expires_ms: None };
+        assert_eq!(saved(press(&mut talk, "p")), Some(project));
+    }
+
+    #[test]
+    fn a_rule_may_have_a_time_limit() {
+        let request = sample();
+        let check = |keys: &str, expected: Option<(&str, Scope, Option<u64>)>| {
             let mut talk = Conversation::new(&request, SCOPES, "ada", Colours::Unwanted);
             talk.now = noon;
-            let remember = kept(talk.hear(line));
+            let remember = saved(press(&mut talk, keys));
             let found = remember.as_ref().map(|it| (it.rules[0].as_str(), it.scope, it.expires_ms));
-            assert_eq!(found, expected, "{line}");
+            assert_eq!(found, expected, "{keys}");
         };
         let noon = 1_772_366_400_000;
-        check("1 s", Some(("write(src/a.rs)", Scope::Session, None)));
-        check("2 P never", Some(("write(src/**)", Scope::Project, None)));
-        check("2 u 1h", Some(("write(src/**)", Scope::User, Some(noon + 3_600_000))));
-        check("1 p 30d", Some(("write(src/a.rs)", Scope::Project, Some(noon + 30 * 86_400_000))));
-        for nothing in ["0", "3", "1 1h", "1 p 1h please", "-1", "1s", "y 1", "3 p"] {
+        check("1s", Some(("write(src/a.rs)", Scope::Session, None)));
+        check("2tP never\n", Some(("write(src/**)", Scope::Project, None)));
+        check("2tu 1h\n", Some(("write(src/**)", Scope::User, Some(noon + 3_600_000))));
+        check("1tp 30d\n", Some(("write(src/a.rs)", Scope::Project, Some(noon + 30 * 86_400_000))));
+        for nothing in
+            ["0", "3", "1t\n", "1tp 1h please\n", "1t1h\n", "1tp -1h\n", "1tp 0d\n", "3p"]
+        {
             check(nothing, None);
         }
     }
 
     #[test]
-    fn one_can_go_back_or_say_no_after_all() {
+    fn one_can_go_back_or_deny_after_all() {
         let request = sample();
         let mut talk = Conversation::new(&request, SCOPES, "ada", Colours::Unwanted);
-        talk.hear("1");
-        let Reaction::Say(again) = talk.hear("b") else { panic!("going back decides nothing") };
+        let again = said(press(&mut talk, "1b"));
         assert!(again.contains("[2] write(src/**)") && again.contains("[y] yes, once"), "{again}");
-        assert_eq!(decided(talk.hear("y")), Some(ApprovalDecision::approve("ada", "terminal")));
-        talk.hear("1");
-        assert_eq!(decided(talk.hear("n")), Some(ApprovalDecision::deny("ada", "terminal", None)));
+        assert!(press_all(&mut talk, "1tp 1", &Key::Escape).contains("[y] yes, once"));
+        assert!(press_all(&mut talk, "wy", &Key::Escape).contains("[y] yes, once"));
+        assert_eq!(
+            decided(press(&mut talk, "y")),
+            Some(ApprovalDecision::approve("ada", "terminal"))
+        );
+        let denied = decided(press(&mut talk, "1n"));
+        assert_eq!(denied, Some(ApprovalDecision::deny("ada", "terminal", None)));
+    }
+
+    #[track_caller]
+    fn press_all(talk: &mut Conversation<'_>, keys: &str, last: &Key) -> String {
+        press(talk, keys);
+        said(talk.press(std::slice::from_ref(last)))
     }
 
     #[test]
-    fn where_there_is_one_scope_a_number_is_enough() {
+    fn with_one_scope_a_number_decides() {
         let request = sample();
         let mut talk = Conversation::new(&request, &[Scope::User], "ada", Colours::Unwanted);
-        talk.now = noon;
-        let user = |reaction| kept(reaction).map(|it| (it.scope, it.expires_ms.is_some()));
-        assert_eq!(user(talk.hear("1")), Some((Scope::User, false)));
-        assert_eq!(user(talk.hear("2 1d")), Some((Scope::User, true)));
-        assert_eq!(user(talk.hear("2 p")), None);
+        let user = |reaction| saved(reaction).map(|it| (it.scope, it.expires_ms));
+        assert_eq!(user(press(&mut talk, "1")), Some((Scope::User, None)));
+        assert_eq!(user(press(&mut talk, "3")), None);
     }
 
     #[test]
-    fn a_set_of_rules_is_kept_together_and_shown_whole() {
+    fn a_set_of_rules_is_saved_together_and_shown_whole() {
         let mut request = sample();
         let long = format!("write({}/**)", "x".repeat(300));
         request.suggestions = vec![suggestion(&["bash(make)", &long], None)];
         let mut talk = Conversation::new(&request, SCOPES, "ada", Colours::Unwanted);
         assert!(talk.opening().contains(&format!("[1] bash(make)  and  {long}\n")));
-        let rules = kept(talk.hear("1 p")).map(|remember| remember.rules);
+        let rules = saved(press(&mut talk, "1p")).map(|remember| remember.rules);
         assert_eq!(rules, Some(vec!["bash(make)".to_owned(), long]));
     }
 
@@ -519,30 +708,32 @@ mod tests {
         request.agents = vec!["lead".into(), "tester".into()];
         let mut talk = Conversation::new(&request, &[], "ada", Colours::Unwanted);
         let text = talk.opening();
-        assert!(text.contains("by agent lead > tester\n  $ cargo test --all\n  why:"), "{text}");
-        let Reaction::Say(all) = talk.hear("v") else { panic!("v decides nothing") };
+        let expected = "  for agent lead > tester\n  $ cargo test --all\n  why:";
+        assert!(text.contains(expected), "{text}");
+        let all = said(press(&mut talk, "v"));
         assert!(all.contains("  $ cargo test --all\n  | {\n"), "the arguments too: {all}");
     }
 
     #[test]
-    fn long_previews_are_cut_and_can_be_viewed() {
+    fn long_previews_are_shortened_and_can_be_viewed() {
         let long: String = (1..=30).map(|n| format!("line {n}\n")).collect();
         let request = request(Vec::new(), Preview::Input(long + &"x".repeat(500)));
         let mut talk = Conversation::new(&request, &[], "ada", Colours::Unwanted);
         let text = talk.opening();
         assert!(text.contains("| line 12\n  … 19 more lines, v to view"), "{text}");
-        let Reaction::Say(all) = talk.hear("v") else { panic!("v decides nothing") };
+        let all = said(press(&mut talk, "v"));
         assert!(all.contains("| line 30\n") && all.contains(&"x".repeat(500)), "{all}");
         assert!(all.contains("[y] yes"), "and the choices come again: {all}");
     }
 
     #[test]
-    fn nothing_from_the_call_can_forge_the_question() {
+    fn nothing_from_the_call_can_forge_the_prompt() {
         let forged = "a\n  why: it is harmless\n  [y] yes\u{1b}[2K\u{202e}";
         let mut request =
             request(vec![Access::Write(forged.into())], Preview::Input(forged.into()));
         request.agents = vec![forged.into()];
         request.reason = forged.into();
+        request.tool = forged.into();
         request.suggestions = vec![suggestion(&[forged], None)];
         let text = opening(&request, SCOPES);
         assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{text}");
@@ -552,26 +743,77 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_understood_or_asked_again() {
+    fn only_one_known_key_decides() {
         let request = sample();
         let mut talk = Conversation::new(&request, SCOPES, "ada", Colours::Unwanted);
-        for unclear in ["", "maybe", "yes please", "Y E S", "y n", "s", "p"] {
-            assert!(decided(talk.hear(unclear)).is_none(), "{unclear}");
+        let letters = |text: &str| text.chars().map(Key::Letter).collect::<Vec<_>>();
+        let unclear = [
+            vec![Key::Enter],
+            vec![Key::Escape],
+            vec![Key::Up],
+            vec![Key::Paste("y".into())],
+            vec![Key::Enter, Key::Letter('y')],
+            vec![],
+            letters("x"),
+            letters(" "),
+            letters("yes"),
+            letters("yy"),
+            letters("0"),
+        ];
+        for keys in unclear {
+            assert_eq!(said(talk.press(&keys)), talk.choices(), "{keys:?}");
         }
-        assert_eq!(decided(talk.hear(" Yes ")), Some(ApprovalDecision::approve("ada", "terminal")));
-        assert_eq!(decided(talk.hear("n")), Some(ApprovalDecision::deny("ada", "terminal", None)));
-        let words = decided(talk.hear("w use b.rs")).and_then(|verdict| verdict.note);
-        assert_eq!(words.as_deref(), Some("use b.rs"));
-        assert!(decided(talk.hear("w")).is_none());
-        let words = decided(talk.hear("yes, but later")).and_then(|verdict| verdict.note);
-        assert_eq!(words.as_deref(), Some("yes, but later"), "words are words, whatever they say");
+        let approved = Some(ApprovalDecision::approve("ada", "terminal"));
+        assert_eq!(decided(talk.press(&letters("Y"))), approved);
+        assert_eq!(decided(talk.press(&[Key::Letter('y'), Key::Enter])), approved);
+        assert_eq!(
+            decided(press(&mut talk, "n")),
+            Some(ApprovalDecision::deny("ada", "terminal", None))
+        );
     }
 
     #[test]
-    fn where_nothing_lasts_a_number_is_no_answer() {
+    fn the_end_of_input_decides_nothing() {
+        let request = sample();
+        for before in ["", "1", "1t", "w", "?"] {
+            let mut talk = Conversation::new(&request, SCOPES, "ada", Colours::Unwanted);
+            press(&mut talk, before);
+            assert!(matches!(talk.press(&[Key::Interrupt]), Reaction::End), "{before}");
+            let mut talk = Conversation::new(&request, SCOPES, "ada", Colours::Unwanted);
+            press(&mut talk, before);
+            let both = [Key::Letter('y'), Key::Interrupt];
+            assert!(matches!(talk.press(&both), Reaction::End), "{before}");
+        }
+    }
+
+    #[test]
+    fn a_note_is_typed_and_denies() {
+        let request = sample();
+        let mut talk = Conversation::new(&request, SCOPES, "ada", Colours::Unwanted);
+        let note = |reaction| decided(reaction).map(|it| (it.approved, it.note));
+        let expected = |text: &str| Some((false, Some(text.to_owned())));
+        assert_eq!(note(press(&mut talk, "wyes, but later\n")), expected("yes, but later"));
+        press(&mut talk, "w");
+        assert_eq!(said(talk.press(&[Key::Letter('a'), Key::Letter('\u{202e}')])), "a\\u{202e}");
+        assert_eq!(said(talk.press(&[Key::Backspace])), "\r\x1b[K> a");
+        talk.press(&[Key::Paste(" b\n\u{1b}c".into())]);
+        assert_eq!(note(talk.press(&[Key::Enter])), expected("a bc"));
+        assert_eq!(note(press(&mut talk, "w\n")), Some((false, None)));
+    }
+
+    #[test]
+    fn a_question_mark_explains_the_choices() {
+        let request = sample();
+        let mut talk = Conversation::new(&request, SCOPES, "ada", Colours::Unwanted);
+        insta::assert_snapshot!(said(press(&mut talk, "?")).trim_end(), @"");
+    }
+
+    #[test]
+    fn without_a_scope_a_number_is_no_answer() {
         let request = sample();
         let mut talk = Conversation::new(&request, &[], "ada", Colours::Unwanted);
-        assert!(matches!(talk.hear("1"), Reaction::Say(_)));
-        assert!(matches!(talk.hear("1 p"), Reaction::Say(_)));
+        assert!(matches!(press(&mut talk, "1"), Reaction::Say(_)));
+        assert!(matches!(press(&mut talk, "p"), Reaction::Say(_)));
+        assert_eq!(talk.remember_for(0, "p"), None);
     }
 }

@@ -1,11 +1,11 @@
-//! Words about requests that are said in more than one place.
+//! Texts about requests that several surfaces of the command line use.
 
 use haft_core::ApprovalRequest;
 use jiff::{Span, Zoned};
 
 use crate::safe_text::shown_in_line;
 
-/// When a rule is to lapse: nothing or `never` is never, else after a span such as `1h` or `30d`.
+/// Parses when a rule expires, in milliseconds since 1970: empty or `never` for never, else a span such as `1h` or `30d`.
 pub(crate) fn lapse(time: &str, now: &Zoned) -> Option<Option<u64>> {
     if matches!(time, "" | "never") {
         return Some(None);
@@ -15,7 +15,7 @@ pub(crate) fn lapse(time: &str, now: &Zoned) -> Option<Option<u64>> {
     u64::try_from(then).ok().map(Some)
 }
 
-/// What a request is about, in one line.
+/// The request on one line.
 pub(crate) fn summary(request: &ApprovalRequest) -> String {
     shown_in_line(&request.confirmation.message).into_owned()
 }

@@ -64,11 +64,15 @@ fn name(arg: &Arg) -> String {
     let value = arg.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
     let value = value.unwrap_or_else(|| arg.get_id().to_string().to_uppercase());
     let name = match arg.get_long() {
-        Some(long) if takes_value => format!("--{long} {value}"),
-        Some(long) => format!("--{long}"),
+        Some(long) if takes_value => format!("{}--{long} {value}", short(arg)),
+        Some(long) => format!("{}--{long}", short(arg)),
         None => value,
     };
     format!("`{name}`{}", if arg.is_required_set() { " (required)" } else { "" })
+}
+
+fn short(arg: &Arg) -> String {
+    arg.get_short().map(|short| format!("-{short}, ")).unwrap_or_default()
 }
 
 fn default(arg: &Arg) -> String {

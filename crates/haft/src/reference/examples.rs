@@ -17,6 +17,13 @@ pub(super) fn lines(spec: &ToolSpec, form: &ToolCommand) -> Vec<String> {
         .collect()
 }
 
+/// The first example that can be typed as a command line of the tool, else as JSON.
+pub(crate) fn example(spec: &ToolSpec, form: &ToolCommand) -> Option<String> {
+    let examples = spec.input.as_value().get("examples").and_then(Value::as_array)?;
+    let typed = examples.iter().find_map(|input| typed(spec, form, input));
+    typed.or_else(|| Some(called(spec, examples.first()?)))
+}
+
 fn called(spec: &ToolSpec, input: &Value) -> String {
     format!("haft call {} {}", spec.name, quoted(&input.to_string()))
 }

@@ -29,7 +29,7 @@ pub(super) fn outcome() -> String {
 pub(super) fn tools() -> String {
     let line = |tool: &haft_core::StaticTool| {
         let spec = tool.spec();
-        let output = spec.output.as_ref().map(|output| output.beside_content().to_string());
+        let output = spec.output.as_ref().map(|output| output.structured_schema().to_string());
         let parts = [Some(spec.name.to_string()), Some(spec.input.as_value().to_string()), output];
         parts.into_iter().flatten().collect::<Vec<_>>().join("\t") + "\n"
     };

@@ -20,8 +20,8 @@ pub(crate) fn page(specs: &[ToolSpec], taken: &[&str]) -> String {
     page
 }
 
-/// In the order in which they first come.
-fn groups(specs: &[ToolSpec]) -> Vec<&str> {
+/// The groups, in the order of their first tools.
+pub(crate) fn groups(specs: &[ToolSpec]) -> Vec<&str> {
     let mut groups: Vec<&str> = Vec::new();
     for spec in specs {
         if !groups.contains(&&*spec.group) {

@@ -1,6 +1,6 @@
-//! What a terminal in raw mode sends when keys are pressed. What is pasted is kept apart: a text must not press keys.
+//! Decodes what a terminal in raw mode sends for keys. Pasted text is kept separate, so that it presses no keys.
 
-/// A key, as far as anything here has a use for it.
+/// A key that some view here handles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     Up,
@@ -18,33 +18,33 @@ pub(crate) enum Key {
 
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
-/// More than anybody pastes as a note; what follows is dropped.
-const LONGEST_PASTE: usize = 64 << 10;
+/// Larger than any note; the rest of a longer paste is dropped.
+const MAX_PASTE_BYTES: usize = 64 << 10;
 
 /// Reads keys from bytes that come in pieces.
 #[derive(Default)]
-pub(super) struct Keys {
+pub(crate) struct Keys {
     bytes: Vec<u8>,
 }
 
 impl Keys {
-    /// The keys that are complete with this piece. A piece ends where the terminal had no more to say, so a lone escape at
-    /// its end is the key.
-    pub(super) fn read(&mut self, piece: &[u8]) -> Vec<Key> {
+    /// Returns the keys that are complete with this piece. A piece ends where the terminal had no more to send, so a lone
+    /// escape at its end is the Escape key.
+    pub(crate) fn read(&mut self, piece: &[u8]) -> Vec<Key> {
         self.bytes.extend_from_slice(piece);
         let mut keys = Vec::new();
         while let Some((key, length)) = next(&self.bytes) {
             keys.extend(key);
             self.bytes.drain(..length);
         }
-        if self.bytes.len() > LONGEST_PASTE {
+        if self.bytes.len() > MAX_PASTE_BYTES {
             self.bytes.clear();
         }
         keys
     }
 }
 
-/// The first key and how many bytes it takes; no key for what means nothing to us.
+/// Returns the first key and its length in bytes; no key for a sequence that nothing here handles.
 fn next(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
     if let Some(pasted) = bytes.strip_prefix(PASTE_BEGINS) {
         let end = pasted.windows(PASTE_ENDS.len()).position(|part| part == PASTE_ENDS)?;
@@ -141,7 +141,7 @@ mod tests {
             for piece in &pieces {
                 keys.read(piece);
             }
-            prop_assert!(keys.bytes.len() <= LONGEST_PASTE);
+            prop_assert!(keys.bytes.len() <= MAX_PASTE_BYTES);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The terminal a person sits at, whatever standard input and output are connected to. A question nobody waits for any
-//! longer soon stops reading, so that it takes nothing that is meant for the person's shell.
+//! The controlling terminal, whatever standard input and output are connected to. A prompt that is dropped soon stops reading,
+//! so that it takes no input that is meant for the shell.
 
 use std::{
     fs::File,
@@ -7,22 +7,27 @@ use std::{
     sync::Arc,
 };
 
+use haft::host::environment::variable;
 use haft_core::CancellationToken;
+use parking_lot::Mutex;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    termios::{QueueSelector, tcflush},
+    termios::{
+        LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
+        tcsetattr,
+    },
 };
 
 const CONTROLLING_TERMINAL: &str = "/dev/tty";
-/// More than a terminal hands over as one line; nobody answers a question with more.
-const LONGEST_LINE: usize = 64 << 10;
-/// How soon a reader notices that nobody waits for it: faster than a person types the next command.
-const GLANCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+/// More than a terminal delivers as one line.
+const MAX_LINE_BYTES: usize = 64 << 10;
+/// How soon a reader notices that it was dropped: faster than a person types the next command.
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 pub(crate) struct Tty {
-    answers: Arc<File>,
-    /// Apart from the reading end, which does not wait: a long preview must be written whole.
-    questions: File,
+    input: Arc<File>,
+    /// Separate from the input, which does not block: a long preview must be written whole.
+    output: File,
 }
 
 impl Tty {
@@ -31,52 +36,130 @@ impl Tty {
     /// # Errors
     /// When there is none: a daemon, a CI job, a child of either.
     pub(crate) fn open() -> io::Result<Self> {
-        let questions = File::options().write(true).open(CONTROLLING_TERMINAL)?;
-        // Opened by itself, so that not waiting holds for this end only and not for the shell's.
-        let answers = File::open(CONTROLLING_TERMINAL)?;
-        rustix::io::ioctl_fionbio(&answers, true)?;
-        Ok(Self { answers: Arc::new(answers), questions })
+        let output = File::options().write(true).open(CONTROLLING_TERMINAL)?;
+        // Opened separately, so that only this descriptor does not block and not the shell's.
+        let input = File::open(CONTROLLING_TERMINAL)?;
+        rustix::io::ioctl_fionbio(&input, true)?;
+        Ok(Self { input: Arc::new(input), output })
     }
 
-    /// Forgets what was typed before the question could be seen: it was no answer to it.
+    /// Switches to a mode where each key is read at once and not shown, until the result is dropped. Ctrl-C still sends a
+    /// signal.
+    ///
+    /// # Errors
+    /// When the terminal is gone.
+    pub(crate) fn read_keys(&self) -> io::Result<KeyMode> {
+        KeyMode::enter(self.output.try_clone()?)
+    }
+
+    /// Discards what was typed before a question could be seen.
     pub(crate) fn forget_typed_ahead(&self) {
-        // Where this fails there is nothing typed ahead either.
-        let _ = tcflush(&self.answers, QueueSelector::IFlush);
+        // When this fails, nothing was typed ahead either.
+        let _ = tcflush(&self.input, QueueSelector::IFlush);
     }
 
-    /// Writes what is already safe to show.
+    /// Writes text that is already safe to show.
     pub(crate) fn write(&self, text: &str) {
-        // A terminal that is gone shows itself as the end of the answers.
-        let _ = (&self.questions).write_all(text.as_bytes());
+        // A terminal that is gone shows as the end of the input.
+        let _ = (&self.output).write_all(text.as_bytes());
     }
 
-    /// The next line; none when the terminal is closed or the person ended it.
+    /// Reads a line; none when the terminal is closed or the person ended the input.
     pub(crate) async fn line(&self) -> Option<String> {
-        let abandoned = CancellationToken::new();
-        let _unless_awaited = abandoned.clone().drop_guard();
-        let answers = self.answers.clone();
-        let reading = tokio::task::spawn_blocking(move || read_line(&answers, &abandoned));
+        self.read(read_line).await
+    }
+
+    /// Reads what was typed since; none when the terminal is closed.
+    pub(crate) async fn bytes(&self) -> Option<Vec<u8>> {
+        self.read(read_some).await
+    }
+
+    /// Reads on another thread, which stops when this future is dropped.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: fn(&File, &CancellationToken) -> Option<T>,
+    ) -> Option<T> {
+        let dropped = CancellationToken::new();
+        let _guard = dropped.clone().drop_guard();
+        let input = self.input.clone();
+        let reading = tokio::task::spawn_blocking(move || read(&input, &dropped));
         reading.await.ok().flatten()
     }
 }
 
-fn read_line(mut answers: &File, abandoned: &CancellationToken) -> Option<String> {
+fn read_line(input: &File, dropped: &CancellationToken) -> Option<String> {
     let mut line = Vec::new();
-    while !line.ends_with(b"\n") && line.len() < LONGEST_LINE {
-        let mut ready = [PollFd::new(answers, PollFlags::IN)];
+    while !line.ends_with(b"\n") && line.len() < MAX_LINE_BYTES {
+        line.extend(read_some(input, dropped)?);
+    }
+    Some(String::from_utf8_lossy(&line).trim().to_owned())
+}
+
+fn read_some(mut input: &File, dropped: &CancellationToken) -> Option<Vec<u8>> {
+    loop {
+        let mut ready = [PollFd::new(input, PollFlags::IN)];
         // An interrupted wait is a short one.
-        let _ = poll(&mut ready, Some(&GLANCE));
-        if abandoned.is_cancelled() {
+        let _ = poll(&mut ready, Some(&POLL_INTERVAL));
+        if dropped.is_cancelled() {
             return None;
         }
         let mut piece = [0; 4096];
-        match answers.read(&mut piece) {
+        match input.read(&mut piece) {
             Ok(0) => return None,
-            Ok(n_read) => line.extend_from_slice(piece.get(..n_read)?),
+            Ok(n_read) => return Some(piece.get(..n_read)?.to_vec()),
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(_) => return None,
         }
     }
-    Some(String::from_utf8_lossy(&line).trim().to_owned())
+}
+
+/// Pastes are marked, so that they press no keys.
+const MARK_PASTES: &[u8] = b"\x1b[?2004h";
+const DO_NOT_MARK_PASTES: &[u8] = b"\x1b[?2004l";
+
+/// The terminal to restore when the process ends without dropping its [`KeyMode`].
+static CHANGED: Mutex<Option<Changed>> = Mutex::new(None);
+
+struct Changed {
+    terminal: File,
+    before: Termios,
+    marks_pastes: bool,
+}
+
+/// See [`Tty::read_keys`].
+pub(crate) struct KeyMode(());
+
+impl KeyMode {
+    fn enter(mut terminal: File) -> io::Result<Self> {
+        let before = tcgetattr(&terminal)?;
+        let mut modes = before.clone();
+        modes.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
+        modes.special_codes[SpecialCodeIndex::VMIN] = 1;
+        modes.special_codes[SpecialCodeIndex::VTIME] = 0;
+        tcsetattr(&terminal, OptionalActions::Now, &modes)?;
+        // A dumb terminal would show the escape code.
+        let marks_pastes = variable("TERM").is_some_and(|terminal| terminal != "dumb");
+        if marks_pastes {
+            let _ = terminal.write_all(MARK_PASTES);
+        }
+        *CHANGED.lock() = Some(Changed { terminal, before, marks_pastes });
+        Ok(Self(()))
+    }
+}
+
+impl Drop for KeyMode {
+    fn drop(&mut self) {
+        restore_terminal();
+    }
+}
+
+/// Ends [`KeyMode`], if it is on: the process may exit while a prompt is open.
+pub(crate) fn restore_terminal() {
+    let Some(mut changed) = CHANGED.lock().take() else { return };
+    if changed.marks_pastes {
+        let _ = changed.terminal.write_all(DO_NOT_MARK_PASTES);
+    }
+    // Nothing can be done for a terminal that is gone.
+    let _ = tcsetattr(&changed.terminal, OptionalActions::Now, &changed.before);
 }

@@ -1,5 +1,5 @@
-//! One property of a tool's input as one argument of its command: where it stands, what it is called, what its help
-//! says, and the way back from what clap has read.
+//! One property of a tool's input as one argument of its command: its position, names and help, and its value in what clap
+//! has parsed.
 
 use clap::{Arg, ArgAction, ArgMatches};
 use serde_json::Value;
@@ -14,9 +14,11 @@ pub(super) struct Field {
     pub(super) presence: Presence,
     /// The long option, without its dashes; positional arguments have none.
     pub(super) flag: String,
-    /// Other names that the option answers to, unseen.
+    /// The letter of the option, without its dash.
+    pub(super) short: Option<char>,
+    /// Other names of the option; help does not show them.
     pub(super) aliases: Vec<String>,
-    /// The option that says no, for a switch that is not simply left out.
+    /// The option for `false`, where leaving the switch out means something else.
     pub(super) negation: Option<String>,
     /// The description, the default and the range.
     pub(super) help: String,
@@ -24,13 +26,13 @@ pub(super) struct Field {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A word in its place.
+    /// A positional argument.
     Word,
     /// All remaining words.
     Words,
     /// An option.
     Flag,
-    /// An option that may also be left to stand as the last word: `grep TODO src`.
+    /// An option that is also accepted as the last positional argument: `grep TODO src`.
     FlagOrWord,
 }
 
@@ -41,7 +43,7 @@ pub(super) enum Presence {
 }
 
 impl Field {
-    /// The arguments clap is told of.
+    /// The arguments for clap.
     pub(super) fn arguments(&self) -> Vec<Arg> {
         let whole = Arg::new(self.id()).help(self.help.clone());
         let required = self.presence == Presence::Required;
@@ -65,13 +67,15 @@ impl Field {
     fn option(&self, valued: Arg) -> Arg {
         let is_list = matches!(self.kind, Kind::List(_));
         let action = if is_list { ArgAction::Append } else { ArgAction::Set };
-        let option = valued.long(self.flag.clone()).aliases(self.aliases.clone());
+        let option = valued.long(self.flag.clone()).short(self.short);
+        let option = option.aliases(self.aliases.clone());
         // A text may begin with a dash (`--content "- item"`): the word after an option is always its value.
         option.action(action).allow_hyphen_values(true)
     }
 
     fn switches(&self, whole: Arg) -> Vec<Arg> {
-        let yes = whole.long(self.flag.clone()).aliases(self.aliases.clone());
+        let yes = whole.long(self.flag.clone()).short(self.short);
+        let yes = yes.aliases(self.aliases.clone());
         let yes = yes.action(ArgAction::SetTrue);
         let Some(negation) = &self.negation else { return vec![yes] };
         let no = Arg::new(self.negation_id())
@@ -82,7 +86,7 @@ impl Field {
         vec![yes.overrides_with(self.negation_id()), no]
     }
 
-    /// What was given for this property, if anything was.
+    /// The value given for this property, if any.
     pub(super) fn value(&self, matches: &ArgMatches) -> Option<Value> {
         if self.place == Place::Flag && self.kind == Kind::Boolean {
             let is_no = self.negation.is_some() && matches.get_flag(&self.negation_id());
@@ -101,7 +105,7 @@ impl Field {
         values.next()
     }
 
-    /// How the argument looks in a line of usage.
+    /// The argument in a usage line.
     pub(super) fn usage(&self) -> String {
         let value = format!("<{}>", self.value_name());
         let flag = match (self.place, &self.kind) {
@@ -126,7 +130,7 @@ impl Field {
         self.name.chars().map(upper).collect()
     }
 
-    /// Apart from the names of haft's own options, whatever the property is called.
+    /// Differs from the ids of haft's own options, whatever the property is called.
     fn id(&self) -> String {
         format!("input.{}", self.name)
     }
@@ -140,7 +144,7 @@ impl Field {
     }
 }
 
-/// The description on one line, with what the schema says of default and range.
+/// The description on one line, with the default and the range of the schema.
 pub(super) fn help(schema: &Value) -> String {
     let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
     let mut parts = vec![description.split_whitespace().collect::<Vec<_>>().join(" ")];
@@ -150,7 +154,7 @@ pub(super) fn help(schema: &Value) -> String {
     parts.join(" ")
 }
 
-/// The default as it would be typed. That a switch is off until it is given goes without saying.
+/// The default as it would be typed; none for a switch that is off by default.
 pub(super) fn default(schema: &Value) -> Option<String> {
     match schema.get("default")? {
         Value::Null | Value::Bool(false) => None,

@@ -259,3 +259,59 @@ proptest! {
         prop_assert_eq!(parse(&schema, &words), Ok(Value::Object(input.clone())), "{:?}", words);
     }
 }
+
+#[test]
+fn short_options_of_the_catalogue_are_unique_and_free() {
+    for tool in haft_tools::all() {
+        let spec = haft_core::Tool::spec(tool);
+        let form = ToolCommand::of(&spec.input, &[]);
+        let mut used = vec!['h', 'V'];
+        used.extend(crate::globals::options().iter().filter_map(clap::Arg::get_short));
+        for field in &form.fields {
+            // As it is written: an unusable letter would be dropped.
+            let Some(short) = spec.input.short(&field.name) else { continue };
+            let name = format!("-{short} of `{}`, field `{}`", spec.name, field.name);
+            assert!(short.is_ascii_alphabetic(), "{name} is not a letter");
+            assert!(!used.contains(&short), "{name} is taken");
+            assert!(matches!(field.place, Place::Flag | Place::FlagOrWord), "{name}: no option");
+            used.push(short);
+        }
+        // clap checks the same and more.
+        form.command(spec, "").debug_assert();
+    }
+}
+
+#[test]
+fn letters_that_cannot_be_used_are_dropped() {
+    let letter = |short: &str| json!({"type": "string", "x-short": short});
+    let spec = json!({"type": "object", "properties": {
+        "a": letter("x"), "b": letter("x"), "c": letter("h"), "d": letter("-"), "e": letter(""),
+    }});
+    let form = ToolCommand::of(&schema(spec), &[]);
+    let letters: Vec<Option<char>> = form.fields.iter().map(|field| field.short).collect();
+    assert_eq!(letters, [Some('x'), None, None, None, None]);
+}
+
+#[test]
+fn short_options_are_read_like_long_ones() {
+    let tool = haft_tools::all().find(|tool| haft_core::Tool::name(*tool) == "grep").expect("grep");
+    let spec = haft_core::Tool::spec(tool);
+    let form = ToolCommand::of(&spec.input, &[]);
+    let read = |words: &[&str]| {
+        let matches = form.command(spec, "").try_get_matches_from(words).expect("it parses");
+        form.input(&matches, || unreachable!("nothing reads standard input")).expect("an input")
+    };
+    let short = read(&["grep", "-iF", "-C2", "-m", "5", "-g", "*.rs", "TODO", "src"]);
+    let long = [
+        "grep",
+        "--case-insensitive",
+        "--literal",
+        "--context=2",
+        "--max-results=5",
+        "--include=*.rs",
+        "TODO",
+        "src",
+    ];
+    assert_eq!(short, read(&long));
+    assert_eq!(short["case_insensitive"], true);
+}

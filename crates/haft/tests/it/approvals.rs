@@ -17,39 +17,94 @@ fn without_a_terminal_it_is_refused_with_advice() {
 }
 
 #[test]
-fn a_yes_runs_the_call() {
+fn one_key_approves_and_the_call_runs() {
     let house = House::new();
     let screen = Screen::haft(&house, &ASKED);
     let question = screen.wait_for(QUESTION);
-    assert!(question.contains("haft asks: Hello (read)"), "{question}");
+    assert!(question.trim_start().starts_with("Approve hello? (read)"), "{question}");
     assert!(question.contains("\"name\": \"Ada\""), "{question}");
-    assert!(!question.contains("[s]"), "nothing is remembered beyond one call: {question}");
-    screen.press(&["what?", "Enter"]);
-    screen.press(&["y", "Enter"]);
+    assert!(!question.contains("[s]"), "no rule for the session is offered: {question}");
+    screen.press(&["y"]);
     assert_eq!(screen.exit_code(), 0);
-    let shown = screen.wait_for("Hello, Ada!");
-    assert_eq!(shown.matches(QUESTION).count(), 2, "an unclear answer is asked again: {shown}");
+    screen.wait_for("Hello, Ada!");
 }
 
 #[test]
-fn a_no_with_words_reaches_the_caller() {
+fn enter_and_unknown_keys_do_not_approve() {
     let house = House::new();
     let screen = Screen::haft(&house, &ASKED);
     screen.wait_for(QUESTION);
-    screen.press(&["w greet Grace instead", "Enter"]);
+    for (number, key) in ["Enter", "x", "Space", "Escape", "Up", "Y e s"].iter().enumerate() {
+        let keys: Vec<&str> = key.split(' ').collect();
+        screen.press(&keys);
+        screen.wait_for_count(QUESTION, number + 2);
+    }
+    screen.press(&["?"]);
+    let shown = screen.wait_for("Enter and other keys do nothing");
+    assert!(!shown.contains("Hello"), "{shown}");
+    screen.press(&["n"]);
+    assert_eq!(screen.exit_code(), 5);
+}
+
+#[test]
+fn keys_typed_before_the_prompt_do_not_answer_it() {
+    let house = House::new();
+    let haft = env!("CARGO_BIN_EXE_haft");
+    // The terminal collects the keys while the shell sleeps.
+    let line = format!("echo ready; sleep 2; {haft} --approve none hello Ada; echo \"[exit $?]\"");
+    let screen = Screen::start(&house, &line);
+    screen.wait_for("ready");
+    screen.press(&["y", "Enter"]);
+    screen.press(&["y"]);
+    screen.wait_for(QUESTION);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(!screen.wait_for(QUESTION).contains("Hello"), "the prompt is still open");
+    screen.press(&["n"]);
+    assert_eq!(screen.exit_code(), 5);
+}
+
+#[test]
+fn the_terminal_is_as_it_was_after_a_prompt() {
+    for key in ["y", "n", "C-c", "C-d"] {
+        let house = House::new();
+        let haft = env!("CARGO_BIN_EXE_haft");
+        let line = format!(
+            "trap : INT; stty -a > before; {haft} --approve none hello Ada; stty -a > after; echo \"[exit 0]\""
+        );
+        let screen = Screen::start(&house, &line);
+        screen.wait_for(QUESTION);
+        screen.press(&[key]);
+        screen.exit_code();
+        let modes = |name: &str| {
+            std::fs::read_to_string(house.path("project").join(name)).expect("the shell made it")
+        };
+        assert_eq!(modes("before"), modes("after"), "{key}");
+    }
+}
+
+#[test]
+fn a_denial_with_a_note_reaches_the_caller() {
+    let house = House::new();
+    let screen = Screen::haft(&house, &ASKED);
+    screen.wait_for(QUESTION);
+    screen.press(&["w"]);
+    screen.wait_for("what should be done instead?");
+    screen.press(&["-l", "greet Grace instead"]);
+    screen.wait_for("> greet Grace instead");
+    screen.press(&["Enter"]);
     assert_eq!(screen.exit_code(), 5);
     let shown = screen.wait_for("error:");
     assert!(shown.contains("ada said no to this call of `hello`: greet Grace instead"), "{shown}");
 }
 
 #[test]
-fn pipes_do_not_stand_in_the_way_of_the_question() {
+fn a_prompt_works_when_standard_input_is_a_pipe() {
     let house = House::new();
     let haft = env!("CARGO_BIN_EXE_haft");
     let line = format!("echo Ada | {haft} --approve none hello - > out; echo \"[exit $?]\"");
     let screen = Screen::start(&house, &line);
     screen.wait_for(QUESTION);
-    screen.press(&["yes", "Enter"]);
+    screen.press(&["y"]);
     assert_eq!(screen.exit_code(), 0);
     let out = std::fs::read_to_string(house.path("project/out")).expect("the shell made it");
     assert_eq!(out, "Hello, Ada!\n");
@@ -100,8 +155,8 @@ fn what_comes_from_the_call_cannot_redraw_the_screen() {
     let screen =
         Screen::haft(&house, &["--approve", "none", "hello", "\u{1b}[2J\u{9b}1A\u{202e}Ada"]);
     let question = screen.wait_for(QUESTION);
-    assert!(question.contains("haft asks"), "nothing was wiped: {question}");
-    screen.press(&["y", "Enter"]);
+    assert!(question.contains("Approve hello?"), "nothing was wiped: {question}");
+    screen.press(&["y"]);
     assert_eq!(screen.exit_code(), 0);
     screen.wait_for(r"Hello, ␛[2J\u{9b}1A\u{202e}Ada!");
 }

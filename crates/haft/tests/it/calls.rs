@@ -64,7 +64,7 @@ fn an_unknown_tool_gets_the_nearest_names() {
     insta::assert_snapshot!(house.run(&["helo", "Ada"]).whole(), @"
 
     --- stderr
-    error: there is no tool or command `helo`
+    error: no tool or command is called `helo`
       next: did you mean `hello`?
     --- exit 3
     ");

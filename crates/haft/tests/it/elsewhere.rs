@@ -144,7 +144,7 @@ fn no_yes_of_the_command_line_lasts_for_a_session() {
     assert_eq!(refused.code, 2, "{refused:?}");
     assert!(refused.err.contains("session"), "{refused:?}");
     assert_eq!(pending(&house), id, "it was not decided");
-    screen.press(&["y", "Enter"]);
+    screen.press(&["y"]);
     assert_eq!(screen.exit_code(), 0);
     assert!(!house.run(&["policy", "list"]).out.contains("kept by"), "nothing is remembered");
     // For a client of `haft mcp` a session ends with its process, and its rules with it.
@@ -293,7 +293,7 @@ fn a_command_waits_where_it_is_told_to() {
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "Hello, Ada!\n");
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(err.contains(&format!("this waits for a yes: haft approvals show {id}")), "{err}");
+    assert!(err.contains(&format!("waiting for approval: haft approvals show {id}")), "{err}");
 }
 
 #[test]
@@ -428,7 +428,7 @@ fn a_store_that_cannot_be_written_keeps_nobody_from_answering_at_the_terminal() 
     std::fs::create_dir_all(house.path("project/.haft/haft.db")).expect("in the way");
     let screen = Screen::haft(&house, &["--approve", "none", "hello", "Ada"]);
     screen.wait_for("[y] yes, once");
-    screen.press(&["y", "Enter"]);
+    screen.press(&["y"]);
     assert_eq!(screen.exit_code(), 0);
     let shown = screen.wait_for("Hello, Ada!");
     assert!(shown.contains("asked in this process only: "), "{shown}");

@@ -64,11 +64,11 @@ fn differences_of(call: &Call) -> String {
     if ended.as_deref() != call.ends.map(ErrorKind::name) {
         note(&mut found, call, "library", &format!("it ends with {ended:?}: {library:?}"));
     }
-    let beside_content = library.beside_content(call.tool);
+    let structured_schema = library.structured_schema(call.tool);
     for (surface, heard, expected, told) in [
         ("haft call", surfaces::haft_call(call), &library, Told::Outcome),
-        ("MCP over stdio", surfaces::mcp_stdio(call), &beside_content, Told::Mcp),
-        ("MCP over HTTP", surfaces::mcp_http(call), &beside_content, Told::Mcp),
+        ("MCP over stdio", surfaces::mcp_stdio(call), &structured_schema, Told::Mcp),
+        ("MCP over HTTP", surfaces::mcp_http(call), &structured_schema, Told::Mcp),
     ] {
         compare(&mut found, call, surface, expected, &heard, told);
     }

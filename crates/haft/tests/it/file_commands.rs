@@ -179,7 +179,7 @@ fn a_change_is_shown_before_it_is_agreed_to() {
     let question = screen.wait_for("[y] yes, once");
     assert!(question.contains("| -two") && question.contains("| +2"), "{question}");
     assert_eq!(house.text("notes.md"), "one\ntwo\nthree\n");
-    screen.press(&["y", "Enter"]);
+    screen.press(&["y"]);
     assert_eq!(screen.exit_code(), 0);
     assert_eq!(house.text("notes.md"), "one\n2\nthree\n");
 }

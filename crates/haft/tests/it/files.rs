@@ -29,10 +29,10 @@ use parking_lot::Mutex;
 
 use haft::{
     ApprovalDecision, ApprovalHandler, ApprovalRequest, BoxFuture, CallRequest, Context, ErrorKind,
-    Gate, Journal, Mode, Outcome, OutcomeError, Policy, Registry, Surroundings, Workspace,
+    Gate, Journal, Mode, Outcome, OutcomeError, Policy, Registry, Workspace, WorkspaceInfo,
     files::Disk,
     policy::{Action, Layer, LayerKind, Rule, Source},
-    store::{Address, Keep, StoreJournal, StoreLocation},
+    store::{JournalRetention, StoreAddress, StoreJournal, StoreLocation},
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -166,8 +166,8 @@ fn current_thread() -> Runtime {
 
 /// Beside the workspace, so that it shows in no tree.
 fn journal(folder: &Path) -> Arc<StoreJournal> {
-    let place = StoreLocation::new(Address::Sqlite(folder.join("store/haft.db")));
-    Arc::new(StoreJournal::new(place, Keep::USUAL))
+    let place = StoreLocation::new(StoreAddress::Sqlite(folder.join("store/haft.db")));
+    Arc::new(StoreJournal::new(place, JournalRetention::DEFAULT))
 }
 
 fn gate(folder: &Path, mode: Mode, rules: &[(Action, &str)], person: Option<Arc<Person>>) -> Gate {
@@ -176,8 +176,8 @@ fn gate(folder: &Path, mode: Mode, rules: &[(Action, &str)], person: Option<Arc<
     let workspace = Arc::new(Workspace::open(&folder).expect("it opens"));
     let registry = Registry::default();
     registry.register_all(haft::catalogue::all()).expect("every name once");
-    let surroundings =
-        Surroundings { workspace: folder.clone(), directory: folder, ..Surroundings::default() };
+    let workspace_info =
+        WorkspaceInfo { workspace: folder.clone(), directory: folder, ..WorkspaceInfo::default() };
     let mut layer = Layer::new(LayerKind::Session, "test");
     layer.mode = Some(mode);
     let rule = |(action, text): &(Action, &str)| {
@@ -186,7 +186,7 @@ fn gate(folder: &Path, mode: Mode, rules: &[(Action, &str)], person: Option<Arc<
     layer.rules = rules.iter().map(rule).collect();
     let builder = Gate::builder(registry)
         .policy(Policy::new([layer]))
-        .surroundings(surroundings)
+        .workspace_info(workspace_info)
         .paths(workspace.clone())
         .service::<dyn Disk>(workspace)
         .service::<dyn Journal>(journal);

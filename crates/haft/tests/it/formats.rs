@@ -9,8 +9,11 @@ use std::{
 };
 
 use haft::{
-    Attachment, ErrorKind, Input, Outcome, Registry, Surroundings, Tool, ToolError, catalogue,
-    formats::{CallResult, Definition, Definitions, Format, Options, calls, definitions, results},
+    Attachment, ErrorKind, Input, Outcome, Registry, Tool, ToolError, WorkspaceInfo, catalogue,
+    formats::{
+        FormatOptions, ModelCallResult, ModelFormat, ToolDefinition, ToolDefinitions, calls,
+        definitions, results,
+    },
 };
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
@@ -21,29 +24,32 @@ const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/tools/py
 const SDK_CHECK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/formats/sdk_check.py");
 
 /// Every format, and those that know strict also so.
-fn ways() -> impl Iterator<Item = (Format, Options)> {
-    Format::ALL.iter().flat_map(|format| {
-        let strict = format.knows_strict().then(Options::strict);
-        [Some(Options::default()), strict].into_iter().flatten().map(|options| (*format, options))
+fn ways() -> impl Iterator<Item = (ModelFormat, FormatOptions)> {
+    ModelFormat::ALL.iter().flat_map(|format| {
+        let strict = format.knows_strict().then(FormatOptions::strict);
+        [Some(FormatOptions::default()), strict]
+            .into_iter()
+            .flatten()
+            .map(|options| (*format, options))
     })
 }
 
 /// The catalogue as it is told where no place is meant.
-fn told(format: Format, options: &Options) -> Definitions {
+fn told(format: ModelFormat, options: &FormatOptions) -> ToolDefinitions {
     let registry = Registry::default();
     registry.register_all(catalogue::all()).expect("the catalogue registers");
-    let anywhere = Surroundings {
+    let anywhere = WorkspaceInfo {
         workspace: "<workspace>".into(),
         directory: "<directory>".into(),
         today: || "<date>".to_owned(),
     };
     let runtime = Builder::new_current_thread().build().expect("a runtime");
     let listed = runtime.block_on(registry.definitions(&anywhere));
-    let tools: Vec<Definition> = listed.specs.iter().map(Definition::from).collect();
+    let tools: Vec<ToolDefinition> = listed.specs.iter().map(ToolDefinition::from).collect();
     definitions(format, &tools, options)
 }
 
-fn golden(format: Format, options: &Options) -> PathBuf {
+fn golden(format: ModelFormat, options: &FormatOptions) -> PathBuf {
     let strict = if options.strict { "-strict" } else { "" };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     folder.join(format!("{format}{strict}.json"))
@@ -95,8 +101,8 @@ fn every_tool_is_told_in_every_format() {
 
 #[test]
 fn our_own_schemas_lose_nothing_where_strict_is_not_asked() {
-    for format in Format::ALL.iter().filter(|format| **format != Format::Gemini) {
-        assert_eq!(told(*format, &Options::default()).notes, [], "{format}");
+    for format in ModelFormat::ALL.iter().filter(|format| **format != ModelFormat::Gemini) {
+        assert_eq!(told(*format, &FormatOptions::default()).notes, [], "{format}");
     }
 }
 
@@ -129,15 +135,15 @@ fn outcomes() -> Vec<Outcome> {
     vec![whole, with_files, only_a_file, silent, failed]
 }
 
-fn told_results(format: Format) -> Vec<Value> {
+fn told_results(format: ModelFormat) -> Vec<Value> {
     let outcomes = outcomes();
     let ids: Vec<String> = (0..outcomes.len()).map(|number| format!("call_{number}")).collect();
-    let together: Vec<CallResult<'_>> = outcomes
+    let together: Vec<ModelCallResult<'_>> = outcomes
         .iter()
         .zip(&ids)
-        .map(|(outcome, id)| CallResult { id, name: "read", outcome })
+        .map(|(outcome, id)| ModelCallResult { id, name: "read", outcome })
         .collect();
-    results(format, &together, &told(format, &Options::default()).names)
+    results(format, &together, &told(format, &FormatOptions::default()).names)
 }
 
 /// Hands everything to a Python program that holds it against the types of the official libraries, and returns the
@@ -147,7 +153,7 @@ fn ask_the_libraries() -> Value {
     let definitions: Vec<Value> = ways()
         .map(|(format, options)| json!({"format": format.name(), "strict": options.strict, "tools": told(format, &options).tools}))
         .collect();
-    let results: Vec<Value> = Format::ALL
+    let results: Vec<Value> = ModelFormat::ALL
         .iter()
         .map(|format| json!({"format": format.name(), "results": told_results(*format)}))
         .collect();
@@ -169,8 +175,8 @@ fn ask_the_libraries() -> Value {
 fn the_official_libraries_take_what_we_write_and_we_read_what_they_write() {
     let answer = ask_the_libraries();
     assert_eq!(answer["n_definitions"], ways().count() * catalogue::all().count());
-    for format in Format::ALL {
-        let names = told(*format, &Options::default()).names;
+    for format in ModelFormat::ALL {
+        let names = told(*format, &FormatOptions::default()).names;
         let responses = answer["responses"][format.name()].as_array().expect("a list");
         assert!(!responses.is_empty(), "{format}");
         for response in responses {

@@ -18,7 +18,7 @@ use std::{
 
 use haft::{
     CallRequest, Context, ErrorKind, Gate, Mode, Outcome, OutcomeError, Policy, Registry,
-    Surroundings, Workspace,
+    Workspace, WorkspaceInfo,
     commands::Executor,
     files::Disk,
     policy::{Action, Layer, LayerKind, Rule, Source},
@@ -228,11 +228,11 @@ fn gate(
         Rule::parse(*action, text, Source::named("test")).expect("a rule")
     };
     layer.rules = rules.iter().map(rule).collect();
-    let surroundings =
-        Surroundings { workspace: folder.clone(), directory: folder, ..Surroundings::default() };
+    let workspace_info =
+        WorkspaceInfo { workspace: folder.clone(), directory: folder, ..WorkspaceInfo::default() };
     Gate::builder(registry)
         .policy(Policy::new([layer]))
-        .surroundings(surroundings)
+        .workspace_info(workspace_info)
         .paths(disk.clone())
         .service::<dyn Disk>(disk)
         .service::<dyn Executor>(Arc::new(programs))

@@ -78,6 +78,9 @@ impl House {
         command.current_dir(self.path("project")).env("HOME", self.path("home"));
         command.env("XDG_CONFIG_HOME", self.path("home/.config")).env("USER", "ada");
         for unwanted in [
+            "CLICOLOR",
+            "CLICOLOR_FORCE",
+            "COLUMNS",
             "DBUS_SESSION_BUS_ADDRESS",
             "HAFT_ADMIN_CONFIG",
             "HAFT_PASSPHRASE",
@@ -187,6 +190,19 @@ impl Screen {
                 return shown;
             }
             assert!(begin.elapsed() < PATIENCE, "no {text:?} on the screen:\n{shown}");
+        }
+    }
+
+    /// Waits until a text is on the screen so many times.
+    #[track_caller]
+    pub(crate) fn wait_for_count(&self, text: &str, count: usize) {
+        let begin = Instant::now();
+        loop {
+            let shown = self.wait_for(text);
+            if shown.matches(text).count() == count {
+                return;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{text:?} is not {count} times on:\n{shown}");
         }
     }
 

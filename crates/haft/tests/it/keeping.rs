@@ -183,7 +183,7 @@ fn a_long_output_is_read_and_searched_in_bounded_memory() {
         (1..=LINES).map(|number| format!("line {number} of a long output\n")).collect();
     assert!(long.len() > 32 << 20);
     let (bytes, project) = (long.len(), house.path("project"));
-    let place = haft::store::StoreLocation::new(haft::store::Address::Sqlite(store(&house)));
+    let place = haft::store::StoreLocation::new(haft::store::StoreAddress::Sqlite(store(&house)));
     let outputs = haft::store::StoreOutputs::new(place, &project, Default::default());
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");

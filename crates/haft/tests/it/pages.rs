@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use haft::{Tool, catalogue};
 
-use crate::house::House;
+use crate::house::{House, Screen};
 
 #[test]
 fn the_version_is_told_without_reading_anything() {
@@ -38,6 +38,114 @@ fn no_arguments_are_answered_with_help() {
     let ran = House::new().run(&[]);
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("Usage: haft"), "{ran:?}");
+}
+
+#[test]
+fn help_fits_two_screens_and_has_groups() {
+    let house = House::new();
+    let help = house.run(&["--help"]).out;
+    assert!(help.lines().count() <= 110, "{} lines", help.lines().count());
+    assert!(help.lines().all(|line| line.chars().count() <= 102), "{help}");
+    let mut at = 0;
+    let headings = ["Work with tools", "Approvals and policy", "Serve", "Records", "Setup"];
+    for heading in headings.iter().chain(&["Tools: files", "Options of every command"]) {
+        let found = help.find(&format!("\n{heading}\n")).expect("a heading");
+        assert!(found > at, "{heading} is in order");
+        at = found;
+    }
+    assert_eq!(house.run(&[]).err, help, "no arguments print the same");
+    assert_eq!(house.run(&["help"]).out, help);
+    assert_eq!(house.run(&["-h"]).out, help);
+    let mut narrow = house.haft(&["--help"]);
+    let narrow = narrow.env("COLUMNS", "60").output().expect("haft runs");
+    let narrow = String::from_utf8_lossy(&narrow.stdout).into_owned();
+    let rows = narrow.lines().filter(|line| line.starts_with("  "));
+    assert!(rows.clone().count() > 50, "{narrow}");
+    for row in rows {
+        assert!(row.chars().count() <= 60, "{row}");
+    }
+}
+
+#[test]
+fn help_explains_commands_and_lists_tools() {
+    let house = House::new();
+    let tools = house.run(&["help", "tools"]).out;
+    for tool in catalogue::all() {
+        assert!(tools.contains(&format!("  {} ", tool.name())), "{}", tool.name());
+    }
+    for words in [&["grep"][..], &["policy", "check"], &["web-fetch"], &["help"], &["man"]] {
+        let help = house.run(&[&["help"], words].concat());
+        let same = house.run(&[words, &["--help"]].concat());
+        assert_eq!((help.code, &help.out), (0, &same.out), "{words:?}");
+    }
+    assert!(house.run(&["grep", "--help"]).out.contains("Example:\n  haft grep "));
+    let unknown = house.run(&["help", "grpe"]);
+    assert_eq!(unknown.code, 3);
+    assert!(unknown.err.contains("did you mean `grep`?"), "{unknown:?}");
+}
+
+#[test]
+fn tools_are_a_table_on_a_terminal() {
+    let house = House::new();
+    let screen = Screen::haft(&house, &["tools"]);
+    assert_eq!(screen.exit_code(), 0);
+    let shown = screen.wait_for("hello");
+    let row = |name: &str| {
+        let row = shown.lines().find(|line| line.starts_with(&format!("{name} ")));
+        row.unwrap_or_else(|| panic!("no {name} in {shown}")).split_whitespace().collect::<Vec<_>>()
+    };
+    assert_eq!(row("tool"), ["tool", "group", "effect", "approval", "summary"]);
+    assert_eq!(row("read")[1..4], ["files", "read", "no"]);
+    assert_eq!(row("delete")[1..4], ["files", "destructive", "yes"]);
+    assert!(shown.lines().all(|line| line.chars().count() <= 120), "{shown}");
+    let denied = House::new().user_config("deny = [\"delete\"]\nask = [\"read\"]");
+    let table = denied.run(&["tools", "--format", "table"]).out;
+    let row = |name: &str| table.lines().find(|line| line.starts_with(name)).expect("a row");
+    assert!(row("read ").contains(" yes "), "{table}");
+    assert!(!table.contains("unknown"), "each tool has a decision: {table}");
+}
+
+#[test]
+fn one_tool_is_shown_with_its_flags_and_an_example() {
+    let house = House::new();
+    let shown = house.run(&["tools", "grep", "--format", "table"]).out;
+    for expected in ["grep: Grep", "needs approval here: no", "--max-results", "haft grep "] {
+        assert!(shown.contains(expected), "{expected} in {shown}");
+    }
+    for arguments in [&["tools", "web-fetch"][..], &["tools", "web_fetch", "--format", "json"]] {
+        let spec = house.run(arguments).json();
+        assert_eq!(spec["name"], "web_fetch");
+        assert_eq!(spec["input"]["type"], "object");
+    }
+    let definitions = house.run(&["tools", "grep", "--format", "anthropic"]).json();
+    assert_eq!(definitions.as_array().map(Vec::len), Some(1));
+    let wrong = house.run(&["tools", "grpe"]);
+    assert_eq!(wrong.code, 3);
+    assert!(wrong.err.contains("did you mean `grep`?"), "{wrong:?}");
+}
+
+#[test]
+fn colours_are_for_terminals_unless_they_are_forced() {
+    let house = House::new();
+    let coloured = |variables: &[(&str, &str)], arguments: &[&str]| {
+        let mut command = house.haft(arguments);
+        let output = command.envs(variables.iter().copied()).output().expect("haft runs");
+        [output.stdout, output.stderr].concat().contains(&0x1b)
+    };
+    let pages: [&[&str]; 5] = [
+        &["--help"],
+        &["tools", "--format", "table"],
+        &["tools", "grep", "--format", "table"],
+        &["hello", "--nonsense"],
+        &["policy", "list"],
+    ];
+    for page in pages {
+        assert!(!coloured(&[], page), "{page:?}: a pipe has no escape codes");
+        assert!(coloured(&[("CLICOLOR_FORCE", "1")], page), "{page:?}: forced");
+        assert!(!coloured(&[("CLICOLOR_FORCE", "0")], page), "{page:?}");
+        let both = [("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")];
+        assert!(!coloured(&both, page), "{page:?}: NO_COLOR wins");
+    }
 }
 
 #[test]
@@ -194,13 +302,10 @@ fn the_page_of_the_command_line_knows_every_command_and_option() {
     let house = House::new();
     let page = house.run(&["reference", "cli"]).out;
     let help = house.run(&["--help"]).out;
-    let (_, commands) = help.split_once("Commands:").expect("a list");
-    let tools: Vec<&str> = catalogue::all().map(Tool::name).collect();
-    let names = commands.lines().skip(1).take_while(|line| line.starts_with("  "));
-    let names = names
-        .filter(|line| !line.starts_with("   "))
-        .filter_map(|line| line.split_whitespace().next());
-    let own: Vec<&str> = names.filter(|name| !tools.contains(name) && *name != "help").collect();
+    let (commands, _) = help.split_once("Tools: files").expect("tools come after the commands");
+    let names = commands.lines().filter(|line| line.starts_with("  "));
+    let names = names.filter_map(|line| line.split_whitespace().next());
+    let own: Vec<&str> = names.filter(|name| *name != "help").collect();
     assert!(own.len() >= 8, "{own:?}");
     for name in own {
         let section = section(&page, &format!("## `haft {name}`"));

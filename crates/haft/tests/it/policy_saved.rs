@@ -6,12 +6,20 @@ use crate::house::{House, Screen};
 const FETCH: [&str; 2] = ["web-fetch", "https://nowhere.invalid/page"];
 const QUESTION: &str = "[y] yes, once";
 
-/// Answers the question of a call that is asked for, and waits for its end.
-fn answer(house: &House, arguments: &[&str], answers: &[&str]) {
+/// Chooses the first rule at the prompt of a call, and waits for the end of the call. `scope` is a key, or a scope with a
+/// time.
+fn answer(house: &House, arguments: &[&str], scope: &str) {
     let screen = Screen::haft(house, arguments);
     screen.wait_for(QUESTION);
-    for answer in answers {
-        screen.press(&[answer, "Enter"]);
+    screen.press(&["1"]);
+    screen.wait_for("[b] back");
+    if scope.len() == 1 {
+        screen.press(&[scope]);
+    } else {
+        screen.press(&["t"]);
+        screen.wait_for("type scope and time");
+        screen.press(&["-l", scope]);
+        screen.press(&["Enter"]);
     }
     screen.exit_code();
 }
@@ -38,7 +46,7 @@ fn other_project(house: &House) -> String {
 fn a_rule_for_the_project_holds_in_the_next_process_and_nowhere_else() {
     let house = House::new();
     assert_eq!(action(&house, &FETCH), "ask");
-    answer(&house, &FETCH, &["1", "p"]);
+    answer(&house, &FETCH, "p");
     assert_eq!(action(&house, &FETCH), "allow");
     let ran = house.run_without_terminal(&FETCH);
     assert!(!ran.err.contains("needs a yes"), "nobody is asked: {ran:?}");
@@ -52,7 +60,7 @@ fn a_rule_for_the_project_holds_in_the_next_process_and_nowhere_else() {
 #[test]
 fn a_rule_for_the_person_holds_everywhere_until_it_is_revoked() {
     let house = House::new();
-    answer(&house, &FETCH, &["1 u"]);
+    answer(&house, &FETCH, "u");
     let elsewhere = other_project(&house);
     let there = [FETCH[0], FETCH[1], "--workspace", &elsewhere];
     assert_eq!(action(&house, &FETCH), "allow");
@@ -82,14 +90,14 @@ fn a_rule_for_the_person_holds_everywhere_until_it_is_revoked() {
 #[test]
 fn a_rule_with_a_time_lapses() {
     let house = House::new();
-    answer(&house, &FETCH, &["1", "p 1s"]);
+    answer(&house, &FETCH, "p 1s");
     let begin = std::time::Instant::now();
     // Waits for what must come; a test that fails gives up after a while.
     while action(&house, &FETCH) == "allow" {
         assert!(begin.elapsed().as_secs() < 30, "it never lapses");
     }
     assert_eq!(saved(&house), [""; 0]);
-    answer(&house, &FETCH, &["1 p 30d"]);
+    answer(&house, &FETCH, "p 30d");
     assert_eq!(action(&house, &FETCH), "allow");
     let told = house.run(&["policy", "list", "--json"]).json();
     let rule = &told["saved"][0];
@@ -101,7 +109,7 @@ fn a_rule_with_a_time_lapses() {
 #[test]
 fn a_written_ask_or_deny_goes_before_what_was_saved() {
     let house = House::new();
-    answer(&house, &FETCH, &["1 u"]);
+    answer(&house, &FETCH, "u");
     assert_eq!(action(&house, &FETCH), "allow");
     let house = house.project_config("ask = [\"web_fetch(*.invalid)\"]");
     assert_eq!(action(&house, &FETCH), "ask", "even a project may narrow");
@@ -132,7 +140,7 @@ fn the_question_says_what_a_rule_would_have_spared() {
             .contains("[1] web_fetch(nowhere.invalid)  would have spared 2 of 3 questions so far"),
         "{question}"
     );
-    screen.press(&["n", "Enter"]);
+    screen.press(&["n"]);
     assert_eq!(screen.exit_code(), 5);
 }
 

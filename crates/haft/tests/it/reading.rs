@@ -11,7 +11,7 @@ use std::{
 
 mod hostile;
 
-use haft_shell::{About, Certainty, How, Reach, Reading, read};
+use haft_shell::{Certainty, DoubtSubject, FileAction, Reach, Reading, read};
 
 const CASES: usize = 300;
 const STUBS: &[&str] = &["foo", "bar", "ls", "cat", "git", "rm", "fo", "o"];
@@ -131,7 +131,7 @@ fn gather(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) {
 
 fn problems(reading: &Reading, ran: &Ran) -> Vec<String> {
     let mut problems = Vec::new();
-    let is_unsure = reading.doubts.iter().any(|doubt| doubt.about == About::Commands);
+    let is_unsure = reading.doubts.iter().any(|doubt| doubt.about == DoubtSubject::Commands);
     for call in &ran.calls {
         if !is_unsure && !is_read(reading, call) {
             problems.push(format!("ran unread: {call:?}"));
@@ -139,7 +139,7 @@ fn problems(reading: &Reading, ran: &Ran) -> Vec<String> {
     }
     let is_named = |path: &PathBuf| {
         reading.files.iter().any(|file| {
-            file.how == How::Write && (file.path == *path || file.reach != Reach::Itself)
+            file.how == FileAction::Write && (file.path == *path || file.reach != Reach::Itself)
         })
     };
     for file in &ran.files {

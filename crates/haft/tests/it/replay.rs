@@ -140,7 +140,7 @@ fn what_was_changed_in_the_store_is_told_and_not_given() {
     let played = play(&mut client);
     end(client);
     assert!(text(&played[0]).starts_with("error (conflict)"), "{}", played[0]);
-    assert!(text(&played[0]).contains("is not what it returned"), "{}", played[0]);
+    assert!(text(&played[0]).contains("is not what the call returned"), "{}", played[0]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::{fs, path::Path, process::Command, sync::Arc};
 
 use haft::{
     LedgerEntry,
-    store::{Address, Filter, ReplyTiming, StoreLedger, StoreLocation},
+    store::{LedgerFilter, ReplyTiming, StoreAddress, StoreLedger, StoreLocation},
 };
 use serde_json::json;
 
@@ -20,12 +20,12 @@ use crate::{house::House, mcp_stdio::Client};
 
 /// The calls in a store, oldest first, after the chain was found whole.
 fn recorded(store: &Path) -> Vec<LedgerEntry> {
-    let place: Arc<StoreLocation> = StoreLocation::new(Address::Sqlite(store.to_owned()));
+    let place: Arc<StoreLocation> = StoreLocation::new(StoreAddress::Sqlite(store.to_owned()));
     let ledger = StoreLedger::new(place, ReplyTiming::AfterCommit);
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(async {
         assert_eq!(ledger.verify(None).await.expect("it is read").faults, []);
-        let all = ledger.find(&Filter::default()).await.expect("it is read");
+        let all = ledger.find(&LedgerFilter::default()).await.expect("it is read");
         all.into_iter().rev().map(|recorded| recorded.entry).collect()
     })
 }
@@ -129,7 +129,7 @@ fn an_address_that_is_none_is_refused_before_anything_runs() {
     for wrong in ["mysql://host/db", "sqlite:", "folder/"] {
         let ran = house.run(&["hello", "Ada", "--store", wrong]);
         assert_eq!((ran.code, &*ran.out), (2, ""), "{wrong}: {ran:?}");
-        assert!(ran.err.contains("is no address of a store"), "{ran:?}");
+        assert!(ran.err.contains("is not a store address"), "{ran:?}");
     }
     let house = House::new().user_config("[store]\nurl = \"calls.db\"\n");
     let ran = house.run(&["hello", "Ada"]);

@@ -1,87 +1,95 @@
-//! Gemini's `parameters`: a subset of OpenAPI 3.0 (`Schema` in its reference), one type per node. What it cannot hold is
-//! sent as JSON in a text and comes back as what it was.
+//! Gemini's `parameters`: a subset of OpenAPI 3.0 (`Schema` in its reference) with one type per
+//! node. Values that it cannot describe are sent as JSON text and restored.
 //!
-//! Where rules come from: `type` is one enum value ("Proto field is not repeating, cannot start list"); `anyOf` "must be
-//! the only field set" on Vertex; enum values are texts and not empty; "properties: should be non-empty for OBJECT type";
-//! "required[0]: property is not defined". `additionalProperties` is left out without a word where an object is closed:
-//! Gemini fills declared properties only, and the gate looks again.
+//! Sources of the rules: `type` is one enum value ("Proto field is not repeating, cannot start
+//! list"); `anyOf` "must be the only field set" on Vertex; enum values are non-empty strings;
+//! "properties: should be non-empty for OBJECT type"; "required[0]: property is not defined".
+//! `additionalProperties` of a closed object is left out without a note: Gemini fills declared
+//! properties only, and the gate checks again.
 
 use std::collections::HashSet;
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
-use super::{Page, Shape, any_of, description, is_plain_pattern, put_limits, worded};
+use super::{
+    DialectWriter, UnionShape, any_of, description, is_plain_pattern, limit_text, put_limits,
+};
 use crate::formats::{
-    Format,
+    ModelFormat,
     losses::Losses,
-    restore::{Field, Restore, Tree},
-    schema::{Additional, Node, Types},
+    restore::{Restore, RestoreField, RestoreTree},
+    schema::{Additional, SchemaNode, Types},
 };
 
-/// The schema of a tool's input, or nothing for a tool without parameters: an empty object is refused.
+/// Writes the schema of a tool's input. `None` for a tool without parameters, because an empty
+/// object is refused.
 ///
 /// # Errors
-/// When it cannot be written; in words that follow the tool's name.
-pub(crate) fn write(root: &Node, losses: &mut Losses) -> Result<(Option<Value>, Restore), String> {
-    let mut writer = Writer { page: Page::new(Format::Gemini, losses) };
+/// When it cannot be written. The text completes a sentence that starts with the tool's name.
+pub(crate) fn write(
+    root: &SchemaNode,
+    losses: &mut Losses,
+) -> Result<(Option<Value>, Restore), String> {
+    let mut writer = Writer { writer_state: DialectWriter::new(ModelFormat::Gemini, losses) };
     let mut root = root.clone();
-    writer.page.drop_further(&mut root);
+    writer.writer_state.drop_rare(&mut root);
     if root.properties.is_empty() {
         if matches!(root.additional, Additional::Open | Additional::Like(_))
-            || !root.further.is_empty()
+            || !root.rare.is_empty()
         {
-            writer.page.tell("properties that are not declared cannot be sent");
+            writer.writer_state.note_loss("properties that are not declared cannot be sent");
         }
         return Ok((None, Restore::default()));
     }
-    let Written { mut schema, tree, words } = writer.object(&root)?;
-    put_description(&mut schema, &root, &words);
-    let keys = writer.page.keys.way_back()?;
+    let GeminiSchema { mut schema, tree, notes } = writer.object(&root)?;
+    put_description(&mut schema, &root, &notes);
+    let keys = writer.writer_state.keys.reverse_map()?;
     Ok((Some(Value::Object(schema)), Restore::new(tree, keys)))
 }
 
 struct Writer<'l> {
-    page: Page<'l>,
+    writer_state: DialectWriter<'l>,
 }
 
-/// A schema, how its values come back, and what it could not say but in words.
-struct Written {
+/// A schema, how to restore its values, and text for the description.
+struct GeminiSchema {
     schema: Map<String, Value>,
-    tree: Tree,
-    words: Vec<String>,
+    tree: RestoreTree,
+    notes: Vec<String>,
 }
 
 impl Writer<'_> {
-    fn schema(&mut self, node: &Node) -> Result<(Value, Tree), String> {
-        let mut written = match self.page.shape(node)? {
-            Shape::Choice(variants) => self.choice(&variants)?,
-            Shape::One(node) => self.one(&node)?,
+    fn schema(&mut self, node: &SchemaNode) -> Result<(Value, RestoreTree), String> {
+        let mut written = match self.writer_state.shape(node)? {
+            UnionShape::Choice(variants) => self.choice(&variants)?,
+            UnionShape::One(node) => self.one(&node)?,
         };
         if let Some(default) = node.default.as_ref().filter(|default| !default.is_null()) {
-            written.words.extend(worded("default", default));
+            written.notes.extend(limit_text("default", default));
         }
-        let Written { mut schema, tree, words } = written;
-        put_before(bearer(&mut schema), node, &words);
+        let GeminiSchema { mut schema, tree, notes } = written;
+        put_before(shared_target(&mut schema), node, &notes);
         Ok((Value::Object(schema), tree))
     }
 
-    fn within(&mut self, part: &str, node: &Node) -> Result<(Value, Tree), String> {
-        self.page.place.push(part.to_owned());
+    fn within(&mut self, part: &str, node: &SchemaNode) -> Result<(Value, RestoreTree), String> {
+        self.writer_state.path.push(part.to_owned());
         let written = self.schema(node);
-        self.page.place.pop();
+        self.writer_state.path.pop();
         written
     }
 
-    fn choice(&mut self, variants: &[Node]) -> Result<Written, String> {
-        let is_nullable = variants.iter().any(Node::takes_null);
-        let others: Vec<&Node> = variants.iter().filter(|variant| !variant.is_null()).collect();
+    fn choice(&mut self, variants: &[SchemaNode]) -> Result<GeminiSchema, String> {
+        let is_nullable = variants.iter().any(SchemaNode::takes_null);
+        let others: Vec<&SchemaNode> =
+            variants.iter().filter(|variant| !variant.is_null()).collect();
         let mut written = match others.as_slice() {
-            [] => self.one(&Node::of(Types::NULL))?,
+            [] => self.one(&SchemaNode::of(Types::NULL))?,
             [only] => {
                 let (schema, tree) = self.schema(only)?;
                 let Value::Object(schema) = schema else { return Err(super::too_large()) };
-                Written { schema, tree, words: Vec::new() }
+                GeminiSchema { schema, tree, notes: Vec::new() }
             }
             others if others.iter().all(|node| node.is_literal()) => self.all_literals(others)?,
             others => self.any_of(others)?,
@@ -92,21 +100,21 @@ impl Writer<'_> {
         Ok(written)
     }
 
-    /// Alternatives that are values each with its description are one list of values, described together.
-    fn all_literals(&mut self, variants: &[&Node]) -> Result<Written, String> {
+    /// Merges alternatives that are values with descriptions into one described list.
+    fn all_literals(&mut self, variants: &[&SchemaNode]) -> Result<GeminiSchema, String> {
         let values: Vec<Value> =
             variants.iter().flat_map(|node| node.values.iter().flatten().cloned()).collect();
-        let told = |node: &&Node| {
+        let declared = |node: &&SchemaNode| {
             let values: Vec<String> = node.values.iter().flatten().map(text_of).collect();
-            node.description.as_ref().map(|told| format!("{}: {told}", values.join(", ")))
+            node.description.as_ref().map(|declared| format!("{}: {declared}", values.join(", ")))
         };
-        let words = variants.iter().filter_map(told).collect();
+        let notes = variants.iter().filter_map(declared).collect();
         let mut written = self.literals(&values)?;
-        written.words = words;
+        written.notes = notes;
         Ok(written)
     }
 
-    fn any_of(&mut self, variants: &[&Node]) -> Result<Written, String> {
+    fn any_of(&mut self, variants: &[&SchemaNode]) -> Result<GeminiSchema, String> {
         let (mut schemas, mut trees, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
         for variant in variants {
             let (schema, tree) = self.schema(variant)?;
@@ -116,14 +124,18 @@ impl Writer<'_> {
             }
         }
         if let ([Value::Object(only)], Some((_, tree))) = (schemas.as_slice(), trees.first()) {
-            return Ok(Written { schema: only.clone(), tree: tree.clone(), words: Vec::new() });
+            return Ok(GeminiSchema {
+                schema: only.clone(),
+                tree: tree.clone(),
+                notes: Vec::new(),
+            });
         }
         let mut schema = Map::new();
         schema.insert("anyOf".to_owned(), schemas.into());
-        Ok(Written { schema, tree: Tree::any(trees), words: Vec::new() })
+        Ok(GeminiSchema { schema, tree: RestoreTree::any(trees), notes: Vec::new() })
     }
 
-    fn one(&mut self, node: &Node) -> Result<Written, String> {
+    fn one(&mut self, node: &SchemaNode) -> Result<GeminiSchema, String> {
         let Some(types) = node.evident_types() else {
             return Ok(self.json_text("any value, written as JSON"));
         };
@@ -133,11 +145,14 @@ impl Writer<'_> {
         let kinds = types.without(Types::NULL).each();
         let is_nullable = types.contains(Types::NULL);
         let mut written = match kinds.as_slice() {
-            [] => Written { schema: typed("STRING"), tree: Tree::Same, words: Vec::new() },
+            [] => {
+                GeminiSchema { schema: typed("STRING"), tree: RestoreTree::Same, notes: Vec::new() }
+            }
             [kind] => self.kind(node, *kind)?,
             kinds => {
-                let of_kind = |kind: &Types| Node { types: Some(*kind), ..node.without_words() };
-                let variants: Vec<Node> = kinds.iter().map(of_kind).collect();
+                let of_kind =
+                    |kind: &Types| SchemaNode { types: Some(*kind), ..node.without_annotations() };
+                let variants: Vec<SchemaNode> = kinds.iter().map(of_kind).collect();
                 self.any_of(&variants.iter().collect::<Vec<_>>())?
             }
         };
@@ -147,45 +162,50 @@ impl Writer<'_> {
         Ok(written)
     }
 
-    /// For what has no schema here. Whatever is no JSON comes back as the text it is.
-    fn json_text(&mut self, what: &str) -> Written {
-        self.page.tell("what has no fixed shape is sent as JSON in a text");
-        Written { schema: typed("STRING"), tree: Tree::Json, words: vec![what.to_owned()] }
+    /// For values without a schema. A string that is not JSON is returned unchanged.
+    fn json_text(&mut self, what: &str) -> GeminiSchema {
+        self.writer_state.note_loss("values without a fixed shape are sent as JSON text");
+        GeminiSchema {
+            schema: typed("STRING"),
+            tree: RestoreTree::Json,
+            notes: vec![what.to_owned()],
+        }
     }
 
-    fn literals(&mut self, values: &[Value]) -> Result<Written, String> {
+    fn literals(&mut self, values: &[Value]) -> Result<GeminiSchema, String> {
         let is_nullable = values.contains(&Value::Null);
         let others: Vec<&Value> = values.iter().filter(|value| !value.is_null()).collect();
         let texts: Vec<String> = others.iter().map(|value| text_of(value)).collect();
         let mut schema = typed("STRING");
-        let (mut tree, mut words) = (Tree::Same, Vec::new());
+        let (mut tree, mut notes) = (RestoreTree::Same, Vec::new());
         let has_same = texts.iter().enumerate().any(|(index, text)| {
-            // Short lists only: "1" and 1 in one list is rare, and looking for it in a long one takes too long.
+            // Only in short lists: "1" and 1 in one list is rare, and the check is slow for long
+            // ones.
             index < 64 && texts.iter().take(index).any(|known| known == text)
         });
         if texts.iter().any(String::is_empty) || has_same {
-            self.page.tell("the list of values is said in words only");
+            self.writer_state.note_loss("the list of values is only in the description");
             let all = Value::Array(others.iter().map(|value| (*value).clone()).collect());
-            words.extend(worded("one of", &all));
+            notes.extend(limit_text("one of", &all));
             let is_text = others.iter().all(|value| value.is_string());
-            tree = if is_text { Tree::Same } else { Tree::Json };
+            tree = if is_text { RestoreTree::Same } else { RestoreTree::Json };
         } else if !texts.is_empty() {
             if others.iter().any(|value| !value.is_string()) {
-                self.page.tell(
-                    "values that are no texts are listed as texts and come back as they were",
+                self.writer_state.note_loss(
+                    "values that are not strings are listed as strings and converted back",
                 );
                 let values = others.into_iter().cloned();
-                tree = Tree::Values(texts.iter().cloned().zip(values).collect());
+                tree = RestoreTree::Values(texts.iter().cloned().zip(values).collect());
             }
             schema.insert("enum".to_owned(), texts.into());
         }
         if is_nullable {
             make_nullable(&mut schema);
         }
-        Ok(Written { schema, tree, words })
+        Ok(GeminiSchema { schema, tree, notes })
     }
 
-    fn kind(&mut self, node: &Node, kind: Types) -> Result<Written, String> {
+    fn kind(&mut self, node: &SchemaNode, kind: Types) -> Result<GeminiSchema, String> {
         match kind {
             Types::OBJECT if node.properties.is_empty() => {
                 Ok(self.json_text("an object, written as JSON"))
@@ -195,15 +215,15 @@ impl Writer<'_> {
             kind => {
                 let name = kind.names().first().copied().unwrap_or("string");
                 let mut schema = typed(&name.to_ascii_uppercase());
-                let words = self.put_limits(node, kind, &mut schema);
-                Ok(Written { schema, tree: Tree::Same, words })
+                let notes = self.put_limits(node, kind, &mut schema);
+                Ok(GeminiSchema { schema, tree: RestoreTree::Same, notes })
             }
         }
     }
 
     fn put_limits(
         &mut self,
-        node: &Node,
+        node: &SchemaNode,
         kind: Types,
         schema: &mut Map<String, Value>,
     ) -> Vec<String> {
@@ -219,49 +239,49 @@ impl Writer<'_> {
             ("contentEncoding" | "contentMediaType", _) => false,
             _ => true,
         };
-        put_limits(&mut self.page, node, kind, is_known, schema)
+        put_limits(&mut self.writer_state, node, kind, is_known, schema)
     }
 
-    fn array(&mut self, node: &Node) -> Result<Written, String> {
+    fn array(&mut self, node: &SchemaNode) -> Result<GeminiSchema, String> {
         if !node.prefix.is_empty() {
-            self.page.tell("a tuple is sent as a list of any of its parts");
+            self.writer_state.note_loss("a tuple is sent as a list of any of its parts");
         }
         let mut parts = node.prefix.clone();
         parts.extend(node.items.as_deref().cloned());
         let items = match parts.as_slice() {
-            [] => Node::default(),
+            [] => SchemaNode::default(),
             [only] => only.clone(),
             _ => any_of(parts),
         };
         let (items, tree) = self.within("[]", &items)?;
         let mut schema = typed("ARRAY");
         schema.insert("items".to_owned(), items);
-        let words = self.put_limits(node, Types::ARRAY, &mut schema);
-        Ok(Written { schema, tree: Tree::items(tree), words })
+        let notes = self.put_limits(node, Types::ARRAY, &mut schema);
+        Ok(GeminiSchema { schema, tree: RestoreTree::items(tree), notes })
     }
 
-    fn object(&mut self, node: &Node) -> Result<Written, String> {
-        let is_patterned = node.further.contains_key("patternProperties");
+    fn object(&mut self, node: &SchemaNode) -> Result<GeminiSchema, String> {
+        let is_patterned = node.rare.contains_key("patternProperties");
         if is_patterned || matches!(node.additional, Additional::Open | Additional::Like(_)) {
-            self.page.tell("properties that are not declared cannot be sent");
+            self.writer_state.note_loss("properties that are not declared cannot be sent");
         }
-        let required = self.page.required(node);
+        let required = self.writer_state.required(node);
         let (mut properties, mut fields) = (Map::new(), IndexMap::new());
         for (name, inner) in &node.properties {
-            let key = self.page.key(name);
+            let key = self.writer_state.key(name);
             let (schema, tree) = self.within(name, inner)?;
             properties.insert(key.clone(), schema);
-            fields.insert(key, Field { null_is_absence: false, tree });
+            fields.insert(key, RestoreField { null_is_absence: false, tree });
         }
         let required: Vec<Value> =
-            required.iter().map(|name| self.page.keys.key(name).into()).collect();
+            required.iter().map(|name| self.writer_state.keys.key(name).into()).collect();
         let mut schema = typed("OBJECT");
         schema.insert("properties".to_owned(), properties.into());
         if !required.is_empty() {
             schema.insert("required".to_owned(), required.into());
         }
-        let words = self.put_limits(node, Types::OBJECT, &mut schema);
-        Ok(Written { schema, tree: Tree::object(fields), words })
+        let notes = self.put_limits(node, Types::OBJECT, &mut schema);
+        Ok(GeminiSchema { schema, tree: RestoreTree::object(fields), notes })
     }
 }
 
@@ -273,16 +293,16 @@ fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn put_description(schema: &mut Map<String, Value>, node: &Node, words: &[String]) {
-    if let Some(description) = description(node, words) {
+fn put_description(schema: &mut Map<String, Value>, node: &SchemaNode, notes: &[String]) {
+    if let Some(description) = description(node, notes) {
         schema.insert("description".to_owned(), description.into());
     }
 }
 
-/// What is said of the whole, before what an alternative says of itself.
-fn put_before(schema: &mut Map<String, Value>, node: &Node, words: &[String]) {
+/// Puts the description of the whole before the description of an alternative.
+fn put_before(schema: &mut Map<String, Value>, node: &SchemaNode, notes: &[String]) {
     let known = schema.get("description").and_then(Value::as_str).map(str::to_owned);
-    let whole = description(node, words);
+    let whole = description(node, notes);
     let text = match (whole, known) {
         (Some(whole), Some(known)) if !whole.contains(&known) => Some(format!("{whole} {known}")),
         (whole, known) => whole.or(known),
@@ -293,17 +313,18 @@ fn put_before(schema: &mut Map<String, Value>, node: &Node, words: &[String]) {
 }
 
 fn make_nullable(schema: &mut Map<String, Value>) {
-    bearer(schema).insert("nullable".to_owned(), json!(true));
+    shared_target(schema).insert("nullable".to_owned(), json!(true));
 }
 
-/// Nothing may stand beside alternatives, so the first of them carries what is said of all.
-fn bearer(schema: &mut Map<String, Value>) -> &mut Map<String, Value> {
+/// Returns the schema for shared keywords. No keyword may be beside alternatives, so the first of
+/// them carries these.
+fn shared_target(schema: &mut Map<String, Value>) -> &mut Map<String, Value> {
     let has_variants = schema.get("anyOf").is_some_and(|variants| variants[0].is_object());
     if !has_variants {
         return schema;
     }
     let first = schema.get_mut("anyOf").and_then(|variants| variants.get_mut(0));
-    bearer(first.and_then(Value::as_object_mut).expect("it was looked at"))
+    shared_target(first.and_then(Value::as_object_mut).expect("checked above"))
 }
 
 #[cfg(test)]
@@ -318,7 +339,7 @@ mod tests {
         (written, restore, losses.into_notes())
     }
 
-    /// One property called `a`.
+    /// Checks one property called `a`.
     #[track_caller]
     fn check(property: Value, expected: Value) -> Vec<String> {
         let (schema, _, notes) = written(&json!({"properties": {"a": property}}));
@@ -356,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_texts_and_come_back_as_what_they_were() {
+    fn values_are_strings_and_are_converted_back() {
         check(
             json!({"enum": ["a", null]}),
             json!({"type": "STRING", "enum": ["a"], "nullable": true}),
@@ -385,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_shape_is_json_in_a_text() {
+    fn values_without_a_shape_are_json_text() {
         check(json!({}), json!({"type": "STRING", "description": "any value, written as JSON"}));
         check(
             json!({"type": "object", "additionalProperties": {"type": "string"}, "description": "Labels."}),
@@ -396,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn known_bounds_stay_and_others_are_said() {
+    fn known_limits_stay_and_others_are_described() {
         check(
             json!({"type": "integer", "minimum": 1, "multipleOf": 2, "format": "uint32"}),
             json!({"type": "INTEGER", "minimum": 1, "description": "multipleOf: 2, format: uint32"}),
@@ -412,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_name_only_what_they_have() {
+    fn objects_require_only_declared_properties() {
         let notes = check(
             json!({"type": "object", "properties": {"b c": {"type": "boolean"}}, "required": ["b c", "d"], "additionalProperties": false}),
             json!({"type": "OBJECT", "properties": {"b_c_2a61ac2f": {"type": "BOOLEAN"}}, "required": ["b_c_2a61ac2f"]}),

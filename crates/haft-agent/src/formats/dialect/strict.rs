@@ -1,31 +1,33 @@
-//! The strict modes: grammars are made from these schemas, so every object is closed and only some keywords are known.
-//! What cannot be said exactly enough makes the tool non-strict, with the reason.
+//! The strict modes. Providers make grammars from these schemas, so every object is closed and only
+//! some keywords are supported. A schema that cannot be expressed exactly enough makes the tool
+//! non-strict, with a reason.
 //!
-//! OpenAI (guide "Structured outputs", supported schemas): every property is required and optional ones are nullable;
-//! strings know `pattern` and some formats, numbers their bounds, arrays `minItems` and `maxItems`; at most 5,000
-//! properties, 10 levels, 1,000 values in enums, 120,000 characters of names and values. Anthropic (guide "Structured
-//! outputs", JSON Schema limitations): properties may be optional; no bounds of numbers and lengths, `minItems` only 0 or
-//! 1; at most 20 strict tools in a request, 24 optional properties and 16 unions in all of them together.
+//! OpenAI (guide "Structured outputs", supported schemas): every property is required, and optional
+//! ones are nullable; strings support `pattern` and some formats, numbers their bounds, arrays
+//! `minItems` and `maxItems`; at most 5,000 properties, 10 levels, 1,000 enum values, 120,000
+//! characters of names and values. Anthropic (guide "Structured outputs", JSON Schema limitations):
+//! properties may be optional; no bounds of numbers and lengths, `minItems` only 0 or 1; at most 20
+//! strict tools in a request, with 24 optional properties and 16 unions in total.
 //!
-//! So that many tools fit into what Anthropic takes, an optional property is written there in the first of these ways that
-//! is left: required when it has a default, which costs nothing; optional, without null among its types, which
-//! means the same; required and nullable, which costs a union.
+//! To fit many tools into Anthropic's limits, an optional property is written in the first of these
+//! ways that is possible: required, if it has a default, which costs nothing; optional and without
+//! null among its types, which means the same; required and nullable, which costs a union.
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
-use super::{Page, Shape, description, is_plain_pattern, put_limits, worded};
+use super::{DialectWriter, UnionShape, description, is_plain_pattern, limit_text, put_limits};
 use crate::formats::{
-    Format,
+    ModelFormat,
     losses::Losses,
-    restore::{Field, Restore, Tree},
-    schema::{Additional, Node, Types},
+    restore::{Restore, RestoreField, RestoreTree},
+    schema::{Additional, SchemaNode, Types},
 };
 
 const FORMATS: [&str; 9] =
     ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
 
-/// What a schema takes of what a request may have. Only Anthropic counts this.
+/// The part of a request's limits that a schema uses. Only Anthropic counts this.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
     pub(crate) n_optional: usize,
@@ -36,16 +38,16 @@ pub(crate) struct Cost {
 /// format counts them.
 ///
 /// # Errors
-/// When it cannot be strict; in words that follow "because".
+/// When it cannot be strict. The text completes a sentence after "because".
 pub(crate) fn write(
-    format: Format,
-    root: &Node,
+    format: ModelFormat,
+    root: &SchemaNode,
     max_optional: usize,
     losses: &mut Losses,
 ) -> Result<(Value, Restore, Cost), String> {
     let mut writer = Writer {
-        page: Page::new(format, losses),
-        is_anthropic: format == Format::Anthropic,
+        writer_state: DialectWriter::new(format, losses),
+        is_anthropic: format == ModelFormat::Anthropic,
         max_optional,
         cost: Cost::default(),
         n_levels: 0,
@@ -54,10 +56,10 @@ pub(crate) fn write(
         n_characters: 0,
     };
     let mut page_root = root.clone();
-    writer.page.drop_further(&mut page_root);
-    let Written { mut schema, tree, words } = writer.object(&page_root)?;
-    put_description(&mut schema, &page_root, &words);
-    let keys = writer.page.keys.way_back()?;
+    writer.writer_state.drop_rare(&mut page_root);
+    let StrictSchema { mut schema, tree, notes } = writer.object(&page_root)?;
+    put_description(&mut schema, &page_root, &notes);
+    let keys = writer.writer_state.keys.reverse_map()?;
     Ok((Value::Object(schema), Restore::new(tree, keys), writer.cost))
 }
 
@@ -73,7 +75,7 @@ enum Presence {
 }
 
 struct Writer<'l> {
-    page: Page<'l>,
+    writer_state: DialectWriter<'l>,
     is_anthropic: bool,
     max_optional: usize,
     cost: Cost,
@@ -83,80 +85,83 @@ struct Writer<'l> {
     n_characters: usize,
 }
 
-/// A schema, how its values come back, and what it could not say but in words.
-struct Written {
+/// A schema, how to restore its values, and text for the description.
+struct StrictSchema {
     schema: Map<String, Value>,
-    tree: Tree,
-    words: Vec<String>,
+    tree: RestoreTree,
+    notes: Vec<String>,
 }
 
-impl Written {
-    fn new(schema: Map<String, Value>, tree: Tree) -> Self {
-        Self { schema, tree, words: Vec::new() }
+impl StrictSchema {
+    fn new(schema: Map<String, Value>, tree: RestoreTree) -> Self {
+        Self { schema, tree, notes: Vec::new() }
     }
 }
 
 impl Writer<'_> {
-    fn schema(&mut self, node: &Node) -> Result<(Value, Tree), String> {
-        let Written { mut schema, tree, mut words } = match self.page.shape(node)? {
-            Shape::Choice(variants) => self.choice(&variants)?,
-            Shape::One(node) => self.one(&node)?,
+    fn schema(&mut self, node: &SchemaNode) -> Result<(Value, RestoreTree), String> {
+        let StrictSchema { mut schema, tree, mut notes } = match self.writer_state.shape(node)? {
+            UnionShape::Choice(variants) => self.choice(&variants)?,
+            UnionShape::One(node) => self.one(&node)?,
         };
         if let Some(default) = &node.default {
             if self.is_anthropic {
                 schema.insert("default".to_owned(), default.clone());
             } else {
-                words.extend(worded("default", default));
+                notes.extend(limit_text("default", default));
             }
         }
-        put_description(&mut schema, node, &words);
+        put_description(&mut schema, node, &notes);
         Ok((Value::Object(schema), tree))
     }
 
-    fn within(&mut self, part: &str, node: &Node) -> Result<(Value, Tree), String> {
-        self.page.place.push(part.to_owned());
+    fn within(&mut self, part: &str, node: &SchemaNode) -> Result<(Value, RestoreTree), String> {
+        self.writer_state.path.push(part.to_owned());
         self.n_levels += 1;
-        // Counted with lists, where the guide may mean objects only: too few levels cost only strictness.
+        // Counts lists too, where the guide may mean only objects: an overestimate costs only
+        // strictness.
         let written = if self.n_levels > 10 && !self.is_anthropic {
-            Err(format!("{} is nested deeper than 10 levels", self.page.here()))
+            Err(format!("{} is nested deeper than 10 levels", self.writer_state.current_path()))
         } else {
             self.schema(node)
         };
         self.n_levels -= 1;
-        self.page.place.pop();
+        self.writer_state.path.pop();
         written
     }
 
-    fn choice(&mut self, variants: &[Node]) -> Result<Written, String> {
+    fn choice(&mut self, variants: &[SchemaNode]) -> Result<StrictSchema, String> {
         let (mut schemas, mut trees) = (Vec::new(), Vec::new());
         for variant in variants.iter().filter(|variant| !variant.is_null()) {
             let (schema, tree) = self.schema(variant)?;
             schemas.push(schema.clone());
             trees.push((schema, tree));
         }
-        if variants.iter().any(Node::is_null) {
+        if variants.iter().any(SchemaNode::is_null) {
             schemas.push(json!({"type": "null"}));
         }
         self.cost.n_unions += 1;
         let mut schema = Map::new();
         schema.insert("anyOf".to_owned(), schemas.into());
-        Ok(Written::new(schema, Tree::any(trees)))
+        Ok(StrictSchema::new(schema, RestoreTree::any(trees)))
     }
 
-    fn one(&mut self, node: &Node) -> Result<Written, String> {
+    fn one(&mut self, node: &SchemaNode) -> Result<StrictSchema, String> {
         let types = node.evident_types();
-        let types = types.ok_or_else(|| format!("{} may be anything", self.page.here()))?;
+        let types =
+            types.ok_or_else(|| format!("{} may be anything", self.writer_state.current_path()))?;
         if let Some(values) = &node.values {
             return self.literals(values, types);
         }
         let kinds = types.without(Types::NULL).each();
         let is_nullable = types.contains(Types::NULL);
         match (kinds.as_slice(), is_nullable) {
-            ([], _) => Ok(Written::new(typed("null"), Tree::Same)),
+            ([], _) => Ok(StrictSchema::new(typed("null"), RestoreTree::Same)),
             ([kind], false) => self.kind(node, *kind),
             (kinds, _) => {
-                let of_kind = |kind: &Types| Node { types: Some(*kind), ..node.without_words() };
-                let mut variants: Vec<Node> = kinds.iter().map(of_kind).collect();
+                let of_kind =
+                    |kind: &Types| SchemaNode { types: Some(*kind), ..node.without_annotations() };
+                let mut variants: Vec<SchemaNode> = kinds.iter().map(of_kind).collect();
                 if let ([kind], true) = (kinds, is_scalar(kinds)) {
                     self.cost.n_unions += 1;
                     let mut written = self.kind(node, *kind)?;
@@ -164,23 +169,26 @@ impl Writer<'_> {
                     return Ok(written);
                 }
                 if is_nullable {
-                    variants.push(Node::of(Types::NULL));
+                    variants.push(SchemaNode::of(Types::NULL));
                 }
                 self.choice(&variants)
             }
         }
     }
 
-    fn literals(&mut self, values: &[Value], types: Types) -> Result<Written, String> {
+    fn literals(&mut self, values: &[Value], types: Types) -> Result<StrictSchema, String> {
         if values.iter().any(|value| value.is_object() || value.is_array()) {
-            return Err(format!("{} lists values that are objects or lists", self.page.here()));
+            return Err(format!(
+                "{} lists values that are objects or lists",
+                self.writer_state.current_path()
+            ));
         }
         let n_characters: usize = values.iter().filter_map(Value::as_str).map(str::len).sum();
         self.n_values += values.len();
         self.n_characters += n_characters;
         let is_long = values.len() > 250 && n_characters > 15_000;
         if !self.is_anthropic && (self.n_values > 1_000 || is_long) {
-            return Err(format!("{} lists too many values", self.page.here()));
+            return Err(format!("{} lists too many values", self.writer_state.current_path()));
         }
         self.check_characters()?;
         let names = types.names();
@@ -191,7 +199,7 @@ impl Writer<'_> {
         );
         schema.insert("enum".to_owned(), Value::Array(values.to_vec()));
         self.cost.n_unions += usize::from(names.len() > 1);
-        Ok(Written::new(schema, Tree::Same))
+        Ok(StrictSchema::new(schema, RestoreTree::Same))
     }
 
     fn check_characters(&self) -> Result<(), String> {
@@ -201,21 +209,21 @@ impl Writer<'_> {
         Err("its names and values have more than 120,000 characters".to_owned())
     }
 
-    fn kind(&mut self, node: &Node, kind: Types) -> Result<Written, String> {
+    fn kind(&mut self, node: &SchemaNode, kind: Types) -> Result<StrictSchema, String> {
         match kind {
             Types::OBJECT => self.object(node),
             Types::ARRAY => self.array(node),
             kind => {
                 let mut schema = typed(kind.names().first().copied().unwrap_or("string"));
-                let words = self.put_limits(node, kind, &mut schema);
-                Ok(Written { schema, tree: Tree::Same, words })
+                let notes = self.put_limits(node, kind, &mut schema);
+                Ok(StrictSchema { schema, tree: RestoreTree::Same, notes })
             }
         }
     }
 
     fn put_limits(
         &mut self,
-        node: &Node,
+        node: &SchemaNode,
         kind: Types,
         schema: &mut Map<String, Value>,
     ) -> Vec<String> {
@@ -230,33 +238,35 @@ impl Writer<'_> {
             ("minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum", _) => !is_anthropic,
             _ => false,
         };
-        put_limits(&mut self.page, node, kind, is_known, schema)
+        put_limits(&mut self.writer_state, node, kind, is_known, schema)
     }
 
-    fn array(&mut self, node: &Node) -> Result<Written, String> {
+    fn array(&mut self, node: &SchemaNode) -> Result<StrictSchema, String> {
         if !node.prefix.is_empty() {
-            self.page.tell("a tuple is sent as a list of any of its parts");
+            self.writer_state.note_loss("a tuple is sent as a list of any of its parts");
         }
         let mut parts = node.prefix.clone();
         parts.extend(node.items.as_deref().cloned());
         let items = match parts.as_slice() {
-            [] => return Err(format!("{} is a list of anything", self.page.here())),
+            [] => {
+                return Err(format!("{} is a list of anything", self.writer_state.current_path()));
+            }
             [only] => only.clone(),
             _ => super::any_of(parts),
         };
         let (items, tree) = self.within("[]", &items)?;
         let mut schema = typed("array");
         schema.insert("items".to_owned(), items);
-        let words = self.put_limits(node, Types::ARRAY, &mut schema);
-        Ok(Written { schema, tree: Tree::items(tree), words })
+        let notes = self.put_limits(node, Types::ARRAY, &mut schema);
+        Ok(StrictSchema { schema, tree: RestoreTree::items(tree), notes })
     }
 
-    fn object(&mut self, node: &Node) -> Result<Written, String> {
+    fn object(&mut self, node: &SchemaNode) -> Result<StrictSchema, String> {
         self.check_closed(node)?;
-        let required = self.page.required(node);
+        let required = self.writer_state.required(node);
         let (mut properties, mut fields, mut names) = (Map::new(), IndexMap::new(), Vec::new());
         for (name, inner) in &node.properties {
-            let key = self.page.key(name);
+            let key = self.writer_state.key(name);
             self.n_properties += 1;
             self.n_characters += name.len();
             let presence = self.presence(inner, required.contains(name));
@@ -269,9 +279,10 @@ impl Writer<'_> {
             };
             let (mut schema, tree) = self.within(name, without_null.as_ref().unwrap_or(inner))?;
             if has_null {
-                self.page.place.push(name.clone());
-                self.page.tell("null is taken as left out where a property may be both");
-                self.page.place.pop();
+                self.writer_state.path.push(name.clone());
+                self.writer_state
+                    .note_loss("null counts as absent where an optional property allows null");
+                self.writer_state.path.pop();
             }
             if null_is_absence {
                 self.admit_null(&mut schema);
@@ -280,7 +291,7 @@ impl Writer<'_> {
                 names.push(Value::from(key.clone()));
             }
             properties.insert(key.clone(), schema);
-            fields.insert(key, Field { null_is_absence, tree });
+            fields.insert(key, RestoreField { null_is_absence, tree });
         }
         if self.n_properties > 5_000 && !self.is_anthropic {
             return Err("it has more than 5,000 properties".to_owned());
@@ -290,23 +301,24 @@ impl Writer<'_> {
         schema.insert("properties".to_owned(), properties.into());
         schema.insert("required".to_owned(), names.into());
         schema.insert("additionalProperties".to_owned(), json!(false));
-        let words = self.put_limits(node, Types::OBJECT, &mut schema);
-        Ok(Written { schema, tree: Tree::object(fields), words })
+        let notes = self.put_limits(node, Types::OBJECT, &mut schema);
+        Ok(StrictSchema { schema, tree: RestoreTree::object(fields), notes })
     }
 
-    fn check_closed(&mut self, node: &Node) -> Result<(), String> {
-        let here = self.page.here();
-        let is_patterned = node.further.contains_key("patternProperties");
+    fn check_closed(&mut self, node: &SchemaNode) -> Result<(), String> {
+        let current_path = self.writer_state.current_path();
+        let is_patterned = node.rare.contains_key("patternProperties");
         match node.additional {
-            _ if is_patterned => Err(format!("{here} takes properties by pattern")),
+            _ if is_patterned => Err(format!("{current_path} accepts properties by pattern")),
             Additional::Open | Additional::Like(_) => {
-                Err(format!("{here} takes properties that are not declared"))
+                Err(format!("{current_path} accepts properties that are not declared"))
             }
-            Additional::Unsaid if node.properties.is_empty() => {
-                Err(format!("{here} is an object of any shape"))
+            Additional::Unspecified if node.properties.is_empty() => {
+                Err(format!("{current_path} is an object of any shape"))
             }
-            Additional::Unsaid => {
-                self.page.tell("objects are closed: only declared properties can be sent");
+            Additional::Unspecified => {
+                self.writer_state
+                    .note_loss("objects are closed: only declared properties can be sent");
                 Ok(())
             }
             Additional::Closed => Ok(()),
@@ -314,7 +326,7 @@ impl Writer<'_> {
     }
 
     /// Decides how a property is written, and counts it if it stays optional.
-    fn presence(&mut self, node: &Node, is_required: bool) -> Presence {
+    fn presence(&mut self, node: &SchemaNode, is_required: bool) -> Presence {
         if is_required {
             return Presence::Required;
         }
@@ -346,13 +358,13 @@ fn is_scalar(kinds: &[Types]) -> bool {
     kinds.iter().all(|kind| *kind != Types::OBJECT && *kind != Types::ARRAY)
 }
 
-fn put_description(schema: &mut Map<String, Value>, node: &Node, words: &[String]) {
-    if let Some(description) = description(node, words) {
+fn put_description(schema: &mut Map<String, Value>, node: &SchemaNode, notes: &[String]) {
+    if let Some(description) = description(node, notes) {
         schema.insert("description".to_owned(), description.into());
     }
 }
 
-/// The same schema, or null.
+/// Makes a schema accept null.
 fn make_nullable(schema: &mut Map<String, Value>) {
     let null = json!({"type": "null"});
     if let Some(Value::Array(variants)) = schema.get_mut("anyOf") {
@@ -392,7 +404,7 @@ mod tests {
 
     type Strict = Result<(Value, Restore, Cost), String>;
 
-    fn written(format: Format, schema: &Value) -> (Strict, Vec<String>) {
+    fn written(format: ModelFormat, schema: &Value) -> (Strict, Vec<String>) {
         let mut losses = Losses::default();
         let node = read(schema, &mut losses).and_then(|node| as_object(node, &mut losses));
         let written = write(format, &node.expect("an object"), MANY, &mut losses);
@@ -404,7 +416,7 @@ mod tests {
 
     /// One property called `a`, which is not required.
     #[track_caller]
-    fn check(format: Format, property: Value, expected: Value) -> Vec<String> {
+    fn check(format: ModelFormat, property: Value, expected: Value) -> Vec<String> {
         let schema = json!({"properties": {"a": property}, "additionalProperties": false});
         let (written, notes) = written(format, &schema);
         let (written, _, _) = written.expect("it can be strict");
@@ -414,15 +426,15 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_refused(format: Format, property: Value, reason: &str) {
+    fn check_refused(format: ModelFormat, property: Value, reason: &str) {
         let schema = json!({"properties": {"a": property}, "additionalProperties": false});
         let (written, _) = written(format, &schema);
-        assert!(written.as_ref().is_err_and(|told| told.contains(reason)), "{written:?}");
+        assert!(written.as_ref().is_err_and(|declared| declared.contains(reason)), "{written:?}");
     }
 
     #[test]
     fn openai_wants_every_property_and_optional_ones_nullable() {
-        let open = Format::OpenAi;
+        let open = ModelFormat::OpenAi;
         check(open, json!({"type": "string"}), json!({"type": ["string", "null"]}));
         check(
             open,
@@ -449,7 +461,7 @@ mod tests {
     #[test]
     fn anthropic_lets_properties_be_optional_and_counts_them() {
         let schema = json!({"properties": {"a": {"type": "string"}, "b": {"type": ["string", "null"]}}, "required": ["b"], "additionalProperties": false});
-        let (written, _) = written(Format::Anthropic, &schema);
+        let (written, _) = written(ModelFormat::Anthropic, &schema);
         let (written, restore, cost) = written.expect("it can be strict");
         assert_eq!(written["required"], json!(["b"]));
         assert!(restore.is_nothing());
@@ -472,7 +484,7 @@ mod tests {
             (0, json!(["given", "text", "list", "level"]), Cost { n_optional: 0, n_unions: 3 }),
         ];
         for (max_optional, required, expected) in cases {
-            let written = write(Format::Anthropic, &node, max_optional, &mut losses);
+            let written = write(ModelFormat::Anthropic, &node, max_optional, &mut losses);
             let (written, restore, cost) = written.expect("it can be strict");
             assert_eq!((&written["required"], cost), (&required, expected));
             let is_left = |name: &str| !required.as_array().expect("a list").contains(&name.into());
@@ -498,41 +510,41 @@ mod tests {
         let number =
             json!({"type": "integer", "minimum": 1, "description": "How many.", "default": 3});
         check(
-            Format::OpenAi,
+            ModelFormat::OpenAi,
             number.clone(),
             json!({"type": ["integer", "null"], "minimum": 1, "description": "How many. (default: 3)"}),
         );
         let notes = check(
-            Format::Anthropic,
+            ModelFormat::Anthropic,
             number,
             json!({"type": "integer", "default": 3, "description": "How many. (minimum: 1)"}),
         );
-        assert_eq!(notes, ["`minimum` is said in words only (a)"]);
+        assert_eq!(notes, ["`minimum` is only in the description (a)"]);
         let text = json!({"type": "string", "minLength": 1, "pattern": "^a", "format": "uri"});
         check(
-            Format::OpenAi,
+            ModelFormat::OpenAi,
             text.clone(),
             json!({"type": ["string", "null"], "pattern": "^a", "description": "minLength: 1, format: uri"}),
         );
         check(
-            Format::Anthropic,
+            ModelFormat::Anthropic,
             text,
             json!({"type": "string", "pattern": "^a", "format": "uri", "description": "minLength: 1"}),
         );
         let list = json!({"type": "array", "items": {"type": "string"}, "minItems": 2, "uniqueItems": true});
         check(
-            Format::Anthropic,
+            ModelFormat::Anthropic,
             list,
             json!({"type": "array", "items": {"type": "string"}, "description": "minItems: 2, uniqueItems: true"}),
         );
     }
 
     #[test]
-    fn what_stands_beside_alternatives_goes_into_each() {
+    fn keywords_beside_alternatives_are_merged_into_each() {
         let schema = json!({"type": "object", "properties": {"x": {"type": "string"}, "y": {"type": "string"}},
             "additionalProperties": false, "oneOf": [{"required": ["x"]}, {"required": ["y"]}]});
         let notes = check(
-            Format::Anthropic,
+            ModelFormat::Anthropic,
             schema,
             json!({"anyOf": [
                 {"type": "object", "properties": {"x": {"type": "string"}, "y": {"type": "string"}}, "required": ["x"], "additionalProperties": false},
@@ -542,9 +554,9 @@ mod tests {
     }
 
     #[test]
-    fn alternatives_that_cannot_be_merged_with_the_rest_are_loosened_and_impossible_ones_go() {
+    fn alternatives_that_cannot_be_merged_are_loosened_and_impossible_ones_removed() {
         let notes = check(
-            Format::Anthropic,
+            ModelFormat::Anthropic,
             json!({"type": "string", "pattern": "^a", "anyOf": [{"pattern": "b$"}, {"maxLength": 3}, {"type": "integer"}]}),
             json!({"anyOf": [{"type": "string", "pattern": "^a"}, {"type": "string", "pattern": "^a", "description": "maxLength: 3"}]}),
         );
@@ -554,7 +566,7 @@ mod tests {
     #[test]
     fn several_types_are_alternatives() {
         check(
-            Format::OpenAi,
+            ModelFormat::OpenAi,
             json!({"type": ["string", "array", "null"], "items": {"type": "number"}}),
             json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "number"}}, {"type": "null"}]}),
         );
@@ -563,7 +575,7 @@ mod tests {
     #[test]
     fn tuples_are_lists_of_any_of_their_parts() {
         let notes = check(
-            Format::Anthropic,
+            ModelFormat::Anthropic,
             json!({"type": "array", "items": [{"type": "string"}, {"type": "number"}]}),
             json!({"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "number"}]}}),
         );
@@ -571,9 +583,9 @@ mod tests {
     }
 
     #[test]
-    fn objects_that_do_not_say_whether_they_are_closed_are_closed_and_told() {
+    fn unspecified_objects_are_closed_and_reported() {
         let notes = check(
-            Format::Anthropic,
+            ModelFormat::Anthropic,
             json!({"properties": {"b": {"type": "string"}}}),
             json!({"type": "object", "properties": {"b": {"type": "string"}}, "required": [], "additionalProperties": false}),
         );
@@ -581,8 +593,8 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_strict_says_why() {
-        let open = Format::OpenAi;
+    fn a_schema_that_cannot_be_strict_gives_a_reason() {
+        let open = ModelFormat::OpenAi;
         check_refused(open, json!({}), "`a` may be anything");
         check_refused(open, json!({"type": "array"}), "`a` is a list of anything");
         check_refused(open, json!({"type": "object"}), "`a` is an object of any shape");
@@ -594,7 +606,7 @@ mod tests {
         check_refused(
             open,
             json!({"properties": {"b": {"type": "string"}}, "additionalProperties": true}),
-            "`a` takes properties that are not declared",
+            "`a` accepts properties that are not declared",
         );
         check_refused(open, json!({"patternProperties": {"^x": {}}}), "by pattern");
         check_refused(open, json!({"enum": [{"a": 1}]}), "objects or lists");
@@ -616,20 +628,20 @@ mod tests {
         let properties: Map<String, Value> =
             (0..5_001).map(|number| (format!("p{number}"), json!({"type": "string"}))).collect();
         let schema = json!({"properties": properties});
-        assert!(written(Format::OpenAi, &schema).0.is_err());
+        assert!(written(ModelFormat::OpenAi, &schema).0.is_err());
         let names: Map<String, Value> = (0..100)
             .map(|number| (format!("{number:0>1300}"), json!({"type": "string"})))
             .collect();
-        assert!(written(Format::OpenAi, &json!({"properties": names})).0.is_err());
+        assert!(written(ModelFormat::OpenAi, &json!({"properties": names})).0.is_err());
     }
 
     #[test]
-    fn a_null_that_has_a_meaning_of_its_own_is_told() {
+    fn a_null_with_its_own_meaning_is_reported() {
         let notes = check(
-            Format::OpenAi,
+            ModelFormat::OpenAi,
             json!({"type": ["string", "null"]}),
             json!({"type": ["string", "null"]}),
         );
-        assert_eq!(notes, ["null is taken as left out where a property may be both (a)"]);
+        assert_eq!(notes, ["null counts as absent where an optional property allows null (a)"]);
     }
 }

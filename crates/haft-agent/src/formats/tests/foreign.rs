@@ -1,29 +1,29 @@
-//! Schemas of strangers: every one in every format ends quickly, is declared by the rules or left out with a reason, and
-//! whatever was a valid input still is one and comes back as it was.
+//! Schemas of real servers: each is converted quickly in every format, and is declared by the rules
+//! or left out with a reason. Inputs that were valid stay valid and are restored unchanged.
 
 use haft_core::Input;
 use serde_json::{Map, Value, json};
 
-use super::{declaration, json_schema, response, told, ways};
-use crate::formats::{Definition, Format, Options, calls, definitions};
+use super::{combinations, declaration, declared, json_schema, response};
+use crate::formats::{FormatOptions, ModelFormat, ToolDefinition, calls, definitions};
 
 const SCHEMAS: &str = include_str!("../../../tests/foreign/schemas.json");
 
-struct Entry {
+struct TestSchema {
     name: String,
-    tool: Definition,
+    tool: ToolDefinition,
     inputs: Vec<Value>,
     is_left_out: bool,
-    /// Strict cannot tell the samples from others, by its nature.
+    /// True if strict mode cannot accept the samples.
     narrows: bool,
 }
 
-fn entry(name: &str, schema: Value, inputs: Vec<Value>) -> Entry {
-    let tool = Definition::new(name, schema);
-    Entry { name: name.to_owned(), tool, inputs, is_left_out: false, narrows: false }
+fn entry(name: &str, schema: Value, inputs: Vec<Value>) -> TestSchema {
+    let tool = ToolDefinition::new(name, schema);
+    TestSchema { name: name.to_owned(), tool, inputs, is_left_out: false, narrows: false }
 }
 
-fn entries() -> Vec<Entry> {
+fn entries() -> Vec<TestSchema> {
     let written: Vec<Value> = serde_json::from_str(SCHEMAS).expect("JSON");
     let read = |written: &Value| {
         let name = written["name"].as_str().expect("a name");
@@ -39,8 +39,8 @@ fn entries() -> Vec<Entry> {
     written.iter().map(read).chain(large()).collect()
 }
 
-/// Those that are too large to write down.
-fn large() -> Vec<Entry> {
+/// Schemas that are too large for the file.
+fn large() -> Vec<TestSchema> {
     let string = json!({"type": "string"});
     let properties: Map<String, Value> =
         (0..129).map(|number| (format!("field_{number}"), string.clone())).collect();
@@ -124,26 +124,26 @@ fn large() -> Vec<Entry> {
 }
 
 #[test]
-fn there_are_enough_of_them() {
+fn there_are_enough_schemas() {
     let entries = entries();
     assert!(entries.len() > 100, "{}", entries.len());
     let mut names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), entries.len(), "every entry has a name of its own");
+    assert_eq!(names.len(), entries.len(), "the names are unique");
 }
 
 #[test]
-fn every_one_is_declared_by_the_rules_or_left_out_with_a_reason() {
+fn every_schema_is_declared_by_the_rules_or_left_out_with_a_reason() {
     for entry in entries() {
-        for (format, options) in ways().filter(|(format, _)| *format != Format::Mcp) {
-            // What grows without bound does not come back from here.
-            let told = told(format, options, &entry.tool);
-            let is_there = declaration(format, &told).is_some();
-            let notes: Vec<String> = told.notes.iter().map(ToString::to_string).collect();
-            // Only dialects without anything beside alternatives multiply.
-            let multiplies =
-                format == Format::Gemini && entry.name == "a wide base beside many alternatives";
+        for (format, options) in combinations().filter(|(format, _)| *format != ModelFormat::Mcp) {
+            // Unbounded growth would never return here.
+            let declared = declared(format, options, &entry.tool);
+            let is_there = declaration(format, &declared).is_some();
+            let notes: Vec<String> = declared.notes.iter().map(ToString::to_string).collect();
+            // Only dialects without keywords beside alternatives multiply.
+            let multiplies = format == ModelFormat::Gemini
+                && entry.name == "a wide base beside many alternatives";
             assert_eq!(
                 is_there,
                 !entry.is_left_out && !multiplies,
@@ -156,32 +156,32 @@ fn every_one_is_declared_by_the_rules_or_left_out_with_a_reason() {
                 "{notes:?}"
             );
         }
-        let _ = told(Format::Mcp, Options::default(), &entry.tool);
+        let _ = declared(ModelFormat::Mcp, FormatOptions::default(), &entry.tool);
     }
 }
 
 #[test]
-fn what_was_valid_stays_valid_and_comes_back_as_it_was() {
+fn valid_inputs_stay_valid_and_are_restored_unchanged() {
     for entry in entries() {
-        for (format, options) in ways() {
-            let told = told(format, options, &entry.tool);
-            let Some(tool) = declaration(format, &told) else { continue };
+        for (format, options) in combinations() {
+            let declared = declared(format, options, &entry.tool);
+            let Some(tool) = declaration(format, &declared) else { continue };
             let schema = json_schema(format, tool);
             let is_strict = tool.get("strict") == Some(&json!(true));
             for input in &entry.inputs {
                 if is_strict && entry.narrows {
                     continue;
                 }
-                let sent = told.names.restore_of(&entry.tool.name).disguise(input);
+                let sent = declared.names.restore_of(&entry.tool.name).as_sent(input);
                 let what =
                     format!("{} in {format}, {options:?}: {sent} against {schema}", entry.name);
-                if format != Format::Mcp {
+                if format != ModelFormat::Mcp {
                     let validator = jsonschema::draft202012::new(&schema).expect("a schema");
                     assert!(validator.is_valid(&sent), "{what}");
                 }
-                let name = told.names.to_provider(&entry.tool.name);
-                let mut found =
-                    calls(format, &response(format, name, &sent), &told.names).expect("a message");
+                let name = declared.names.to_provider(&entry.tool.name);
+                let mut found = calls(format, &response(format, name, &sent), &declared.names)
+                    .expect("a message");
                 let call = found.remove(0).unwrap_or_else(|bad| panic!("{what}: {bad:?}"));
                 let back = match call.input {
                     Input::Value(value) => value,
@@ -198,25 +198,27 @@ fn what_was_valid_stays_valid_and_comes_back_as_it_was() {
 }
 
 #[test]
-fn all_of_them_at_once_are_told_with_names_of_their_own() {
-    let tools: Vec<Definition> = entries().into_iter().map(|entry| entry.tool).collect();
-    for (format, options) in ways() {
-        let told = definitions(format, &tools, &options);
+fn all_schemas_together_have_unique_names() {
+    let tools: Vec<ToolDefinition> = entries().into_iter().map(|entry| entry.tool).collect();
+    for (format, options) in combinations() {
+        let declared = definitions(format, &tools, &options);
         for tool in &tools {
-            let name = told.names.to_provider(&tool.name);
-            assert_eq!(told.names.to_haft(name), tool.name);
+            let name = declared.names.to_provider(&tool.name);
+            assert_eq!(declared.names.to_haft(name), tool.name);
         }
     }
 }
 
 #[test]
-fn tools_are_left_out_with_words_that_name_the_reason() {
+fn tools_are_left_out_with_a_reason() {
     let reason = |name: &str| {
         let entry = entries().into_iter().find(|entry| entry.name == name).expect("it is there");
-        definitions(Format::OpenAi, &[entry.tool], &Options::default()).notes[0].what.clone()
+        definitions(ModelFormat::OpenAi, &[entry.tool], &FormatOptions::default()).notes[0]
+            .what
+            .clone()
     };
     assert!(reason("billion laughs").starts_with("left out: its schema has more than"));
     assert_eq!(reason("root array"), "left out: its schema is for array, not for an object");
-    assert_eq!(reason("schema text"), "left out: its schema is no JSON object");
+    assert_eq!(reason("schema text"), "left out: its schema is not a JSON object");
     assert_eq!(reason("root scalars"), "left out: none of its alternatives is an object");
 }

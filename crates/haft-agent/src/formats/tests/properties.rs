@@ -6,10 +6,12 @@ use haft_core::Input;
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::{Map, Value, json};
 
-use super::{declaration, json_schema, response, told, ways};
-use crate::formats::{Definition, Format, Names, Options, call_id, calls, definitions};
+use super::{combinations, declaration, declared, json_schema, response};
+use crate::formats::{
+    FormatOptions, ModelFormat, ToolDefinition, ToolNames, call_id, calls, definitions,
+};
 
-/// Anything that may stand where a schema should: every keyword, often with a value of a wrong sort.
+/// Any value in the position of a schema: every keyword, often with a value of a wrong type.
 fn wild_schema() -> impl Strategy<Value = Value> {
     let odd = prop_oneof![
         Just(json!(null)),
@@ -102,7 +104,7 @@ const KEYWORDS: &[&str] = &[
     "multipleOf",
 ];
 
-/// JSON Schema 2020-12 without a slip, but as tangled as it gets.
+/// Valid JSON Schema 2020-12, as tangled as possible.
 fn tangled_schema() -> impl Strategy<Value = Value> {
     let kind = select(vec!["string", "integer", "number", "boolean", "null", "array", "object"]);
     let leaf = prop_oneof![
@@ -173,7 +175,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A schema as an honest author writes it, and a value that fits it.
+/// A schema as a careful author writes it, and a value that fits it.
 #[derive(Clone, Debug)]
 struct Sample {
     schema: Value,
@@ -232,7 +234,7 @@ fn object(inner: impl Strategy<Value = Sample> + 'static) -> impl Strategy<Value
             if presence == "required" {
                 required.push(name);
             }
-            // Null in an optional property means the same as none, to a model that cannot leave it out.
+            // Null in an optional property means absent, for a model that cannot leave it out.
             if presence == "required" || (presence == "there" && !sample.value.is_null()) {
                 value.insert(name.to_owned(), sample.value);
             }
@@ -266,7 +268,7 @@ fn with_defaults(schema: &Value, value: &Value) -> Value {
     }
 }
 
-/// Tools in every format, with rules that keep the whole run short.
+/// A small number of cases, so that the whole run is short.
 fn few() -> ProptestConfig {
     ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() }
 }
@@ -275,36 +277,36 @@ proptest! {
     #![proptest_config(few())]
 
     #[test]
-    fn whatever_comes_is_declared_by_the_rules_or_left_out(schema in wild_schema(), other in wild_schema()) {
+    fn any_schema_is_declared_by_the_rules_or_left_out(schema in wild_schema(), other in wild_schema()) {
         let property = json!({"type": "object", "properties": {"a": schema, "b": other}});
         let part = json!({"type": "object", "allOf": [schema, other], "$defs": {"a": other}});
         let union = json!({"type": "object", "anyOf": [schema, other], "properties": {"a": schema}});
         for schema in [schema, property, part, union] {
-            let tool = Definition::new("tool", schema);
-            for (format, options) in ways() {
-                told(format, options, &tool);
+            let tool = ToolDefinition::new("tool", schema);
+            for (format, options) in combinations() {
+                declared(format, options, &tool);
             }
         }
     }
 
     #[test]
-    fn a_valid_input_stays_valid_and_comes_back_as_it_was(sample in object(honest())) {
-        let tool = Definition::new("server/tool", sample.schema.clone());
-        for (format, options) in ways() {
-            let told = told(format, options, &tool);
-            let declared = declaration(format, &told).expect("it is honest");
-            let schema = json_schema(format, declared);
-            // Where a default must be sent, a model that wants it left out sends it.
-            let sends_defaults = format == Format::Anthropic && options.strict;
+    fn a_valid_input_stays_valid_and_is_restored(sample in object(honest())) {
+        let tool = ToolDefinition::new("server/tool", sample.schema.clone());
+        for (format, options) in combinations() {
+            let declared = declared(format, options, &tool);
+            let declaration = declaration(format, &declared).expect("it is honest");
+            let schema = json_schema(format, declaration);
+            // Where a default must be sent, a model that would leave it out sends it.
+            let sends_defaults = format == ModelFormat::Anthropic && options.strict;
             let meant = match sends_defaults {
                 true => with_defaults(&sample.schema, &sample.value),
                 false => sample.value.clone(),
             };
-            let sent = told.names.restore_of("server/tool").disguise(&meant);
+            let sent = declared.names.restore_of("server/tool").as_sent(&meant);
             let validator = jsonschema::draft202012::new(&schema).expect("a schema");
             prop_assert!(validator.is_valid(&sent), "{format} {options:?}: {sent} against {schema}");
-            let name = told.names.to_provider("server/tool");
-            let found = calls(format, &response(format, name, &sent), &told.names).expect("a message");
+            let name = declared.names.to_provider("server/tool");
+            let found = calls(format, &response(format, name, &sent), &declared.names).expect("a message");
             let call = found[0].as_ref().expect("it is whole");
             prop_assert_eq!(&call.name, "server/tool");
             let back = match &call.input {
@@ -319,13 +321,13 @@ proptest! {
     fn cleaning_only_loosens(schema in tangled_schema(), shared in tangled_schema(), values in vec(any_value(), 16)) {
         let schema = json!({"type": "object", "properties": {"a": schema}, "$defs": {"d": shared}});
         let Ok(original) = jsonschema::draft202012::new(&schema) else { return Ok(()) };
-        for format in [Format::Anthropic, Format::OpenAi] {
-            let told = told(format, Options::default(), &Definition::new("tool", schema.clone()));
-            let cleaned = json_schema(format, declaration(format, &told).expect("an object"));
+        for format in [ModelFormat::Anthropic, ModelFormat::OpenAi] {
+            let declared = declared(format, FormatOptions::default(), &ToolDefinition::new("tool", schema.clone()));
+            let cleaned = json_schema(format, declaration(format, &declared).expect("an object"));
             let validator = jsonschema::draft202012::new(&cleaned).expect("a schema");
             for value in &values {
                 let input = json!({"a": value});
-                let sent = told.names.restore_of("tool").disguise(&input);
+                let sent = declared.names.restore_of("tool").as_sent(&input);
                 let stays = !original.is_valid(&input) || validator.is_valid(&sent);
                 prop_assert!(stays, "{} fitted {} but not {}", input, schema, cleaned);
             }
@@ -333,25 +335,25 @@ proptest! {
     }
 
     #[test]
-    fn names_come_back_and_never_meet(names in vec(prop_oneof![".{0,80}", "[a-z/._]{1,6}", "[a-z]{60,70}"], 1..12)) {
+    fn names_are_restored_and_never_collide(names in vec(prop_oneof![".{0,80}", "[a-z/._]{1,6}", "[a-z]{60,70}"], 1..12)) {
         let distinct: HashSet<String> = names.iter().cloned().collect();
-        let tools: Vec<Definition> = distinct.iter().map(|name| Definition::new(name.as_str(), json!({}))).collect();
-        for (format, options) in ways() {
-            let told = definitions(format, &tools, &options);
-            let sent: HashSet<&str> = tools.iter().map(|tool| told.names.to_provider(&tool.name)).collect();
+        let tools: Vec<ToolDefinition> = distinct.iter().map(|name| ToolDefinition::new(name.as_str(), json!({}))).collect();
+        for (format, options) in combinations() {
+            let declared = definitions(format, &tools, &options);
+            let sent: HashSet<&str> = tools.iter().map(|tool| declared.names.to_provider(&tool.name)).collect();
             prop_assert_eq!(sent.len(), tools.len());
             for tool in &tools {
-                prop_assert_eq!(told.names.to_haft(told.names.to_provider(&tool.name)), &tool.name);
-                super::told(format, options, tool);
+                prop_assert_eq!(declared.names.to_haft(declared.names.to_provider(&tool.name)), &tool.name);
+                super::declared(format, options, tool);
             }
         }
     }
 
     #[test]
     fn call_ids_fit_and_stay_apart(one in ".{0,90}", other in ".{0,90}") {
-        for format in [Format::Anthropic, Format::OpenAi, Format::OpenAiResponses] {
+        for format in [ModelFormat::Anthropic, ModelFormat::OpenAi, ModelFormat::OpenAiResponses] {
             let (a, b) = (call_id(format, &one), call_id(format, &other));
-            let most = if format == Format::OpenAi { 40 } else { 64 };
+            let most = if format == ModelFormat::OpenAi { 40 } else { 64 };
             prop_assert!((1..=most).contains(&a.len()));
             prop_assert!(a.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'));
             prop_assert_eq!(a == b, one == other);
@@ -361,8 +363,8 @@ proptest! {
 
     #[test]
     fn any_message_is_read_without_a_panic(message in wild_message()) {
-        for format in Format::ALL {
-            if let Ok(found) = calls(*format, &message, &Names::default()) {
+        for format in ModelFormat::ALL {
+            if let Ok(found) = calls(*format, &message, &ToolNames::default()) {
                 for bad in found.into_iter().filter_map(Result::err) {
                     prop_assert!(!bad.outcome().is_ok());
                 }
@@ -371,7 +373,7 @@ proptest! {
     }
 }
 
-/// Responses with parts missing and values of wrong sorts.
+/// Responses with missing parts and values of wrong types.
 fn wild_message() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!(null)),
@@ -413,6 +415,6 @@ fn wild_message() -> impl Strategy<Value = Value> {
 
 #[test]
 fn options_are_strict_only_when_asked() {
-    // Named so that nobody flips the default: providers refuse more schemas in strict mode.
-    assert!(!Options::default().strict && Options::strict().strict);
+    // Keeps the default, because providers refuse more schemas in strict mode.
+    assert!(!FormatOptions::default().strict && FormatOptions::strict().strict);
 }

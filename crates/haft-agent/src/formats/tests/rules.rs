@@ -1,59 +1,59 @@
-//! The rules of each provider as a small validator, written apart from the code that obeys them.
+//! A small validator for the rules of each provider, independent of the code that follows them.
 
 use serde_json::{Map, Value, json};
 
-use super::{Format, Options, declaration};
-use crate::formats::Definitions;
+use super::{FormatOptions, ModelFormat, declaration};
+use crate::formats::ToolDefinitions;
 
-/// JSON readers give up at 128 levels, and the request around the tools takes some.
-const MOST_DEPTH: usize = 110;
+/// JSON parsers stop at 128 levels, and the request around the tools uses some.
+const MAX_DEPTH: usize = 110;
 
 const ANNOTATIONS: [&str; 6] =
     ["title", "description", "default", "examples", "deprecated", "format"];
 
-/// Everything that a provider would refuse.
+/// Checks everything that a provider would refuse.
 #[track_caller]
-pub(super) fn check(format: Format, options: Options, told: &Definitions) {
-    let Some(tool) = declaration(format, told) else {
-        assert!(!told.notes.is_empty(), "a tool is gone and nobody says why");
+pub(super) fn check(format: ModelFormat, options: FormatOptions, declared: &ToolDefinitions) {
+    let Some(tool) = declaration(format, declared) else {
+        assert!(!declared.notes.is_empty(), "a tool is missing without a note");
         return;
     };
     check_name(format, tool["name"].as_str().expect("a name"));
-    assert!(depth(&told.tools) < MOST_DEPTH, "{format}: {}", depth(&told.tools));
+    assert!(depth(&declared.tools) < MAX_DEPTH, "{format}: {}", depth(&declared.tools));
     match format {
-        Format::Anthropic => {
+        ModelFormat::Anthropic => {
             let schema = &tool["input_schema"];
             check_root(schema, &["anyOf", "oneOf", "allOf", "$ref"]);
             each(schema, &mut |schema| check_keys(schema, is_anthropic_key));
             check_json_schema(schema, tool["strict"] == true, false);
         }
-        Format::OpenAi | Format::OpenAiResponses => {
+        ModelFormat::OpenAi | ModelFormat::OpenAiResponses => {
             let schema = &tool["parameters"];
             check_root(schema, &["anyOf", "oneOf", "allOf", "$ref", "enum", "not"]);
             check_json_schema(schema, tool["strict"] == true, true);
         }
-        Format::Gemini => {
+        ModelFormat::Gemini => {
             if let Some(schema) = tool.get("parameters") {
                 assert_eq!(schema["type"], "OBJECT", "{schema}");
                 check_openapi(schema);
             }
         }
-        Format::Mcp => {
+        ModelFormat::Mcp => {
             assert_eq!(tool["inputSchema"]["type"], "object");
         }
     }
     let is_strict = tool.get("strict") == Some(&json!(true));
     assert!(!is_strict || options.strict);
-    let is_told = told.notes.iter().any(|note| note.what.contains("without strict"));
-    assert_eq!(options.strict && !is_strict, is_told, "{:?}", told.notes);
+    let is_told = declared.notes.iter().any(|note| note.what.contains("without strict"));
+    assert_eq!(options.strict && !is_strict, is_told, "{:?}", declared.notes);
 }
 
-fn check_name(format: Format, name: &str) {
-    let signs = if format == Format::Mcp { "_-." } else { "_-" };
-    let most = if format == Format::Mcp { 128 } else { 64 };
+fn check_name(format: ModelFormat, name: &str) {
+    let signs = if format == ModelFormat::Mcp { "_-." } else { "_-" };
+    let most = if format == ModelFormat::Mcp { 128 } else { 64 };
     let is_fine = |c: char| c.is_ascii_alphanumeric() || signs.contains(c);
     assert!((1..=most).contains(&name.len()) && name.chars().all(is_fine), "{format}: {name}");
-    if format == Format::Gemini {
+    if format == ModelFormat::Gemini {
         assert!(name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'), "{name}");
     }
 }
@@ -192,7 +192,7 @@ fn check_openapi(schema: &Value) {
         assert!(known.contains(&keyword.as_str()), "{keyword} in {schema}");
     }
     if let Some(variants) = object.get("anyOf") {
-        assert_eq!(object.len(), 1, "something beside anyOf in {schema}");
+        assert_eq!(object.len(), 1, "a keyword beside anyOf in {schema}");
         let variants = variants.as_array().expect("a list");
         assert!(!variants.is_empty());
         return variants.iter().for_each(check_openapi);
@@ -230,19 +230,19 @@ fn check_openapi(schema: &Value) {
     }
 }
 
-/// Every schema in a schema, told from maps of them by the keyword.
-fn each(schema: &Value, look: &mut dyn FnMut(&Map<String, Value>)) {
+/// Visits every schema in a schema; distinguishes maps of schemas by their keyword.
+fn each(schema: &Value, visit: &mut dyn FnMut(&Map<String, Value>)) {
     let Value::Object(object) = schema else { return };
-    look(object);
+    visit(object);
     for (keyword, value) in object {
         match (keyword.as_str(), value) {
             ("properties" | "patternProperties" | "dependentSchemas", Value::Object(schemas)) => {
-                schemas.values().for_each(|schema| each(schema, look));
+                schemas.values().for_each(|schema| each(schema, visit));
             }
             ("enum" | "examples" | "required" | "dependentRequired", _) => {}
             (keyword, _) if ANNOTATIONS.contains(&keyword) => {}
-            (_, Value::Array(schemas)) => schemas.iter().for_each(|schema| each(schema, look)),
-            (_, schema) => each(schema, look),
+            (_, Value::Array(schemas)) => schemas.iter().for_each(|schema| each(schema, visit)),
+            (_, schema) => each(schema, visit),
         }
     }
 }
@@ -255,7 +255,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// Gemini's schema as JSON Schema, to hold values against it.
+/// Converts Gemini's schema to JSON Schema, to validate values.
 pub(super) fn from_openapi(schema: &Value) -> Value {
     let mut object = Map::new();
     for (keyword, value) in schema.as_object().expect("a schema") {

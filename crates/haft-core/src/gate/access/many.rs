@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::{Access, CommandRisk, ReadCommand, access::SearchStep, gate::Inner};
+use crate::{Access, CommandRisk, ParsedCommand, access::SearchStep, gate::Inner};
 
 /// Files by a pattern of the shell, or all below a directory.
 pub(super) struct Files {
@@ -40,9 +40,15 @@ impl Files {
         };
         let verb = if self.is_write { "write" } else { "read" };
         let text = format!("{verb} {}", self.path.display());
-        let (widths, spellings, seen) = (Vec::new(), Vec::new(), Vec::new());
+        let (rule_texts, spellings, known_prefixes) = (Vec::new(), Vec::new(), Vec::new());
         let risk = CommandRisk::Closed(why);
-        Some(Access::Command(Box::new(ReadCommand { text, risk, widths, spellings, seen })))
+        Some(Access::Command(Box::new(ParsedCommand {
+            text,
+            risk,
+            rule_texts,
+            spellings,
+            known_prefixes,
+        })))
     }
 
     /// The names before the first that is a pattern.

@@ -158,7 +158,7 @@ fn choose(text: &str, middle: &Range<usize>, room: Room) -> Vec<Range<usize>> {
     let found = notable_lines(text, middle.clone());
     for wanted in [Notable::Error, Notable::Warning] {
         for (_, line) in found.iter().filter(|(sort, _)| *sort == wanted) {
-            for group in [surroundings(text, middle, line), line.clone()] {
+            for group in [with_context_lines(text, middle, line), line.clone()] {
                 let with = joined(&groups, group);
                 if room.holds(used(text, &with)) {
                     groups = with;
@@ -171,7 +171,7 @@ fn choose(text: &str, middle: &Range<usize>, room: Room) -> Vec<Range<usize>> {
 }
 
 /// A line with those before and after it, as far as they are in the middle.
-fn surroundings(text: &str, middle: &Range<usize>, line: &Range<usize>) -> Range<usize> {
+fn with_context_lines(text: &str, middle: &Range<usize>, line: &Range<usize>) -> Range<usize> {
     let bytes = text.as_bytes();
     let before = bytes.get(middle.start..line.start).unwrap_or_default();
     let mut breaks = memchr::memrchr_iter(b'\n', before);

@@ -66,7 +66,7 @@ fn mend_scalar(
         return;
     }
     let Some(better) = other_form(value, schema, care) else { return };
-    mended.push(format!("{path}: read {} as {}", brief(value), brief(&better)));
+    mended.push(format!("{path}: read {} as {}", block_in_place(value), block_in_place(&better)));
     *value = better;
 }
 
@@ -215,7 +215,7 @@ fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-fn brief(value: &Value) -> String {
+fn block_in_place(value: &Value) -> String {
     const LONGEST: usize = 40;
     let text = value.to_string();
     if text.chars().count() <= LONGEST {

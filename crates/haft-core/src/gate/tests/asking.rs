@@ -1,7 +1,7 @@
 //! Who is asked, what they are shown, and what their word does.
 
 use super::*;
-use crate::{CommandRisk, ReadCommand};
+use crate::{CommandRisk, ParsedCommand};
 
 #[tokio::test]
 async fn without_a_way_to_ask_the_answer_is_no() {
@@ -49,7 +49,7 @@ async fn who_is_asked_sees_the_change_that_the_tool_foresees() {
     let foresights: [(Foresee, Preview); 3] = [
         (|call| Some(format!("-{}", call.raw_input()["path"])), Preview::Diff("-\"a\"".into())),
         (|_| None, Preview::Input("{\n  \"path\": \"a\"\n}".into())),
-        (|_| panic!("no foresight"), Preview::Input("{\n  \"path\": \"a\"\n}".into())),
+        (|_| panic!("no access_lookup"), Preview::Input("{\n  \"path\": \"a\"\n}".into())),
     ];
     for (foresee, expected) in foresights {
         let ran = Arc::new(AtomicUsize::new(0));
@@ -116,7 +116,7 @@ async fn a_link_that_is_meant_itself_is_judged_as_itself() {
     let gate = builder([remover])
         .policy(Policy::new([user_layer(Mode::All, &[])]))
         .paths(Arc::new(Walled))
-        .reads_commands(Arc::new(|_| Vec::new()))
+        .command_reader(Arc::new(|_| Vec::new()))
         .ledger(ledger.clone())
         .build();
     let outcome = gate.call(call("write", json!({"path": "link"}))).await;
@@ -130,9 +130,9 @@ async fn a_text_is_read_once_and_the_tool_gets_what_was_read() {
     let counted = count.clone();
     let shell = Probe::new("shell", |call| async move {
         let text = call.raw_input()["path"].as_str().unwrap_or_default();
-        let read = call.grants().read_text(text).expect("it was read");
+        let read = call.grants().parsed_script(text).expect("it was read");
         let writes = call.grants().has(Power::WriteFiles);
-        Ok(Reply::text(format!("looks: {}, writes: {writes}", read.only_looks())))
+        Ok(Reply::text(format!("looks: {}, writes: {writes}", read.is_read_only())))
     })
     .touching(|input| {
         let text = input["path"].as_str().unwrap_or_default();
@@ -144,12 +144,12 @@ async fn a_text_is_read_once_and_the_tool_gets_what_was_read() {
     });
     let reader = move |text: &str| {
         counted.fetch_add(1, Ordering::SeqCst);
-        let risk = if text == "ls" { CommandRisk::Looks } else { CommandRisk::Usual };
-        vec![Access::Command(Box::new(ReadCommand::new(text.to_owned(), risk)))]
+        let risk = if text == "ls" { CommandRisk::ReadOnly } else { CommandRisk::Other };
+        vec![Access::Command(Box::new(ParsedCommand::new(text.to_owned(), risk)))]
     };
     let gate = builder([shell])
         .policy(Policy::new([user_layer(Mode::All, &[])]))
-        .reads_commands(Arc::new(reader))
+        .command_reader(Arc::new(reader))
         .build();
     for (text, expected) in
         [("ls", "looks: true, writes: false"), ("make", "looks: false, writes: true")]
@@ -194,7 +194,7 @@ async fn the_first_decision_wins_and_the_second_is_a_conflict() {
     let ran = Arc::default();
     let gate = builder([writer(&ran)])
         .policy(Policy::new([user_layer(Mode::Safe, &[])]))
-        .decided_elsewhere()
+        .decided_externally()
         .build();
     let mut events = gate.events().subscribe();
     let waiting = tokio::spawn({
@@ -202,7 +202,7 @@ async fn the_first_decision_wins_and_the_second_is_a_conflict() {
         async move { gate.call(call("write", json!({"path": "a"}))).await }
     });
     let id = loop {
-        match events.next().await.expect("not let go of").what {
+        match events.next().await.expect("not let go of").kind {
             CallEventKind::ApprovalAsked(request) => break request.id.clone(),
             _ => continue,
         }

@@ -13,7 +13,7 @@ fn looks(name: &str, effect: Effect) -> Probe {
 
 fn gate() -> Gate {
     let probes = [looks("look", Effect::Read), looks("change", Effect::Write)];
-    builder(probes).point_at_repeats().build()
+    builder(probes).omit_repeats().build()
 }
 
 fn asked(tool: &str, session: &str, word: &str) -> CallRequest {

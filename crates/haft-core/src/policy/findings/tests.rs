@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::{Access, Schema, Scope, policy::Places};
+use crate::{Access, Schema, Scope, policy::WorkspaceRoots};
 
 fn tools() -> Vec<ToolSpec> {
     let tool = |name: &str, powers: &[Power]| {
@@ -219,10 +219,10 @@ proptest! {
         if !covers(&outer, &inner, &tools) {
             return Ok(());
         }
-        let places = Places { workspace: "/w".into(), roots: Vec::new() };
+        let roots = WorkspaceRoots { workspace: "/w".into(), named: Vec::new() };
         for tool in &tools {
             for access in accesses.iter().filter(|access| tool.needs_power(access.power())) {
-                let speaks = |rule: &Rule| rule.touches(&tool.name, access, &places);
+                let speaks = |rule: &Rule| rule.touches(&tool.name, access, &roots);
                 prop_assert!(!speaks(&inner) || speaks(&outer), "{} by {}", access, tool.name);
             }
             prop_assert!(!inner.names_tool(&tool.name) || outer.names_tool(&tool.name));

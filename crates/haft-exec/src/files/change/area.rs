@@ -113,7 +113,7 @@ pub(super) fn failure(
     workspace: &Workspace,
     root: &Root,
     error: Errno,
-    warrant: &FileGrant,
+    grant: &FileGrant,
 ) -> ToolError {
     let shown = root.shown(Path::new(AREA));
     let path = shown.display();
@@ -130,7 +130,7 @@ pub(super) fn failure(
             ToolError::unavailable(format!("another process is sweeping `{path}`"))
                 .hint("call again when it is done")
         }
-        error => workspace.failure(&shown, error, warrant),
+        error => workspace.failure(&shown, error, grant),
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) enum Deed<'a> {
 /// Makes the changes, or none of them. The journal is told when everything is ready.
 pub(super) fn commit(held: &Held<'_>, deeds: &[(usize, Deed<'_>)]) -> Result<(), ToolError> {
     let mut made = Directories::default();
-    let areas = Areas::new(held.workspace, held.warrant);
+    let areas = Areas::new(held.workspace, held.grant);
     let done = prepare(held, deeds, &areas, &mut made).and_then(|mut moves| {
         for (number, (seat, found)) in held.seats.iter().zip(&held.found).enumerate() {
             seat.verify(found).map_err(|error| held.failure(number, error))?;
@@ -234,13 +234,13 @@ fn sync(moves: &[Move<'_>], made: &Directories) -> Result<(), ToolError> {
 /// The areas of the roots a change touches, opened when first needed: a new file needs none.
 struct Areas<'a> {
     workspace: &'a Workspace,
-    warrant: &'a FileGrant,
+    grant: &'a FileGrant,
     known: RefCell<Vec<(*const Root, Rc<Area>)>>,
 }
 
 impl<'a> Areas<'a> {
-    fn new(workspace: &'a Workspace, warrant: &'a FileGrant) -> Self {
-        Self { workspace, warrant, known: RefCell::default() }
+    fn new(workspace: &'a Workspace, grant: &'a FileGrant) -> Self {
+        Self { workspace, grant, known: RefCell::default() }
     }
 
     fn of(&self, root: &Root) -> Result<Rc<Area>, ToolError> {
@@ -251,7 +251,7 @@ impl<'a> Areas<'a> {
         }
         let opened = Area::open(root, self.workspace.patience);
         let area = opened
-            .map_err(|error| area::failure(self.workspace, root, error, self.warrant))
+            .map_err(|error| area::failure(self.workspace, root, error, self.grant))
             .map(Rc::new)?;
         known.push((key, area.clone()));
         Ok(area)

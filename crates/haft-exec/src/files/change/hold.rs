@@ -13,7 +13,7 @@ use std::{
 
 use haft_core::{
     ToolError,
-    files::{ChangeTarget, CurrentState, Facts, FileGrant, FileKind, OpenFile},
+    files::{ChangeTarget, CurrentState, FileGrant, FileKind, FileMetadata, OpenFile},
 };
 use rustix::{
     fs::{self, AtFlags, FlockOperation, Mode, OFlags},
@@ -50,7 +50,7 @@ pub(super) enum Found {
     Missing,
     File(Arc<Handle>),
     /// Itself, not where it leads.
-    Link(Box<Facts>),
+    Link(Box<FileMetadata>),
     Directory,
     Other(FileKind),
 }
@@ -66,7 +66,7 @@ impl Found {
 
 pub(super) struct Held<'a> {
     pub(super) workspace: &'a Workspace,
-    pub(super) warrant: &'a FileGrant,
+    pub(super) grant: &'a FileGrant,
     pub(super) seats: Vec<Seat<'a>>,
     /// What was there when the directories had been locked.
     pub(super) found: Vec<Found>,
@@ -78,12 +78,12 @@ impl<'a> Held<'a> {
         workspace: &'a Workspace,
         paths: &[PathBuf],
         last: LastLink,
-        warrant: &'a FileGrant,
+        grant: &'a FileGrant,
     ) -> Result<Self, ToolError> {
         let wanted: Vec<_> = paths.iter().map(|path| (path.as_path(), last)).collect();
-        let (seats, locks) = hold(workspace, &wanted, warrant)?;
+        let (seats, locks) = hold(workspace, &wanted, grant)?;
         check_distinct(&seats)?;
-        let mut held = Self { workspace, warrant, seats, found: Vec::new(), _locks: locks };
+        let mut held = Self { workspace, grant, seats, found: Vec::new(), _locks: locks };
         for (number, seat) in held.seats.iter().enumerate() {
             let found = seat.look(last).map_err(|error| held.failure(number, error))?;
             if let Found::Other(kind) = found {
@@ -112,7 +112,7 @@ impl<'a> Held<'a> {
         match error {
             // A link has taken the place of the file, or the file that of another, since it was looked at.
             Errno::LOOP | Errno::STALE | Errno::EXIST => changed_meanwhile(shown),
-            error => self.workspace.failure(shown, error, self.warrant),
+            error => self.workspace.failure(shown, error, self.grant),
         }
     }
 }
@@ -139,10 +139,10 @@ fn check_distinct(seats: &[Seat<'_>]) -> Result<(), ToolError> {
 pub(super) fn hold<'a>(
     workspace: &'a Workspace,
     paths: &[(&Path, LastLink)],
-    warrant: &FileGrant,
+    grant: &FileGrant,
 ) -> Result<(Vec<Seat<'a>>, Vec<OwnedFd>), ToolError> {
     for _ in 0..MOST_TRIES {
-        let find = |(path, last): &(&Path, LastLink)| seat(workspace, path, *last, warrant);
+        let find = |(path, last): &(&Path, LastLink)| seat(workspace, path, *last, grant);
         let seats: Vec<Seat<'a>> = paths.iter().map(find).collect::<Result<_, _>>()?;
         let locks = lock(&seats, workspace.patience)?;
         // While a lock was waited for, directories may have been moved or made.
@@ -158,11 +158,11 @@ pub(super) fn seat<'a>(
     workspace: &'a Workspace,
     path: &Path,
     last: LastLink,
-    warrant: &FileGrant,
+    grant: &FileGrant,
 ) -> Result<Seat<'a>, ToolError> {
     // Not through `Workspace::at`: its spots live no longer than its closure, and a seat keeps the root.
     for _ in 0..MOST_TRIES {
-        let spot = workspace.spot(path, last, warrant)?;
+        let spot = workspace.spot(path, last, grant)?;
         let Some(name) = spot.path.file_name().map(OsString::from) else {
             return Err(haft_core::files::is_directory(&spot.shown));
         };
@@ -173,7 +173,7 @@ pub(super) fn seat<'a>(
             }
             Err(Errno::LOOP | Errno::AGAIN | Errno::INTR) => {}
             Err(Errno::NOTDIR) => return Err(file_above(&spot.shown)),
-            Err(error) => return Err(workspace.failure(&spot.shown, error, warrant)),
+            Err(error) => return Err(workspace.failure(&spot.shown, error, grant)),
         }
     }
     Err(changed_meanwhile(path))
@@ -266,7 +266,7 @@ impl Seat<'_> {
         };
         let is_same = match (before, now) {
             (Found::Missing, None) => true,
-            (Found::File(before), Some(now)) => before.facts().is_same_state(&now),
+            (Found::File(before), Some(now)) => before.metadata().is_same_state(&now),
             (Found::Link(before), Some(now)) => before.is_same_state(&now),
             (Found::Directory, Some(now)) => now.kind == FileKind::Directory,
             _ => false,

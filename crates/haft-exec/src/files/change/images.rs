@@ -4,7 +4,7 @@ use std::{os::fd::OwnedFd, path::Path};
 
 use haft_core::{
     ContentHash, PathState, ToolError,
-    files::{Facts, FileGrant, FileKind, OpenFile},
+    files::{FileGrant, FileKind, FileMetadata, OpenFile},
 };
 use rustix::{fs::OFlags, io::Errno};
 
@@ -15,9 +15,9 @@ use crate::files::{facts, locate::LastLink, open_file::Handle, workspace::Worksp
 pub(crate) fn image(
     workspace: &Workspace,
     path: &Path,
-    warrant: &FileGrant,
+    grant: &FileGrant,
 ) -> Result<PathState, ToolError> {
-    let found = workspace.at(path, LastLink::Keep, warrant, |spot| {
+    let found = workspace.at(path, LastLink::Keep, grant, |spot| {
         let facts = match spot.root.open_at(&spot.path, OFlags::PATH) {
             Ok(handle) => facts::of(&handle, &spot.shown)?,
             // A file where a directory was: below it there is nothing either.
@@ -39,7 +39,7 @@ pub(crate) fn image(
 
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-fn open(handle: &OwnedFd, facts: &Facts) -> Result<ContentHash, Errno> {
+fn open(handle: &OwnedFd, facts: &FileMetadata) -> Result<ContentHash, Errno> {
     // What was a file a moment ago and is none now is somebody else's work.
     if facts::of(handle, &facts.path)?.kind != FileKind::File {
         return Err(Errno::AGAIN);
@@ -56,7 +56,7 @@ fn open(handle: &OwnedFd, facts: &Facts) -> Result<ContentHash, Errno> {
 pub(super) fn of_found(found: &Found) -> Result<PathState, ToolError> {
     Ok(match found {
         Found::Missing => PathState::Missing,
-        Found::File(handle) => of_file(handle.facts(), Some(hash_of(handle)?)),
+        Found::File(handle) => of_file(handle.metadata(), Some(hash_of(handle)?)),
         Found::Link(facts) => of_facts(facts),
         Found::Directory => PathState::Directory { mode: 0 },
         Found::Other(_) => PathState::Other,
@@ -72,12 +72,12 @@ fn hash_of(handle: &Handle) -> Result<ContentHash, ToolError> {
     })
 }
 
-pub(super) fn of_file(facts: &Facts, hash: Option<ContentHash>) -> PathState {
+pub(super) fn of_file(facts: &FileMetadata, hash: Option<ContentHash>) -> PathState {
     PathState::File { hash, mode: facts.mode, size: facts.size }
 }
 
 /// What is no file whose content matters.
-pub(super) fn of_facts(facts: &Facts) -> PathState {
+pub(super) fn of_facts(facts: &FileMetadata) -> PathState {
     match facts.kind {
         FileKind::File => of_file(facts, None),
         FileKind::Link => PathState::Link { to: facts.link_target.clone().unwrap_or_default() },

@@ -11,7 +11,7 @@ use std::{
 use haft_core::{
     ContentHash, ErrorKind, JournalWriter, NewJournalEntry, OpenChange, PathState, PreImages,
     ToolError,
-    files::{Facts, FileGrant, FileKind, LARGEST_WHOLE, OpenFile},
+    files::{FileGrant, FileKind, FileMetadata, MAX_WHOLE_FILE_BYTES, OpenFile},
 };
 use rustix::{
     fs::{self, Mode, OFlags},
@@ -36,7 +36,7 @@ pub(super) fn begin(
     deeds: &[(usize, Deed<'_>)],
     moves: &[Move<'_>],
 ) -> Result<Option<OpenChange>, ToolError> {
-    let Some(scribe) = held.warrant.scribe() else { return Ok(None) };
+    let Some(scribe) = held.grant.journal_writer() else { return Ok(None) };
     let mut entries = Entries::default();
     entries.add_made_directories(moves.iter().map(|step| &held.seats[step.number]));
     for ((number, deed), step) in deeds.iter().zip(moves) {
@@ -63,7 +63,7 @@ fn after(deed: &Deed<'_>, step: &Move<'_>) -> Result<PathState, Errno> {
 pub(super) fn settle<T>(begun: Option<OpenChange>, done: &Result<T, ToolError>) {
     match (begun, done) {
         (None, _) => {}
-        (Some(begun), Ok(_)) => begun.made(),
+        (Some(begun), Ok(_)) => begun.commit(),
         // What could not be put back may be either way: undo looks.
         (Some(begun), Err(error)) if error.kind() == ErrorKind::Partial => begun.in_doubt(),
         (Some(begun), Err(_)) => drop(begun),
@@ -72,11 +72,11 @@ pub(super) fn settle<T>(begun: Option<OpenChange>, done: &Result<T, ToolError>) 
 
 /// Tells the journal of something that moves from one place to another.
 pub(super) fn begin_move(
-    warrant: &FileGrant,
+    grant: &FileGrant,
     from: &Seat<'_>,
     to: &Seat<'_>,
 ) -> Result<Option<OpenChange>, ToolError> {
-    let Some(scribe) = warrant.scribe() else { return Ok(None) };
+    let Some(scribe) = grant.journal_writer() else { return Ok(None) };
     let mut entries = Entries::default();
     entries.add_made_directories([to].into_iter());
     let look = |seat: &Seat<'_>| Ok::<_, ToolError>(entry_at(&seat.above, &seat.name, &seat.shown));
@@ -94,37 +94,37 @@ pub(super) fn begin_move(
 /// Tells the journal of something that goes, with all below it.
 pub(super) fn begin_removal(
     workspace: &Workspace,
-    warrant: &FileGrant,
+    grant: &FileGrant,
     seat: &Seat<'_>,
 ) -> Result<Option<OpenChange>, ToolError> {
-    let Some(scribe) = warrant.scribe() else { return Ok(None) };
+    let Some(scribe) = grant.journal_writer() else { return Ok(None) };
     let Some(facts) = entry_at(&seat.above, &seat.name, &seat.shown) else { return Ok(None) };
     let is_directory = facts.kind == FileKind::Directory;
     let mut entries = Entries::default();
     entries.add_going(scribe, &seat.above, &seat.name, facts)?;
-    if is_directory && scribe.keeps() == PreImages::Content {
-        let fail = |error| workspace.failure(&seat.shown, error, warrant);
+    if is_directory && scribe.pre_images() == PreImages::Content {
+        let fail = |error| workspace.failure(&seat.shown, error, grant);
         let top = open(&seat.above, &seat.name).map_err(fail)?;
-        descend(top, &mut Below { workspace, warrant, scribe, seat, entries: &mut entries })?;
+        descend(top, &mut Below { workspace, grant, scribe, seat, entries: &mut entries })?;
     }
     scribe.begin(&entries.list).map(Some)
 }
 
 /// Tells the journal of directories that are about to be made.
 pub(super) fn begin_directories(
-    warrant: &FileGrant,
+    grant: &FileGrant,
     seat: &Seat<'_>,
 ) -> Result<Option<OpenChange>, ToolError> {
-    let Some(scribe) = warrant.scribe() else { return Ok(None) };
+    let Some(scribe) = grant.journal_writer() else { return Ok(None) };
     let mut entries = Entries::default();
     entries.add_made_directories([seat].into_iter());
     let after = PathState::Directory { mode: 0o777 };
-    entries.add(NewJournalEntry::appears(seat.shown.clone(), after))?;
+    entries.add(NewJournalEntry::created(seat.shown.clone(), after))?;
     scribe.begin(&entries.list).map(Some)
 }
 
 /// What has a name, if anything does. That it is gone again shows when it is to be moved.
-fn entry_at(directory: &OwnedFd, name: &OsStr, shown: &Path) -> Option<Facts> {
+fn entry_at(directory: &OwnedFd, name: &OsStr, shown: &Path) -> Option<FileMetadata> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = fs::openat(directory, name, flags, Mode::empty()).ok()?;
     facts::of(&handle, shown).ok()
@@ -158,7 +158,7 @@ impl Entries {
             for path in above.into_iter().rev() {
                 if known.insert(path.to_owned()) {
                     let after = PathState::Directory { mode: 0o777 };
-                    self.list.push(NewJournalEntry::appears(path.to_owned(), after));
+                    self.list.push(NewJournalEntry::created(path.to_owned(), after));
                 }
             }
         }
@@ -181,7 +181,7 @@ impl Entries {
         scribe: &JournalWriter,
         directory: &OwnedFd,
         name: &OsStr,
-        facts: Facts,
+        facts: FileMetadata,
     ) -> Result<(), ToolError> {
         let path = facts.path.clone();
         let (before, content) = self.of_facts(scribe, directory, name, facts)?;
@@ -199,9 +199,9 @@ impl Entries {
         scribe: &JournalWriter,
         directory: &OwnedFd,
         name: &OsStr,
-        facts: Facts,
+        facts: FileMetadata,
     ) -> Result<(PathState, Option<Vec<u8>>), ToolError> {
-        if scribe.keeps() == PreImages::Names {
+        if scribe.pre_images() == PreImages::Names {
             return Ok((images::of_facts(&facts), None));
         }
         match facts.kind {
@@ -220,13 +220,13 @@ impl Entries {
         scribe: &JournalWriter,
         handle: &Handle,
     ) -> Result<(PathState, Option<Vec<u8>>), ToolError> {
-        let facts = handle.facts();
-        if scribe.keeps() == PreImages::Names {
+        let facts = handle.metadata();
+        if scribe.pre_images() == PreImages::Names {
             return Ok((images::of_file(facts, None), None));
         }
         self.bytes += facts.size;
-        if facts.size > LARGEST_WHOLE {
-            let (size, limit) = (facts.size >> 20, LARGEST_WHOLE >> 20);
+        if facts.size > MAX_WHOLE_FILE_BYTES {
+            let (size, limit) = (facts.size >> 20, MAX_WHOLE_FILE_BYTES >> 20);
             return Err(not_kept(
                 &facts.path,
                 &format!("has {size} MiB, above the {limit} that are kept for undo"),
@@ -257,7 +257,7 @@ fn not_kept(path: &Path, why: &str) -> ToolError {
 /// Everything below a directory that goes.
 struct Below<'a> {
     workspace: &'a Workspace,
-    warrant: &'a FileGrant,
+    grant: &'a FileGrant,
     scribe: &'a JournalWriter,
     seat: &'a Seat<'a>,
     entries: &'a mut Entries,
@@ -279,6 +279,6 @@ impl Visit for Below<'_> {
     }
 
     fn failed(&self, path: &Path, error: Errno) -> ToolError {
-        self.workspace.failure(&self.seat.shown.join(path), error, self.warrant)
+        self.workspace.failure(&self.seat.shown.join(path), error, self.grant)
     }
 }

@@ -35,18 +35,18 @@ pub(crate) fn rename(
     from: &Path,
     to: &Path,
     replace: bool,
-    warrant: &FileGrant,
+    grant: &FileGrant,
 ) -> Result<(PathBuf, PathBuf), ToolError> {
     let wanted = [(from, LastLink::Keep), (to, LastLink::Keep)];
-    check_not_root(workspace, &wanted, warrant)?;
-    let (mut seats, _locks) = hold(workspace, &wanted, warrant)?;
+    check_not_root(workspace, &wanted, grant)?;
+    let (mut seats, _locks) = hold(workspace, &wanted, grant)?;
     let (Some(to), Some(from)) = (seats.pop(), seats.pop()) else {
         return Err(ToolError::internal("two paths have two places"));
     };
-    let fail = |seat: &Seat<'_>, error| move_failure(workspace, seat, &to.shown, error, warrant);
+    let fail = |seat: &Seat<'_>, error| move_failure(workspace, seat, &to.shown, error, grant);
     let moving = kind(&from).map_err(|error| fail(&from, error))?;
     if moving == FileKind::Directory {
-        Below { workspace, seat: &from, new: Some(&to), warrant }.check()?;
+        Below { workspace, seat: &from, new: Some(&to), grant }.check()?;
     }
     match kind(&to) {
         Ok(_) if !replace => return Err(is_taken(&to.shown)),
@@ -55,7 +55,7 @@ pub(crate) fn rename(
         }
         _ => {}
     }
-    let begun = journal::begin_move(warrant, &from, &to)?;
+    let begun = journal::begin_move(grant, &from, &to)?;
     let mut made = Directories::default();
     let moved = made.open(&to).map_err(|error| fail(&to, error)).and_then(|directory| {
         move_name(&from, &to, &directory, replace).map_err(|error| fail(&from, error))?;
@@ -113,10 +113,10 @@ fn is_not_replaced(shown: &Path, there: FileKind) -> ToolError {
 fn check_not_root(
     workspace: &Workspace,
     paths: &[(&Path, LastLink)],
-    warrant: &FileGrant,
+    grant: &FileGrant,
 ) -> Result<(), ToolError> {
     for (path, last) in paths {
-        let spot = workspace.spot(path, *last, warrant)?;
+        let spot = workspace.spot(path, *last, grant)?;
         if spot.path == Path::new(".") {
             let message = format!("`{}` is the workspace itself, or a root", spot.shown.display());
             return Err(ToolError::input(message).hint("name something in it"));
@@ -135,7 +135,7 @@ fn move_failure(
     seat: &Seat<'_>,
     to: &Path,
     error: Errno,
-    warrant: &FileGrant,
+    grant: &FileGrant,
 ) -> ToolError {
     let target = to.display();
     match error {
@@ -149,7 +149,7 @@ fn move_failure(
             ToolError::new(ErrorKind::Unsupported, message)
                 .hint("write the content to the new path, then delete the old one")
         }
-        error => workspace.failure(&seat.shown, error, warrant),
+        error => workspace.failure(&seat.shown, error, grant),
     }
 }
 
@@ -157,22 +157,22 @@ pub(crate) fn remove(
     workspace: &Workspace,
     path: &Path,
     recursive: bool,
-    warrant: &FileGrant,
+    grant: &FileGrant,
 ) -> Result<(PathBuf, u64), ToolError> {
     let wanted = [(path, LastLink::Keep)];
-    check_not_root(workspace, &wanted, warrant)?;
-    let (mut seats, _locks) = hold(workspace, &wanted, warrant)?;
+    check_not_root(workspace, &wanted, grant)?;
+    let (mut seats, _locks) = hold(workspace, &wanted, grant)?;
     let seat = seats.pop().ok_or_else(|| ToolError::internal("one path has one place"))?;
     let shown = seat.shown.clone();
-    let fail = |error| workspace.failure(&shown, error, warrant);
+    let fail = |error| workspace.failure(&shown, error, grant);
     let kind = kind(&seat).map_err(fail)?;
     if kind == FileKind::Directory && recursive {
-        Below { workspace, seat: &seat, new: None, warrant }.check()?;
+        Below { workspace, seat: &seat, new: None, grant }.check()?;
     } else if kind == FileKind::Directory {
         // What cannot be looked into may be empty all the same: then removing it tells.
         is_empty(&seat).unwrap_or(true).then_some(()).ok_or_else(|| not_empty(&shown))?;
     }
-    let begun = journal::begin_removal(workspace, warrant, &seat)?;
+    let begun = journal::begin_removal(workspace, grant, &seat)?;
     let removed = match kind {
         FileKind::Directory if recursive => remove_directory(&seat, workspace.patience)
             .map_err(|(removed, error)| partly(&shown, removed, fail(error))),
@@ -229,13 +229,13 @@ fn remove_directory(seat: &Seat<'_>, patience: Duration) -> Result<u64, (u64, Er
 pub(crate) fn make_directory(
     workspace: &Workspace,
     path: &Path,
-    warrant: &FileGrant,
+    grant: &FileGrant,
 ) -> Result<(PathBuf, bool), ToolError> {
-    let spot = workspace.spot(path, LastLink::Follow, warrant)?;
+    let spot = workspace.spot(path, LastLink::Follow, grant)?;
     if spot.path == Path::new(".") {
         return Ok((spot.shown, false));
     }
-    let mut seat = seat(workspace, path, LastLink::Follow, warrant)?;
+    let mut seat = seat(workspace, path, LastLink::Follow, grant)?;
     match kind(&seat) {
         Ok(FileKind::Directory) => return Ok((seat.shown, false)),
         Ok(kind) => {
@@ -245,12 +245,12 @@ pub(crate) fn make_directory(
         }
         Err(_) => {}
     }
-    let begun = journal::begin_directories(warrant, &seat)?;
+    let begun = journal::begin_directories(grant, &seat)?;
     seat.missing.push(seat.name.clone());
     let mut made = Directories::default();
     let opened = made.open(&seat).map_err(|error| match error {
         Errno::STALE => changed_meanwhile(&seat.shown),
-        error => workspace.failure(&seat.shown, error, warrant),
+        error => workspace.failure(&seat.shown, error, grant),
     });
     journal::settle(begun, &opened);
     if let Err(error) = opened {
@@ -275,7 +275,7 @@ struct Below<'a> {
     workspace: &'a Workspace,
     seat: &'a Seat<'a>,
     new: Option<&'a Seat<'a>>,
-    warrant: &'a FileGrant,
+    grant: &'a FileGrant,
 }
 
 impl Below<'_> {
@@ -292,7 +292,7 @@ impl Visit for Below<'_> {
 
     fn entry(&mut self, directory: &OwnedFd, path: &Path) -> Result<bool, ToolError> {
         for seat in [Some(self.seat), self.new].into_iter().flatten() {
-            self.warrant.check(&seat.shown.join(path))?;
+            self.grant.check(&seat.shown.join(path))?;
         }
         let name = path.file_name().unwrap_or_default();
         let stat = fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
@@ -307,7 +307,7 @@ impl Visit for Below<'_> {
     fn failed(&self, path: &Path, error: Errno) -> ToolError {
         match error {
             Errno::STALE => changed_meanwhile(&self.seat.shown.join(path)),
-            error => self.workspace.failure(&self.seat.shown.join(path), error, self.warrant),
+            error => self.workspace.failure(&self.seat.shown.join(path), error, self.grant),
         }
     }
 }

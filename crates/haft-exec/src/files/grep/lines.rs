@@ -25,9 +25,9 @@ impl Lines<'_> {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let find = || self.matcher.find(line).ok().flatten().map_or(0, |found| found.start());
-        let (text, is_cut) = cut(line, self.line_chars, || if is_match { find() } else { 0 });
+        let (text, is_truncated) = cut(line, self.line_chars, || if is_match { find() } else { 0 });
         let number = number.unwrap_or_default();
-        self.lines.push(MatchLine { number, text, is_match, is_cut });
+        self.lines.push(MatchLine { number, text, is_match, is_truncated });
         self.matches += usize::from(is_match);
     }
 }
@@ -48,7 +48,7 @@ impl Lines<'_> {
         };
         let (text, is_cut) = cut(text, self.line_chars, || matched.map_or(0, find));
         let is_match = matched.is_some();
-        self.lines.push(MatchLine { number, text, is_match, is_cut: is_cut || !is_whole });
+        self.lines.push(MatchLine { number, text, is_match, is_truncated: is_cut || !is_whole });
         self.matches += usize::from(is_match);
     }
 }
@@ -167,8 +167,12 @@ mod tests {
 
     #[test]
     fn matches_beyond_the_limit_go_with_their_context() {
-        let line =
-            |number, is_match| MatchLine { number, text: String::new(), is_match, is_cut: false };
+        let line = |number, is_match| MatchLine {
+            number,
+            text: String::new(),
+            is_match,
+            is_truncated: false,
+        };
         let all = [1, 2, 3, 4, 9, 10, 11].map(|number| line(number, [2, 4, 10].contains(&number)));
         for (most, expected) in [(0, 0), (1, 3), (2, 4), (3, 7), (9, 7)] {
             let mut lines = all.to_vec();
@@ -179,8 +183,12 @@ mod tests {
 
     #[test]
     fn skipped_matches_go_with_the_context_that_is_theirs_alone() {
-        let line =
-            |number, is_match| MatchLine { number, text: String::new(), is_match, is_cut: false };
+        let line = |number, is_match| MatchLine {
+            number,
+            text: String::new(),
+            is_match,
+            is_truncated: false,
+        };
         let all = [1, 2, 3, 4, 9, 10, 11].map(|number| line(number, [2, 4, 10].contains(&number)));
         for (skip, first) in [(0, Some(1)), (1, Some(3)), (2, Some(9)), (3, None)] {
             let mut lines = all.to_vec();

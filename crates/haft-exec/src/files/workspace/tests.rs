@@ -290,7 +290,7 @@ fn a_root_that_cannot_be_listed_does_not_make_the_search_for_near_names_endless(
     let mut workspace = Workspace::open(&place.root).expect("a directory");
     // As good as a directory without read permission, which root does not notice.
     workspace.roots[0].handle = fs::File::open(place.outside.join("a")).expect("there").into();
-    let error = ReadFiles::unchecked(Arc::new(workspace)).facts(Path::new("x/y"));
+    let error = ReadFiles::unchecked(Arc::new(workspace)).metadata(Path::new("x/y"));
     assert_eq!(error.expect_err("nothing is there").kind(), ErrorKind::NotFound);
 }
 
@@ -302,6 +302,6 @@ fn a_folder_that_is_called_as_a_root_is_shown_is_never_taken_for_it() {
     let mut workspace = Workspace::open(&place.root).expect("a directory");
     workspace.add_root("docs", &place.outside).expect("a directory");
     let shown = PathBuf::from("@docs/a");
-    assert_eq!(workspace.look(Path::new("@docs/a")), (shown.clone(), true));
-    assert_eq!(workspace.look(Path::new("./@docs/a")), (shown, false));
+    assert_eq!(workspace.resolve_file(Path::new("@docs/a")), (shown.clone(), true));
+    assert_eq!(workspace.resolve_file(Path::new("./@docs/a")), (shown, false));
 }

@@ -86,7 +86,7 @@ fn hold(fence: &Container, settings: &ContainerSettings, folder: &Path) -> Resul
         confinement: Confinement { network: false, writes: true },
         input: Stdin::Closed,
         streams: Streams::Joined,
-        warrant: FileGrant::none(),
+        grant: FileGrant::none(),
     };
     let recipe = fence.recipe(&launch, &site)?;
     let words = recipe.command.get(1..).unwrap_or_default();

@@ -167,7 +167,7 @@ fn launch(text: &str) -> Launch {
         confinement: Confinement { network: false, writes: true },
         input: Stdin::Closed,
         streams: Streams::Joined,
-        warrant: haft_core::files::FileGrant::none(),
+        grant: haft_core::files::FileGrant::none(),
     }
 }
 

@@ -52,17 +52,17 @@ async fn nobody_listens() {
 
 #[tokio::test]
 async fn somebody_hangs() {
-    check(&ask(|| Act::Hang(Vec::new()), 200).await, ErrorKind::Timeout, NetworkError::Overdue);
+    check(&ask(|| Act::Hang(Vec::new()), 200).await, ErrorKind::Timeout, NetworkError::Timeout);
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf";
     check(
         &ask(move || Act::Hang(head.into()), 200).await,
         ErrorKind::Timeout,
-        NetworkError::Overdue,
+        NetworkError::Timeout,
     );
     check(
         &ask(|| Act::Hang("HTTP/1.1 2".into()), 200).await,
         ErrorKind::Timeout,
-        NetworkError::Overdue,
+        NetworkError::Timeout,
     );
 }
 
@@ -74,7 +74,7 @@ async fn somebody_drips() {
     assert!(
         matches!(
             failed.1,
-            Some(NetworkError::Overdue | NetworkError::Malformed | NetworkError::Size)
+            Some(NetworkError::Timeout | NetworkError::Malformed | NetworkError::Size)
         ),
         "{failed:?}"
     );

@@ -34,7 +34,7 @@ async fn a_fresh_page_is_not_fetched_again_and_a_stale_one_is_asked_about() {
         let second = send(&client, page(&server.url(path))).await.expect("an answer");
         assert_eq!((text(&first), first.status), (text(&second), second.status));
         assert_eq!(server.heard().len() - before, requests, "{path}");
-        assert_eq!((first.is_remembered, second.is_remembered), (false, path != "/other"));
+        assert_eq!((first.is_cached, second.is_cached), (false, path != "/other"));
     }
     // What is no page is asked for every time.
     let before = server.heard().len();
@@ -105,6 +105,6 @@ async fn a_host_is_not_asked_faster_than_it_should_be() {
     assert!(send(&client, get(&server.url("/"))).await.is_ok());
     let mut second = get(&server.url("/"));
     second.timeout = Some(Duration::from_millis(50));
-    assert_eq!(failure(send(&client, second).await).1, Some(NetworkError::Overdue));
+    assert_eq!(failure(send(&client, second).await).1, Some(NetworkError::Timeout));
     assert_eq!(server.heard().len(), 1);
 }

@@ -77,7 +77,7 @@ async fn a_port_without_tls_is_told() {
     // The greeting of TLS has no empty line, so the server waits for more until the clock ends it.
     let mut request = get(&url(&server, "/"));
     request.timeout = Some(std::time::Duration::from_millis(300));
-    assert_eq!(failure(send(&client, request).await).1, Some(NetworkError::Overdue));
+    assert_eq!(failure(send(&client, request).await).1, Some(NetworkError::Timeout));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let talking = tokio::spawn(async move {

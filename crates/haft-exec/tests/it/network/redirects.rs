@@ -26,7 +26,7 @@ async fn it_is_followed_and_the_way_is_told() {
         .expect("an answer");
     assert_eq!(text(&response), "there");
     assert_eq!(response.url, server.url("/c"));
-    assert_eq!(response.passed, [server.url("/a"), server.url("/b?x=1#part")]);
+    assert_eq!(response.redirects, [server.url("/a"), server.url("/b?x=1#part")]);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Progress, calling off and the order of answers, seen line by line.
+//! Progress, cancellation and the order of answers, checked line by line.
 
 use std::{
     fs::File,
@@ -16,24 +16,24 @@ use haft_core::{
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::{Value, json};
 
-use super::{Acting, PATIENCE, echo, gate, serve};
+use super::{TEST_TIMEOUT, TestTool, echo, gate, serve};
 
 /// A client that writes lines.
-pub(super) struct Hand {
+pub(super) struct RawClient {
     input: Option<File>,
     lines: mpsc::Receiver<Value>,
-    listening: Listening,
+    listening: ReaderThread,
     over: mpsc::Receiver<()>,
 }
 
-/// The thread that reads, and what ends it.
-struct Listening {
+/// The thread that reads, and a pipe that ends it.
+struct ReaderThread {
     thread: JoinHandle<()>,
     until_dropped: OwnedFd,
 }
 
-/// Reads until the output ends, or nobody wants to hear more.
-fn listen(output: File) -> (mpsc::Receiver<Value>, Listening) {
+/// Reads until the output ends or the receiver is dropped.
+fn listen(output: File) -> (mpsc::Receiver<Value>, ReaderThread) {
     let (sender, lines) = mpsc::channel();
     let (end, until_dropped) = rustix::pipe::pipe().expect("a pipe");
     let thread = thread::spawn(move || {
@@ -57,35 +57,35 @@ fn listen(output: File) -> (mpsc::Receiver<Value>, Listening) {
             }
         }
     });
-    (lines, Listening { thread, until_dropped })
+    (lines, ReaderThread { thread, until_dropped })
 }
 
-impl Hand {
-    /// One that has said nothing yet.
+impl RawClient {
+    /// Returns a client that has sent nothing yet.
     pub(super) fn silent(gate: Gate) -> Self {
         let ends = serve(gate);
         let (lines, listening) = listen(ends.output);
         Self { input: Some(ends.input), lines, listening, over: ends.over }
     }
 
-    /// One that has introduced itself.
+    /// Returns a client after its handshake.
     #[track_caller]
     pub(super) fn at(gate: Gate) -> Self {
-        let mut hand = Self::silent(gate);
-        hand.send(&introduction("first"));
-        assert_eq!(hand.next()["id"], "first");
-        hand.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        hand
+        let mut client = Self::silent(gate);
+        client.send(&introduction("first"));
+        assert_eq!(client.next()["id"], "first");
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
     }
 
     pub(super) fn send(&mut self, message: &Value) {
         self.write(&format!("{message}\n"));
     }
 
-    /// Whole lines, at once.
+    /// Writes complete lines at once.
     pub(super) fn write(&mut self, lines: &str) {
         let input = self.input.as_mut().expect("it was not closed");
-        input.write_all(lines.as_bytes()).expect("somebody reads");
+        input.write_all(lines.as_bytes()).expect("the server reads");
     }
 
     pub(super) fn call(&mut self, id: impl Into<Value>, tool: &str) {
@@ -95,7 +95,7 @@ impl Hand {
         );
     }
 
-    pub(super) fn call_off(&mut self, id: impl Into<Value>) {
+    pub(super) fn cancel(&mut self, id: impl Into<Value>) {
         let params = json!({"requestId": id.into()});
         self.send(
             &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}),
@@ -104,10 +104,10 @@ impl Hand {
 
     #[track_caller]
     pub(super) fn next(&self) -> Value {
-        self.lines.recv_timeout(PATIENCE).expect("something is said in time")
+        self.lines.recv_timeout(TEST_TIMEOUT).expect("a message arrives in time")
     }
 
-    /// Nothing stands before the answer to a call that is made now.
+    /// Checks that the next message is the answer to a call made now.
     #[track_caller]
     pub(super) fn check_alive(&mut self) {
         self.call("alive", "echo");
@@ -119,17 +119,17 @@ impl Hand {
     #[track_caller]
     pub(super) fn end(mut self) -> Vec<Value> {
         self.input = None;
-        self.over.recv_timeout(PATIENCE).expect("it ends in time");
+        self.over.recv_timeout(TEST_TIMEOUT).expect("it ends in time");
         self.lines.try_iter().collect()
     }
 
-    /// The client is gone, with both ends of its pipes.
+    /// Disconnects the client at both ends of its pipes.
     #[track_caller]
-    pub(super) fn die(self) {
-        let Self { input, lines, listening: Listening { thread, until_dropped }, over } = self;
+    pub(super) fn disconnect(self) {
+        let Self { input, lines, listening: ReaderThread { thread, until_dropped }, over } = self;
         drop((input, lines, until_dropped));
         thread.join().expect("it only reads");
-        over.recv_timeout(PATIENCE).expect("it ends in time");
+        over.recv_timeout(TEST_TIMEOUT).expect("it ends in time");
     }
 }
 
@@ -142,9 +142,9 @@ pub(super) fn introduction(id: impl Into<Value>) -> Value {
     json!({"jsonrpc": "2.0", "id": id.into(), "method": "initialize", "params": params})
 }
 
-/// Goes up, stands still, falls back, and goes on.
-fn steps() -> Acting {
-    Acting::new("steps", |call| async move {
+/// Reports steps that go up, repeat, fall back and go up again.
+fn steps() -> TestTool {
+    TestTool::new("steps", |call| async move {
         let progress = Progress::from_call(&call)?;
         for done in [1.0, 2.0, 2.0, 1.0, 3.0] {
             progress.step(done, Some(3.0), "on the way");
@@ -155,35 +155,35 @@ fn steps() -> Acting {
 }
 
 #[test]
-fn steps_are_told_in_order_and_before_the_result() {
-    let mut hand = Hand::at(gate([steps(), echo()]));
+fn steps_are_sent_in_order_and_before_the_result() {
+    let mut client = RawClient::at(gate([steps(), echo()]));
     for token in [json!("token"), json!(7)] {
         let params = json!({"name": "steps", "_meta": {"progressToken": token}});
-        hand.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}));
-        let mut told = Vec::new();
+        client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}));
+        let mut sent = Vec::new();
         let answer = loop {
-            let message = hand.next();
+            let message = client.next();
             if message["method"] != "notifications/progress" {
                 break message;
             }
             assert_eq!(message["params"]["progressToken"], token, "{message}");
             assert_eq!(message["params"]["total"], 3.0, "{message}");
             assert_eq!(message["params"]["message"], "on the way", "{message}");
-            told.push(message["params"]["progress"].as_f64().expect("a number"));
+            sent.push(message["params"]["progress"].as_f64().expect("a number"));
         };
         assert_eq!(answer["result"]["content"][0]["text"], "there", "{answer}");
-        // Only what goes further is told; the last step always is.
-        assert!(told.is_sorted_by(|one, next| one < next), "{told:?}");
-        assert_eq!(told.last(), Some(&3.0));
-        hand.check_alive();
+        // Only increasing steps are sent; the last step always is.
+        assert!(sent.is_sorted_by(|one, next| one < next), "{sent:?}");
+        assert_eq!(sent.last(), Some(&3.0));
+        client.check_alive();
     }
 }
 
 #[test]
-fn a_command_shows_each_second_that_it_runs_and_what_it_wrote_last() {
+fn a_command_sends_a_heartbeat_with_its_last_line_each_second() {
     let (release, released) = tokio::sync::oneshot::channel::<()>();
     let released = Mutex::new(Some(released));
-    let command = Acting::new("command", move |call| {
+    let command = TestTool::new("command", move |call| {
         let released = released.lock().take().expect("called once");
         async move {
             let progress = Progress::from_call(&call)?;
@@ -192,39 +192,39 @@ fn a_command_shows_each_second_that_it_runs_and_what_it_wrote_last() {
             Ok(Reply::text("built"))
         }
     });
-    let mut hand = Hand::at(gate([command, echo()]));
+    let mut client = RawClient::at(gate([command, echo()]));
     let params = json!({"name": "command", "_meta": {"progressToken": 1}});
-    hand.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}));
+    client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}));
     let mut seconds = Vec::new();
     for _ in 0..2 {
-        let sign = hand.next();
+        let sign = client.next();
         assert_eq!(sign["params"]["message"], "Compiling two", "{sign}");
         seconds.push(sign["params"]["progress"].as_f64().expect("a number"));
     }
     assert!(seconds[0] >= 1.0 && seconds[1] > seconds[0], "{seconds:?}");
     release.send(()).expect("it waits");
-    assert_eq!(hand.next()["result"]["content"][0]["text"], "built");
-    assert_eq!(hand.end(), [] as [Value; 0]);
+    assert_eq!(client.next()["result"]["content"][0]["text"], "built");
+    assert_eq!(client.end(), [] as [Value; 0]);
 }
 
 #[test]
-fn who_does_not_ask_for_steps_is_told_none() {
-    let mut hand = Hand::at(gate([steps(), echo()]));
-    hand.call(1, "steps");
-    let answer = hand.next();
+fn no_steps_are_sent_without_a_progress_token() {
+    let mut client = RawClient::at(gate([steps(), echo()]));
+    client.call(1, "steps");
+    let answer = client.next();
     assert_eq!(answer["id"], 1, "{answer}");
-    hand.check_alive();
+    client.check_alive();
 }
 
-/// Says when it begins and when it is dropped, and waits for ever in between.
-fn waiting(name: &str) -> (Acting, mpsc::Receiver<&'static str>) {
+/// Reports when it begins and when it is dropped, and waits forever in between.
+fn waiting(name: &str) -> (TestTool, mpsc::Receiver<&'static str>) {
     let (sender, seen) = mpsc::channel();
     let sender = Mutex::new(sender);
-    let tool = Acting::new(name, move |_call| {
+    let tool = TestTool::new(name, move |_call| {
         let sender = sender.lock().clone();
         async move {
             let dropped = Dropped(sender.clone());
-            sender.send("begun").expect("somebody looks");
+            sender.send("begun").expect("the test receives it");
             std::future::pending::<()>().await;
             drop(dropped);
             Ok(Reply::text("never"))
@@ -242,77 +242,77 @@ impl Drop for Dropped {
 }
 
 #[test]
-fn work_that_is_called_off_is_dropped_and_not_answered() {
+fn cancelled_work_is_dropped_and_not_answered() {
     let (tool, seen) = waiting("wait");
-    let mut hand = Hand::at(gate([tool, echo()]));
-    hand.call(1, "wait");
-    assert_eq!(seen.recv_timeout(PATIENCE), Ok("begun"));
-    hand.call_off(1);
-    assert_eq!(seen.recv_timeout(PATIENCE), Ok("dropped"));
-    hand.check_alive();
+    let mut client = RawClient::at(gate([tool, echo()]));
+    client.call(1, "wait");
+    assert_eq!(seen.recv_timeout(TEST_TIMEOUT), Ok("begun"));
+    client.cancel(1);
+    assert_eq!(seen.recv_timeout(TEST_TIMEOUT), Ok("dropped"));
+    client.check_alive();
     // The id is free again.
-    hand.call(1, "wait");
-    assert_eq!(seen.recv_timeout(PATIENCE), Ok("begun"));
-    hand.call_off(1);
-    assert_eq!(seen.recv_timeout(PATIENCE), Ok("dropped"));
-    hand.check_alive();
-    assert_eq!(hand.end(), [] as [Value; 0]);
+    client.call(1, "wait");
+    assert_eq!(seen.recv_timeout(TEST_TIMEOUT), Ok("begun"));
+    client.cancel(1);
+    assert_eq!(seen.recv_timeout(TEST_TIMEOUT), Ok("dropped"));
+    client.check_alive();
+    assert_eq!(client.end(), [] as [Value; 0]);
 }
 
 #[test]
-fn work_that_listens_hears_that_it_is_called_off() {
-    let (sender, heard) = mpsc::channel();
+fn work_can_wait_for_its_cancellation() {
+    let (sender, seen) = mpsc::channel();
     let sender = Mutex::new(sender);
-    let listening = Acting::new("listen", move |call| {
+    let listening = TestTool::new("listen", move |call| {
         let sender = sender.lock().clone();
         async move {
             let cancel = Cancel::from_call(&call)?;
-            sender.send("begun").expect("somebody looks");
+            sender.send("begun").expect("the test receives it");
             cancel.cancelled().await;
-            sender.send("heard").expect("somebody looks");
+            sender.send("heard").expect("the test receives it");
             Ok(Reply::text("half of it"))
         }
     });
-    let mut hand = Hand::at(gate([listening, echo()]));
-    hand.call(1, "listen");
-    assert_eq!(heard.recv_timeout(PATIENCE), Ok("begun"));
-    hand.call_off(1);
-    assert_eq!(heard.recv_timeout(PATIENCE), Ok("heard"));
-    hand.check_alive();
-    assert_eq!(hand.end(), [] as [Value; 0]);
+    let mut client = RawClient::at(gate([listening, echo()]));
+    client.call(1, "listen");
+    assert_eq!(seen.recv_timeout(TEST_TIMEOUT), Ok("begun"));
+    client.cancel(1);
+    assert_eq!(seen.recv_timeout(TEST_TIMEOUT), Ok("heard"));
+    client.check_alive();
+    assert_eq!(client.end(), [] as [Value; 0]);
 }
 
 #[test]
-fn the_end_of_the_client_ends_what_it_waits_for() {
+fn the_end_of_the_client_ends_its_calls() {
     let (tool, seen) = waiting("wait");
-    let mut hand = Hand::at(gate([tool, echo()]));
-    hand.call(1, "wait");
-    assert_eq!(seen.recv_timeout(PATIENCE), Ok("begun"));
-    hand.die();
-    assert_eq!(seen.recv_timeout(PATIENCE), Ok("dropped"));
+    let mut client = RawClient::at(gate([tool, echo()]));
+    client.call(1, "wait");
+    assert_eq!(seen.recv_timeout(TEST_TIMEOUT), Ok("begun"));
+    client.disconnect();
+    assert_eq!(seen.recv_timeout(TEST_TIMEOUT), Ok("dropped"));
 }
 
 #[test]
-fn a_tool_that_panics_takes_nothing_with_it() {
-    let panicking = Acting::new("panic", |_call| async move { panic!("a test wants it") });
-    let later = Acting::new("panic_later", |_call| async move {
+fn a_tool_that_panics_affects_nothing_else() {
+    let panicking = TestTool::new("panic", |_call| async move { panic!("a test wants it") });
+    let later = TestTool::new("panic_later", |_call| async move {
         tokio::task::yield_now().await;
         panic!("a test wants it")
     });
-    let mut hand = Hand::at(gate([panicking, later, echo()]));
+    let mut client = RawClient::at(gate([panicking, later, echo()]));
     for tool in ["panic", "panic_later"] {
-        hand.call(1, tool);
-        let answer = hand.next();
+        client.call(1, tool);
+        let answer = client.next();
         let kind = &answer["result"]["_meta"]["haft/outcome"]["error"]["kind"];
         assert_eq!((&answer["id"], kind), (&json!(1), &json!("internal")), "{answer}");
-        hand.check_alive();
+        client.check_alive();
     }
 }
 
-/// Panics where no gate is around it.
-struct Brittle(Acting);
+/// Panics outside of the gate.
+struct PanickingTool(TestTool);
 
-impl Tool for Brittle {
+impl Tool for PanickingTool {
     fn name(&self) -> &str {
         "brittle"
     }
@@ -333,8 +333,8 @@ impl Tool for Brittle {
 #[test]
 fn a_reader_that_panics_ends_the_conversation() {
     let gate = gate([]);
-    gate.registry().register(Brittle(echo())).expect("a new name");
-    let mut hand = Hand::at(gate);
-    hand.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
-    hand.over.recv_timeout(PATIENCE).expect("it ends in time, though nobody closed anything");
+    gate.registry().register(PanickingTool(echo())).expect("a new name");
+    let mut client = RawClient::at(gate);
+    client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
+    client.over.recv_timeout(TEST_TIMEOUT).expect("it ends in time, although nothing was closed");
 }

@@ -1,4 +1,5 @@
-//! rmcp's own client at the other end of the pipe, in both eras of the protocol: our loop answers as the SDK's would.
+//! rmcp's own client at the other end of the pipe, in both eras of the protocol: haft's loop
+//! answers like the SDK's.
 
 use std::{sync::mpsc, time::Instant};
 
@@ -20,16 +21,16 @@ use rmcp::{
 use serde_json::json;
 use tokio::net::unix::pipe;
 
-use super::{super::session::LAST_ANSWERS_TIMEOUT, Acting, PATIENCE, echo, gate, serve};
+use super::{super::session::LAST_ANSWERS_TIMEOUT, TEST_TIMEOUT, TestTool, echo, gate, serve};
 
-/// Says yes or no to every question, and passes on what it is told.
-struct Person {
+/// Approves or denies every request, and reports notifications to the test.
+struct TestUser {
     says: ElicitationAction,
     asked: Mutex<mpsc::Sender<String>>,
     changed: tokio::sync::mpsc::UnboundedSender<()>,
 }
 
-impl ClientHandler for Person {
+impl ClientHandler for TestUser {
     fn get_info(&self) -> ClientConfig {
         let capabilities: ClientCapabilities =
             serde_json::from_value(json!({"elicitation": {"form": {}}})).expect("known");
@@ -44,7 +45,7 @@ impl ClientHandler for Person {
         let ElicitRequestParams::FormElicitationParams { message, .. } = request else {
             return Err(ErrorData::invalid_params("not a form", None));
         };
-        self.asked.lock().send(message).expect("somebody looks");
+        self.asked.lock().send(message).expect("the test receives it");
         let content = json!({"decision": "once"});
         Ok(ElicitResult::new(self.says.clone()).with_content(content))
     }
@@ -63,7 +64,7 @@ enum Era {
 const ERAS: [Era; 2] = [Era::Handshake, Era::Stateless];
 
 struct Sdk {
-    client: RunningService<RoleClient, Person>,
+    client: RunningService<RoleClient, TestUser>,
     asked: mpsc::Receiver<String>,
     changed: tokio::sync::mpsc::UnboundedReceiver<()>,
     over: mpsc::Receiver<()>,
@@ -76,13 +77,13 @@ impl Sdk {
         let writer = pipe::Sender::from_file(ends.input).expect("a pipe");
         let (asking, asked) = mpsc::channel();
         let (changing, changed) = tokio::sync::mpsc::unbounded_channel();
-        let person = Person { says, asked: Mutex::new(asking), changed: changing };
+        let user = TestUser { says, asked: Mutex::new(asking), changed: changing };
         let client = match era {
-            Era::Handshake => person.serve((reader, writer)).await,
+            Era::Handshake => user.serve((reader, writer)).await,
             Era::Stateless => {
                 let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
                 let mode = ClientLifecycleMode::Discover { preferred_versions };
-                person.serve_with_lifecycle((reader, writer), mode).await
+                user.serve_with_lifecycle((reader, writer), mode).await
             }
         };
         Self {
@@ -97,25 +98,25 @@ impl Sdk {
         self.client.call_tool(CallToolRequestParams::new(tool)).await
     }
 
-    /// Says goodbye and waits for the end of the server.
+    /// Disconnects and waits for the end of the server.
     async fn end(self) {
         self.client.cancel().await.expect("it was running");
         let over = self.over;
-        let over = tokio::task::spawn_blocking(move || over.recv_timeout(PATIENCE)).await;
-        over.expect("nobody panics").expect("the server ends in time");
+        let over = tokio::task::spawn_blocking(move || over.recv_timeout(TEST_TIMEOUT)).await;
+        over.expect("no panic").expect("the server ends in time");
     }
 }
 
-/// Runs a test in an era, but not for ever.
+/// Runs a test in every era, with a time limit.
 fn run(test: impl AsyncFn(Era)) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime");
     for era in ERAS {
-        let done = runtime.block_on(async { tokio::time::timeout(PATIENCE, test(era)).await });
+        let done = runtime.block_on(async { tokio::time::timeout(TEST_TIMEOUT, test(era)).await });
         done.unwrap_or_else(|_| panic!("{era:?} takes too long"));
     }
-    // Not waited for: whatever a failed test left behind.
+    // Does not wait for tasks of a failed test.
     runtime.shutdown_background();
 }
 
@@ -128,7 +129,7 @@ fn text(result: &rmcp::model::CallToolResult) -> &str {
 fn tools_are_listed_called_and_fail() {
     run(async |era| {
         let failing =
-            Acting::new("fail", |_call| async { Err(ToolError::conflict("it is in the way")) });
+            TestTool::new("fail", |_call| async { Err(ToolError::conflict("it is in the way")) });
         let sdk = Sdk::at(gate([echo(), failing]), era, ElicitationAction::Decline).await;
         let tools = sdk.client.list_all_tools().await.expect("a list");
         let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
@@ -138,7 +139,7 @@ fn tools_are_listed_called_and_fail() {
         let failed = sdk.call("fail").await.expect("a failure is a result");
         assert_eq!(failed.is_error, Some(true), "{era:?}");
         assert!(text(&failed).starts_with("error (conflict): it is in the way"), "{failed:?}");
-        let unknown = sdk.call("nobody").await.expect_err("there is none");
+        let unknown = sdk.call("missing").await.expect_err("there is none");
         let ServiceError::McpError(error) = unknown else { panic!("{era:?}: {unknown}") };
         assert_eq!(error.code.0, -32_602, "{era:?}");
         assert_eq!(error.data.expect("ours")["kind"], "not_found", "{era:?}");
@@ -147,18 +148,18 @@ fn tools_are_listed_called_and_fail() {
 }
 
 #[test]
-fn a_person_is_asked_through_the_client() {
+fn approval_is_requested_through_the_client() {
     run(async |era| {
         for (says, is_done) in
             [(ElicitationAction::Accept, true), (ElicitationAction::Decline, false)]
         {
             let (sender, ran) = mpsc::channel();
             let sender = Mutex::new(sender);
-            let grave = Acting::new("grave", move |_call| {
+            let destructive = TestTool::new("grave", move |_call| {
                 let _ = sender.lock().send(());
                 async { Ok(Reply::text("done")) }
             });
-            let sdk = Sdk::at(gate([grave.destructive()]), era, says).await;
+            let sdk = Sdk::at(gate([destructive.destructive()]), era, says).await;
             let answer = sdk.call("grave").await.expect("an answer");
             assert!(sdk.asked.try_recv().is_ok_and(|words| words.contains("Grave")), "{era:?}");
             assert_eq!(sdk.asked.try_recv().ok(), None, "{era:?}: once");
@@ -170,15 +171,15 @@ fn a_person_is_asked_through_the_client() {
 }
 
 #[test]
-fn a_call_is_called_off_by_the_client() {
+fn a_client_can_cancel_a_call() {
     run(async |era| {
         let (sender, mut seen) = tokio::sync::mpsc::unbounded_channel();
-        let waiting = Acting::new("wait", move |_call| {
-            let told = Told(sender.clone());
+        let waiting = TestTool::new("wait", move |_call| {
+            let sent = DropSignal(sender.clone());
             async move {
-                told.0.send("begun").expect("somebody looks");
+                sent.0.send("begun").expect("the test receives it");
                 std::future::pending::<()>().await;
-                drop(told);
+                drop(sent);
                 Ok(Reply::text("never"))
             }
         });
@@ -191,29 +192,29 @@ fn a_call_is_called_off_by_the_client() {
         handle.cancel(Some("a test wants it".to_owned())).await.expect("sent");
         assert_eq!(seen.recv().await, Some("dropped"), "{era:?}");
         assert_eq!(text(&sdk.call("echo").await.expect("it lives")), "nothing");
-        // Nothing is waited for at the end: neither an answer to what was called off, nor the work itself.
+        // The end waits neither for an answer to the cancelled call nor for its work.
         let begin = Instant::now();
         sdk.end().await;
         assert!(begin.elapsed() < LAST_ANSWERS_TIMEOUT, "{era:?}: {:?}", begin.elapsed());
     });
 }
 
-struct Told(tokio::sync::mpsc::UnboundedSender<&'static str>);
+struct DropSignal(tokio::sync::mpsc::UnboundedSender<&'static str>);
 
-impl Drop for Told {
+impl Drop for DropSignal {
     fn drop(&mut self) {
         let _ = self.0.send("dropped");
     }
 }
 
 #[test]
-fn a_new_tool_is_told_to_whoever_wants_to_know() {
+fn subscribers_are_notified_of_a_new_tool() {
     run(async |era| {
         let gate = gate([echo()]);
         let registry = gate.registry().clone();
         let mut sdk = Sdk::at(gate, era, ElicitationAction::Decline).await;
         assert_eq!(sdk.client.list_all_tools().await.expect("a list").len(), 1);
-        let late = Acting::new("late", |_call| async { Ok(Reply::text("here")) });
+        let late = TestTool::new("late", |_call| async { Ok(Reply::text("here")) });
         match era {
             Era::Handshake => {
                 registry.register(late).expect("a new name");
@@ -223,12 +224,12 @@ fn a_new_tool_is_told_to_whoever_wants_to_know() {
                 let filter = SubscriptionFilter::builder().tools_list_changed().build();
                 let mut watching = sdk.client.listen(filter).await.expect("it is taken");
                 assert_eq!(watching.acknowledged().tools_list_changed, Some(true));
-                // Once and at once: rmcp has acknowledged, but whoever tells may not have begun to.
+                // Sent only once: rmcp has acknowledged, but the notifier may not have started.
                 registry.register(late).expect("a new name");
-                let told = watching.next().await.expect("it goes on");
+                let sent = watching.next().await.expect("it goes on");
                 let is_change =
-                    matches!(told, Some(ServerNotification::ToolListChangedNotification(_)));
-                assert!(is_change, "{told:?}");
+                    matches!(sent, Some(ServerNotification::ToolListChangedNotification(_)));
+                assert!(is_change, "{sent:?}");
                 watching.cancel().await.expect("it was open");
             }
         }

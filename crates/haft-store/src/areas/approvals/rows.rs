@@ -1,4 +1,4 @@
-//! The rows of approvals: what is said to the store, and what is in the envelopes.
+//! The rows of approvals: their statements, and the contents of their envelopes.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Store,
-    engine::value::{Row, Value},
+    engine::value::{SqlRow, Value},
     seal::Envelope,
 };
 
@@ -16,27 +16,30 @@ pub(super) const ADD: &str = "INSERT INTO approvals \
     VALUES ($1, $2, 'pending', $3, $4, $5, $6, $7, $8)";
 const ONE: &str = "SELECT id, workspace, state, created_ms, expires_ms, request, verdict, decided_by, asker, lease_ms, \
     taken_by, taken_ms, begun_seq FROM approvals WHERE id = $1";
-/// With how the call ended, if it is in the ledger: nothing, an empty text, or the kind of its error.
+/// Includes how the call ended, if it is in the ledger: NULL, an empty text, or the kind of its
+/// error.
 const ALL: &str = "SELECT id, workspace, state, created_ms, expires_ms, request, verdict, decided_by, asker, lease_ms, \
     taken_by, taken_ms, begun_seq, ended FROM approvals ORDER BY created_ms DESC, id DESC LIMIT $1";
-/// Said with the entry of a call, so that nobody has to look for it in the ledger.
+/// Runs with the ledger entry of a call, so that readers need not search the ledger.
 pub(crate) const END: &str = "UPDATE approvals SET ended = $1 WHERE call_id = $2";
-/// Committed with the entry that begins the call. Touches nothing when another process has taken the call up since.
+/// Committed with the entry that begins the call. Affects no row if another process has taken the
+/// call up since.
 pub(crate) const BEGIN: &str = "UPDATE approvals SET begun_seq = $1 \
     WHERE call_id = $2 AND taken_by = $3 AND (begun_seq IS NULL OR begun_seq = 0)";
 pub(super) const SETTLE: &str = "UPDATE approvals SET state = $1, verdict = $2, decided_by = $3 \
     WHERE id = $4 AND state = 'pending'";
 pub(super) const RENEW: &str =
     "UPDATE approvals SET lease_ms = $1 WHERE id = $2 AND asker = $3 AND state = 'pending'";
-/// A lease that holds longer than leases are given was given by a clock that has been set back since: it does not count.
-/// Whoever takes a call up and is killed before it begins holds it for as long as the lease: `begun_seq` is 0 until then.
+/// A lease longer than haft gives was given before the clock was set back, and does not count. A
+/// process that takes a call up and is killed before it begins holds it for as long as the lease:
+/// `begun_seq` is 0 until then.
 pub(super) const TAKE: &str = "UPDATE approvals SET taken_by = $1, taken_ms = $2, begun_seq = $3, lease_ms = $4 \
     WHERE id = $5 AND state = 'approved' AND (taken_by IS NULL AND asker = $6 \
     OR (taken_by IS NULL OR (begun_seq = 0 AND ended IS NULL)) AND (lease_ms <= $7 OR lease_ms > $4))";
 pub(super) const FORGET: &str = "DELETE FROM approvals WHERE created_ms < $1 AND expires_ms < $2";
 
-/// A row as it is, believed in nothing yet.
-pub(super) struct Closed {
+/// A row as stored, not trusted yet.
+pub(super) struct SealedRow {
     id: String,
     workspace: String,
     state: String,
@@ -52,11 +55,11 @@ pub(super) struct Closed {
     begun_seq: Option<u64>,
 }
 
-/// A request that this person's haft has kept, and what became of it.
-pub(super) struct Kept {
+/// A request that this user's haft stored, and its status.
+pub(super) struct StoredRequest {
     pub(super) record: ApprovalRecord,
     pub(super) workspace: String,
-    /// Of the request as it lies there: a decision is about that one and no other.
+    /// Hash of the stored request: a decision applies to this request only.
     digest: String,
     pub(super) decided_by: Option<String>,
     pub(super) decided_ms: u64,
@@ -64,20 +67,25 @@ pub(super) struct Kept {
     pub(super) lease_ms: u64,
     pub(super) taken_by: Option<String>,
     pub(super) taken_ms: Option<u64>,
-    /// The entry that begins its call; 0 when it was taken up by a process that says so and has not yet.
+    /// Sequence number of the entry that begins its call; 0 when the call was taken up by a process
+    /// with a ledger and has not begun.
     pub(super) begun_seq: Option<u64>,
 }
 
-/// What is in the second envelope.
+/// The contents of the second envelope.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Decision {
+pub(super) struct SealedDecision {
     pub(super) state: ApprovalState,
     pub(super) verdict: Option<ApprovalDecision>,
     pub(super) decided_ms: u64,
 }
 
-impl Decision {
-    pub(super) fn close(&self, envelope: &Envelope, kept: &Kept) -> Result<Vec<u8>, ToolError> {
+impl SealedDecision {
+    pub(super) fn close(
+        &self,
+        envelope: &Envelope,
+        kept: &StoredRequest,
+    ) -> Result<Vec<u8>, ToolError> {
         envelope.close(&["decision", &kept.record.request.id, &kept.digest], as_json(self)?)
     }
 }
@@ -93,30 +101,32 @@ pub(super) fn close(
 }
 
 fn as_json(what: &impl Serialize) -> Result<Vec<u8>, ToolError> {
-    serde_json::to_vec(what)
-        .map_err(|error| ToolError::internal(format!("an approval is no JSON: {error}")))
+    serde_json::to_vec(what).map_err(|error| {
+        ToolError::internal(format!("an approval cannot be written as JSON: {error}"))
+    })
 }
 
-pub(super) async fn one(store: &Store, id: &str) -> Result<Option<Closed>, ToolError> {
+pub(super) async fn one(store: &Store, id: &str) -> Result<Option<SealedRow>, ToolError> {
     let rows = store.query(ONE, &[Value::Text(id)]).await?;
-    rows.first().map(Closed::of).transpose()
+    rows.first().map(SealedRow::of).transpose()
 }
 
-/// The newest so many, oldest first, with how their calls ended. None for a row that is no request at all.
+/// Returns the newest `most` requests, oldest first, and how their calls ended. `None` for a row
+/// that is not a request.
 pub(super) async fn newest(
     store: &Store,
     most: u64,
-) -> Result<Vec<Option<(Closed, Option<String>)>>, ToolError> {
+) -> Result<Vec<Option<(SealedRow, Option<String>)>>, ToolError> {
     let rows = store.query(ALL, &[Value::number(most)]).await?;
-    let read = |row: &Row| {
+    let read = |row: &SqlRow| {
         let ended = row.maybe_text(13).ok()?.map(str::to_owned);
-        Some((Closed::of(row).ok()?, ended))
+        Some((SealedRow::of(row).ok()?, ended))
     };
     Ok(rows.iter().rev().map(read).collect())
 }
 
-impl Closed {
-    fn of(row: &Row) -> Result<Self, ToolError> {
+impl SealedRow {
+    fn of(row: &SqlRow) -> Result<Self, ToolError> {
         let maybe = |column| Ok::<_, ToolError>(row.maybe_text(column)?.map(str::to_owned));
         Ok(Self {
             id: row.text(0)?.to_owned(),
@@ -125,7 +135,7 @@ impl Closed {
             created_ms: row.number(3)?,
             expires_ms: row.number(4)?,
             request: row.bytes(5)?.to_vec(),
-            // Nothing, until somebody has decided.
+            // NULL until a decision.
             verdict: row.bytes(6).ok().map(<[u8]>::to_vec),
             decided_by: maybe(7)?,
             asker: row.text(8)?.to_owned(),
@@ -136,8 +146,8 @@ impl Closed {
         })
     }
 
-    /// What is in it, if this person's haft has put it there.
-    pub(super) fn open(self, envelope: &Envelope) -> Result<Kept, ToolError> {
+    /// Opens the envelopes. Fails if this user's haft did not write them.
+    pub(super) fn open(self, envelope: &Envelope) -> Result<StoredRequest, ToolError> {
         let times = [self.created_ms.to_string(), self.expires_ms.to_string()];
         let subject = ["request", &self.id, &self.workspace, &times[0], &times[1]];
         let request = envelope.open(&subject, &self.request);
@@ -146,7 +156,7 @@ impl Closed {
         let digest = blake3::hash(&self.request).to_hex().to_string();
         let decision = self.verdict.as_ref().and_then(|closed| {
             let text = envelope.open(&["decision", &self.id, &digest], closed)?;
-            serde_json::from_slice::<Decision>(&text).ok()
+            serde_json::from_slice::<SealedDecision>(&text).ok()
         });
         let (state, verdict, decided_ms) = match (&*self.state, decision) {
             ("pending", _) => (ApprovalState::Pending, None, 0),
@@ -155,13 +165,13 @@ impl Closed {
             }
             _ => return Err(undecided(&self.id)),
         };
-        let taken_up = self.taken_by.is_some();
-        Ok(Kept {
+        let is_claimed = self.taken_by.is_some();
+        Ok(StoredRequest {
             record: ApprovalRecord {
                 request: Arc::new(request),
                 state,
                 verdict,
-                taken_up,
+                is_claimed,
                 claim: self.taken_by.clone(),
             },
             workspace: self.workspace,
@@ -179,12 +189,12 @@ impl Closed {
 
 pub(super) fn foreign(id: &str) -> ToolError {
     ToolError::denied(format!(
-        "approval request `{id}` was not made by your haft, so nothing of it counts"
+        "approval request `{id}` was not made by your haft, so it does not count"
     ))
-    .hint("make the call again; a store that came with the code can hold anything")
+    .hint("make the call again; a store that came with a cloned repository may contain anything")
 }
 
 fn undecided(id: &str) -> ToolError {
     ToolError::denied(format!("the decision on approval request `{id}` was not made by you"))
-        .hint("make the call again; somebody has changed the store")
+        .hint("make the call again; the store was modified")
 }

@@ -1,6 +1,6 @@
-//! Which calls were taken up, noted beside the person's key: whoever can write the store can put a row back as it was, or the
-//! whole file, and an approved call would run again within the hour. An envelope does not help there, since the old one
-//! was true as well.
+//! Notes beside the user's key which calls were taken up. A program that can write the store could
+//! restore a row, or the whole file, and an approved call would run again within the hour. An
+//! envelope does not prevent that, because the old one is valid too.
 
 use std::{
     fs::{self, DirBuilder, OpenOptions},
@@ -12,56 +12,56 @@ use std::{
 
 use haft_core::ToolError;
 
-/// Far longer than an approved call may wait to be taken up.
-const KEPT: Duration = Duration::from_secs(2 * 86_400);
+/// Much longer than an approved call may wait to be taken up.
+const MAX_NOTE_AGE: Duration = Duration::from_secs(2 * 86_400);
 
-/// Notes that a call is taken up under a token; false when it was before, under another one.
+/// Notes that a call is taken up under a token. Returns false if it was taken up before under
+/// another token.
 ///
 /// # Errors
-/// When it cannot be noted. Then it must not run.
+/// When the note cannot be written. Then the call must not run.
 pub(super) fn note(key: &Path, id: &str, token: &str) -> Result<bool, ToolError> {
     let folder = key.with_file_name("taken");
-    let path = noted_at(&folder, id);
-    make_folder(&folder).map_err(|error| unnoted(&path, &error))?;
+    let path = note_path(&folder, id);
+    make_folder(&folder).map_err(|error| not_noted(&path, &error))?;
     let is_first = match write(&path, token) {
         Ok(()) => true,
-        // Tried again, after nobody could say whether it had been written.
+        // A retry after an unclear commit.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             fs::read(&path).is_ok_and(|noted| noted == token.as_bytes())
         }
-        Err(error) => return Err(unnoted(&path, &error)),
+        Err(error) => return Err(not_noted(&path, &error)),
     };
     forget_old(&folder);
     Ok(is_first)
 }
 
-/// Whether a call that is taken up could be noted later, and was not before.
+/// Returns true if a call can be noted as taken up, and was not yet.
 ///
 /// # Errors
-/// When it could not be noted.
+/// When the note could not be written.
 pub(super) fn may_be_noted(key: &Path, id: &str) -> Result<bool, ToolError> {
     let folder = key.with_file_name("taken");
-    let path = noted_at(&folder, id);
-    make_folder(&folder).map_err(|error| unnoted(&path, &error))?;
+    let path = note_path(&folder, id);
+    make_folder(&folder).map_err(|error| not_noted(&path, &error))?;
     Ok(path.symlink_metadata().is_err())
 }
 
-fn noted_at(folder: &Path, id: &str) -> PathBuf {
+fn note_path(folder: &Path, id: &str) -> PathBuf {
     folder.join(blake3::hash(id.as_bytes()).to_hex().as_str())
 }
 
-fn unnoted(path: &Path, error: &io::Error) -> ToolError {
+fn not_noted(path: &Path, error: &io::Error) -> ToolError {
     let path = path.display();
-    let message = format!("that the call is taken up cannot be noted in {path}: {error}");
-    ToolError::denied(message)
-        .hint("make room there or mend its permissions, then approve it again")
+    let message = format!("cannot note in {path} that the call is taken up: {error}");
+    ToolError::denied(message).hint("free disk space or fix its permissions, then approve it again")
 }
 
 fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Whole or not at all: half a token would be somebody else's.
+/// Writes the note completely or not at all: half a token would look like another one.
 fn write(path: &Path, token: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let written = file.write_all(token.as_bytes());
@@ -71,11 +71,11 @@ fn write(path: &Path, token: &str) -> io::Result<()> {
     written
 }
 
-/// What cannot be looked at or removed stays, which does no harm.
+/// Removes old notes. Notes that cannot be read or removed stay, which does no harm.
 fn forget_old(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
         let age = entry.metadata().and_then(|metadata| metadata.modified());
-        if age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > KEPT)) {
+        if age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > MAX_NOTE_AGE)) {
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -99,18 +99,18 @@ mod tests {
         assert_eq!(fs::metadata(&taken).expect("made").permissions().mode() & 0o777, 0o700);
         let notes: Vec<_> = fs::read_dir(&taken).expect("there").filter_map(Result::ok).collect();
         assert_eq!(notes.len(), 2);
-        // One of them is of long ago.
+        // One of them is old.
         let old = fs::File::options().write(true).open(notes[0].path()).expect("there");
-        old.set_modified(SystemTime::now() - 2 * KEPT).expect("set");
+        old.set_modified(SystemTime::now() - 2 * MAX_NOTE_AGE).expect("set");
         assert!(note("ask_3", "one"));
         assert!(!notes[0].path().exists() && notes[1].path().exists());
     }
 
     #[test]
-    fn what_cannot_be_noted_is_not_taken_up() {
+    fn a_call_that_cannot_be_noted_is_not_taken_up() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("taken"), "in the way").expect("written");
         let error = note(&folder.path().join("rules.key"), "ask_1", "one").expect_err("told");
-        assert!(error.message().contains("cannot be noted in"), "{error}");
+        assert!(error.message().contains("cannot note in"), "{error}");
     }
 }

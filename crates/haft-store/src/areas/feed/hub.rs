@@ -1,5 +1,5 @@
-//! Who waits for events in this process, and what wakes them: a commit of our own at once, those of other processes by
-//! whatever the engine has for that. It runs only while somebody waits.
+//! Wakes the subscribers of this process: at once for its own commits, and through the engine for
+//! commits of other processes. The engine is watched only while there are subscribers.
 
 use std::sync::{
     Arc,
@@ -10,126 +10,127 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use tokio::sync::{Notify, watch};
 
-use super::Retention;
-use crate::{Store, engine::store::Engine};
+use super::EventRetention;
+use crate::{Store, engine::store::StoreEngine};
 
-/// The bell of an open store.
+/// Notifies the subscribers of an open store.
 #[derive(Default)]
-pub(crate) struct Hub {
-    rings: watch::Sender<u64>,
-    listeners: AtomicUsize,
-    /// Whether somebody looks out for other processes.
-    lookout: Mutex<bool>,
-    /// Said when nobody listens any more.
-    pub(crate) all_gone: Notify,
-    retention: RwLock<Retention>,
+pub(crate) struct FeedHub {
+    changes: watch::Sender<u64>,
+    subscribers: AtomicUsize,
+    /// True if a watcher for other processes runs.
+    watcher: Mutex<bool>,
+    /// Notified when the last subscriber is gone.
+    pub(crate) no_subscribers: Notify,
+    retention: RwLock<EventRetention>,
 }
 
-impl Hub {
-    /// Something was committed.
-    pub(crate) fn ring(&self) {
-        self.rings.send_modify(|count| *count = count.wrapping_add(1));
+impl FeedHub {
+    /// Wakes all subscribers after a commit.
+    pub(crate) fn notify(&self) {
+        self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }
 
     #[cfg(test)]
-    pub(crate) fn is_manned(&self) -> bool {
-        *self.lookout()
+    pub(crate) fn is_watched(&self) -> bool {
+        *self.watcher()
     }
 
-    /// As a lookout does that ends by a panic.
+    /// Behaves like a watcher that ends by a panic.
     #[cfg(test)]
-    pub(crate) fn abandon(self: &Arc<Self>) {
-        drop(Post::new(self));
+    pub(crate) fn drop_watcher(self: &Arc<Self>) {
+        drop(WatcherGuard::new(self));
     }
 
-    fn has_listeners(&self) -> bool {
-        self.listeners.load(Ordering::Acquire) > 0
+    fn has_subscribers(&self) -> bool {
+        self.subscribers.load(Ordering::Acquire) > 0
     }
 
-    pub(crate) fn retention(&self) -> Retention {
+    pub(crate) fn retention(&self) -> EventRetention {
         *self.retention.read()
     }
 
-    pub(crate) fn retain(&self, retention: Retention) {
+    pub(crate) fn retain(&self, retention: EventRetention) {
         *self.retention.write() = retention;
     }
 
-    fn lookout(&self) -> MutexGuard<'_, bool> {
-        self.lookout.lock()
+    fn watcher(&self) -> MutexGuard<'_, bool> {
+        self.watcher.lock()
     }
 }
 
-/// The place of whoever looks out. However it is left, with its runtime or by a panic, those who listen are told, and look
-/// for another.
-pub(crate) struct Post {
-    pub(crate) hub: Arc<Hub>,
-    is_left: bool,
+/// Registration of the running watcher. However the watcher ends, with its runtime or by a panic,
+/// subscribers wake and start another.
+pub(crate) struct WatcherGuard {
+    pub(crate) hub: Arc<FeedHub>,
+    is_ended: bool,
 }
 
-impl Post {
-    fn new(hub: &Arc<Hub>) -> Self {
-        Self { hub: hub.clone(), is_left: false }
+impl WatcherGuard {
+    fn new(hub: &Arc<FeedHub>) -> Self {
+        Self { hub: hub.clone(), is_ended: false }
     }
 
-    /// Leaves when nobody listens. Under the lock that a new listener takes, so that none is left alone.
-    pub(crate) fn may_go(&mut self) -> bool {
-        let mut is_manned = self.hub.lookout();
-        if self.hub.has_listeners() {
+    /// Ends the registration if there are no subscribers. Holds the lock that a new subscriber
+    /// takes, so that none is left without a watcher.
+    pub(crate) fn end_if_unused(&mut self) -> bool {
+        let mut is_watched = self.hub.watcher();
+        if self.hub.has_subscribers() {
             return false;
         }
-        *is_manned = false;
-        self.is_left = true;
+        *is_watched = false;
+        self.is_ended = true;
         true
     }
 }
 
-impl Drop for Post {
+impl Drop for WatcherGuard {
     fn drop(&mut self) {
-        if !self.is_left {
-            *self.hub.lookout() = false;
-            self.hub.ring();
+        if !self.is_ended {
+            *self.hub.watcher() = false;
+            self.hub.notify();
         }
     }
 }
 
-/// One who listens.
-pub(super) struct Listening {
-    hub: Arc<Hub>,
-    rings: watch::Receiver<u64>,
+/// A subscriber.
+pub(super) struct FeedListener {
+    hub: Arc<FeedHub>,
+    changes: watch::Receiver<u64>,
 }
 
-impl Listening {
+impl FeedListener {
     pub(super) fn to(store: &Store) -> Self {
         let hub = store.hub.clone();
-        hub.listeners.fetch_add(1, Ordering::AcqRel);
-        Self { rings: hub.rings.subscribe(), hub }
+        hub.subscribers.fetch_add(1, Ordering::AcqRel);
+        Self { changes: hub.changes.subscribe(), hub }
     }
 
-    /// From here on every ring is heard; and somebody looks out.
+    /// Forgets earlier notifications and starts a watcher if none runs.
     pub(super) fn begin(&mut self, store: &Store) {
-        self.rings.borrow_and_update();
-        let is_manned = std::mem::replace(&mut *self.hub.lookout(), true);
-        if is_manned {
+        self.changes.borrow_and_update();
+        let is_watched = std::mem::replace(&mut *self.hub.watcher(), true);
+        if is_watched {
             return;
         }
-        // Without it those who listen look for themselves now and then.
-        let post = Post::new(&self.hub);
+        // Without a watcher, subscribers still query from time to time.
+        let guard = WatcherGuard::new(&self.hub);
         match &store.engine {
-            Engine::Sqlite(sqlite) => sqlite.watch(post),
-            Engine::Postgres(postgres) => postgres.listen(post),
+            StoreEngine::Sqlite(sqlite) => sqlite.watch(guard),
+            StoreEngine::Postgres(postgres) => postgres.listen(guard),
         }
     }
 
-    pub(super) async fn heard(&mut self) {
-        // The sender lives in the hub that we hold.
-        let _ = self.rings.changed().await;
+    pub(super) async fn changed(&mut self) {
+        // The sender lives in `hub`, so it is not closed.
+        let _ = self.changes.changed().await;
     }
 }
 
-impl Drop for Listening {
+impl Drop for FeedListener {
     fn drop(&mut self) {
-        if self.hub.listeners.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.hub.all_gone.notify_waiters();
+        if self.hub.subscribers.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.hub.no_subscribers.notify_waiters();
         }
     }
 }

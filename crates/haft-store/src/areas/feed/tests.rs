@@ -1,50 +1,50 @@
-//! What can be seen without a second process: who looks out, and for how long.
+//! Tests within one process: when the watcher for other processes runs.
 
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
-use crate::Address;
+use crate::StoreAddress;
 
 fn place(folder: &TempDir) -> Arc<StoreLocation> {
-    StoreLocation::new(Address::Sqlite(folder.path().join("haft.db")))
+    StoreLocation::new(StoreAddress::Sqlite(folder.path().join("haft.db")))
 }
 
-async fn until(what: impl Fn() -> bool) {
-    let patience = tokio::time::timeout(Duration::from_secs(60), async {
-        while !what() {
+async fn until(condition: impl Fn() -> bool) {
+    let deadline = tokio::time::timeout(Duration::from_secs(60), async {
+        while !condition() {
             tokio::task::yield_now().await;
         }
     });
-    patience.await.expect("it happens in time");
+    deadline.await.expect("it happens in time");
 }
 
 #[tokio::test]
-async fn somebody_looks_out_only_while_somebody_listens() {
+async fn the_watcher_runs_only_while_there_are_subscribers() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = place(&folder);
     let events = StoreFeed::new(place.clone());
     let nothing = json!({});
     events.announce(&Announcement::of("x", "a", &nothing)).await.expect("told");
     let hub = place.store().await.expect("open").hub;
-    assert!(!hub.is_manned());
+    assert!(!hub.is_watched());
     let mut first = events.subscribe(0);
     first.next().await.expect("the first event");
-    assert!(hub.is_manned());
+    assert!(hub.is_watched());
     let mut second = events.subscribe(0);
     second.next().await.expect("the first event");
     drop(first);
-    assert!(hub.is_manned());
+    assert!(hub.is_watched());
     drop(second);
-    until(|| !hub.is_manned()).await;
-    // And again, by whoever comes next.
+    until(|| !hub.is_watched()).await;
+    // The next subscriber starts it again.
     let mut third = events.subscribe(0);
     third.next().await.expect("the first event");
-    assert!(hub.is_manned());
+    assert!(hub.is_watched());
 }
 
 #[tokio::test]
-async fn a_post_that_is_left_is_taken_again() {
+async fn a_watcher_that_ended_is_started_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = place(&folder);
     let events = StoreFeed::new(place.clone());
@@ -53,12 +53,12 @@ async fn a_post_that_is_left_is_taken_again() {
     let hub = place.store().await.expect("open").hub;
     let mut listener = events.subscribe(0);
     listener.next().await.expect("the first event");
-    hub.abandon();
-    assert!(!hub.is_manned());
+    hub.drop_watcher();
+    assert!(!hub.is_watched());
     tokio::select! {
         biased;
         news = listener.next() => panic!("nothing happened: {news:?}"),
-        () = until(|| hub.is_manned()) => {}
+        () = until(|| hub.is_watched()) => {}
     }
 }
 
@@ -80,6 +80,6 @@ async fn a_new_subscription_of_no_store_makes_none_and_waits_for_one() {
         .announce(&Announcement::of("x", "a", &body))
         .await
         .expect("told");
-    let FeedItem::FeedEvent(event) = early.next().await.expect("heard") else { panic!("a gap") };
+    let FeedItem::Event(event) = early.next().await.expect("heard") else { panic!("a gap") };
     assert_eq!((event.seq, event.body), (1, body));
 }

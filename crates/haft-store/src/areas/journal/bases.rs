@@ -1,5 +1,6 @@
-//! The contents that the next ones of the same files may be told by: for some files the last that was kept whole, in memory.
-//! Whether the store still has them is asked when they are referred to, since another process may have dropped them.
+//! Contents that the next contents of the same files may be stored as a difference from: for some
+//! files, the last content stored whole, in memory. The store is asked if it still has them when
+//! they are used, because another process may have deleted them.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,14 +9,14 @@ use std::{
 
 use haft_core::ContentHash;
 
-use super::difference::SHORTEST;
+use super::difference::MIN_BYTES;
 
-/// All together. A file that is longer is kept whole each time, and such files are rarely edited.
-const MOST_BYTES: usize = 2 << 20;
-/// An agent works on a few files at a time.
-const MOST_FILES: usize = 32;
+/// Maximum size of all bases. Longer files are stored whole each time; they are rarely edited.
+const MAX_BYTES: usize = 2 << 20;
+/// Maximum number of bases. An agent edits a few files at a time.
+const MAX_FILES: usize = 32;
 
-/// A content that is kept whole.
+/// A content that is stored whole.
 pub(super) struct Base {
     workspace: PathBuf,
     path: PathBuf,
@@ -23,7 +24,7 @@ pub(super) struct Base {
     pub(super) content: Vec<u8>,
 }
 
-/// Those that were needed last, the latest at the end.
+/// Bases by last use, the latest at the end.
 #[derive(Default)]
 pub(super) struct Bases(Vec<Arc<Base>>);
 
@@ -42,21 +43,21 @@ impl Bases {
         content: &[u8],
     ) {
         self.take(workspace, path);
-        if !(SHORTEST..=MOST_BYTES).contains(&content.len()) {
+        if !(MIN_BYTES..=MAX_BYTES).contains(&content.len()) {
             return;
         }
         let (workspace, path) = (workspace.to_owned(), path.to_owned());
         self.0.push(Arc::new(Base { workspace, path, hash, content: content.to_owned() }));
         let mut bytes: usize = self.0.iter().map(|base| base.content.len()).sum();
-        while bytes > MOST_BYTES || self.0.len() > MOST_FILES {
+        while bytes > MAX_BYTES || self.0.len() > MAX_FILES {
             bytes -= self.0.remove(0).content.len();
         }
     }
 
     fn take(&mut self, workspace: &Path, path: &Path) -> Option<Arc<Base>> {
         let is_it = |base: &Arc<Base>| base.path == path && base.workspace == workspace;
-        let place = self.0.iter().position(is_it)?;
-        Some(self.0.remove(place))
+        let index = self.0.iter().position(is_it)?;
+        Some(self.0.remove(index))
     }
 }
 
@@ -81,8 +82,8 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_each_file_is_there_and_no_other_workspace_has_it() {
-        let [one, two, three] = [b'1', b'2', b'3'].map(|byte| of_length(SHORTEST, byte));
+    fn the_last_base_of_each_file_is_kept_per_workspace() {
+        let [one, two, three] = [b'1', b'2', b'3'].map(|byte| of_length(MIN_BYTES, byte));
         let mut bases = Bases::default();
         for (path, content) in [("a", &one), ("b", &two), ("a", &three)] {
             keep(&mut bases, path, content);
@@ -95,10 +96,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_needed_longest_ago_goes_when_there_are_too_many_or_they_are_too_long() {
-        let (short, long) = (of_length(SHORTEST, b'x'), of_length(MOST_BYTES - SHORTEST, b'x'));
+    fn the_least_recently_used_bases_are_dropped() {
+        let (short, long) = (of_length(MIN_BYTES, b'x'), of_length(MAX_BYTES - MIN_BYTES, b'x'));
         let mut bases = Bases::default();
-        for number in 0..MOST_FILES {
+        for number in 0..MAX_FILES {
             keep(&mut bases, &number.to_string(), &short);
         }
         check(&mut bases, "0", Some(&short));
@@ -108,7 +109,7 @@ mod tests {
         keep(&mut bases, "long", &long);
         check(&mut bases, "more", None);
         check(&mut bases, "0", Some(&short));
-        keep(&mut bases, "0", &of_length(MOST_BYTES + 1, b'x'));
+        keep(&mut bases, "0", &of_length(MAX_BYTES + 1, b'x'));
         check(&mut bases, "0", None);
         check(&mut bases, "long", Some(&long));
     }

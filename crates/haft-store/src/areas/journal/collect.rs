@@ -1,5 +1,6 @@
-//! Making room: what is too old goes, and when that is not enough, what is oldest. The latest change of every file stays,
-//! and with it all that was done by undo and redo since, so that an undo always has what it needs.
+//! Collection: deletes old entries, and if that is not enough, the oldest ones. The latest change
+//! of every file stays, together with all undos and redos since, so that an undo always finds what
+//! it needs.
 
 use haft_core::ToolError;
 
@@ -9,32 +10,32 @@ use crate::{
     engine::{store::Transaction, value::Value},
 };
 
-/// How long changes are kept, and how much of them.
+/// Limits on the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keep {
-    /// So many days.
+pub struct JournalRetention {
+    /// Days that changes are kept.
     pub days: u64,
-    /// So many bytes of contents, as they are kept.
+    /// Maximum number of bytes of contents, as stored.
     pub bytes: u64,
 }
 
-impl Keep {
-    /// What holds when nobody says otherwise.
-    pub const USUAL: Self = Self { days: 30, bytes: 1 << 30 };
+impl JournalRetention {
+    /// The limits without a configuration.
+    pub const DEFAULT: Self = Self { days: 30, bytes: 1 << 30 };
 }
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
-/// While there is too much that has to stay, it is not looked for again at every change.
-const PAUSE_MS: u64 = 60 * 1_000;
-/// What is left of a change when all of it had to go says for so long that it was there.
-const REMEMBERED_DAYS: u64 = 400;
-/// The store is held for no more than this at a time.
-const PIECE: u64 = 200;
+/// Pause between two attempts while the journal is too large and nothing can be deleted.
+const RETRY_PAUSE_MS: u64 = 60 * 1_000;
+/// Days that an empty change is kept to show that it existed.
+const EMPTY_CHANGE_DAYS: u64 = 400;
+/// Entries deleted per transaction, which bounds how long the store is locked.
+const BATCH_ENTRIES: u64 = 200;
 
 const STATE: &str = "SELECT bytes, looked_ms FROM journal WHERE id = 1";
 const LOOKED: &str = "UPDATE journal SET looked_ms = $1 WHERE id = 1";
-/// Older ones than a later change of the same file, oldest first. What undo and redo did is no such change: taking it back
-/// leads to where the file was before.
+/// Entries with a later change of the same file, oldest first. Undo and redo do not count as later
+/// changes: reverting them leads to where the file was before.
 const SPARE: &str = "SELECT e.id, e.before_kind, e.before_what, e.change FROM entries e \
     JOIN changes c ON c.number = e.change \
     WHERE c.at_ms < $1 AND EXISTS (SELECT 1 FROM entries n JOIN changes m ON m.number = n.change \
@@ -44,50 +45,58 @@ const COUNT: &str = "UPDATE changes SET collected = collected + 1 WHERE number =
 const FORGET: &str = "DELETE FROM changes WHERE at_ms < $1 \
     AND NOT EXISTS (SELECT 1 FROM entries WHERE entries.change = changes.number)";
 
-/// Seldom: once a day, or when there is too much.
-pub(super) async fn when_due(store: &Store, keep: Keep, now_ms: u64) -> Result<(), ToolError> {
+/// Collects once a day, or when the journal is too large.
+pub(super) async fn when_due(
+    store: &Store,
+    retention: JournalRetention,
+    now_ms: u64,
+) -> Result<(), ToolError> {
     let rows = store.query(STATE, &[]).await?;
     let Some(row) = rows.first() else { return Ok(()) };
-    let state = State { bytes: row.number(0)?, looked_ms: row.number(1)? };
-    if state.is_due(keep, now_ms) {
-        collect(store, keep, now_ms).await?;
+    let state = JournalState { bytes: row.number(0)?, looked_ms: row.number(1)? };
+    if state.is_due(retention, now_ms) {
+        collect(store, retention, now_ms).await?;
     }
     Ok(())
 }
 
-/// What a journal says of itself.
+/// State of the journal.
 #[derive(Clone, Copy)]
-pub(super) struct State {
+pub(super) struct JournalState {
     pub(super) bytes: u64,
     pub(super) looked_ms: u64,
 }
 
-impl State {
-    /// Whether it is time to make room, or to see whether that is so.
-    pub(super) fn is_due(self, keep: Keep, now_ms: u64) -> bool {
-        // Either way: a clock that was set back must not put it off until it is there again.
+impl JournalState {
+    /// Returns true if it is time to collect.
+    pub(super) fn is_due(self, retention: JournalRetention, now_ms: u64) -> bool {
+        // `abs_diff`: a clock that was set back must not postpone the collection.
         let since = now_ms.abs_diff(self.looked_ms);
-        since > DAY_MS || (self.bytes > keep.bytes && since > PAUSE_MS)
+        since > DAY_MS || (self.bytes > retention.bytes && since > RETRY_PAUSE_MS)
     }
 }
 
-/// Returns how many entries went.
-pub(super) async fn collect(store: &Store, keep: Keep, now_ms: u64) -> Result<u64, ToolError> {
-    let oldest = now_ms.saturating_sub(keep.days.saturating_mul(DAY_MS));
+/// Returns the number of deleted entries.
+pub(super) async fn collect(
+    store: &Store,
+    retention: JournalRetention,
+    now_ms: u64,
+) -> Result<u64, ToolError> {
+    let oldest = now_ms.saturating_sub(retention.days.saturating_mul(DAY_MS));
     let mut gone = 0;
     loop {
         let mut transaction = store.begin().await?;
         let taken =
             transaction.query(TAKE_NUMBERS, &[Value::Integer(0), Value::Integer(0)]).await?;
         let bytes = taken.first().map_or(Ok(0), |row| row.number(2))?;
-        let mut dropped = drop_before(&mut transaction, oldest, PIECE).await?;
-        if dropped == 0 && bytes > keep.bytes {
-            // A few at a time: a single one may be as large as all the others.
+        let mut dropped = drop_before(&mut transaction, oldest, BATCH_ENTRIES).await?;
+        if dropped == 0 && bytes > retention.bytes {
+            // A few at a time: one entry may be as large as all others together.
             dropped = drop_before(&mut transaction, u64::MAX, 8).await?;
         }
         gone += dropped;
         if dropped == 0 {
-            let forgotten = now_ms.saturating_sub(REMEMBERED_DAYS * DAY_MS);
+            let forgotten = now_ms.saturating_sub(EMPTY_CHANGE_DAYS * DAY_MS);
             transaction.execute(FORGET, &[Value::number(forgotten)]).await?;
             transaction.execute(LOOKED, &[Value::number(now_ms)]).await?;
             transaction.commit().await?;

@@ -1,15 +1,17 @@
-//! Contents as they are kept: packed, or told by another one that is kept whole, and known again by their hash.
+//! Stored contents: compressed, or stored as a difference from a content that is stored whole;
+//! verified by their hash.
 
-use haft_core::{ContentHash, ToolError, files::LARGEST_WHOLE};
+use haft_core::{ContentHash, ToolError, files::MAX_WHOLE_FILE_BYTES};
 
 use super::{bases::Base, difference};
 use crate::engine::packing::{self, DIFFERENCE, Packed, Packer};
 
-/// A content as it is kept.
-pub(super) struct Kept {
+/// A content to be stored.
+pub(super) struct NewContent {
     pub(super) hash: ContentHash,
     pub(super) size: u64,
-    /// What it is told by, when it is not kept whole. That one is.
+    /// Hash of the base that it differs from, which is stored whole. `None` if this content is
+    /// stored whole.
     pub(super) base: Option<ContentHash>,
     pub(super) packed: Packed,
 }
@@ -19,34 +21,34 @@ pub(super) fn pack(
     hash: ContentHash,
     content: &[u8],
     base: Option<&Base>,
-) -> Kept {
+) -> NewContent {
     let differing =
         base.and_then(|base| Some((base.hash, difference::between(&base.content, content)?)));
     let (base, packed) = match differing {
         Some((base, bytes)) => (Some(base), Packed { packing: DIFFERENCE, bytes }),
         None => (None, packer.pack(content)),
     };
-    Kept { hash, size: content.len() as u64, base, packed }
+    NewContent { hash, size: content.len() as u64, base, packed }
 }
 
-/// A content as it was found. Somebody else may have put anything there.
+/// A content as stored, not trusted: another program may have written anything.
 #[derive(Clone, Copy)]
-pub(super) struct Found<'a> {
+pub(super) struct StoredContent<'a> {
     pub(super) size: u64,
     pub(super) packing: u64,
     pub(super) bytes: &'a [u8],
 }
 
-/// The content as it was; `base` is what it is told by, unless it is kept whole. What does not have its hash was changed or
-/// damaged, and is not handed out.
+/// Restores a content; `base` is what it differs from, unless it is stored whole. Fails if the
+/// content does not match its hash, because it was modified or damaged.
 pub(super) fn unpack(
     hash: ContentHash,
-    found: Found<'_>,
-    base: Option<Found<'_>>,
+    found: StoredContent<'_>,
+    base: Option<StoredContent<'_>>,
 ) -> Result<Vec<u8>, ToolError> {
     let content = match base {
         None => found.plain(found.bytes),
-        Some(base) => base.plain(base.bytes).and_then(|base| found.told_by(&base)),
+        Some(base) => base.plain(base.bytes).and_then(|base| found.from_base(&base)),
     };
     match content {
         Ok(content) if ContentHash::of(&content) == hash => Ok(content),
@@ -55,28 +57,28 @@ pub(super) fn unpack(
     }
 }
 
-const CHANGED: &str = "is not what it was";
+const CHANGED: &str = "was changed";
 
 pub(super) fn damaged(hash: ContentHash, why: &str) -> ToolError {
-    ToolError::unavailable(format!("the kept content {hash} {why}"))
-        .hint("see what is wrong with `haft store check`")
+    ToolError::unavailable(format!("the stored content {hash} {why}"))
+        .hint("check the store with `haft store check`")
 }
 
-impl Found<'_> {
-    fn most(&self) -> usize {
-        usize::try_from(self.size.min(LARGEST_WHOLE)).unwrap_or_default()
+impl StoredContent<'_> {
+    fn max_bytes(&self) -> usize {
+        usize::try_from(self.size.min(MAX_WHOLE_FILE_BYTES)).unwrap_or_default()
     }
 
     fn plain(&self, bytes: &[u8]) -> Result<Vec<u8>, &'static str> {
-        packing::unpack(self.packing, bytes, self.most())
+        packing::unpack(self.packing, bytes, self.max_bytes())
     }
 
-    fn told_by(&self, base: &[u8]) -> Result<Vec<u8>, &'static str> {
+    fn from_base(&self, base: &[u8]) -> Result<Vec<u8>, &'static str> {
         if self.packing == DIFFERENCE {
-            return difference::joined(base, self.bytes, self.most()).ok_or(CHANGED);
+            return difference::restore(base, self.bytes, self.max_bytes()).ok_or(CHANGED);
         }
-        let (head, own) = difference::split(self.bytes).ok_or(CHANGED)?;
-        difference::join(base, head, &self.plain(own)?, self.most()).ok_or(CHANGED)
+        let (head, own) = difference::split_old(self.bytes).ok_or(CHANGED)?;
+        difference::restore_old(base, head, &self.plain(own)?, self.max_bytes()).ok_or(CHANGED)
     }
 }
 
@@ -89,14 +91,14 @@ mod tests {
     use super::*;
     use crate::areas::journal::bases::Bases;
 
-    impl Kept {
-        fn found(&self) -> Found<'_> {
+    impl NewContent {
+        fn found(&self) -> StoredContent<'_> {
             let Packed { packing, bytes } = &self.packed;
-            Found { size: self.size, packing: *packing, bytes }
+            StoredContent { size: self.size, packing: *packing, bytes }
         }
     }
 
-    fn kept(content: &[u8], base: Option<&[u8]>) -> Kept {
+    fn kept(content: &[u8], base: Option<&[u8]>) -> NewContent {
         let (mut bases, here) = (Bases::default(), Path::new("here"));
         if let Some(base) = base {
             bases.keep(here, here, ContentHash::of(base), base);
@@ -106,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_is_not_handed_out() {
+    fn a_changed_content_is_refused() {
         let content = "fn main() {}\n".repeat(100);
         let kept = kept(content.as_bytes(), None);
         let (hash, found) = (kept.hash, kept.found());
@@ -114,36 +116,37 @@ mod tests {
         let other = ContentHash::of(b"other");
         for (hash, found) in [
             (other, found),
-            (hash, Found { size: 10, ..found }),
-            (hash, Found { size: u64::MAX, bytes: b"no zstd", ..found }),
-            (hash, Found { packing: 0, ..found }),
-            (hash, Found { packing: 9, ..found }),
+            (hash, StoredContent { size: 10, ..found }),
+            (hash, StoredContent { size: u64::MAX, bytes: b"no zstd", ..found }),
+            (hash, StoredContent { packing: 0, ..found }),
+            (hash, StoredContent { packing: 9, ..found }),
         ] {
             assert!(unpack(hash, found, None).is_err(), "{} {}", found.size, found.packing);
         }
     }
 
     #[test]
-    fn a_content_that_is_told_by_another_comes_back_only_with_that_one() {
+    fn a_difference_needs_its_own_base() {
         let base = "fn main() {}\n".repeat(1_000);
         let content = base.replacen("main", "other", 1);
-        let (whole, told) =
+        let (whole, difference_of_base) =
             (kept(base.as_bytes(), None), kept(content.as_bytes(), Some(base.as_bytes())));
-        assert_eq!((whole.base, told.base), (None, Some(whole.hash)));
-        assert!(told.packed.bytes.len() < 100);
-        let unpacked = unpack(told.hash, told.found(), Some(whole.found()));
+        assert_eq!((whole.base, difference_of_base.base), (None, Some(whole.hash)));
+        assert!(difference_of_base.packed.bytes.len() < 100);
+        let unpacked =
+            unpack(difference_of_base.hash, difference_of_base.found(), Some(whole.found()));
         assert_eq!(unpacked.expect("both are whole"), content.as_bytes());
         let another = kept(&[b'x'; 9_000], None);
-        for base in [None, Some(another.found()), Some(told.found())] {
-            assert!(unpack(told.hash, told.found(), base).is_err());
+        for base in [None, Some(another.found()), Some(difference_of_base.found())] {
+            assert!(unpack(difference_of_base.hash, difference_of_base.found(), base).is_err());
         }
-        let huge = Found { size: u64::MAX, ..told.found() };
-        assert!(unpack(told.hash, huge, Some(whole.found())).is_err());
+        let huge = StoredContent { size: u64::MAX, ..difference_of_base.found() };
+        assert!(unpack(difference_of_base.hash, huge, Some(whole.found())).is_err());
     }
 
-    /// Rows of a base and of a content that differs in more than 128 bytes, which were packed.
+    /// Rows of a base and of a content with more than 128 new bytes, which were compressed.
     #[test]
-    fn a_difference_that_was_kept_before_is_still_read() {
+    fn a_difference_stored_before_is_still_read() {
         let line = |number: u64| {
             format!("let value_{number} = {};\n", number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
         };
@@ -155,7 +158,7 @@ mod tests {
             0, 0, 40, 181, 47, 253, 96, 144, 1, 197, 0, 0, 136, 102, 105, 114, 115, 116, 10, 47,
             47, 32, 97, 32, 99, 111, 109, 109, 101, 110, 1, 0, 249, 64, 53, 151,
         ];
-        let found = Found { size: 29_228, packing: 1, bytes: &bytes };
+        let found = StoredContent { size: 29_228, packing: 1, bytes: &bytes };
         let whole = kept(&base, None);
         let unpacked = unpack(ContentHash::of(&content), found, Some(whole.found()));
         assert_eq!(unpacked.expect("it is whole"), content);
@@ -172,13 +175,13 @@ mod tests {
             let base = "fn main() {}\n".repeat(1_000);
             let content = base.replacen("main", "other", 1);
             let whole = kept(base.as_bytes(), None);
-            let told = kept(content.as_bytes(), Some(base.as_bytes()));
-            let mut foreign = told.packed.bytes.clone();
+            let difference_of_base = kept(content.as_bytes(), Some(base.as_bytes()));
+            let mut foreign = difference_of_base.packed.bytes.clone();
             let at = at.index(foreign.len());
             let end = (at + bytes.len()).min(foreign.len());
             foreign.splice(at..end, bytes);
-            let found = Found { size, packing, bytes: &foreign };
-            if let Ok(unpacked) = unpack(told.hash, found, Some(whole.found())) {
+            let found = StoredContent { size, packing, bytes: &foreign };
+            if let Ok(unpacked) = unpack(difference_of_base.hash, found, Some(whole.found())) {
                 prop_assert_eq!(unpacked, content.as_bytes());
             }
         }

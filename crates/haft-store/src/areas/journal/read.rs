@@ -1,19 +1,19 @@
-//! What was kept, read back.
+//! Reads changes and contents.
 
 use std::{collections::HashMap, path::Path};
 
 use haft_core::{ChangeQuery, ContentHash, JournalChange, JournalEntry, ToolError};
 
 use super::{
-    images::{self, bytes, path},
-    packing::{Found, damaged, unpack},
-    write::storable,
+    packing::{StoredContent, damaged, unpack},
+    path_columns::{self, bytes, path},
+    write::without_nul,
 };
 use crate::{
     Store,
     engine::{
         store::Transaction,
-        value::{Row, Value},
+        value::{SqlRow, Value},
     },
 };
 
@@ -34,8 +34,8 @@ const ENTRIES: &str = "SELECT change, id, path, moved_from, before_kind, before_
 const CONTENT: &str = "SELECT b.size, b.packing, b.content, b.base, w.size, w.packing, w.content, w.base FROM blobs b \
     LEFT JOIN blobs w ON w.hash = b.base WHERE b.hash = $1";
 
-/// So many changes are read at once when some of them are passed over.
-const PIECE: usize = 200;
+/// Number of changes read at once while filtering.
+const PAGE_CHANGES: usize = 200;
 
 pub(super) async fn find(
     store: &Store,
@@ -70,10 +70,10 @@ async fn numbered(
     Ok(found)
 }
 
-/// Conditions beside the one that is searched by.
+/// Checks the conditions that the statement does not.
 fn is_wanted(which: &ChangeQuery, change: &JournalChange) -> bool {
     let fits = |wanted: &Option<String>, found: &str| {
-        wanted.as_ref().is_none_or(|wanted| storable(wanted) == found)
+        wanted.as_ref().is_none_or(|wanted| without_nul(wanted) == found)
     };
     fits(&which.call_id, &change.call_id)
         && fits(&which.session, &change.session)
@@ -87,14 +87,14 @@ async fn newest(
     which: &ChangeQuery,
 ) -> Result<Vec<JournalChange>, ToolError> {
     let (statement, key) = match (&which.call_id, &which.session) {
-        (Some(call), _) => (OF_CALL, Some(storable(call))),
-        (None, Some(session)) => (OF_SESSION, Some(storable(session))),
+        (Some(call), _) => (OF_CALL, Some(without_nul(call))),
+        (None, Some(session)) => (OF_SESSION, Some(without_nul(session))),
         (None, None) => (CHANGES, None),
     };
     let mut below = which.below.unwrap_or(i64::MAX as u64);
     let mut found = Vec::new();
     loop {
-        let piece = PIECE.min(which.most.max(1));
+        let piece = PAGE_CHANGES.min(which.limit.max(1));
         let mut values =
             vec![Value::Bytes(workspace), Value::number(below), Value::number(which.since_ms)];
         values.extend(key.as_deref().map(Value::Text));
@@ -103,24 +103,24 @@ async fn newest(
         for row in &rows {
             let change = change(row)?;
             below = change.number;
-            if is_wanted(which, &change) && found.len() < which.most {
+            if is_wanted(which, &change) && found.len() < which.limit {
                 found.push(change);
             }
         }
-        if rows.len() < piece || found.len() >= which.most {
+        if rows.len() < piece || found.len() >= which.limit {
             return Ok(found);
         }
     }
 }
 
-fn change(row: &Row) -> Result<JournalChange, ToolError> {
+fn change(row: &SqlRow) -> Result<JournalChange, ToolError> {
     let (number, at_ms) = (row.number(0)?, row.number(4)?);
     let mut change = JournalChange::new(number, row.text(1)?, row.text(2)?, row.text(3)?, at_ms);
     change.collected = row.number(5)?;
     Ok(change)
 }
 
-/// In as few questions as the numbers allow: those of a session are mostly close together.
+/// Loads entries with few queries: the numbers of one session are mostly close together.
 async fn add_entries(
     transaction: &mut Transaction,
     changes: &mut [JournalChange],
@@ -138,7 +138,7 @@ async fn add_entries(
     Ok(())
 }
 
-/// Numbers from smallest to greatest, with gaps of at most a few between them.
+/// Returns ranges of change numbers, with small gaps between the numbers.
 fn ranges(changes: &[JournalChange]) -> Vec<(u64, u64)> {
     const GAP: u64 = 4;
     let mut ranges: Vec<(u64, u64)> = Vec::new();
@@ -151,8 +151,8 @@ fn ranges(changes: &[JournalChange]) -> Vec<(u64, u64)> {
     ranges
 }
 
-fn entry(row: &Row) -> Result<JournalEntry, ToolError> {
-    let (before, after) = (images::image(row, 4)?, images::image(row, 8)?);
+fn entry(row: &SqlRow) -> Result<JournalEntry, ToolError> {
+    let (before, after) = (path_columns::path_state(row, 4)?, path_columns::path_state(row, 8)?);
     let mut entry = JournalEntry::new(row.number(1)?, path(row.bytes(2)?), before, after);
     entry.moved_from = row.maybe_bytes(3)?.map(path);
     entry.undone_by = row.maybe_number(12)?;
@@ -167,15 +167,15 @@ pub(super) async fn content(
     let Some(row) = rows.first() else { return Ok(None) };
     let base = match (row.maybe_bytes(3)?, row.maybe_number(4)?) {
         (None, _) => None,
-        // What a difference refers to is kept whole, or somebody else has made it.
+        // haft stores bases whole; another program may have changed that.
         (Some(_), Some(_)) if row.maybe_bytes(7)?.is_none() => Some(found(row, 4)?),
-        (Some(_), _) => return Err(damaged(hash, "has lost what it is told by")),
+        (Some(_), _) => return Err(damaged(hash, "has lost its base")),
     };
     unpack(hash, found(row, 0)?, base).map(Some)
 }
 
-/// A content in three columns, from `first` on.
-fn found(row: &Row, first: usize) -> Result<Found<'_>, ToolError> {
+/// Reads a content from three columns, starting at `first`.
+fn found(row: &SqlRow, first: usize) -> Result<StoredContent<'_>, ToolError> {
     let (size, packing) = (row.number(first)?, row.number(first + 1)?);
-    Ok(Found { size, packing, bytes: row.bytes(first + 2)? })
+    Ok(StoredContent { size, packing, bytes: row.bytes(first + 2)? })
 }

@@ -1,4 +1,4 @@
-//! Keeping a change, and taking it out again when it was not made.
+//! Stores a change before it is made, and removes it if it was not made.
 
 use std::{collections::HashSet, path::Path, sync::Arc};
 
@@ -6,9 +6,9 @@ use haft_core::{ContentHash, NewChange, NewJournalEntry, ToolError};
 
 use super::{
     bases::Base,
-    collect::State,
-    images::{Columns, bytes},
-    packing::{Kept, pack},
+    collect::JournalState,
+    packing::{NewContent, pack},
+    path_columns::{PathColumns, bytes},
 };
 use crate::{
     Store,
@@ -16,12 +16,12 @@ use crate::{
         clock::now_ms,
         packing::Packer,
         store::Transaction,
-        value::{Row, Value},
+        value::{SqlRow, Value},
     },
 };
 
-/// The row is held until the commit, so that changes of several processes come one after the other and nobody takes away a
-/// content that somebody else is about to refer to.
+/// Locks the row until the commit, so that changes of several processes are serialized, and no
+/// process deletes a content that another is about to refer to.
 pub(super) const TAKE_NUMBERS: &str = "UPDATE journal SET changes = changes + $1, entries = entries + $2 \
     WHERE id = 1 RETURNING changes, entries, bytes, looked_ms";
 pub(super) const ADD_BYTES: &str = "UPDATE journal SET bytes = bytes + $1 WHERE id = 1";
@@ -34,7 +34,8 @@ const ADD_ENTRY: &str = "INSERT INTO entries (id, change, workspace, path, moved
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
 const ADD_BLOB: &str = "INSERT INTO blobs (hash, size, packing, content) VALUES ($1, $2, $3, $4) \
     ON CONFLICT (hash) DO NOTHING";
-/// Only while its base is there, and whole. A content that is its own base is there already, if its base is.
+/// Only if the base exists and is stored whole. A content that is its own base exists already if
+/// its base does.
 const ADD_DIFFERENCE: &str = "INSERT INTO blobs (hash, size, packing, content, base) SELECT $1, $2, $3, $4, $5 \
     WHERE EXISTS (SELECT 1 FROM blobs WHERE hash = $6 AND base IS NULL) ON CONFLICT (hash) DO NOTHING";
 const HAS_BLOB: &str = "SELECT size FROM blobs WHERE hash = $1";
@@ -50,26 +51,27 @@ const DROP_BLOB: &str = "DELETE FROM blobs WHERE hash = $1 \
     AND NOT EXISTS (SELECT 1 FROM entries WHERE before_what = $2) \
     AND NOT EXISTS (SELECT 1 FROM blobs d WHERE d.base = $3) RETURNING CAST(length(content) AS BIGINT), base";
 
-/// A change as it will be kept: worked out before the store is held.
+/// A change to be stored, computed before the store is locked.
 pub(super) struct Prepared {
     call_id: String,
     session: String,
     tool: String,
     workspace: Vec<u8>,
     entries: Vec<Entry>,
-    blobs: Vec<Kept>,
+    blobs: Vec<NewContent>,
 }
 
 struct Entry {
     path: Vec<u8>,
     moved_from: Option<Vec<u8>>,
-    before: Columns,
-    after: Columns,
+    before: PathColumns,
+    after: PathColumns,
     undoes: Vec<u64>,
 }
 
 impl Prepared {
-    /// `base_of` knows by what the content of a file may be told.
+    /// Prepares a change. `base_of` returns the content that a file may be stored as a difference
+    /// from.
     pub(super) fn of(
         change: &NewChange<'_>,
         packer: &mut Packer,
@@ -87,14 +89,14 @@ impl Prepared {
         let entry = |(number, entry): (usize, &NewJournalEntry)| Entry {
             path: bytes(&entry.path),
             moved_from: entry.moved_from.as_deref().map(bytes),
-            before: Columns::of(&entry.before),
-            after: Columns::of(&entry.after),
+            before: PathColumns::of(&entry.before),
+            after: PathColumns::of(&entry.after),
             undoes: undoes.get(number).cloned().unwrap_or_default(),
         };
         Ok(Self {
-            call_id: storable(&call.call_id),
-            session: storable(&call.session),
-            tool: storable(tool),
+            call_id: without_nul(&call.call_id),
+            session: without_nul(&call.session),
+            tool: without_nul(tool),
             workspace: bytes(&call.workspace),
             entries: entries.iter().enumerate().map(entry).collect(),
             blobs,
@@ -102,40 +104,41 @@ impl Prepared {
     }
 }
 
-/// What has to be kept of an entry.
+/// Returns the content that an entry needs to store.
 pub(super) fn kept(entry: &NewJournalEntry) -> Result<Option<(ContentHash, &[u8])>, ToolError> {
     match (&entry.before, &entry.content) {
         (haft_core::PathState::File { hash: Some(hash), .. }, Some(content)) => {
             Ok(Some((*hash, content)))
         }
         (haft_core::PathState::File { hash: Some(_), .. }, None) => Err(ToolError::internal(
-            format!("the content of `{}` was not handed to the journal", entry.path.display()),
+            format!("the content of `{}` is missing from the journal entry", entry.path.display()),
         )),
         _ => Ok(None),
     }
 }
 
-/// PostgreSQL has no texts with the character zero.
-pub(super) fn storable(text: &str) -> String {
+/// Replaces NUL characters, which PostgreSQL cannot store.
+pub(super) fn without_nul(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-/// What became of a change that was to be kept.
-pub(super) enum Recorded {
-    /// It is, under this number. These contents are kept whole since then, and this is what the journal says of itself.
-    As { number: u64, whole: HashSet<ContentHash>, state: State },
-    /// What one of its contents was to be told by is not there any more, so nothing was written.
+/// Result of storing a change.
+pub(super) enum RecordResult {
+    /// Stored under this number. `whole` are the contents now stored whole; `state` is the new
+    /// state of the journal.
+    Stored { number: u64, whole: HashSet<ContentHash>, state: JournalState },
+    /// The base of one of its contents no longer exists, so nothing was written.
     WithoutBase,
 }
 
-/// Keeps a change.
-pub(super) async fn record(store: &Store, prepared: &Prepared) -> Result<Recorded, ToolError> {
+/// Stores a change.
+pub(super) async fn record(store: &Store, prepared: &Prepared) -> Result<RecordResult, ToolError> {
     let mut transaction = store.begin().await?;
     let count = prepared.entries.len() as u64;
     let taken = transaction.query(TAKE_NUMBERS, &[Value::Integer(1), Value::number(count)]).await?;
-    let taken = taken.first().ok_or_else(headless)?;
+    let taken = taken.first().ok_or_else(missing_head)?;
     let (number, last_entry) = (taken.number(0)?, taken.number(1)?);
-    let mut state = State { bytes: taken.number(2)?, looked_ms: taken.number(3)? };
+    let mut state = JournalState { bytes: taken.number(2)?, looked_ms: taken.number(3)? };
     let workspace = workspace(&mut transaction, &prepared.workspace).await?;
     let change = [
         Value::number(number),
@@ -147,19 +150,19 @@ pub(super) async fn record(store: &Store, prepared: &Prepared) -> Result<Recorde
     ];
     transaction.execute(ADD_CHANGE, &change).await?;
     let Some((whole, added)) = add_blobs(&mut transaction, &prepared.blobs).await? else {
-        return Ok(Recorded::WithoutBase);
+        return Ok(RecordResult::WithoutBase);
     };
     state.bytes += added;
     for (id, entry) in (last_entry + 1 - count..).zip(&prepared.entries) {
         add_entry(&mut transaction, (id, number, workspace), entry).await?;
     }
     transaction.commit().await?;
-    Ok(Recorded::As { number, whole, state })
+    Ok(RecordResult::Stored { number, whole, state })
 }
 
-fn headless() -> ToolError {
-    ToolError::unavailable("the journal has no head")
-        .hint("somebody took it out of the store; restore a backup with `haft store restore`")
+fn missing_head() -> ToolError {
+    ToolError::unavailable("the head of the journal is missing")
+        .hint("it was deleted from the store; restore a backup with `haft store restore`")
 }
 
 async fn workspace(transaction: &mut Transaction, path: &[u8]) -> Result<u64, ToolError> {
@@ -168,14 +171,14 @@ async fn workspace(transaction: &mut Transaction, path: &[u8]) -> Result<u64, To
         false => known,
         true => transaction.query(NEW_WORKSPACE, &[Value::Bytes(path)]).await?,
     };
-    rows.first().ok_or_else(headless)?.number(0)
+    rows.first().ok_or_else(missing_head)?.number(0)
 }
 
-/// Returns which of them are whole and new, and what all new ones take; nothing when something is missing that one of them is
-/// told by.
+/// Returns the new blobs that are stored whole, and the size of all new ones; `None` if the base of
+/// one is missing.
 async fn add_blobs(
     transaction: &mut Transaction,
-    blobs: &[Kept],
+    blobs: &[NewContent],
 ) -> Result<Option<(HashSet<ContentHash>, u64)>, ToolError> {
     let (mut added, mut whole) = (0, HashSet::new());
     for blob in blobs {
@@ -198,9 +201,9 @@ enum Added {
     WithoutBase,
 }
 
-async fn add_blob(transaction: &mut Transaction, blob: &Kept) -> Result<Added, ToolError> {
+async fn add_blob(transaction: &mut Transaction, blob: &NewContent) -> Result<Added, ToolError> {
     let (hash, content) = (Value::Bytes(&blob.hash.0), &blob.packed.bytes);
-    // A large one is not handed over only to be found there.
+    // Avoids sending a large content that the store already has.
     if content.len() > 64 << 10 && !transaction.query(HAS_BLOB, &[hash]).await?.is_empty() {
         return Ok(Added::Known);
     }
@@ -232,7 +235,7 @@ async fn add_entry(
         Value::number(change),
         Value::number(workspace),
         Value::Bytes(&entry.path),
-        entry.moved_from.as_deref().map_or(Value::Nothing, Value::Bytes),
+        entry.moved_from.as_deref().map_or(Value::Null, Value::Bytes),
     ];
     row.extend(entry.before.values());
     row.extend(entry.after.values());
@@ -243,14 +246,15 @@ async fn add_entry(
     Ok(())
 }
 
-/// An undo was made: what it takes back is taken back. Not before, because it may be killed in between.
+/// Marks the changes that an undo reverted. Only after the undo was made, because it may be killed
+/// before.
 pub(super) async fn mark_undone(store: &Store, number: u64) -> Result<(), ToolError> {
     let mut transaction = store.begin().await?;
     for row in transaction.query(ENTRIES, &[Value::number(number)]).await? {
         let id = Value::number(row.number(0)?);
         for row in transaction.query(UNDOINGS, &[id]).await? {
             let undone = Value::number(row.number(0)?);
-            // What an undo took back stands again when the undo itself is taken back.
+            // A change that an undo reverted is in effect again when that undo is reverted.
             transaction.execute(REDO, &[undone]).await?;
             transaction.execute(UNDO, &[id, undone]).await?;
         }
@@ -259,8 +263,8 @@ pub(super) async fn mark_undone(store: &Store, number: u64) -> Result<(), ToolEr
     transaction.commit().await
 }
 
-/// Takes a change out that was not made.
-pub(super) async fn withdraw(store: &Store, number: u64) -> Result<(), ToolError> {
+/// Removes a change that was not made.
+pub(super) async fn abort(store: &Store, number: u64) -> Result<(), ToolError> {
     let mut transaction = store.begin().await?;
     transaction.query(TAKE_NUMBERS, &[Value::Integer(0), Value::Integer(0)]).await?;
     let rows = transaction.query(ENTRIES, &[Value::number(number)]).await?;
@@ -272,10 +276,10 @@ pub(super) async fn withdraw(store: &Store, number: u64) -> Result<(), ToolError
     transaction.commit().await
 }
 
-/// Drops entries with the contents that nobody else needs. The rows are (id, kind, what).
+/// Deletes entries, and contents that no other entry needs. The rows are (id, kind, what).
 pub(super) async fn drop_entries(
     transaction: &mut Transaction,
-    rows: &[Row],
+    rows: &[SqlRow],
 ) -> Result<(), ToolError> {
     for row in rows {
         transaction.execute(DROP_ENTRY, &[Value::number(row.number(0)?)]).await?;
@@ -283,7 +287,7 @@ pub(super) async fn drop_entries(
     let mut freed = 0_i64;
     for row in rows {
         let mut next = row.maybe_bytes(2)?.map(<[u8]>::to_owned);
-        // Whatever it was told by may have been there for it alone.
+        // Its base may have been kept for it alone.
         while let Some(hash) = next.take() {
             let gone = transaction.query(DROP_BLOB, &[Value::Bytes(&hash); 3]).await?;
             if let Some(row) = gone.first() {
@@ -298,7 +302,7 @@ pub(super) async fn drop_entries(
     Ok(())
 }
 
-pub(super) async fn set_aside(store: &Store, entries: &[u64]) -> Result<(), ToolError> {
+pub(super) async fn mark_entries_undone(store: &Store, entries: &[u64]) -> Result<(), ToolError> {
     let mut transaction = store.begin().await?;
     for entry in entries {
         transaction.execute(UNDO, &[Value::number(*entry), Value::number(*entry)]).await?;

@@ -1,12 +1,12 @@
-//! The chain: each entry's hash is made from the hash before it and the exact bytes of the entry, so that nothing can be
-//! changed, taken out or moved without every later hash telling.
+//! The hash chain: each entry's hash covers the previous hash and the exact bytes of the entry.
+//! Changing, removing or moving an entry invalidates all later hashes.
 
 use std::{borrow::Cow, fmt, fmt::Write, str::FromStr, sync::OnceLock};
 
 use haft_core::{LedgerEntry, ToolError, policy::Action, sha256_hex};
 use serde_json::Value as Json;
 
-use super::retention::Fill;
+use super::retention::FillLevel;
 use crate::{
     areas::{
         approvals::{BEGIN, END},
@@ -14,7 +14,7 @@ use crate::{
     },
     engine::{
         clock::now_ms,
-        store::{On, Transaction},
+        store::{EngineTransaction, Transaction},
         value::{Value, searchable},
     },
 };
@@ -22,70 +22,71 @@ use crate::{
 /// The hash before the first entry.
 pub(crate) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// Takes the row that says where the chain ends, and with it the right to go on from there.
+/// Returns the end of the chain and locks its row.
 const TAKE_HEAD: &str = "UPDATE chain SET seq = seq WHERE id = 1 RETURNING seq, hash";
-/// The same where whoever has begun has that right.
+/// Returns the end of the chain, for an engine whose transaction already has the lock.
 const HEAD: &str = "SELECT seq, hash FROM chain WHERE id = 1";
 const ADD: &str = "INSERT INTO ledger (seq, call_id, session, tool, began_ms, action, error, entry, hash, kind, calls) \
                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-/// The columns after the hash belong to retention, which is counted in the same statement so that a call pays for none.
+/// The columns after the hash belong to retention. Updating them in the same statement costs a call
+/// nothing extra.
 const MOVE_HEAD: &str = "UPDATE chain SET seq = $1, hash = $2, bytes = bytes + $3, \
     pruned_ms = CASE WHEN pruned_ms = 0 THEN $4 ELSE pruned_ms END, read_bytes = read_bytes + $5 WHERE id = 1 \
     RETURNING bytes, pruned_bytes, pruned_ms, prune_pass";
-/// What an entry takes besides its text: its hash, its columns and its place in the index.
+/// Size of an entry besides its text: its hash, its columns and its index entry.
 pub(crate) const ROW_BYTES: u64 = 200;
 
-/// An entry as it is kept: its text, and beside it what is searched for.
-pub(super) struct Line<'a> {
+/// An entry as stored: its text and its search columns.
+pub(super) struct LedgerLine<'a> {
     pub(super) json: String,
-    pub(super) columns: Columns,
+    pub(super) columns: EntryColumns,
     ms: u64,
-    /// When the last of its calls began.
+    /// Time when the last of its calls began.
     last_ms: u64,
-    /// Whether an approver may have been asked about the call.
+    /// True if an approver may have been asked about the call.
     was_asked: bool,
-    /// The outcome, where it is kept.
+    /// The outcome, if it is kept.
     pub(super) result: Option<&'a KeptResult>,
-    /// For an entry that is committed before its call runs.
+    /// Set for an entry that is committed before its call runs.
     pub(super) beginning: Option<&'a Beginning>,
 }
 
-/// What stands beside the text of an entry.
-pub(super) struct Columns {
+/// The columns beside the text of an entry.
+pub(super) struct EntryColumns {
     pub(super) call_id: String,
     pub(super) session: String,
     pub(super) tool: String,
     pub(super) began_ms: u64,
     pub(super) action: Option<Cow<'static, str>>,
     pub(super) error: Option<Cow<'static, str>>,
-    pub(super) kind: Kind,
+    pub(super) kind: EntryKind,
     /// Number of calls that ended with this entry.
     pub(super) calls: u64,
 }
 
-/// What the caller of an entry that begins a call wants to know.
+/// Result for the caller of an entry that begins a call.
 #[derive(Default)]
 pub(super) struct Beginning {
-    /// Who took the approved call up.
+    /// Token of the process that took the approved call up.
     pub(super) claim: Option<String>,
-    /// The number of the entry; not set when somebody else holds the claim.
+    /// Sequence number of the entry; not set when another process holds the claim.
     pub(super) seq: OnceLock<u64>,
 }
 
-/// How retention treats an entry. The numbers are in the store.
+/// How retention treats an entry. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// A call that changed nothing: it only read, or it was refused.
+pub(super) enum EntryKind {
+    /// A call that changed nothing: it was read-only, or it was refused.
     ReadOnly = 0,
-    /// Committed before a call ran.
+    /// Written before a call ran.
     Begun = 1,
     /// The end of a call that may have changed something.
     Changing = 2,
-    /// Says what retention has dropped.
+    /// Lists what retention has dropped.
     Anchor = 3,
 }
 
-impl Kind {
+impl EntryKind {
     pub(super) fn of(entry: &LedgerEntry) -> Self {
         if entry.is_anchor() {
             return Self::Anchor;
@@ -94,11 +95,11 @@ impl Kind {
             return Self::Begun;
         }
         let was_refused = entry.error.is_some() && !is_permitted(entry);
-        let is_read_only = entry.begun_seq.is_none() && (entry.only_looked() || was_refused);
+        let is_read_only = entry.begun_seq.is_none() && (entry.is_read_only() || was_refused);
         if is_read_only { Self::ReadOnly } else { Self::Changing }
     }
 
-    /// As it is in the store. None for a number that no kind has.
+    /// Returns the kind with a stored number.
     pub(super) fn numbered(number: u64) -> Option<Self> {
         let all = [Self::ReadOnly, Self::Begun, Self::Changing, Self::Anchor];
         all.into_iter().find(|kind| *kind as u64 == number)
@@ -110,22 +111,24 @@ fn is_permitted(entry: &LedgerEntry) -> bool {
         || entry.decision.as_ref().is_some_and(|it| it.action == Action::Allow)
 }
 
-impl Line<'_> {
+impl LedgerLine<'_> {
     pub(super) fn of(entry: &LedgerEntry) -> Result<Self, ToolError> {
-        let json = serde_json::to_string(entry)
-            .map_err(|error| ToolError::internal(format!("a ledger entry is no JSON: {error}")))?;
-        // A question that was answered long ago may have become needless, or impossible to carry out, since.
+        let json = serde_json::to_string(entry).map_err(|error| {
+            ToolError::internal(format!("a ledger entry cannot be written as JSON: {error}"))
+        })?;
+        // An approval request may have become unnecessary, or its call impossible, since it was
+        // answered.
         let is_allowed = entry.decision.as_ref().is_some_and(|it| it.action == Action::Allow);
         Ok(Self {
             json,
-            columns: Columns {
+            columns: EntryColumns {
                 call_id: searchable(&entry.call_id),
                 session: searchable(&entry.session),
                 tool: searchable(&entry.tool),
                 began_ms: entry.began_ms.min(i64::MAX as u64),
                 action: entry.decision.as_ref().map(|decision| decision.action.name().into()),
                 error: entry.error.map(|error| error.name().into()),
-                kind: Kind::of(entry),
+                kind: EntryKind::of(entry),
                 calls: entry.calls(),
             },
             ms: entry.ms,
@@ -136,11 +139,11 @@ impl Line<'_> {
         })
     }
 
-    /// What equal read-only calls have in common: all of the text but the id of the call and its times, which are the first
-    /// member and the last ones. None for an entry that stands for itself alone.
+    /// Returns the part that equal read-only calls share: the whole text except the call id and the
+    /// times, which are the first and the last members. `None` for an entry that cannot be merged.
     pub(super) fn repeatable(&self) -> Option<&str> {
-        let is_plain = self.columns.kind == Kind::ReadOnly && !self.was_asked;
-        // Quotes inside a text are escaped, so only the members themselves are found.
+        let is_plain = self.columns.kind == EntryKind::ReadOnly && !self.was_asked;
+        // Quotes inside a text are escaped, so this finds only the members themselves.
         let body = self.json.find(",\"session\":").filter(|_| is_plain)?;
         self.json.get(body..self.times()?)
     }
@@ -149,10 +152,10 @@ impl Line<'_> {
         self.json.rfind(",\"began_ms\":")
     }
 
-    /// Makes this entry stand for an equal call that came after it, too.
+    /// Merges an equal later call into this entry.
     pub(super) fn repeat(&mut self, later: &Self) {
         let Some(times) = self.times() else { return };
-        let Columns { calls, began_ms, .. } = &mut self.columns;
+        let EntryColumns { calls, began_ms, .. } = &mut self.columns;
         *calls += later.columns.calls;
         self.ms = self.ms.max(later.ms);
         self.last_ms = self.last_ms.max(later.last_ms);
@@ -165,15 +168,15 @@ impl Line<'_> {
         );
     }
 
-    /// What it takes in the store.
+    /// Returns its size in the store.
     pub(super) fn bytes(&self) -> u64 {
         self.json.len() as u64 + ROW_BYTES
     }
 }
 
-impl Columns {
-    /// What the columns beside a text have to be. None when the text is no entry. Reads no more than it needs, so that it
-    /// understands the entries of every version.
+impl EntryColumns {
+    /// Computes the columns from a text. `None` when the text is not an entry. Reads only what it
+    /// needs, so that it understands entries of every version.
     pub(super) fn read(json: &str) -> Option<Self> {
         let entry: Json = serde_json::from_str(json).ok()?;
         let whole: Option<LedgerEntry> = serde_json::from_str(json).ok();
@@ -186,16 +189,17 @@ impl Columns {
             began_ms: entry.get("began_ms")?.as_u64()?.min(i64::MAX as u64),
             action: action.map(|it| searchable(it).into()),
             error: text("error").map(Cow::Owned),
-            kind: whole.as_ref().map_or(Kind::Changing, Kind::of),
+            kind: whole.as_ref().map_or(EntryKind::Changing, EntryKind::of),
             calls: whole.as_ref().map_or(1, LedgerEntry::calls),
         })
     }
 }
 
-/// The place of an entry in the chain, to be kept elsewhere: whoever has it notices when the end is cut off.
+/// The position of an entry in the chain. A user who keeps it elsewhere can detect that the end was
+/// cut off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anchor {
-    /// The number of the entry; 0 when there is none.
+    /// Sequence number of the entry; 0 when there is none.
     pub seq: u64,
     /// Its hash.
     pub hash: String,
@@ -222,42 +226,42 @@ impl FromStr for Anchor {
     }
 }
 
-/// The hash of an entry.
+/// Returns the hash of an entry.
 pub(crate) fn link(previous: &str, json: &str) -> String {
     sha256_hex([previous.as_bytes(), json.as_bytes()])
 }
 
-/// Takes the end of the chain, and with it the right to go on from there.
+/// Returns the end of the chain and locks it for appending.
 pub(super) async fn take_head(transaction: &mut Transaction) -> Result<Anchor, ToolError> {
     let head = match transaction.on {
-        On::Sqlite(_) => HEAD,
-        On::Postgres(_) => TAKE_HEAD,
+        EngineTransaction::Sqlite(_) => HEAD,
+        EngineTransaction::Postgres(_) => TAKE_HEAD,
     };
     let head = transaction.query(head, &[]).await?;
     let Some(head) = head.first() else {
-        return Err(ToolError::unavailable("the ledger has lost the end of its chain")
-            .hint("see what is left with `haft ledger verify`"));
+        return Err(ToolError::unavailable("the end of the ledger's chain is missing")
+            .hint("check the ledger with `haft ledger verify`"));
     };
     Ok(Anchor { seq: head.number(0)?, hash: head.text(1)?.to_owned() })
 }
 
-/// Adds lines at the end, all or none. Returns what retention has to know.
+/// Appends lines, all or none. Returns the fill level for retention.
 pub(super) async fn append(
     mut transaction: Transaction,
-    lines: &[Line<'_>],
-) -> Result<Fill, ToolError> {
+    lines: &[LedgerLine<'_>],
+) -> Result<FillLevel, ToolError> {
     let head = take_head(&mut transaction).await?;
     let fill = append_in(&mut transaction, head, lines).await?;
     transaction.commit().await?;
     Ok(fill)
 }
 
-/// The same in a transaction that has the end of the chain.
+/// Appends lines in a transaction that has locked the end of the chain.
 pub(super) async fn append_in(
     transaction: &mut Transaction,
     Anchor { mut seq, mut hash }: Anchor,
-    lines: &[Line<'_>],
-) -> Result<Fill, ToolError> {
+    lines: &[LedgerLine<'_>],
+) -> Result<FillLevel, ToolError> {
     let (mut bytes, mut read_bytes) = (0, 0);
     for line in lines {
         if !begins(transaction, line, seq + 1).await? {
@@ -265,7 +269,7 @@ pub(super) async fn append_in(
         }
         seq += 1;
         hash = link(&hash, &line.json);
-        let Columns { call_id, session, tool, began_ms, action, error, kind, calls } =
+        let EntryColumns { call_id, session, tool, began_ms, action, error, kind, calls } =
             &line.columns;
         let row = [
             Value::number(seq),
@@ -282,7 +286,7 @@ pub(super) async fn append_in(
         ];
         transaction.execute(ADD, &row).await?;
         bytes += line.bytes();
-        read_bytes += if *kind == Kind::ReadOnly { line.bytes() } else { 0 };
+        read_bytes += if *kind == EntryKind::ReadOnly { line.bytes() } else { 0 };
         if line.was_asked {
             let end = [Value::Text(error.as_deref().unwrap_or("")), Value::Text(call_id)];
             transaction.execute(END, &end).await?;
@@ -299,13 +303,14 @@ pub(super) async fn append_in(
         Value::number(read_bytes),
     ];
     let rows = transaction.query(MOVE_HEAD, &values).await?;
-    rows.first().map_or(Ok(Fill::default()), Fill::of)
+    rows.first().map_or(Ok(FillLevel::default()), FillLevel::of)
 }
 
-/// Notes with an approved request that its call begins. False when another process holds the claim: then nothing begins here.
+/// Notes at the approved request that its call begins. Returns false when another process holds the
+/// claim; then nothing is appended.
 async fn begins(
     transaction: &mut Transaction,
-    line: &Line<'_>,
+    line: &LedgerLine<'_>,
     seq: u64,
 ) -> Result<bool, ToolError> {
     let Some(beginning) = line.beginning else { return Ok(true) };

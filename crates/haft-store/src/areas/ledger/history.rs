@@ -1,4 +1,4 @@
-//! What was recorded, read back.
+//! Reads recorded entries.
 
 use std::collections::HashSet;
 
@@ -6,51 +6,51 @@ use haft_core::{LedgerEntry, ToolError};
 
 use super::{
     StoreLedger,
-    interrupted::{Ending, ending},
+    interrupted::{CallEnding, ending},
 };
 use crate::engine::{
     store::Transaction,
-    value::{Row, Value},
+    value::{SqlRow, Value},
 };
 
-/// Which entries are wanted. Newest first.
+/// Selects entries, newest first.
 #[derive(Clone, Debug)]
-pub struct Filter {
-    /// Of this session.
+pub struct LedgerFilter {
+    /// Only entries of this session.
     pub session: Option<String>,
-    /// Of this tool.
+    /// Only entries of this tool.
     pub tool: Option<String>,
-    /// That began at this time or later, in milliseconds since 1970.
+    /// Only calls that began at this time or later, in milliseconds since 1970.
     pub since_ms: u64,
-    /// So many at most.
+    /// Maximum number of entries.
     pub most: usize,
-    /// Whether anchor entries, which are no calls, come along.
+    /// Includes anchor entries, which are not calls.
     pub anchors: bool,
 }
 
-impl Default for Filter {
+impl Default for LedgerFilter {
     fn default() -> Self {
         Self { session: None, tool: None, since_ms: 0, most: usize::MAX, anchors: false }
     }
 }
 
-/// An entry and its place in the chain.
+/// An entry and its position in the chain.
 #[derive(Clone, Debug)]
-pub struct Recorded {
-    /// Its number.
+pub struct RecordedEntry {
+    /// Sequence number.
     pub seq: u64,
-    /// Its hash.
+    /// Hash of the chain up to this entry.
     pub hash: String,
-    /// The exact text, which the hash is made from.
+    /// The exact text that the hash covers.
     pub text: String,
-    /// The same, read.
+    /// The parsed text.
     pub entry: LedgerEntry,
-    /// Whether it is the end of its call, and if not, what is known of that.
-    pub ending: Ending,
+    /// How the call ended, as far as the ledger knows.
+    pub ending: CallEnding,
 }
 
-/// Read in pieces, so that a ledger of years is not in memory at once.
-const PIECE: usize = 1_000;
+/// Rows read at once, so that a long ledger is not in memory at once.
+const PAGE_ENTRIES: usize = 1_000;
 
 const ALL: &str = "SELECT seq, hash, entry FROM ledger WHERE began_ms >= $1 AND seq < $2 ORDER BY seq DESC LIMIT $3";
 const OF_SESSION: &str = "SELECT seq, hash, entry FROM ledger \
@@ -63,31 +63,32 @@ const OF_BOTH: &str = "SELECT seq, hash, entry FROM ledger \
 const ONWARDS: &str = "SELECT seq, hash, entry FROM ledger WHERE seq > $1 ORDER BY seq LIMIT $2";
 
 impl StoreLedger {
-    /// The entries that are wanted, newest first. None when there is no store.
+    /// Returns the selected entries, newest first. Empty without a store.
     ///
     /// # Errors
-    /// `unavailable` when the store cannot be read or holds something that is no entry.
-    pub async fn find(&self, filter: &Filter) -> Result<Vec<Recorded>, ToolError> {
+    /// `unavailable` when the store cannot be read or holds an invalid entry.
+    pub async fn find(&self, filter: &LedgerFilter) -> Result<Vec<RecordedEntry>, ToolError> {
         let mut found = Vec::new();
         self.each(filter, |recorded| found.push(recorded)).await?;
         Ok(found)
     }
 
-    /// Hands every wanted call to `take`, newest first: the entry of its end, or the one of its beginning where there is no end.
+    /// Passes every selected call to `take`, newest first: the entry of its end, or of its
+    /// beginning if it has no end.
     ///
     /// # Errors
     /// As [`StoreLedger::find`].
     pub async fn each(
         &self,
-        filter: &Filter,
-        mut take: impl FnMut(Recorded) + Send,
+        filter: &LedgerFilter,
+        mut take: impl FnMut(RecordedEntry) + Send,
     ) -> Result<(), ToolError> {
-        let Some(mut transaction) = self.look().await? else { return Ok(()) };
+        let Some(mut transaction) = self.begin_reading().await? else { return Ok(()) };
         let (mut before, mut left) = (i64::MAX as u64, filter.most);
-        // Beginnings whose ends were handed out; each is met once.
+        // Beginnings whose ends were passed on; each is met once.
         let mut ended = HashSet::new();
         while left > 0 {
-            let piece = left.saturating_mul(2).min(PIECE);
+            let piece = left.saturating_mul(2).min(PAGE_ENTRIES);
             let rows = newest(&mut transaction, filter, before, piece).await?;
             let is_last = rows.len() < piece;
             for row in rows {
@@ -107,20 +108,20 @@ impl StoreLedger {
         Ok(())
     }
 
-    /// Hands every entry to `take`, oldest first, until it fails.
+    /// Passes every entry to `take`, oldest first, until `take` fails.
     ///
     /// # Errors
     /// The error of `take`, or as [`StoreLedger::find`].
     pub async fn each_onwards<E: From<ToolError>>(
         &self,
-        mut take: impl FnMut(Recorded) -> Result<(), E> + Send,
+        mut take: impl FnMut(RecordedEntry) -> Result<(), E> + Send,
     ) -> Result<(), E> {
-        let Some(mut transaction) = self.look().await? else { return Ok(()) };
+        let Some(mut transaction) = self.begin_reading().await? else { return Ok(()) };
         let mut after = 0;
         loop {
-            let values = [Value::number(after), Value::number(PIECE as u64)];
+            let values = [Value::number(after), Value::number(PAGE_ENTRIES as u64)];
             let rows = transaction.query(ONWARDS, &values).await?;
-            let is_last = rows.len() < PIECE;
+            let is_last = rows.len() < PAGE_ENTRIES;
             for row in rows {
                 let recorded = recorded(&row)?;
                 after = recorded.seq;
@@ -132,9 +133,9 @@ impl StoreLedger {
         }
     }
 
-    /// What is there at this moment, with what is still on its way. None when there is no store.
-    pub(super) async fn look(&self) -> Result<Option<Transaction>, ToolError> {
-        // What cannot be written is told by the calls it belongs to.
+    /// Flushes the queue and begins reading. `None` without a store.
+    pub(super) async fn begin_reading(&self) -> Result<Option<Transaction>, ToolError> {
+        // The calls of entries that cannot be written report the error.
         let _ = self.flush().await;
         match self.0.place.existing().await? {
             Some(store) => store.begin_reading().await.map(Some),
@@ -145,10 +146,10 @@ impl StoreLedger {
 
 async fn newest(
     transaction: &mut Transaction,
-    filter: &Filter,
+    filter: &LedgerFilter,
     before: u64,
     piece: usize,
-) -> Result<Vec<Row>, ToolError> {
+) -> Result<Vec<SqlRow>, ToolError> {
     let mut values = vec![Value::number(filter.since_ms), Value::number(before)];
     let named = [&filter.session, &filter.tool];
     values.extend(named.into_iter().flatten().map(|text| Value::Text(text)));
@@ -162,13 +163,13 @@ async fn newest(
     transaction.query(statement, &values).await
 }
 
-fn recorded(row: &Row) -> Result<Recorded, ToolError> {
+fn recorded(row: &SqlRow) -> Result<RecordedEntry, ToolError> {
     let seq = row.number(0)?;
     let text = row.text(2)?.to_owned();
     let entry: LedgerEntry = serde_json::from_str(&text).map_err(|error| {
         ToolError::unavailable(format!("entry {seq} of the ledger cannot be read: {error}"))
-            .hint("see whether somebody changed it with `haft ledger verify`")
+            .hint("check the ledger with `haft ledger verify`")
     })?;
-    let ending = entry.process.as_deref().map_or(Ending::Recorded, ending);
-    Ok(Recorded { seq, hash: row.text(1)?.to_owned(), text, entry, ending })
+    let ending = entry.process.as_deref().map_or(CallEnding::Recorded, ending);
+    Ok(RecordedEntry { seq, hash: row.text(1)?.to_owned(), text, entry, ending })
 }

@@ -1,6 +1,7 @@
-//! Drops old entries from the ledger, by age and size. Calls that changed nothing go first; what an undo, an open approval
-//! or a kept result refers to stays. Each step is one short transaction that also writes an anchor entry: it lists the gaps
-//! that the step made, and `verify` accepts no other gap. See docs/decisions/0004-ledger-retention.md.
+//! Drops old entries from the ledger, by age and size. Calls that changed nothing are dropped
+//! first; entries that an undo, a pending approval request or a stored result refers to stay. Each
+//! step is one short transaction that also writes an anchor entry: it lists the gaps that the step
+//! made, and `verify` accepts no other gap. See docs/decisions/0004-ledger-retention.md.
 
 mod gaps;
 mod window;
@@ -14,24 +15,24 @@ use haft_core::{LedgerEntry, PrunedEntries, PrunedRange, ToolError};
 use serde::Serialize;
 
 use self::{
-    gaps::Gaps,
-    window::{Bounds, Choice, Scanned, scan},
+    gaps::StepGaps,
+    window::{Scanned, StepBounds, WindowChoice, scan},
 };
-use super::chain::{Anchor, Kind, Line, append_in, take_head};
+use super::chain::{Anchor, EntryKind, LedgerLine, append_in, take_head};
 use crate::{
     Store,
     engine::{
         store::Transaction,
-        value::{Row, Value},
+        value::{SqlRow, Value},
     },
 };
 
-/// How long, and how much of, the ledger is kept.
+/// Limits on the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LedgerRetention {
-    /// Entries that are older are dropped.
+    /// Maximum age of entries.
     pub age: Duration,
-    /// About so many bytes of entries are kept.
+    /// Maximum size of all entries, approximately.
     pub bytes: u64,
 }
 
@@ -45,7 +46,7 @@ impl LedgerRetention {
         now_ms.saturating_sub(u64::try_from(self.age.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// What a pass goes down to: below the limit by some, so that not every call has to make room.
+    /// Size after a pass: a tenth below the limit, so that not every call has to drop entries.
     fn goal(self) -> u64 {
         self.bytes / 10 * 9
     }
@@ -58,82 +59,83 @@ impl Default for LedgerRetention {
     }
 }
 
-/// So often the ages of the oldest entries are looked at.
+/// Interval of age checks.
 const AGE_CHECK_MS: u64 = 60 * 60 * 1_000;
-/// Steps after one commit: more than any batch of entries needs.
+/// Maximum number of steps after one commit: more than any batch of entries needs.
 const MAX_STEPS: usize = 8;
 
 const STATE: &str = "SELECT bytes, pruned_bytes, pruned_ms, prune_pass, prune_seq, read_bytes FROM chain WHERE id = 1";
 const NOTE: &str = "UPDATE chain SET bytes = $1, read_bytes = $2, pruned_bytes = $3, pruned_ms = $4, prune_pass = $5, \
     prune_seq = $6 WHERE id = 1";
-/// What `replay` has to know of a session that lost calls.
+/// Counts the lost calls of a session, for `replay`.
 const LOSE: &str = "INSERT INTO ledger_losses (session, calls, last_ms) VALUES ($1, $2, $3) \
     ON CONFLICT (session) DO UPDATE SET calls = ledger_losses.calls + excluded.calls, last_ms = excluded.last_ms";
 const FORGET: &str = "DELETE FROM ledger_losses WHERE session = $1 \
     AND NOT EXISTS (SELECT 1 FROM ledger WHERE ledger.session = ledger_losses.session)";
 
-/// What retention is looking for. The numbers are in the store.
+/// Entries that a pass drops. The numbers are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Pass {
     #[default]
     Idle = 0,
     /// Entries that are too old.
     Age = 1,
-    /// Besides, calls that changed nothing, until there is room.
+    /// Also calls that changed nothing, until the goal is reached.
     ReadOnly = 2,
-    /// Besides, calls that may have changed something: they alone are too much.
+    /// Also calls that may have changed something, because they alone exceed the limit.
     Changing = 3,
 }
 
-/// How full the ledger is, as its last commit returned it.
+/// Fill level of the ledger, as returned by its last commit.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Fill {
+pub(super) struct FillLevel {
     bytes: u64,
     pruned_bytes: u64,
     pruned_ms: u64,
     pass: Pass,
 }
 
-impl Fill {
-    pub(super) fn of(row: &Row) -> Result<Self, ToolError> {
+impl FillLevel {
+    pub(super) fn of(row: &SqlRow) -> Result<Self, ToolError> {
         let pass = match row.integer(3)? {
             1 => Pass::Age,
             2 => Pass::ReadOnly,
             3 => Pass::Changing,
             _ => Pass::Idle,
         };
-        // Numbers that only guide the search: a foreign hand may have put anything there.
+        // These numbers only guide the search; another program may have written anything.
         let number = |column| row.integer(column).map(|it| u64::try_from(it).unwrap_or_default());
         Ok(Self { bytes: number(0)?, pruned_bytes: number(1)?, pruned_ms: number(2)?, pass })
     }
 
-    /// Whether there may be something to drop.
+    /// Returns true if there may be entries to drop.
     pub(super) fn is_due(&self, retention: LedgerRetention, now_ms: u64) -> bool {
         self.pass != Pass::Idle || self.is_full(retention) || self.is_age_due(now_ms)
     }
 
-    /// When nothing more could be dropped, it is tried again after the ledger has grown by a twentieth.
+    /// Returns true if the ledger exceeds its limit. If nothing more could be dropped, it must
+    /// first grow by a twentieth.
     fn is_full(&self, retention: LedgerRetention) -> bool {
         let tried = self.pruned_bytes.saturating_add(retention.bytes / 20);
         self.bytes > retention.bytes && (self.pruned_bytes <= retention.bytes || self.bytes > tried)
     }
 
     fn is_age_due(&self, now_ms: u64) -> bool {
-        // Either way: a clock that was set back must not put it off.
+        // `abs_diff`: a clock that was set back must not postpone the check.
         self.pruned_ms != 0 && now_ms.abs_diff(self.pruned_ms) > AGE_CHECK_MS
     }
 }
 
-/// What was dropped, or would be.
+/// The entries that were dropped, or would be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Pruned {
-    /// Entries, with those that only begin a call.
+    /// Number of entries, including those that only begin a call.
     pub entries: u64,
-    /// Calls that changed nothing.
+    /// Number of calls that changed nothing.
     pub read_only: u64,
-    /// Calls that may have changed something.
+    /// Number of calls that may have changed something.
     pub changing: u64,
-    /// About so many bytes.
+    /// Approximate size.
     pub bytes: u64,
 }
 
@@ -142,9 +144,9 @@ impl Pruned {
         self.entries += 1;
         self.bytes += row.bytes;
         match row.kind {
-            Kind::ReadOnly => self.read_only += row.calls,
-            Kind::Changing => self.changing += row.calls,
-            Kind::Begun | Kind::Anchor => {}
+            EntryKind::ReadOnly => self.read_only += row.calls,
+            EntryKind::Changing => self.changing += row.calls,
+            EntryKind::Begun | EntryKind::Anchor => {}
         }
     }
 
@@ -156,27 +158,27 @@ impl Pruned {
     }
 }
 
-/// Where a pass is.
+/// Progress of a pass.
 #[derive(Clone, Copy, Debug)]
-struct State {
-    fill: Fill,
-    /// Of `fill.bytes`, those of calls that changed nothing.
+struct PassState {
+    fill: FillLevel,
+    /// Part of `fill.bytes`: the calls that changed nothing.
     read_bytes: u64,
-    /// The number of the last entry that the pass has looked at.
+    /// Sequence number of the last entry that the pass has examined.
     cursor: u64,
 }
 
-impl State {
-    fn of(row: &Row) -> Result<Self, ToolError> {
+impl PassState {
+    fn of(row: &SqlRow) -> Result<Self, ToolError> {
         let number = |column| row.integer(column).map(|it| u64::try_from(it).unwrap_or_default());
-        Ok(Self { fill: Fill::of(row)?, cursor: number(4)?, read_bytes: number(5)? })
+        Ok(Self { fill: FillLevel::of(row)?, cursor: number(4)?, read_bytes: number(5)? })
     }
 
     fn changing_bytes(&self) -> u64 {
         self.fill.bytes.saturating_sub(self.read_bytes)
     }
 
-    /// Begins a pass if one is due. False when there is nothing to do.
+    /// Begins a pass if one is due. Returns false if there is nothing to do.
     fn begin(&mut self, retention: LedgerRetention, now_ms: u64) -> bool {
         if self.fill.pass != Pass::Idle {
             return true;
@@ -192,8 +194,8 @@ impl State {
         true
     }
 
-    /// Goes on after a window: with the next one, with the next pass, or to rest.
-    fn advance(&mut self, choice: &Choice, retention: LedgerRetention, now_ms: u64) {
+    /// Continues after a window: with the next window, with the next pass, or idle.
+    fn advance(&mut self, choice: &WindowChoice, retention: LedgerRetention, now_ms: u64) {
         self.fill.bytes = self.fill.bytes.saturating_sub(choice.bytes);
         self.read_bytes = self.read_bytes.saturating_sub(choice.read_bytes);
         self.cursor = choice.cursor;
@@ -212,16 +214,19 @@ impl State {
     }
 }
 
-/// Drops what is due after a commit of so many bytes: some steps, twice as much as was added.
+/// Drops entries after a commit of `added` bytes: a few steps, until twice as much is dropped.
 pub(super) async fn after_commit(
     store: &Store,
     retention: LedgerRetention,
     now_ms: u64,
     added: u64,
 ) -> Result<(), ToolError> {
-    // A look first: after a failed commit it is not known whether anything is due.
+    // Checked first: after a failed commit it is unknown if anything is due.
     let rows = store.query(STATE, &[]).await?;
-    if !rows.first().is_some_and(|row| Fill::of(row).is_ok_and(|it| it.is_due(retention, now_ms))) {
+    if !rows
+        .first()
+        .is_some_and(|row| FillLevel::of(row).is_ok_and(|it| it.is_due(retention, now_ms)))
+    {
         return Ok(());
     }
     let mut dropped = 0;
@@ -237,7 +242,7 @@ pub(super) async fn after_commit(
     Ok(())
 }
 
-/// Drops all that is too old or too much. Others go on working meanwhile.
+/// Drops everything beyond the limits. Other processes keep working.
 pub(super) async fn prune(
     store: &Store,
     retention: LedgerRetention,
@@ -252,8 +257,8 @@ pub(super) async fn prune(
     Ok(all)
 }
 
-/// What [`prune`] would drop now.
-pub(super) async fn foresee(
+/// Returns what [`prune`] would drop now.
+pub(super) async fn preview(
     store: &Store,
     retention: LedgerRetention,
     now_ms: u64,
@@ -262,13 +267,13 @@ pub(super) async fn foresee(
     let mut state = state(&mut transaction).await?;
     let head = head_seq(&mut transaction).await?;
     let mut all = Pruned::default();
-    // Nothing is gone here, so that a later pass meets the same entries again.
+    // Nothing is deleted here, so a later pass meets the same entries again.
     let mut met = HashSet::new();
-    begin_anew(&mut state, retention);
+    restart(&mut state, retention);
     while state.fill.pass != Pass::Idle {
         let window = scan(&mut transaction, state.cursor).await?;
         let limits = (head, retention.oldest_ms(now_ms));
-        let bounds = Bounds::of(&mut transaction, limits, state.fill.pass).await?;
+        let bounds = StepBounds::of(&mut transaction, limits, state.fill.pass).await?;
         let choice = window.choose(&state, retention, bounds);
         let dropped = choice.dropped.iter().filter_map(|at| window.rows.get(*at));
         for row in dropped.filter(|row| met.insert(row.seq)) {
@@ -279,19 +284,19 @@ pub(super) async fn foresee(
     Ok(all)
 }
 
-/// A pass that a person asked for begins at the oldest entry, whenever the last one was.
-fn begin_anew(state: &mut State, retention: LedgerRetention) {
+/// A pass that a user requested begins at the oldest entry, whenever the last pass was.
+fn restart(state: &mut PassState, retention: LedgerRetention) {
     let is_over = state.fill.bytes > retention.bytes;
     (state.fill.pass, state.cursor) = (if is_over { Pass::ReadOnly } else { Pass::Age }, 0);
 }
 
-async fn state(transaction: &mut Transaction) -> Result<State, ToolError> {
+async fn state(transaction: &mut Transaction) -> Result<PassState, ToolError> {
     let rows = transaction.query(STATE, &[]).await?;
     let row = rows.first().ok_or_else(|| {
-        ToolError::unavailable("the ledger has lost the end of its chain")
-            .hint("see what is left with `haft ledger verify`")
+        ToolError::unavailable("the end of the ledger's chain is missing")
+            .hint("check the ledger with `haft ledger verify`")
     })?;
-    State::of(row)
+    PassState::of(row)
 }
 
 async fn head_seq(transaction: &mut Transaction) -> Result<u64, ToolError> {
@@ -299,7 +304,7 @@ async fn head_seq(transaction: &mut Transaction) -> Result<u64, ToolError> {
     rows.first().map_or(Ok(0), |row| row.number(0))
 }
 
-/// One window of entries in one transaction. None when no pass is due.
+/// Runs one window of entries in one transaction. `None` when no pass is due.
 async fn step(
     store: &Store,
     retention: LedgerRetention,
@@ -307,17 +312,17 @@ async fn step(
     is_asked_for: bool,
 ) -> Result<Option<Pruned>, ToolError> {
     let mut transaction = store.begin().await?;
-    // With the head nobody else appends or prunes until this is committed.
+    // The lock on the head keeps all other processes from appending or pruning until the commit.
     let head = take_head(&mut transaction).await?;
     let mut state = state(&mut transaction).await?;
     if is_asked_for {
-        begin_anew(&mut state, retention);
+        restart(&mut state, retention);
     } else if !state.begin(retention, now_ms) {
         return Ok(None);
     }
     let window = scan(&mut transaction, state.cursor).await?;
     let limits = (head.seq, retention.oldest_ms(now_ms));
-    let bounds = Bounds::of(&mut transaction, limits, state.fill.pass).await?;
+    let bounds = StepBounds::of(&mut transaction, limits, state.fill.pass).await?;
     let choice = window.choose(&state, retention, bounds);
     let dropped: Vec<&Scanned> =
         choice.dropped.iter().filter_map(|at| window.rows.get(*at)).collect();
@@ -343,15 +348,15 @@ async fn step(
     Ok(Some(pruned))
 }
 
-/// Deletes runs of entries, and the earlier anchors among `anchors` whose gaps fit into the new one. Returns what the
-/// new anchor says, and the bytes of those that it replaces.
+/// Deletes runs of entries, and the earlier anchors among `anchors` whose gaps fit into the new
+/// one. Returns the contents of the new anchor, and the size of the anchors that it replaces.
 async fn drop_rows(
     transaction: &mut Transaction,
     runs: &[PrunedRange],
     anchors: &[&Scanned],
     pruned: &Pruned,
 ) -> Result<(PrunedEntries, u64), ToolError> {
-    let mut gaps = Gaps::default();
+    let mut gaps = StepGaps::default();
     for run in runs {
         gaps.open(transaction, run).await?;
     }
@@ -359,7 +364,7 @@ async fn drop_rows(
     let mut bytes = 0;
     for row in anchors {
         let Some(earlier) = &row.anchor else { continue };
-        if !gaps.carry(transaction, &earlier.ranges).await? {
+        if !gaps.merge_earlier(transaction, &earlier.ranges).await? {
             continue;
         }
         let own = PrunedRange { first: row.seq, last: row.seq, hash: row.hash.clone() };
@@ -378,7 +383,7 @@ async fn append_anchor(
     dropped: PrunedEntries,
     now_ms: u64,
 ) -> Result<(), ToolError> {
-    let line = Line::of(&LedgerEntry::anchor(dropped, now_ms))?;
+    let line = LedgerLine::of(&LedgerEntry::anchor(dropped, now_ms))?;
     append_in(transaction, head, &[line]).await.map(|_| ())
 }
 
@@ -398,8 +403,8 @@ async fn note_losses(transaction: &mut Transaction, dropped: &[&Scanned]) -> Res
     Ok(())
 }
 
-async fn note(transaction: &mut Transaction, state: &State) -> Result<(), ToolError> {
-    let State { fill, read_bytes, cursor } = *state;
+async fn note(transaction: &mut Transaction, state: &PassState) -> Result<(), ToolError> {
+    let PassState { fill, read_bytes, cursor } = *state;
     let values =
         [fill.bytes, read_bytes, fill.pruned_bytes, fill.pruned_ms, fill.pass as u64, cursor];
     transaction.execute(NOTE, &values.map(Value::number)).await.map(|_| ())

@@ -1,20 +1,22 @@
-//! A text in pieces, packed. Pieces end after a line where one ends, and never inside a character.
+//! Splits a text into compressed pieces. A piece ends at a line break if it contains one, and never
+//! inside a character.
 
 use crate::engine::packing::{self, Packed, Packer};
 
-/// About how long a piece is: short enough to be unpacked in a millisecond, long enough to be packed well.
-pub(super) const PIECE: usize = 256 << 10;
+/// Approximate size of a piece: small enough to be decompressed in a millisecond, large enough to
+/// compress well.
+pub(super) const PIECE_BYTES: usize = 256 << 10;
 
 /// A part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slice {
     pub(super) first_byte: usize,
     pub(super) end: usize,
-    /// The line that its beginning belongs to, from 1.
+    /// Number of the line that it begins in, from 1.
     pub(super) first_line: u64,
 }
 
-/// A part of a text as it is kept.
+/// A compressed part of a text.
 pub(super) struct Piece {
     pub(super) slice: Slice,
     pub(super) packed: Packed,
@@ -22,10 +24,10 @@ pub(super) struct Piece {
 
 pub(super) fn slices(text: &str) -> Vec<Slice> {
     let bytes = text.as_bytes();
-    let mut slices = Vec::with_capacity(bytes.len() / PIECE + 1);
+    let mut slices = Vec::with_capacity(bytes.len() / PIECE_BYTES + 1);
     let (mut first_byte, mut first_line) = (0, 1);
     while first_byte < bytes.len() {
-        let most = text.floor_char_boundary((first_byte + PIECE).min(bytes.len()));
+        let most = text.floor_char_boundary((first_byte + PIECE_BYTES).min(bytes.len()));
         let window = bytes.get(first_byte..most).unwrap_or_default();
         let line = memchr::memrchr(b'\n', window).map(|at| first_byte + at + 1);
         let end = if most == bytes.len() { most } else { line.unwrap_or(most) };
@@ -46,10 +48,10 @@ pub(super) fn packed(text: &str, slices: &[Slice]) -> Vec<Piece> {
     slices.iter().map(pack).collect()
 }
 
-/// What is wrong with it is in words that follow a name.
+/// The error completes a sentence that starts with a name.
 pub(super) fn unpacked(packing: u64, bytes: &[u8]) -> Result<String, &'static str> {
-    let plain = packing::unpack(packing, bytes, PIECE)?;
-    String::from_utf8(plain).map_err(|_| "is no text")
+    let plain = packing::unpack(packing, bytes, PIECE_BYTES)?;
+    String::from_utf8(plain).map_err(|_| "is not text")
 }
 
 #[cfg(test)]
@@ -78,17 +80,20 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_pieces_that_make_the_text_again() {
+    fn long_texts_round_trip_in_pieces() {
         assert_eq!(check(""), 0);
         assert_eq!(check("a\nb"), 1);
-        assert_eq!(check(&"ä€😀".repeat(PIECE / 8)), 2);
-        assert_eq!(check(&"a line of twenty one\n".repeat(3 * PIECE / 21 + 9)), 4);
-        assert_eq!(check(&format!("{}\n{}", "x".repeat(PIECE + 5), "y".repeat(PIECE))), 3);
+        assert_eq!(check(&"ä€😀".repeat(PIECE_BYTES / 8)), 2);
+        assert_eq!(check(&"a line of twenty one\n".repeat(3 * PIECE_BYTES / 21 + 9)), 4);
+        assert_eq!(
+            check(&format!("{}\n{}", "x".repeat(PIECE_BYTES + 5), "y".repeat(PIECE_BYTES))),
+            3
+        );
     }
 
     #[test]
-    fn what_is_no_piece_of_ours_is_refused() {
-        for plain in [&vec![b'x'; PIECE + 1][..], b"\xff\xfe"] {
+    fn an_invalid_piece_is_refused() {
+        for plain in [&vec![b'x'; PIECE_BYTES + 1][..], b"\xff\xfe"] {
             let Packed { packing, bytes } = Packer::new().pack(plain);
             assert!(unpacked(packing, &bytes).is_err());
         }
@@ -96,7 +101,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_comes_back(text in "(\\PC|\n){0,400}") {
+        fn any_text_round_trips(text in "(\\PC|\n){0,400}") {
             check(&text);
         }
     }

@@ -1,11 +1,11 @@
-//! Whether two inputs say the same, and where they do not.
+//! Compares two inputs and describes their differences.
 
 use serde_json::{Map, Value};
 
-/// What is shown of a value.
-const SHOWN: usize = 60;
+/// Maximum number of characters shown of a value.
+const MAX_SHOWN_CHARS: usize = 60;
 
-/// The same text for objects with the same members, in whatever order.
+/// Sorts members, so that equal objects give the same text.
 pub(super) fn canonical(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -19,7 +19,7 @@ pub(super) fn canonical(value: &Value) -> Value {
     }
 }
 
-/// Whether a recorded input has everything that is asked for, and perhaps more.
+/// Returns true if a recorded input has everything that was asked for, and perhaps more.
 pub(super) fn holds(recorded: &Value, asked: &Value) -> bool {
     match (recorded, asked) {
         (Value::Object(recorded), Value::Object(asked)) => {
@@ -29,32 +29,31 @@ pub(super) fn holds(recorded: &Value, asked: &Value) -> bool {
     }
 }
 
-/// What differs, member by member.
+/// Describes the differences, member by member.
 pub(super) fn differences(recorded: &Value, asked: &Value) -> Vec<String> {
     let (Value::Object(recorded), Value::Object(asked)) = (recorded, asked) else {
         return vec![format!("the input is {} instead of {}", shown(recorded), shown(asked))];
     };
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     for (name, value) in recorded {
         match asked.get(name) {
             Some(other) if canonical(other) == canonical(value) => {}
             Some(other) => {
-                told.push(format!("`{name}` is {} instead of {}", shown(value), shown(other)));
+                found.push(format!("`{name}` is {} instead of {}", shown(value), shown(other)));
             }
-            None => told.push(format!("`{name}` is {} besides", shown(value))),
+            None => found.push(format!("the recorded call also has `{name}`: {}", shown(value))),
         }
     }
     let missing = asked.iter().filter(|(name, _)| !recorded.contains_key(*name));
-    told.extend(
-        missing
-            .map(|(name, value)| format!("there is no `{name}`, which is {} here", shown(value))),
-    );
-    told
+    found.extend(missing.map(|(name, value)| {
+        format!("the recorded call has no `{name}`, which is {} here", shown(value))
+    }));
+    found
 }
 
 fn shown(value: &Value) -> String {
     let text = value.to_string();
-    let mut shown: String = text.chars().take(SHOWN).collect();
+    let mut shown: String = text.chars().take(MAX_SHOWN_CHARS).collect();
     if shown.len() < text.len() {
         shown.push('…');
     }
@@ -84,14 +83,14 @@ mod tests {
         );
         check(&json!({"path": "a"}), &json!({"path": "b"}), &["`path` is \"a\" instead of \"b\""]);
         let (less, more) = (json!({}), json!({"n": 1}));
-        check(&more, &less, &["`n` is 1 besides"]);
-        check(&less, &more, &["there is no `n`, which is 1 here"]);
+        check(&more, &less, &["the recorded call also has `n`: 1"]);
+        check(&less, &more, &["the recorded call has no `n`, which is 1 here"]);
         check(&Value::Null, &more, &["the input is null instead of {\"n\":1}"]);
         check(&json!([1, 2]), &json!([2, 1]), &["the input is [1,2] instead of [2,1]"]);
     }
 
     #[test]
-    fn a_completed_input_holds_what_was_asked() {
+    fn a_completed_input_contains_the_asked_one() {
         assert!(holds(&json!({"a": 1, "b": 2}), &json!({"a": 1})));
         assert!(!holds(&json!({"a": 1}), &json!({"a": 1, "b": 2})));
         assert!(!holds(&json!({"a": 1}), &json!({"a": 2})));

@@ -1,17 +1,17 @@
-//! Saved rules in real files, seen by several processes' worth of readers.
+//! Tests of saved rules in real files, read by several processes.
 
 use haft_core::ErrorKind;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::*;
-use crate::Address;
+use crate::StoreAddress;
 
-struct Field {
+struct Fixture {
     folder: TempDir,
 }
 
-impl Field {
+impl Fixture {
     fn new() -> Self {
         Self { folder: tempfile::tempdir().expect("a folder") }
     }
@@ -20,9 +20,9 @@ impl Field {
         self.folder.path().join(workspace).join(".haft/haft.db")
     }
 
-    /// As another process would see them.
+    /// The rules as another process sees them.
     fn rules(&self, workspace: &str) -> StoreRules {
-        let place = StoreLocation::new(Address::Sqlite(self.store(workspace)));
+        let place = StoreLocation::new(StoreAddress::Sqlite(self.store(workspace)));
         let root = self.folder.path();
         StoreRules::new(place, &root.join(workspace), &root.join("state/haft"))
     }
@@ -38,37 +38,37 @@ async fn save(rules: &StoreRules, rule: &str, scope: Scope) -> SavedRule {
 }
 
 async fn texts(rules: &StoreRules, session: &str) -> Vec<String> {
-    let rules = rules.in_force(session).await.expect("they can be read");
+    let rules = rules.active(session).await.expect("they can be read");
     rules.into_iter().map(|rule| rule.text.to_string()).collect()
 }
 
 #[tokio::test]
 async fn a_rule_reaches_as_far_as_its_scope() {
-    let field = Field::new();
-    let here = field.rules("here");
+    let fixture = Fixture::new();
+    let here = fixture.rules("here");
     save(&here, "bash(a *)", Scope::Session).await;
     save(&here, "bash(b *)", Scope::Project).await;
     save(&here, "bash(c *)", Scope::User).await;
-    let (again, there) = (field.rules("here"), field.rules("there"));
+    let (again, there) = (fixture.rules("here"), fixture.rules("there"));
     assert_eq!(texts(&again, "s").await, ["bash(a *)", "bash(b *)", "bash(c *)"]);
     assert_eq!(texts(&again, "other").await, ["bash(b *)", "bash(c *)"]);
     assert_eq!(texts(&there, "s").await, ["bash(c *)"]);
 }
 
 #[tokio::test]
-async fn who_asks_for_rules_makes_no_store() {
-    let field = Field::new();
-    let rules = field.rules("here");
+async fn reading_rules_creates_no_store() {
+    let fixture = Fixture::new();
+    let rules = fixture.rules("here");
     assert!(texts(&rules, "s").await.is_empty());
     assert!(rules.list().await.expect("nothing").is_empty());
     assert_eq!(rules.revoke("x").await.expect_err("nothing").kind(), ErrorKind::NotFound);
-    assert_eq!(std::fs::read_dir(field.folder.path()).expect("there").count(), 0);
+    assert_eq!(std::fs::read_dir(fixture.folder.path()).expect("there").count(), 0);
 }
 
 #[tokio::test]
-async fn what_another_process_saves_or_revokes_counts_from_the_next_call_on() {
-    let field = Field::new();
-    let (one, two) = (field.rules("here"), field.rules("here"));
+async fn changes_of_another_process_count_from_the_next_call_on() {
+    let fixture = Fixture::new();
+    let (one, two) = (fixture.rules("here"), fixture.rules("here"));
     assert!(texts(&one, "s").await.is_empty());
     let saved = save(&two, "bash(a *)", Scope::Project).await;
     assert_eq!(texts(&one, "s").await, ["bash(a *)"]);
@@ -79,9 +79,9 @@ async fn what_another_process_saves_or_revokes_counts_from_the_next_call_on() {
 }
 
 #[tokio::test]
-async fn what_is_read_is_kept_until_somebody_writes() {
-    let field = Field::new();
-    let rules = field.rules("here");
+async fn rules_are_cached_until_the_store_changes() {
+    let fixture = Fixture::new();
+    let rules = fixture.rules("here");
     save(&rules, "bash(a *)", Scope::Project).await;
     texts(&rules, "s").await;
     let first = rules.project.cache().clone().expect("kept").rules;
@@ -91,9 +91,9 @@ async fn what_is_read_is_kept_until_somebody_writes() {
 }
 
 #[tokio::test]
-async fn a_lapsed_rule_is_gone() {
-    let field = Field::new();
-    let rules = field.rules("here");
+async fn an_expired_rule_is_removed() {
+    let fixture = Fixture::new();
+    let rules = fixture.rules("here");
     let lapsed = remember("bash(a *)", Scope::Project, Some(1));
     let saved = rules.save("s", "Ann", &lapsed).await.expect("kept");
     assert!(texts(&rules, "s").await.is_empty());
@@ -104,41 +104,41 @@ async fn a_lapsed_rule_is_gone() {
 }
 
 #[tokio::test]
-async fn of_rules_with_a_bad_one_none_is_kept() {
-    let field = Field::new();
-    let rules = field.rules("here");
+async fn one_invalid_rule_saves_none() {
+    let fixture = Fixture::new();
+    let rules = fixture.rules("here");
     let mut both = remember("bash(a *)", Scope::Project, None);
     both.rules.push("bash(a".to_owned());
-    rules.save("s", "Ann", &both).await.expect_err("the second is no rule");
-    assert!(!field.store("here").exists());
+    rules.save("s", "Ann", &both).await.expect_err("the second is not a rule");
+    assert!(!fixture.store("here").exists());
 }
 
 #[tokio::test]
-async fn a_rule_that_came_with_the_folder_grants_nothing_and_is_told_once() {
-    let field = Field::new();
-    save(&field.rules("mine"), "bash(a *)", Scope::Project).await;
-    // Somebody else's store, or one's own from another folder.
-    std::fs::create_dir_all(field.folder.path().join("cloned/.haft")).expect("made");
-    std::fs::copy(field.store("mine"), field.store("cloned")).expect("copied");
+async fn a_rule_that_came_with_the_folder_grants_nothing_and_is_reported_once() {
+    let fixture = Fixture::new();
+    save(&fixture.rules("mine"), "bash(a *)", Scope::Project).await;
+    // Another user's store, or one's own from another directory.
+    std::fs::create_dir_all(fixture.folder.path().join("cloned/.haft")).expect("made");
+    std::fs::copy(fixture.store("mine"), fixture.store("cloned")).expect("copied");
     for end in ["-wal", "-shm"] {
-        let name = |workspace| field.store(workspace).with_file_name(format!("haft.db{end}"));
+        let name = |workspace| fixture.store(workspace).with_file_name(format!("haft.db{end}"));
         std::fs::copy(name("mine"), name("cloned")).expect("copied");
     }
-    let cloned = field.folder.path().join("cloned");
+    let cloned = fixture.folder.path().join("cloned");
     let move_over = format!("UPDATE rules SET workspace = '{}'", cloned.display());
-    Connection::open(field.store("cloned"))
+    Connection::open(fixture.store("cloned"))
         .expect("opens")
         .execute_batch(&move_over)
         .expect("done");
-    let rules = field.rules("cloned");
-    let told = rules.in_force("s").await.expect_err("it is told");
-    assert!(told.message().contains("1 saved rule was not saved by you"), "{told}");
+    let rules = fixture.rules("cloned");
+    let error = rules.active("s").await.expect_err("it is reported");
+    assert!(error.message().contains("1 saved rule was not saved by you"), "{error}");
     assert!(texts(&rules, "s").await.is_empty());
-    assert_eq!(texts(&field.rules("mine"), "s").await, ["bash(a *)"]);
+    assert_eq!(texts(&fixture.rules("mine"), "s").await, ["bash(a *)"]);
 }
 
 #[tokio::test]
-async fn a_rule_that_was_widened_by_hand_does_not_count() {
+async fn a_modified_rule_does_not_count() {
     for sql in [
         "UPDATE rules SET rule = 'bash(*)'",
         "UPDATE rules SET expires_ms = NULL",
@@ -146,39 +146,39 @@ async fn a_rule_that_was_widened_by_hand_does_not_count() {
         "UPDATE rules SET session = 'other'",
         "UPDATE rules SET seal = ''",
     ] {
-        let field = Field::new();
-        let rules = field.rules("here");
+        let fixture = Fixture::new();
+        let rules = fixture.rules("here");
         let kept = remember("bash(a *)", Scope::Session, Some(u64::MAX >> 1));
         rules.save("s", "Ann", &kept).await.expect("kept");
         assert_eq!(texts(&rules, "s").await.len(), 1);
-        Connection::open(field.store("here")).expect("opens").execute_batch(sql).expect(sql);
-        rules.in_force("s").await.expect_err(sql);
+        Connection::open(fixture.store("here")).expect("opens").execute_batch(sql).expect(sql);
+        rules.active("s").await.expect_err(sql);
         assert!(texts(&rules, "s").await.is_empty(), "{sql}");
         assert!(texts(&rules, "other").await.is_empty(), "{sql}");
     }
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_be_read_is_told_once_and_the_other_still_counts() {
-    let field = Field::new();
-    save(&field.rules("here"), "bash(c *)", Scope::User).await;
-    std::fs::create_dir_all(field.store("here")).expect("something in the way");
-    let rules = field.rules("here");
-    let told = rules.in_force("s").await.expect_err("it is told");
-    assert_eq!(told.kind(), ErrorKind::Unavailable);
+async fn a_store_that_cannot_be_read_is_reported_once_and_the_other_still_counts() {
+    let fixture = Fixture::new();
+    save(&fixture.rules("here"), "bash(c *)", Scope::User).await;
+    std::fs::create_dir_all(fixture.store("here")).expect("something in the way");
+    let rules = fixture.rules("here");
+    let error = rules.active("s").await.expect_err("it is reported");
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert_eq!(texts(&rules, "s").await, ["bash(c *)"]);
 }
 
 #[tokio::test]
 async fn the_key_is_for_its_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
-    let field = Field::new();
-    let rules = field.rules("here");
+    let fixture = Fixture::new();
+    let rules = fixture.rules("here");
     save(&rules, "bash(a *)", Scope::Project).await;
     let mode = std::fs::metadata(&rules.key).expect("made").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     std::fs::write(&rules.key, "short").expect("written");
-    let again = field.rules("here");
-    let told = again.in_force("s").await.expect_err("it is told");
-    assert!(told.message().contains("not 32 bytes"), "{told}");
+    let again = fixture.rules("here");
+    let error = again.active("s").await.expect_err("it is reported");
+    assert!(error.message().contains("not 32 bytes"), "{error}");
 }

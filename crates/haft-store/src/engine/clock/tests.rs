@@ -1,5 +1,5 @@
-//! A clock that is set back while a store is in use. Only for the thread of the test, and so for what SQLite does on it; nobody
-//! touches the clock of the machine.
+//! Tests with a clock that is set back while a store is in use. The shift applies to the thread of
+//! the test, so only to work that SQLite does on it. The clock of the machine is not changed.
 
 use std::{cell::Cell, path::Path, sync::Arc};
 
@@ -9,8 +9,8 @@ use haft_core::{
 };
 
 use crate::{
-    Address, Keep, OutputRetention, StoreJournal, StoreLocation, StoreOutputs, StoreSessions,
-    StoreTodos,
+    JournalRetention, OutputRetention, StoreAddress, StoreJournal, StoreLocation, StoreOutputs,
+    StoreSessions, StoreTodos,
 };
 
 const DAY_MS: i64 = 86_400_000;
@@ -34,22 +34,22 @@ fn set_clock(days: i64) {
 
 fn place() -> (tempfile::TempDir, Arc<StoreLocation>) {
     let folder = tempfile::tempdir().expect("a folder");
-    let place = StoreLocation::new(Address::Sqlite(folder.path().join("haft.db")));
+    let place = StoreLocation::new(StoreAddress::Sqlite(folder.path().join("haft.db")));
     (folder, place)
 }
 
-/// Hardly to be packed.
+/// Returns text that hardly compresses.
 fn noise(seed: u8, bytes: usize) -> String {
     let mut noise = vec![0; bytes / 2];
     blake3::Hasher::new().update(&[seed]).finalize_xof().fill(&mut noise);
     noise.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Outputs with room for two of [`keep`].
+/// Returns an output store with room for two outputs of [`keep`].
 fn outputs() -> (tempfile::TempDir, StoreOutputs) {
     let (folder, place) = place();
     let retention = OutputRetention { bytes: 25_000, ..OutputRetention::default() };
-    (folder, StoreOutputs::new(place, Path::new("/w"), retention).nowhere_else())
+    (folder, StoreOutputs::new(place, Path::new("/w"), retention).without_memory())
 }
 
 async fn keep(outputs: &StoreOutputs, seed: u8) -> String {
@@ -98,9 +98,9 @@ async fn what_is_used_again_within_the_same_millisecond_is_young_too() {
 }
 
 #[tokio::test]
-async fn the_journal_makes_room_again() {
+async fn the_journal_collects_after_the_clock_was_set_back() {
     let (_folder, place) = place();
-    let journal = StoreJournal::new(place, Keep { days: 30, bytes: 15_000 });
+    let journal = StoreJournal::new(place, JournalRetention { days: 30, bytes: 15_000 });
     let file = |text: &str| PathState::File {
         hash: Some(ContentHash::of(text.as_bytes())),
         mode: 0o600,
@@ -114,10 +114,11 @@ async fn the_journal_makes_room_again() {
         let call = CallInfo::default();
         let entries = [entry];
         let change = NewChange { call: &call, tool: "edit", entries: &entries, undoes: &[] };
-        journal.made(journal.begin(&change).expect("it is kept"));
+        journal.commit(journal.begin(&change).expect("it is kept"));
     };
     set_clock(40);
-    // It looks with the first of them, when nothing has to go, and then not for a while.
+    // The first change collects while there is nothing to delete; the next changes do not collect
+    // for a while.
     (0..7).for_each(change);
     set_clock(0);
     change(7);
@@ -129,7 +130,7 @@ async fn the_journal_makes_room_again() {
 async fn a_history_stays_in_order_and_its_pages_have_everything_once() {
     let (_folder, place) = place();
     let sessions = StoreSessions::new(place, Path::new("/w"));
-    sessions.saw("mcp-1", &[]).await.expect("noted");
+    sessions.mark_active("mcp-1", &[]).await.expect("noted");
     for (number, day) in (1_u64..).zip([0, 0, -3, -3, -1, -9, 0]) {
         set_clock(day);
         let content = number.to_string();
@@ -141,8 +142,8 @@ async fn a_history_stays_in_order_and_its_pages_have_everything_once() {
     let mut seen = Vec::new();
     for offset in (0..8).step_by(2) {
         let page = sessions.history("mcp-1", offset, 2).await.expect("read");
-        seen.extend(page.happened.iter().rev().map(|it| match it {
-            SessionEvent::SessionMessage(message) => message.seq,
+        seen.extend(page.events.iter().rev().map(|it| match it {
+            SessionEvent::Message(message) => message.seq,
             SessionEvent::Call(call) => panic!("{call:?}"),
         }));
         assert_eq!(page.has_more, offset < 6, "{offset}");

@@ -1,5 +1,5 @@
-//! Hears what other processes commit to the database, on a connection of its own. One that is cut is made again, and whoever
-//! waits looks for what came meanwhile.
+//! Receives notifications of commits by other processes, on a separate connection. A lost
+//! connection is made again; subscribers then query for events that they missed.
 
 use std::{future::poll_fn, pin::pin, time::Duration};
 
@@ -7,44 +7,45 @@ use tokio::{runtime::Handle, time::sleep};
 use tokio_postgres::{AsyncMessage, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::{LAST, Postgres, opening};
-use crate::areas::feed::{Hub, Post};
+use super::{CLIENT_TIMEOUT, Postgres, opening};
+use crate::areas::feed::{FeedHub, WatcherGuard};
 
-const SHORTEST_WAIT: Duration = Duration::from_millis(20);
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+const MIN_WAIT: Duration = Duration::from_millis(20);
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 impl Postgres {
-    /// Listens until nobody waits.
-    pub(crate) fn listen(&self, post: Post) {
+    /// Listens until the last subscriber is gone.
+    pub(crate) fn listen(&self, guard: WatcherGuard) {
         if let (Ok(runtime), Ok(tls)) = (Handle::try_current(), opening::tls(&self.shown)) {
-            runtime.spawn(keep_listening(self.config.clone(), tls, post));
+            runtime.spawn(keep_listening(self.config.clone(), tls, guard));
         }
     }
 }
 
-async fn keep_listening(config: Config, tls: MakeRustlsConnect, mut post: Post) {
-    let hub = post.hub.clone();
-    let mut wait = SHORTEST_WAIT;
+async fn keep_listening(config: Config, tls: MakeRustlsConnect, mut guard: WatcherGuard) {
+    let hub = guard.hub.clone();
+    let mut wait = MIN_WAIT;
     loop {
-        let mut all_gone = pin!(hub.all_gone.notified());
-        all_gone.as_mut().enable();
-        if post.may_go() {
+        let mut no_subscribers = pin!(hub.no_subscribers.notified());
+        no_subscribers.as_mut().enable();
+        if guard.end_if_unused() {
             return;
         }
-        let heard = tokio::select! {
-            () = all_gone => continue,
-            heard = listen_once(&config, tls.clone(), &hub) => heard,
+        let was_listening = tokio::select! {
+            () = no_subscribers => continue,
+            was_listening = listen_once(&config, tls.clone(), &hub) => was_listening,
         };
-        // Whatever came since the connection was cut is found by looking.
-        hub.ring();
-        wait = if heard { SHORTEST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
+        // Subscribers query for events that came since the connection was lost.
+        hub.notify();
+        wait = if was_listening { MIN_WAIT } else { (wait * 2).min(MAX_WAIT) };
         sleep(wait).await;
     }
 }
 
-/// Until the connection is cut. Whether there was one.
-async fn listen_once(config: &Config, tls: MakeRustlsConnect, hub: &Hub) -> bool {
-    let Ok(Ok((client, mut connection))) = tokio::time::timeout(LAST, config.connect(tls)).await
+/// Listens until the connection is lost. Returns true if it was listening.
+async fn listen_once(config: &Config, tls: MakeRustlsConnect, hub: &FeedHub) -> bool {
+    let Ok(Ok((client, mut connection))) =
+        tokio::time::timeout(CLIENT_TIMEOUT, config.connect(tls)).await
     else {
         return false;
     };
@@ -56,13 +57,13 @@ async fn listen_once(config: &Config, tls: MakeRustlsConnect, hub: &Hub) -> bool
             listening = &mut listen, if !is_listening => match listening {
                 Ok(()) => {
                     is_listening = true;
-                    // Something may have come before this.
-                    hub.ring();
+                    // An event may have come before LISTEN took effect.
+                    hub.notify();
                 }
                 Err(_) => return false,
             },
             message = message => match message {
-                Some(Ok(AsyncMessage::Notification(_))) => hub.ring(),
+                Some(Ok(AsyncMessage::Notification(_))) => hub.notify(),
                 Some(Ok(_)) => {}
                 Some(Err(_)) | None => return is_listening,
             },

@@ -1,4 +1,4 @@
-//! Reaches a database and brings its tables up to date, one process at a time.
+//! Connects to a database and migrates its tables, one process at a time.
 
 use std::sync::Arc;
 
@@ -13,65 +13,70 @@ use tokio_postgres::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::{PATIENCE, Postgres};
+use super::{Postgres, SERVER_TIMEOUT};
 use crate::{
-    Address,
+    StoreAddress,
     engine::{
         clock::now_ms,
         migrations::{self, Migration},
-        sqlite::Absence,
+        sqlite::IfMissing,
     },
 };
 
-/// Connections of one process at once.
+/// Maximum number of connections of one process.
 pub(super) const CONNECTIONS: usize = 4;
-/// Said on every new connection. Whatever the server waits for, it gives up after five seconds.
-const GREETING: &str = "SET search_path TO haft; SET statement_timeout = '5s'; SET lock_timeout = '5s'; \
+/// Runs on every new connection. The server aborts any wait after five seconds.
+const SESSION_SETTINGS: &str = "SET search_path TO haft; SET statement_timeout = '5s'; SET lock_timeout = '5s'; \
                         SET idle_in_transaction_session_timeout = '60s'";
-/// "haft", for the lock under which tables are changed.
+/// Takes the lock under which tables are changed. The number is "haft".
 const LOCK: &str = "SELECT pg_advisory_xact_lock(1751213684)";
 const SCHEMA: &str = "CREATE SCHEMA IF NOT EXISTS haft";
 const HAS_TABLES: &str = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'haft' AND table_name = 'migrations'";
 
 impl Postgres {
-    /// Opens a database. None when it has no tables of ours and none are wanted.
-    pub(crate) async fn open(url: &str, absence: Absence) -> Result<Option<Arc<Self>>, ToolError> {
-        Self::open_with(url, absence, migrations::ALL).await
+    /// Opens a database. Returns `None` if it has no tables of haft and `if_missing` says not to
+    /// create them.
+    pub(crate) async fn open(
+        url: &str,
+        if_missing: IfMissing,
+    ) -> Result<Option<Arc<Self>>, ToolError> {
+        Self::open_with(url, if_missing, migrations::ALL).await
     }
 
     pub(super) async fn open_with(
         url: &str,
-        absence: Absence,
+        if_missing: IfMissing,
         list: &[Migration],
     ) -> Result<Option<Arc<Self>>, ToolError> {
         let store = Self::reach(url)?;
-        if absence == Absence::Leave && !store.has_tables(&store.client().await?).await? {
+        if if_missing == IfMissing::ReturnNone && !store.has_tables(&store.client().await?).await? {
             return Ok(None);
         }
         store.migrate(list).await?;
         Ok(Some(store))
     }
 
-    /// How many steps a database is behind what this haft makes, without changing it. None when it has no tables of ours.
-    pub(crate) async fn steps_behind(url: &str) -> Result<Option<usize>, ToolError> {
+    /// Counts the migrations that a database needs, without changing it. `None` if it has no tables
+    /// of haft.
+    pub(crate) async fn pending_migrations(url: &str) -> Result<Option<usize>, ToolError> {
         let store = Self::reach(url)?;
         let client = store.client().await?;
         if !store.has_tables(&client).await? {
             return Ok(None);
         }
-        let behind = store.outstanding(&client, migrations::ALL).await?;
-        Ok(Some(behind.len()))
+        let after = store.outstanding(&client, migrations::ALL).await?;
+        Ok(Some(after.len()))
     }
 
     fn reach(url: &str) -> Result<Arc<Self>, ToolError> {
-        let shown = Address::Postgres(url.to_owned()).to_string();
+        let shown = StoreAddress::Postgres(url.to_owned()).to_string();
         let config = config(url, &shown)?;
         let pool = pool(config.clone(), &shown)?;
         Ok(Arc::new(Self { pool, config, shown }))
     }
 
     async fn has_tables(&self, client: &Object) -> Result<bool, ToolError> {
-        let row = self.patiently(client.query_one(HAS_TABLES, &[])).await?;
+        let row = self.with_timeout(client.query_one(HAS_TABLES, &[])).await?;
         let count: i64 = row.get(0);
         Ok(count > 0)
     }
@@ -86,15 +91,15 @@ impl Postgres {
         }
         let mut begun = self.begin("BEGIN").await?;
         let client = begun.client();
-        self.patiently(client.batch_execute(LOCK)).await?;
-        // Asked again: another process may have been faster.
+        self.with_timeout(client.batch_execute(LOCK)).await?;
+        // Checked again: another process may have been faster.
         if !self.has_tables(client).await? {
-            self.patiently(client.batch_execute(SCHEMA)).await?;
-            self.patiently(client.batch_execute(&dialect(migrations::TABLE))).await?;
+            self.with_timeout(client.batch_execute(SCHEMA)).await?;
+            self.with_timeout(client.batch_execute(&dialect(migrations::TABLE))).await?;
         }
         for step in self.outstanding(client, list).await? {
             let client = begun.client();
-            self.patiently(client.batch_execute(&dialect(step.text))).await?;
+            self.with_timeout(client.batch_execute(&dialect(step.text))).await?;
             let checksum = step.checksum();
             let note = [
                 crate::engine::value::Value::Integer(step.version),
@@ -111,7 +116,7 @@ impl Postgres {
         client: &Object,
         list: &'a [Migration],
     ) -> Result<&'a [Migration], ToolError> {
-        let rows = self.patiently(client.query(migrations::APPLIED, &[])).await?;
+        let rows = self.with_timeout(client.query(migrations::APPLIED, &[])).await?;
         let applied: Vec<(i64, String)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
         migrations::outstanding(list, &applied, &self.shown)
     }
@@ -121,30 +126,30 @@ fn config(url: &str, shown: &str) -> Result<Config, ToolError> {
     let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
         let why = std::error::Error::source(&error)
             .map_or_else(|| error.to_string(), ToString::to_string);
-        ToolError::input(format!("`{shown}` is no address of PostgreSQL: {why}"))
+        ToolError::input(format!("`{shown}` is not a PostgreSQL address: {why}"))
             .hint("write postgres://USER@HOST:PORT/DATABASE")
     })?;
     if config.get_connect_timeout().is_none() {
-        config.connect_timeout(PATIENCE);
+        config.connect_timeout(SERVER_TIMEOUT);
     }
     if config.get_application_name().is_none() {
         config.application_name("haft");
     }
-    // On this machine nobody listens in; and the certificate that a server makes for itself there says nothing.
-    if config.get_ssl_mode() == SslMode::Prefer && config.get_hosts().iter().all(is_here) {
+    // Local connections cannot be intercepted, and a server's self-made certificate proves nothing.
+    if config.get_ssl_mode() == SslMode::Prefer && config.get_hosts().iter().all(is_local) {
         config.ssl_mode(SslMode::Disable);
     }
     Ok(config)
 }
 
-fn is_here(host: &Host) -> bool {
+fn is_local(host: &Host) -> bool {
     match host {
         Host::Tcp(name) => matches!(name.as_str(), "localhost" | "127.0.0.1" | "::1"),
         Host::Unix(_) => true,
     }
 }
 
-fn unusable(shown: &str, why: &str) -> ToolError {
+fn cannot_connect(shown: &str, why: &str) -> ToolError {
     ToolError::unavailable(format!("the store {shown} cannot be reached: {why}"))
 }
 
@@ -152,7 +157,7 @@ pub(super) fn tls(shown: &str) -> Result<MakeRustlsConnect, ToolError> {
     let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| unusable(shown, &error.to_string()))?
+        .map_err(|error| cannot_connect(shown, &error.to_string()))?
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(MakeRustlsConnect::new(tls))
@@ -161,21 +166,21 @@ pub(super) fn tls(shown: &str) -> Result<MakeRustlsConnect, ToolError> {
 fn pool(config: Config, shown: &str) -> Result<Pool, ToolError> {
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let manager = Manager::from_config(config, tls(shown)?, recycling);
-    let greet = Hook::async_fn(|client: &mut deadpool_postgres::ClientWrapper, _| {
+    let apply_settings = Hook::async_fn(|client: &mut deadpool_postgres::ClientWrapper, _| {
         Box::pin(async move {
-            let greeted = client.batch_execute(GREETING).await;
-            greeted.map_err(HookError::Backend)
+            let applied = client.batch_execute(SESSION_SETTINGS).await;
+            applied.map_err(HookError::Backend)
         })
     });
     Pool::builder(manager)
         .max_size(CONNECTIONS)
         .runtime(Runtime::Tokio1)
-        .wait_timeout(Some(PATIENCE))
-        .create_timeout(Some(PATIENCE))
-        .recycle_timeout(Some(PATIENCE))
-        .post_create(greet)
+        .wait_timeout(Some(SERVER_TIMEOUT))
+        .create_timeout(Some(SERVER_TIMEOUT))
+        .recycle_timeout(Some(SERVER_TIMEOUT))
+        .post_create(apply_settings)
         .build()
-        .map_err(|error| unusable(shown, &error.to_string()))
+        .map_err(|error| cannot_connect(shown, &error.to_string()))
 }
 
 fn dialect(text: &str) -> String {

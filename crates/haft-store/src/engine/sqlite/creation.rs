@@ -1,5 +1,5 @@
-//! Makes a new store. It is made whole under another name and then put in its place, so that a file of the right name is
-//! never half a store, and of two processes that begin at once one finds the other's.
+//! Creates a store. It is completed under another name and then linked to its path. So a file at
+//! that path is never half a store, and of two processes that start at once, one uses the other's.
 
 use std::{
     fs::{self, DirBuilder, OpenOptions},
@@ -13,8 +13,8 @@ use haft_core::ToolError;
 use rusqlite::{Connection, params};
 
 use super::{
-    Faults,
-    opening::{self, OURS, connect, dialect},
+    SqliteErrors,
+    opening::{self, APPLICATION_ID, connect, dialect},
 };
 use crate::engine::{
     clock::now_ms,
@@ -25,16 +25,16 @@ const IGNORED: &str = "# Made by haft: its own records, which are not for the re
                        /haft.db*\n/tmp/\n/.gitignore\n";
 
 pub(super) fn make(path: &Path, list: &[Migration]) -> Result<(), ToolError> {
-    let faults = Faults(path);
-    let on_disk = |error: io::Error| faults.of_file(&error);
+    let errors = SqliteErrors(path);
+    let on_disk = |error: io::Error| errors.of_file(&error);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(on_disk)?;
         keep_from_git(folder);
     }
     let path = opening::real(path).map_err(on_disk)?;
-    let draft = Draft::new(&path).map_err(on_disk)?;
-    fill(&draft.path, list).map_err(|error| faults.of(error))?;
+    let draft = StoreDraft::new(&path).map_err(on_disk)?;
+    fill(&draft.path, list).map_err(|error| errors.of(error))?;
     let written = fs::File::open(&draft.path).and_then(|file| file.sync_all());
     written.map_err(on_disk)?;
     match fs::hard_link(&draft.path, &path) {
@@ -43,21 +43,22 @@ pub(super) fn make(path: &Path, list: &[Migration]) -> Result<(), ToolError> {
     }
 }
 
-/// So that `git status` stays clean. What is there already is somebody's.
+/// Writes a `.gitignore` so that `git status` stays clean. An existing one belongs to the user and
+/// is kept.
 fn keep_from_git(folder: &Path) {
     if folder.file_name().is_some_and(|name| name == ".haft") {
         let file = OpenOptions::new().write(true).create_new(true).open(folder.join(".gitignore"));
-        // A repository that shows one file too many is no reason to keep no records.
+        // A visible file in `git status` does not justify failing here.
         let _ = file.and_then(|mut file| io::Write::write_all(&mut file, IGNORED.as_bytes()));
     }
 }
 
-/// A store in the making; gone with this.
-struct Draft {
+/// A store that is being made. Removed when dropped.
+struct StoreDraft {
     path: PathBuf,
 }
 
-impl Draft {
+impl StoreDraft {
     fn new(path: &Path) -> io::Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -69,7 +70,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for StoreDraft {
     fn drop(&mut self) {
         for end in ["", "-wal", "-shm"] {
             let mut name = self.path.clone().into_os_string();
@@ -81,9 +82,9 @@ impl Drop for Draft {
 
 fn fill(path: &Path, list: &[Migration]) -> Result<(), rusqlite::Error> {
     let connection = connect(path)?;
-    // Nobody else sees it, and it is brought to the disk as a whole.
+    // No other process sees this file, and it is synced once it is complete.
     connection.execute_batch(&format!(
-        "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA application_id = {OURS}; BEGIN"
+        "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA application_id = {APPLICATION_ID}; BEGIN"
     ))?;
     connection.execute_batch(&dialect(migrations::TABLE))?;
     for step in list {
@@ -95,7 +96,7 @@ fn fill(path: &Path, list: &[Migration]) -> Result<(), rusqlite::Error> {
     into_wal(connection)
 }
 
-/// From now on readers and a writer do not wait for each other.
+/// Switches to the write-ahead log, in which readers and a writer do not wait for each other.
 fn into_wal(connection: Connection) -> Result<(), rusqlite::Error> {
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
     let truncate = "PRAGMA wal_checkpoint(TRUNCATE)";

@@ -1,5 +1,5 @@
-//! Opens a store that is there: ours, whole, not newer than we are. A store may have come with a cloned repository, so
-//! nothing in it is trusted to act.
+//! Opens an existing store: one that haft made, that is not damaged and not newer than this haft. A
+//! store may have come with a cloned repository, so nothing in it may run code.
 
 use std::{
     fs, io,
@@ -12,7 +12,9 @@ use parking_lot::Mutex;
 use haft_core::ToolError;
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
-use super::{Faults, Held, QUICK, STATEMENTS, Sqlite, creation, identity};
+use super::{
+    ConnectionGuard, INLINE_WAIT, STATEMENT_CACHE_SIZE, Sqlite, SqliteErrors, creation, identity,
+};
 use crate::engine::{
     clock::now_ms,
     migrations::{self, Migration},
@@ -20,51 +22,52 @@ use crate::engine::{
 };
 
 /// "haft" as the application id of SQLite's file header.
-pub(super) const OURS: i64 = 0x6861_6674;
+pub(super) const APPLICATION_ID: i64 = 0x6861_6674;
 
-/// What it means that there is no file.
+/// The action if the file does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Absence {
-    /// One is made.
-    Make,
-    /// There is no store, then.
-    Leave,
+pub(crate) enum IfMissing {
+    /// Create a store.
+    Create,
+    /// Return `None`.
+    ReturnNone,
 }
 
 impl Sqlite {
-    /// Opens a file. None when there is none and none is wanted.
-    pub(crate) fn open(path: &Path, absence: Absence) -> Result<Option<Arc<Self>>, ToolError> {
-        Self::open_with(path, absence, migrations::ALL)
+    /// Opens a file. Returns `None` if the file is missing and `if_missing` says
+    /// not to create it.
+    pub(crate) fn open(path: &Path, if_missing: IfMissing) -> Result<Option<Arc<Self>>, ToolError> {
+        Self::open_with(path, if_missing, migrations::ALL)
     }
 
     pub(super) fn open_with(
         path: &Path,
-        absence: Absence,
+        if_missing: IfMissing,
         list: &[Migration],
     ) -> Result<Option<Arc<Self>>, ToolError> {
-        let faults = Faults(path);
-        check_folder(&faults, path)?;
+        let errors = SqliteErrors(path);
+        check_folder(&errors, path)?;
         let is_there = match fs::symlink_metadata(path) {
             Ok(metadata) => {
-                check_kind(&faults, &metadata)?;
+                check_kind(&errors, &metadata)?;
                 true
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-            Err(error) => return Err(faults.of_file(&error)),
+            Err(error) => return Err(errors.of_file(&error)),
         };
         if !is_there {
-            if absence == Absence::Leave {
+            if if_missing == IfMissing::ReturnNone {
                 return Ok(None);
             }
             creation::make(path, list)?;
         }
-        let path = real(path).map_err(|error| faults.of_file(&error))?;
-        let connection = connect(&path).map_err(|error| faults.of(error))?;
+        let path = real(path).map_err(|error| errors.of_file(&error))?;
+        let connection = connect(&path).map_err(|error| errors.of(error))?;
         let identity = identity(&path).unwrap_or_default();
         let connection = Arc::new(Mutex::new(connection));
         let store = Arc::new(Self { path, identity, connection });
         let mut held = store.hold()?;
-        // All in one go: each question by itself takes and gives back its own locks.
+        // In one transaction, because each separate query would take and release its own locks.
         held.begin_reading()?;
         check_owner(&mut held)?;
         check_contents(&mut held)?;
@@ -78,37 +81,38 @@ impl Sqlite {
     }
 }
 
-/// A link could lead to somebody's other database, a pipe would be waited for, and an empty file was longer once: haft puts
-/// a store in its place only when it is whole.
-fn check_kind(faults: &Faults<'_>, metadata: &fs::Metadata) -> Result<(), ToolError> {
+/// Refuses anything but a regular file with contents. A link could lead to another program's
+/// database, a pipe would block, and an empty file has lost its contents: haft links a store to its
+/// path only when it is complete.
+fn check_kind(errors: &SqliteErrors<'_>, metadata: &fs::Metadata) -> Result<(), ToolError> {
     if metadata.is_symlink() {
-        return Err(faults.foreign("it is a symbolic link"));
+        return Err(errors.foreign("it is a symbolic link"));
     }
     if !metadata.is_file() {
-        return Err(faults.foreign("it is not a regular file"));
+        return Err(errors.foreign("it is not a regular file"));
     }
     if metadata.len() == 0 {
-        return Err(faults.damaged("the file is empty"));
+        return Err(errors.damaged("the file is empty"));
     }
     Ok(())
 }
 
-/// A `.haft` that is a link may have come with a clone: it would make haft write its records wherever the author of the
-/// repository likes.
-fn check_folder(faults: &Faults<'_>, path: &Path) -> Result<(), ToolError> {
+/// Refuses a `.haft` that is a symbolic link. It may have come with a clone, and would make haft
+/// write its records wherever the author of the repository likes.
+fn check_folder(errors: &SqliteErrors<'_>, path: &Path) -> Result<(), ToolError> {
     let own = path.ancestors().skip(1).find(|folder| folder.ends_with(".haft"));
     match own {
         Some(folder) if folder.is_symlink() => {
-            let what = format!("its folder {} is a symbolic link", folder.display());
-            Err(faults
+            let what = format!("its directory {} is a symbolic link", folder.display());
+            Err(errors
                 .foreign(&what)
-                .hint("replace the link by a folder, or name a file with --store"))
+                .hint("replace the link by a directory, or choose a file with --store"))
         }
         _ => Ok(()),
     }
 }
 
-/// The path without links in its folders; SQLite follows none.
+/// Resolves links in the directories of a path. SQLite follows none.
 pub(super) fn real(path: &Path) -> io::Result<PathBuf> {
     let (folder, name) = (path.parent(), path.file_name());
     match (folder, name) {
@@ -125,51 +129,54 @@ pub(super) fn connect(path: &Path) -> Result<Connection, rusqlite::Error> {
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(QUICK)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // Bringing the file up to date costs two waits for the disk: not when `haft read` ends.
+    connection.busy_timeout(INLINE_WAIT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE_SIZE);
+    // A checkpoint costs two disk syncs, too slow for the end of every `haft read`.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    // A crash of this process loses nothing that was committed; a power cut may lose the newest.
+    // A crash of this process loses no commit; a power failure may lose the newest ones.
     connection.execute_batch("PRAGMA synchronous = NORMAL")?;
     Ok(connection)
 }
 
-fn check_owner(held: &mut Held) -> Result<(), ToolError> {
+fn check_owner(held: &mut ConnectionGuard) -> Result<(), ToolError> {
     let id = held.query("PRAGMA application_id", &[])?;
-    if id.first().map_or(Ok(0), |row| row.integer(0))? != OURS {
-        return Err(held.home.faults().foreign("it is a database of another program"));
+    if id.first().map_or(Ok(0), |row| row.integer(0))? != APPLICATION_ID {
+        return Err(held.store.errors().foreign("it is a database of another program"));
     }
     Ok(())
 }
 
-/// A trigger or a view of a stranger's would do as it likes when we write.
-fn check_contents(held: &mut Held) -> Result<(), ToolError> {
+/// Refuses triggers and views: another program's would run when haft writes.
+fn check_contents(held: &mut ConnectionGuard) -> Result<(), ToolError> {
     let active = "SELECT name FROM sqlite_schema WHERE type IN ('trigger', 'view') LIMIT 1";
     if held.query(active, &[])?.is_empty() {
         return Ok(());
     }
-    Err(held.home.faults().foreign("it holds triggers or views, which haft never makes"))
+    Err(held.store.errors().foreign("it holds triggers or views, which haft never makes"))
 }
 
-fn migrate(held: &mut Held, list: &[Migration]) -> Result<(), ToolError> {
+fn migrate(held: &mut ConnectionGuard, list: &[Migration]) -> Result<(), ToolError> {
     held.begin()?;
-    // Asked again: another process may have been faster.
+    // Checked again: another process may have been faster.
     for step in outstanding(held, list)? {
         apply(held, step)?;
     }
     held.commit()
 }
 
-fn outstanding<'a>(held: &mut Held, list: &'a [Migration]) -> Result<&'a [Migration], ToolError> {
+fn outstanding<'a>(
+    held: &mut ConnectionGuard,
+    list: &'a [Migration],
+) -> Result<&'a [Migration], ToolError> {
     let rows = held.query(migrations::APPLIED, &[])?;
     let applied: Result<Vec<(i64, String)>, ToolError> =
         rows.iter().map(|row| Ok((row.integer(0)?, row.text(1)?.to_owned()))).collect();
-    migrations::outstanding(list, &applied?, &held.home.path.display().to_string())
+    migrations::outstanding(list, &applied?, &held.store.path.display().to_string())
 }
 
-fn apply(held: &mut Held, step: &Migration) -> Result<(), ToolError> {
+fn apply(held: &mut ConnectionGuard, step: &Migration) -> Result<(), ToolError> {
     held.connection().execute_batch(&dialect(step.text)).map_err(|error| held.failed(error))?;
     let checksum = step.checksum();
     let note = [Value::Integer(step.version), Value::Text(&checksum), Value::number(now_ms())];

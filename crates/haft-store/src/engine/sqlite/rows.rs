@@ -1,24 +1,24 @@
-//! Whole tables, for a copy of the store.
+//! Reads and writes whole tables, for a copy of the store.
 
 use std::path::Path;
 
 use haft_core::ToolError;
 use rusqlite::types::ValueRef;
 
-use super::{Held, Sqlite, bind, opening};
+use super::{ConnectionGuard, Sqlite, bind, opening};
 use crate::engine::{
+    copying::{Batch, Column, ColumnType, TableSchema},
     migrations,
-    moving::{Batch, Column, Sort, Table},
-    value::{Cell, Row},
+    value::{SqlCell, SqlRow},
 };
 
 const NAMES: &str =
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'";
 
 impl Sqlite {
-    /// How many steps a file is behind what this haft makes, without changing it. None when that cannot be told; whoever opens
-    /// it is told why.
-    pub(crate) fn steps_behind(path: &Path) -> Result<Option<usize>, ToolError> {
+    /// Counts the migrations that a file needs, without changing it. `None` if it cannot be read;
+    /// opening it reports the cause.
+    pub(crate) fn pending_migrations(path: &Path) -> Result<Option<usize>, ToolError> {
         let applied = || {
             let connection = opening::connect(path)?;
             let mut statement = connection.prepare(migrations::APPLIED)?;
@@ -27,12 +27,12 @@ impl Sqlite {
         };
         let Ok(applied) = applied() else { return Ok(None) };
         let shown = path.display().to_string();
-        let behind = migrations::outstanding(migrations::ALL, &applied, &shown)?;
-        Ok(Some(behind.len()))
+        let after = migrations::outstanding(migrations::ALL, &applied, &shown)?;
+        Ok(Some(after.len()))
     }
 }
 
-impl Held {
+impl ConnectionGuard {
     pub(crate) fn table_names(&mut self) -> Result<Vec<String>, ToolError> {
         let rows = self.query(NAMES, &[])?;
         rows.iter().map(|row| Ok(row.text(0)?.to_owned())).collect()
@@ -44,70 +44,71 @@ impl Held {
         Ok(u64::try_from(number).unwrap_or_default())
     }
 
-    pub(crate) fn tell(&mut self, sql: &str) -> Result<(), ToolError> {
+    pub(crate) fn run_batch(&mut self, sql: &str) -> Result<(), ToolError> {
         self.connection().execute_batch(sql).map_err(|error| self.failed(error))
     }
 
-    /// The rows behind one, in the order of the file, until there are enough. Empty at the end.
-    pub(crate) fn rows_behind(
+    /// Returns the rows after one, in the order of the file, until the batch is full. Empty at the
+    /// end.
+    pub(crate) fn rows_after(
         &mut self,
-        table: &Table,
-        behind: &mut i64,
+        table: &TableSchema,
+        after: &mut i64,
     ) -> Result<Batch, ToolError> {
         let (columns, name) = (table.column_list(), &table.name);
         let sql =
             format!("SELECT rowid, {columns} FROM \"{name}\" WHERE rowid > ?1 ORDER BY rowid");
         let failed = |error| self.failed(error);
         let mut statement = self.connection().prepare_cached(&sql).map_err(failed)?;
-        let mut rows = statement.query([*behind]).map_err(failed)?;
+        let mut rows = statement.query([*after]).map_err(failed)?;
         let mut batch = Batch::default();
-        while !batch.is_enough()
+        while !batch.is_full()
             && let Some(row) = rows.next().map_err(failed)?
         {
-            *behind = row.get(0).map_err(failed)?;
+            *after = row.get(0).map_err(failed)?;
             let cell = |(at, column): (usize, &Column)| {
                 let value = row.get_ref(at + 1).map_err(failed)?;
-                self.cell_of(table, column, *behind, value)
+                self.cell_of(table, column, *after, value)
             };
             let cells = table.columns.iter().enumerate().map(cell);
-            batch.push(Row(cells.collect::<Result<_, _>>()?));
+            batch.push(SqlRow(cells.collect::<Result<_, _>>()?));
         }
         Ok(batch)
     }
 
-    /// SQLite keeps whatever somebody puts into a column; another engine would not.
+    /// Checks the type of a value. SQLite stores any value in any column; another engine does not.
     fn cell_of(
         &self,
-        table: &Table,
+        table: &TableSchema,
         column: &Column,
         row: i64,
         value: ValueRef<'_>,
-    ) -> Result<Cell, ToolError> {
-        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok().map(Cell::Text);
-        let cell = match (column.sort, value) {
-            (_, ValueRef::Null) => Some(Cell::Nothing),
-            (Sort::Integer, ValueRef::Integer(number)) => Some(Cell::Integer(number)),
-            (Sort::Text, ValueRef::Text(bytes)) => text(bytes),
-            (Sort::Bytes, ValueRef::Blob(bytes)) => Some(Cell::Bytes(bytes.to_vec())),
+    ) -> Result<SqlCell, ToolError> {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok().map(SqlCell::Text);
+        let cell = match (column.column_type, value) {
+            (_, ValueRef::Null) => Some(SqlCell::Null),
+            (ColumnType::Integer, ValueRef::Integer(number)) => Some(SqlCell::Integer(number)),
+            (ColumnType::Text, ValueRef::Text(bytes)) => text(bytes),
+            (ColumnType::Bytes, ValueRef::Blob(bytes)) => Some(SqlCell::Bytes(bytes.to_vec())),
             _ => None,
         };
         cell.ok_or_else(|| {
-            let (path, column, table) = (self.home.path().display(), &column.name, &table.name);
+            let (path, column, table) = (self.store.path().display(), &column.name, &table.name);
             let message = format!(
-                "the store {path} holds something in column `{column}` of row {row} of `{table}` that haft never puts there"
+                "the store {path} holds a value in column `{column}` of row {row} of `{table}` that haft never writes"
             );
-            ToolError::conflict(message).hint("take that row out, or copy a backup; nothing was kept")
+            ToolError::conflict(message).hint("delete that row, or copy a backup; nothing was copied")
         })
     }
 
-    pub(crate) fn insert(&mut self, table: &Table, rows: &[Row]) -> Result<(), ToolError> {
+    pub(crate) fn insert(&mut self, table: &TableSchema, rows: &[SqlRow]) -> Result<(), ToolError> {
         let marks = (1..=table.columns.len()).map(|at| format!("${at}")).collect::<Vec<_>>();
         let (columns, marks) = (table.column_list(), marks.join(", "));
         let sql = format!("INSERT INTO \"{}\" ({columns}) VALUES ({marks})", table.name);
         let insert = || {
             let mut statement = self.connection().prepare_cached(&sql)?;
             for row in rows {
-                let values: Vec<_> = row.0.iter().map(Cell::as_value).collect();
+                let values: Vec<_> = row.0.iter().map(SqlCell::as_value).collect();
                 bind(&mut statement, &values)?;
                 statement.raw_execute()?;
             }

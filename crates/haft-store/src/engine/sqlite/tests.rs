@@ -1,4 +1,4 @@
-//! Opening and making files: what is there afterwards, and what is refused.
+//! Tests of opening and creating files: the result, and what is refused.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
@@ -21,15 +21,15 @@ fn folder() -> (TempDir, PathBuf) {
 }
 
 fn made(path: &Path) -> Arc<Sqlite> {
-    Sqlite::open(path, Absence::Make).expect("it opens").expect("it is made")
+    Sqlite::open(path, IfMissing::Create).expect("it opens").expect("it is made")
 }
 
 #[track_caller]
-fn refused(path: &Path, told: &str) {
+fn refused(path: &Path, reported: &str) {
     let before = fs::read(path).ok();
-    let error = Sqlite::open(path, Absence::Make).err().expect("it is refused");
+    let error = Sqlite::open(path, IfMissing::Create).err().expect("it is refused");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(error.message().contains(told), "{error}");
+    assert!(error.message().contains(reported), "{error}");
     assert!(error.message().contains("haft.db"), "{error}");
     assert_eq!(fs::read(path).ok(), before, "nothing is overwritten");
 }
@@ -59,7 +59,7 @@ fn a_new_store_is_for_its_owner_alone_and_not_for_git() {
 }
 
 #[test]
-fn what_git_ignores_is_not_touched_when_somebody_said_it() {
+fn an_existing_gitignore_is_kept() {
     let (_folder, path) = folder();
     let ignored = path.with_file_name(".gitignore");
     fs::create_dir(path.parent().expect("a folder")).expect("made");
@@ -69,29 +69,29 @@ fn what_git_ignores_is_not_touched_when_somebody_said_it() {
 }
 
 #[test]
-fn no_store_is_made_for_who_only_looks() {
+fn no_store_is_made_for_a_read_only_call() {
     let (_folder, path) = folder();
-    assert!(Sqlite::open(&path, Absence::Leave).expect("no failure").is_none());
+    assert!(Sqlite::open(&path, IfMissing::ReturnNone).expect("no failure").is_none());
     assert!(!path.parent().expect("a folder").exists());
 }
 
 #[test]
-fn an_older_store_is_brought_forward_and_keeps_what_it_holds() {
+fn an_older_store_is_migrated_and_keeps_its_contents() {
     let (_folder, path) = folder();
-    let old = Sqlite::open_with(&path, Absence::Make, ONE).expect("opens").expect("made");
+    let old = Sqlite::open_with(&path, IfMissing::Create, ONE).expect("opens").expect("made");
     old.hold().expect("free").execute("INSERT INTO one VALUES (5)", &[]).expect("written");
     drop(old);
-    let new = Sqlite::open_with(&path, Absence::Make, TWO).expect("opens").expect("there");
+    let new = Sqlite::open_with(&path, IfMissing::Create, TWO).expect("opens").expect("there");
     let mut held = new.hold().expect("free");
     let rows = held.query("SELECT id FROM one UNION ALL SELECT id FROM two", &[]).expect("read");
-    assert_eq!(rows, [Row(vec![Cell::Integer(5)]), Row(vec![Cell::Integer(7)])]);
+    assert_eq!(rows, [SqlRow(vec![SqlCell::Integer(5)]), SqlRow(vec![SqlCell::Integer(7)])]);
 }
 
 #[test]
-fn of_many_that_bring_a_store_forward_at_once_one_does() {
+fn many_processes_can_migrate_a_store_at_once() {
     let (_folder, path) = folder();
-    drop(Sqlite::open_with(&path, Absence::Make, ONE).expect("opens"));
-    let open = || Sqlite::open_with(&path, Absence::Make, TWO).map(|_| ());
+    drop(Sqlite::open_with(&path, IfMissing::Create, ONE).expect("opens"));
+    let open = || Sqlite::open_with(&path, IfMissing::Create, TWO).map(|_| ());
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
         for thread in threads {
@@ -101,7 +101,7 @@ fn of_many_that_bring_a_store_forward_at_once_one_does() {
 }
 
 #[test]
-fn of_many_that_make_a_store_at_once_all_have_the_same() {
+fn many_processes_can_create_a_store_at_once() {
     let (_folder, path) = folder();
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| made(&path).identity)).collect();
@@ -118,17 +118,17 @@ fn a_newer_store_is_refused_with_advice() {
     let mut newer: Vec<Migration> = ours.iter().map(ours_too).collect();
     let version = newer.len() as i64 + 1;
     newer.push(Migration { version, text: "CREATE TABLE later (id {key})" });
-    drop(Sqlite::open_with(&path, Absence::Make, &newer).expect("opens"));
-    refused(&path, &format!("of version {version}, written by a newer haft"));
+    drop(Sqlite::open_with(&path, IfMissing::Create, &newer).expect("opens"));
+    refused(&path, &format!("has version {version}, written by a newer haft"));
 }
 
 #[test]
-fn what_is_no_store_is_left_as_it_is() {
+fn a_file_that_is_not_a_store_is_left_as_it_is() {
     let (_folder, path) = folder();
     fs::create_dir(path.parent().expect("a folder")).expect("made");
     fs::write(&path, "").expect("written");
     refused(&path, "the file is empty");
-    fs::write(&path, "somebody's words, which are long enough to be looked at ".repeat(40))
+    fs::write(&path, "another program's text, which are long enough to be looked at ".repeat(40))
         .expect("written");
     refused(&path, "is damaged");
     fs::remove_file(&path).expect("there");
@@ -154,7 +154,7 @@ fn a_store_with_a_trigger_in_it_is_refused() {
 }
 
 #[test]
-fn what_was_not_committed_has_not_happened() {
+fn an_uncommitted_transaction_is_rolled_back() {
     let (_folder, path) = folder();
     let store = made(&path);
     let mut held = store.hold().expect("free");
@@ -166,7 +166,7 @@ fn what_was_not_committed_has_not_happened() {
 }
 
 #[test]
-fn a_store_that_is_kept_by_another_is_told_in_bounded_time() {
+fn a_busy_store_is_reported_in_bounded_time() {
     let (_folder, path) = folder();
     let (one, two) = (made(&path), made(&path));
     let mut held = one.hold().expect("free");
@@ -174,13 +174,13 @@ fn a_store_that_is_kept_by_another_is_told_in_bounded_time() {
     let began = Instant::now();
     let error = two.hold().expect("its own").begin().expect_err("kept by the other");
     assert!(error.message().contains("is busy"), "{error}");
-    assert!(began.elapsed() >= PATIENCE && began.elapsed() < PATIENCE * 6);
+    assert!(began.elapsed() >= BUSY_TIMEOUT && began.elapsed() < BUSY_TIMEOUT * 6);
     drop(held);
     two.hold().expect("its own").begin().expect("free again");
 }
 
 #[test]
-fn a_file_that_was_put_away_is_noticed() {
+fn a_file_that_was_moved_away_is_noticed() {
     let (_folder, path) = folder();
     let store = made(&path);
     assert!(store.is_in_place());

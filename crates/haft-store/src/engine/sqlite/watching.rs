@@ -1,6 +1,6 @@
-//! Notices what other processes commit to the file: by its change counter, asked for every few milliseconds on a
-//! connection of its own, and less often the longer nothing happens. There is no other way to be told that works on every
-//! file system.
+//! Detects commits of other processes to the file, by reading SQLite's change counter every few
+//! milliseconds on a separate connection, less often the longer nothing happens. No other
+//! notification works on every file system.
 
 use std::{
     thread,
@@ -10,41 +10,41 @@ use std::{
 use rusqlite::Connection;
 
 use super::{Sqlite, opening};
-use crate::areas::feed::Post;
+use crate::areas::feed::WatcherGuard;
 
-/// How long ago something happened, and how long to wait then. Half the wait is what an event is late on average, and 10 ms
-/// are promised even when nothing has happened for an hour.
+/// Time since the last commit, and the wait that follows from it. An event is late by half the wait
+/// on average, and haft promises 10 ms even after an hour without commits.
 const WAITS: [(Duration, Duration); 2] = [
     (Duration::from_secs(2), Duration::from_millis(2)),
     (Duration::from_secs(30), Duration::from_millis(5)),
 ];
-const LONGEST_WAIT: Duration = Duration::from_millis(10);
+const MAX_WAIT: Duration = Duration::from_millis(10);
 
 impl Sqlite {
-    /// Looks out for other processes until nobody listens.
-    pub(crate) fn watch(&self, post: Post) {
+    /// Watches for other processes until the last subscriber is gone.
+    pub(crate) fn watch(&self, guard: WatcherGuard) {
         let Ok(connection) = opening::connect(&self.path) else { return };
         let thread = thread::Builder::new().name("haft-events".to_owned());
-        // Without a thread the post is left, and those who listen know.
-        let _ = thread.spawn(move || keep_watch(&connection, post));
+        // Without a thread the registration is dropped, and subscribers notice that.
+        let _ = thread.spawn(move || keep_watch(&connection, guard));
     }
 }
 
-fn keep_watch(connection: &Connection, mut post: Post) {
+fn keep_watch(connection: &Connection, mut guard: WatcherGuard) {
     let mut known = None;
     let mut last = Instant::now();
-    while !post.may_go() {
+    while !guard.end_if_unused() {
         let version = version(connection);
-        // What cannot be read is looked at by who listens, and told there.
+        // A failed read wakes the subscribers, which then report the error.
         if version.is_none() || version != known {
             known = version;
             last = Instant::now();
-            post.hub.ring();
+            guard.hub.notify();
         }
         let quiet = last.elapsed();
         let wait = WAITS.iter().find(|(until, _)| quiet < *until).map(|(_, wait)| *wait);
-        // A tenth of a second is soon enough to try again what failed.
-        let wait = if version.is_none() { LONGEST_WAIT * 10 } else { wait.unwrap_or(LONGEST_WAIT) };
+        // Retry a failed read after a tenth of a second.
+        let wait = if version.is_none() { MAX_WAIT * 10 } else { wait.unwrap_or(MAX_WAIT) };
         thread::sleep(wait);
     }
 }

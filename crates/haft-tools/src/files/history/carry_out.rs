@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_core::{
-    ErrorKind, PathState, ToolError, WriteFiles, brief,
+    ErrorKind, PathState, ToolError, WriteFiles, block_in_place,
     files::{PathRestore, RestoredState},
 };
 
@@ -28,7 +28,7 @@ pub(crate) fn carry_out(
     let write = write.clone().undoing(undoes(plan));
     let mut notes = Vec::new();
     // In one piece: a call-off between two deeds would leave half an undo.
-    brief(|| {
+    block_in_place(|| {
         for deed in &plan.deeds {
             notes.extend(carry_out_one(deed, contents, &write)?);
             *done += 1;

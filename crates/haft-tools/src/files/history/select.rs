@@ -111,7 +111,7 @@ fn which(wish: &TakeBack) -> Result<ChangeQuery, ToolError> {
         session: wish.session.clone().filter(|session| session != ALL),
         since_ms: wish.since.as_deref().map(since).transpose()?.unwrap_or_default(),
         numbers: wish.changes.clone(),
-        most: MOST,
+        limit: MOST,
         ..ChangeQuery::default()
     })
 }
@@ -124,14 +124,15 @@ async fn last(
     journal: &ReadJournal,
 ) -> Result<Vec<JournalChange>, ToolError> {
     let session = Some(session.to_owned());
-    let mut which = ChangeQuery { session: session.clone(), most: PIECE, ..ChangeQuery::default() };
+    let mut which =
+        ChangeQuery { session: session.clone(), limit: PIECE, ..ChangeQuery::default() };
     loop {
         let found = journal.find(&which).await?;
         for change in &found {
             let is_left = !standing(change.clone(), wish.path.as_deref()).entries.is_empty();
             if direction.is_about(&change.tool) && is_left {
                 let call_id = Some(change.call_id.clone());
-                let whole = ChangeQuery { call_id, session, most: MOST, ..ChangeQuery::default() };
+                let whole = ChangeQuery { call_id, session, limit: MOST, ..ChangeQuery::default() };
                 let tool = change.tool.clone();
                 let whole = journal.find(&whole).await?;
                 return Ok(whole.into_iter().filter(|change| change.tool == tool).collect());
@@ -179,7 +180,7 @@ async fn nothing(
             format!("there is nothing left to {verb}{asked}: it was too old or too much to be kept")
         }
     };
-    let newest = ChangeQuery { most: 1, ..ChangeQuery::default() };
+    let newest = ChangeQuery { limit: 1, ..ChangeQuery::default() };
     let newest = journal.find(&newest).await.unwrap_or_default();
     let hint = match newest.first() {
         Some(change) => format!(

@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_core::{
-    Access, CallInfo, ChangeQuery, ErrorKind, ForeseenAccess, JournalChange, Output, Power,
+    Access, AccessLookupResult, CallInfo, ChangeQuery, ErrorKind, JournalChange, Output, Power,
     ReadFiles, ReadJournal, Reply, ToolError, WriteFiles, now_ms,
 };
 use schemars::JsonSchema;
@@ -109,12 +109,12 @@ pub(crate) async fn foresee(
     input: TakeBack,
     journal: &ReadJournal,
     call: &CallInfo,
-) -> Result<ForeseenAccess, ToolError> {
+) -> Result<AccessLookupResult, ToolError> {
     let found = select(direction, &input, &call.session, journal).await?;
     let changes = found.iter().map(|change| change.number).collect();
     let TakeBack { path, preview, .. } = input;
     let pinned = TakeBack { changes, path, preview, ..TakeBack::default() };
-    Ok(ForeseenAccess { accesses: touched(&found), input: Some(json!(pinned)) })
+    Ok(AccessLookupResult { accesses: touched(&found), input: Some(json!(pinned)) })
 }
 
 /// What such a call touches before it is known what that is.
@@ -142,7 +142,7 @@ impl Hands {
         is_preview: bool,
     ) -> Result<TakenBack, ToolError> {
         let changes = select(direction, input, &self.call.session, &self.journal).await?;
-        let plan = plan(&changes, &mut |path| self.read.image(path))?;
+        let plan = plan(&changes, &mut |path| self.read.path_state(path))?;
         let contents = Contents::of_plan(&plan, &self.journal).await?;
         if !plan.conflicts.is_empty() {
             return Err(self.refusal(direction, &plan, &contents));
@@ -154,7 +154,7 @@ impl Hands {
         }
         answer.notes.extend(self.carry_out(direction, &changes, &plan, &contents).await?);
         if !plan.idle.is_empty() {
-            self.journal.set_aside(&plan.idle).await?;
+            self.journal.mark_undone(&plan.idle).await?;
         }
         Ok(answer)
     }
@@ -190,12 +190,12 @@ impl Hands {
             call_id: Some(self.call.call_id.to_string()),
             session: Some(self.call.session.clone()),
             tool: Some(direction.name().to_owned()),
-            most: MOST,
+            limit: MOST,
             ..ChangeQuery::default()
         };
         let mut own = self.journal.find(&own).await?;
         own.retain(|change| change.number > last);
-        let plan = plan(&own, &mut |path| self.read.image(path))?;
+        let plan = plan(&own, &mut |path| self.read.path_state(path))?;
         let contents = Contents::of_plan(&plan, &self.journal).await?;
         carry_out(&plan, &contents, &self.write, &mut 0).map(|_| ())
     }
@@ -276,7 +276,7 @@ impl Hands {
         );
         let mut diff = String::new();
         for conflict in conflicts.iter().take(MOST_CONFLICTS) {
-            let now = self.read.image(&conflict.path).unwrap_or(haft_core::PathState::Other);
+            let now = self.read.path_state(&conflict.path).unwrap_or(haft_core::PathState::Other);
             let (_, difference) =
                 self::told(contents, &conflict.path, &now, &conflict.then, &self.read);
             diff.push_str(&difference);

@@ -22,7 +22,7 @@ impl Desk<'_> {
     ) -> Result<(), ToolError> {
         let record = &standing.record;
         let both = (record.state, state);
-        if both == (ApprovalState::Approved, ApprovalState::Approved) && !record.taken_up {
+        if both == (ApprovalState::Approved, ApprovalState::Approved) && !record.is_claimed {
             return Ok(());
         }
         // Pending to the eye is what counts: a lapsed one is told as that.
@@ -36,7 +36,7 @@ impl Desk<'_> {
     /// Waits until the asker has taken the call up; runs it when there is no asker.
     pub(super) fn see_it_run(&self, standing: &InboxEntry) -> Result<ExitCode, Stop> {
         let id = &standing.record.request.id;
-        match self.bench.runtime.block_on(self.inbox.handed_over(id))? {
+        match self.bench.runtime.block_on(self.inbox.wait_for_claim(id))? {
             CallClaim::Taken => {
                 self.say(standing, "approved", "the process that asked runs the call")
             }

@@ -45,7 +45,7 @@ impl Desk<'_> {
 
     async fn watch(&self, view: &mut View) -> Result<End, Stop> {
         let newest = self.feed.newest().await?;
-        view.refresh(self.inbox.standings().await?);
+        view.refresh(self.inbox.entries().await?);
         let mut screen = Screen::take()?;
         let mut news = self.feed.subscribe(newest);
         let mut ticks = interval(TICK);
@@ -78,8 +78,8 @@ impl Desk<'_> {
 
     /// A store that is away for a while is told at the foot of the screen; the list is what was seen last.
     async fn look_again(&self, view: &mut View, trouble: Option<ToolError>) {
-        match (trouble, self.inbox.standings().await) {
-            (None, Ok(standings)) => view.refresh(standings),
+        match (trouble, self.inbox.entries().await) {
+            (None, Ok(entries)) => view.refresh(entries),
             (Some(error), _) | (None, Err(error)) => view.say(error.message()),
         }
     }
@@ -104,7 +104,7 @@ impl Desk<'_> {
             // It runs here when nobody else takes it up.
             view.expect_run_of(&id);
         }
-        view.refresh(self.inbox.standings().await?);
+        view.refresh(self.inbox.entries().await?);
         Ok(())
     }
 
@@ -129,8 +129,8 @@ impl Desk<'_> {
 /// Whether a call that was approved here is left to us.
 fn is_left(standing: &InboxEntry) -> bool {
     standing.record.state == ApprovalState::Approved
-        && standing.fate == CallResult::NotRun
-        && standing.asker == RequesterStatus::Gone
+        && standing.result == CallResult::NotRun
+        && standing.requester == RequesterStatus::Gone
 }
 
 /// What the terminal and others tell us by signals.

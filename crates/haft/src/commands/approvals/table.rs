@@ -8,12 +8,12 @@ use crate::{prompt::summary, safe_text::shown_in_line};
 /// What is longer is cut: `show` has the whole.
 const LONGEST: usize = 100;
 
-pub(super) fn of(standings: &[&InboxEntry], now: Timestamp) -> String {
+pub(super) fn of(entries: &[&InboxEntry], now: Timestamp) -> String {
     let line = |standing: &&InboxEntry| {
         let id = shown_in_line(&standing.record.request.id).into_owned();
         format!("{id}  {}\n    {}\n", row(standing, now), cut(&summary(&standing.record.request)))
     };
-    standings.iter().map(line).collect()
+    entries.iter().map(line).collect()
 }
 
 /// State, tool, age and who asks.
@@ -49,11 +49,12 @@ pub(super) fn about(standing: &InboxEntry, now: Timestamp) -> String {
 
 /// Where it stands, in words.
 pub(super) fn state(standing: &InboxEntry, now: Timestamp) -> String {
-    let InboxEntry { record, asker, fate, .. } = standing;
-    match (record.state, fate, asker) {
-        (ApprovalState::Pending, _, asker) => {
+    let InboxEntry { record, requester, result, .. } = standing;
+    match (record.state, result, requester) {
+        (ApprovalState::Pending, _, requester) => {
             let left = as_signed(record.request.expires_ms).saturating_sub(now.as_millisecond());
-            let gone = if *asker == RequesterStatus::Gone { ", nobody waits for it" } else { "" };
+            let gone =
+                if *requester == RequesterStatus::Gone { ", nobody waits for it" } else { "" };
             format!("pending ({} left{gone})", span(left))
         }
         (ApprovalState::Approved, CallResult::NotRun, RequesterStatus::There) => {

@@ -1,7 +1,7 @@
 //! Calls as a table for eyes.
 
 use haft_core::{LedgerEntry, policy::Reason};
-use haft_store::{Ending, Recorded};
+use haft_store::{CallEnding, RecordedEntry};
 use jiff::{Timestamp, tz::TimeZone};
 
 use crate::safe_text::shown_in_line;
@@ -10,7 +10,7 @@ const HEADER: [&str; 7] = ["#", "time", "session", "tool", "decision", "rule", "
 /// What is longer is cut: `--json` has the whole.
 const LONGEST: usize = 44;
 
-pub(super) fn of(calls: &[Recorded], zone: &TimeZone) -> String {
+pub(super) fn of(calls: &[RecordedEntry], zone: &TimeZone) -> String {
     let rows: Vec<[String; 7]> = calls.iter().map(|call| row(call, zone)).collect();
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
@@ -30,7 +30,7 @@ fn line(row: &[String; 7], widths: &[usize; 7]) -> String {
     row.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ")
 }
 
-fn row(Recorded { seq, entry, ending, .. }: &Recorded, zone: &TimeZone) -> [String; 7] {
+fn row(RecordedEntry { seq, entry, ending, .. }: &RecordedEntry, zone: &TimeZone) -> [String; 7] {
     [
         seq.to_string(),
         time(entry.began_ms, zone),
@@ -71,11 +71,11 @@ fn decision(entry: &LedgerEntry) -> String {
     format!("{action}{}{}", verdict.unwrap_or_default(), error.unwrap_or_default())
 }
 
-fn without_end(ending: Ending) -> &'static str {
+fn without_end(ending: CallEnding) -> &'static str {
     match ending {
-        Ending::Recorded => "",
-        Ending::Interrupted => ", interrupted",
-        Ending::NotRecorded => ", no end recorded",
+        CallEnding::Recorded => "",
+        CallEnding::Interrupted => ", interrupted",
+        CallEnding::NotRecorded => ", no end recorded",
     }
 }
 

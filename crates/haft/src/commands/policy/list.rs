@@ -53,7 +53,7 @@ struct Listing<'a> {
 
 impl Listing<'_> {
     fn text(&self, terminal: &Terminal) -> String {
-        let mode = self.policy.mode_in_force(self.agent);
+        let mode = self.policy.effective_mode(self.agent);
         let strong = |text: &str| terminal.result_toned(Tone::Strong, text);
         let mut lines = vec![format!(
             "{} {} ({})",
@@ -92,7 +92,7 @@ impl Listing<'_> {
 
     /// The globs of one place on one line.
     fn secret_lines(&self) -> Vec<String> {
-        let secrets = &self.policy.secrets;
+        let secrets = &self.policy.secret_paths;
         let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
         let hidden = secrets.hidden().map(|path| (path.source.to_string(), &path.glob));
         let open =
@@ -118,7 +118,7 @@ impl Listing<'_> {
     }
 
     fn json(&self) -> Value {
-        let Policy { profiles, secrets, .. } = self.policy;
+        let Policy { profiles, secret_paths: secrets, .. } = self.policy;
         let path = |path: &haft_core::policy::SecretPath| json!({"glob": path.glob, "source": path.source});
         let profile = |name: &str| {
             let profile = profiles.get(name).ok()?;
@@ -126,7 +126,7 @@ impl Listing<'_> {
             Some((name.to_owned(), json!({"tools": tools, "source": profile.source})))
         };
         json!({
-            "mode": self.policy.mode_in_force(self.agent),
+            "mode": self.policy.effective_mode(self.agent),
             "profile": self.profile,
             "layers": self.policy.layers().iter().map(layer_json).collect::<Vec<_>>(),
             "saved": self.saved,
@@ -160,7 +160,7 @@ fn written(terminal: &Terminal, layer: &Layer) -> Vec<String> {
 
 fn rule_line(terminal: &Terminal, layer: &Layer, rule: &Rule) -> String {
     let place = &rule.source;
-    let idle = match layer.is_in_force(rule) {
+    let idle = match layer.is_active(rule) {
         true => "",
         false => ", not in force: a project may only narrow until you trust it",
     };
@@ -175,7 +175,7 @@ fn layer_json(layer: &Layer) -> Value {
                 "action": rule.action,
                 "text": rule.text,
                 "source": rule.source,
-                "in_force": layer.is_in_force(rule),
+                "in_force": layer.is_active(rule),
             })
         };
         rules.iter().map(rule).collect::<Vec<_>>()

@@ -107,7 +107,7 @@ impl Cli<'_> {
         let since = matches.get_one::<u64>("since").copied().unwrap_or_default();
         let mut entries = self.runtime.block_on(gate.ledger().newest(most))?;
         entries.retain(|entry| entry.began_ms >= since);
-        let saved = self.runtime.block_on(gate.saved_rules().in_force("cli"))?;
+        let saved = self.runtime.block_on(gate.saved_rules().active("cli"))?;
         let trial = trial(&gate, &saved, rule, &entries);
         match globals.format {
             Format::Json => report::json(self.terminal, &trial)?,
@@ -140,7 +140,7 @@ fn trial(gate: &Gate, saved: &[Rule], rule: Rule, entries: &[LedgerEntry]) -> Tr
         let (Some(from), Some(to)) = decided else { continue };
         calls += 1;
         since_ms = Some(entry.began_ms.min(since_ms.unwrap_or(u64::MAX)));
-        speaks_of += usize::from(now.speaks_of(&rule, &entry.tool, &entry.accesses));
+        speaks_of += usize::from(now.rule_applies(&rule, &entry.tool, &entry.accesses));
         if from != to {
             let none = || Change { from, to, calls: 0, examples: Vec::new() };
             let change = changes.entry((from, to)).or_insert_with(none);

@@ -6,7 +6,7 @@ use clap::{Arg, Command};
 use haft::host::config::Settings;
 use haft_core::{
     Explanation, Gate, Input, Schema, Tool,
-    policy::{AccessDecision, Action, ModeInForce, Reason},
+    policy::{AccessDecision, Action, EffectiveMode, Reason},
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -52,14 +52,14 @@ fn bare() -> Command {
 struct Answer<'a> {
     #[serde(flatten)]
     explanation: &'a Explanation,
-    mode: ModeInForce,
+    mode: EffectiveMode,
 }
 
 impl Cli<'_> {
     /// `haft policy why TOOL …`, the word of the tool being at `place`.
     pub(super) fn why(
         &self,
-        options: [Arg; 10],
+        options: Vec<Arg>,
         (arguments, place): (&[OsString], usize),
         word: &str,
     ) -> Result<ExitCode, Stop> {
@@ -84,7 +84,7 @@ impl Cli<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn why_words(&self, options: [Arg; 10], arguments: &[OsString], tool: &dyn Tool) -> Asked {
+    fn why_words(&self, options: Vec<Arg>, arguments: &[OsString], tool: &dyn Tool) -> Asked {
         let spec = tool.spec();
         let form = ToolCommand::of(&spec.input, &taken(&options));
         let why = bare().subcommand(tool_command(spec, &form));
@@ -99,7 +99,7 @@ impl Cli<'_> {
 
     fn why_json(
         &self,
-        options: [Arg; 10],
+        options: Vec<Arg>,
         (arguments, place): (&[OsString], usize),
         tool: &dyn Tool,
         input: Map<String, Value>,
@@ -120,7 +120,7 @@ impl Cli<'_> {
         Ok((globals, settings, tool.name().to_owned(), Input::Value(Value::Object(input))))
     }
 
-    fn why_named(&self, options: [Arg; 10], arguments: &[OsString]) -> Asked {
+    fn why_named(&self, options: Vec<Arg>, arguments: &[OsString]) -> Asked {
         let matches = innermost(options, bare().subcommand(call_command()), arguments)?;
         let globals = Globals::of(&matches);
         let settings = self.settings(&globals)?;
@@ -130,7 +130,7 @@ impl Cli<'_> {
 
     fn answer(&self, gate: &Gate, globals: &Globals, explained: &Explanation) -> Result<(), Stop> {
         let agent = explained.decision.agent.as_deref().or(globals.choices.agent.as_deref());
-        let mode = gate.policy().mode_in_force(agent);
+        let mode = gate.policy().effective_mode(agent);
         match globals.format {
             Format::Json => {
                 report::json(self.terminal, &Answer { explanation: explained, mode })?;
@@ -145,7 +145,7 @@ type Asked = Result<(Globals, Settings, String, Input), Stop>;
 
 /// The matches of `haft policy why TOOL`.
 fn innermost(
-    options: [Arg; 10],
+    options: Vec<Arg>,
     why: Command,
     arguments: &[OsString],
 ) -> Result<clap::ArgMatches, clap::Error> {
@@ -178,7 +178,7 @@ fn object(text: &str, schema: &Schema) -> Option<Map<String, Value>> {
     (!object.is_empty() && object.keys().all(|name| is_field(name))).then_some(object)
 }
 
-fn text(terminal: &Terminal, explained: &Explanation, mode: &ModeInForce) -> String {
+fn text(terminal: &Terminal, explained: &Explanation, mode: &EffectiveMode) -> String {
     let Explanation { tool, input, decision, .. } = explained;
     let strong = |text: &str| terminal.result_toned(Tone::Strong, text);
     let call = safe(terminal, &format!("{tool} {input}"));
@@ -207,7 +207,7 @@ fn text(terminal: &Terminal, explained: &Explanation, mode: &ModeInForce) -> Str
 }
 
 /// In whose name, and what that person or agent may do unasked.
-fn whom(explained: &Explanation, mode: &ModeInForce) -> String {
+fn whom(explained: &Explanation, mode: &EffectiveMode) -> String {
     let who = match explained.agents.as_slice() {
         [] => "you".to_owned(),
         agents => format!("agent {}", agents.join(" > ")),

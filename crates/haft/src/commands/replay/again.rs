@@ -49,7 +49,7 @@ impl Cli<'_> {
 
 async fn again(gate: &Gate, recording: &Recording, call: &RecordingCall) -> Again {
     let entry = &call.entry;
-    if !entry.only_looked() {
+    if !entry.is_read_only() {
         return Again::NotRun("it may change something".to_owned());
     }
     let then = match recording.outcome(call).await {

@@ -8,7 +8,7 @@ use std::{
 use clap::{Arg, ArgMatches, Command};
 use haft::host::config::{Settings, usual_store};
 use haft_core::ToolError;
-use haft_store::{Address, Copied, CopyStep, copy_store};
+use haft_store::{CopyStep, CopySummary, StoreAddress, copy_store};
 use serde_json::json;
 
 use super::Cli;
@@ -46,7 +46,7 @@ impl Cli<'_> {
     ) -> Result<ExitCode, Stop> {
         let named = |name: &str| {
             let text = matches.get_one::<String>(name);
-            text.map(|text| Address::parse(text, &settings.directory)).transpose()
+            text.map(|text| StoreAddress::parse(text, &settings.directory)).transpose()
         };
         let from = named("from")?.unwrap_or_else(|| settings.store.address.clone());
         let to = named("to")?.ok_or_else(|| ToolError::input("no place to copy to"))?;
@@ -78,7 +78,7 @@ impl Cli<'_> {
                 report::json(self.terminal, &told)?;
             }
             Format::Text => {
-                let Copied { rows, calls, tables, .. } = &copied;
+                let CopySummary { rows, calls, tables, .. } = &copied;
                 let count = tables.len();
                 let told = format!(
                     "copied {rows} rows of {count} tables, {calls} ledger entries among them, from {from} to {to}"
@@ -89,7 +89,7 @@ impl Cli<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn warn_of(&self, copied: &Copied, from: &Address) {
+    fn warn_of(&self, copied: &CopySummary, from: &StoreAddress) {
         let warn = |text: String| self.terminal.tell(Label::Warning, &text);
         if let Some(fault) = copied.faults.first() {
             let (count, seq) = (copied.faults.len(), fault.seq);
@@ -111,13 +111,13 @@ impl Cli<'_> {
 }
 
 /// What makes haft use the copy.
-fn next_step(settings: &Settings, to: &Address) -> String {
+fn next_step(settings: &Settings, to: &StoreAddress) -> String {
     if *to == usual_store(&settings.workspace) {
         return "this is where haft looks when nothing else is set: take `url` under `[store]` out of your config.toml".to_owned();
     }
     let (url, note) = match to {
-        Address::Sqlite(path) => (path.display().to_string(), ""),
-        Address::Postgres(url) => {
+        StoreAddress::Sqlite(path) => (path.display().to_string(), ""),
+        StoreAddress::Postgres(url) => {
             let shown = to.to_string();
             let note =
                 if *url == shown { "" } else { "\n(with the password, which is not shown here)" };

@@ -81,6 +81,7 @@ fn checked(
         user: File::empty(LayerKind::User, nowhere),
         project: None,
         session: Layer::new(LayerKind::Session, "the command line"),
+        sandbox: None,
     };
     let (mut files, mut faults) = (Vec::new(), Vec::new());
     for (kind, path, absence) in places {

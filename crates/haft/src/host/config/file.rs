@@ -24,7 +24,7 @@ use super::{
     keys::{self, Table},
     network::NetworkWords,
     outputs::OutputWords,
-    sandbox::ShownWords,
+    sandbox::{BACKENDS, ShownWords, backend_named},
     store::StoreWords,
 };
 
@@ -289,18 +289,9 @@ impl<'a> Section<'a> {
         {
             return Err(self.wrong("sandbox", value, "a string or a table"));
         }
-        section.word(
-            key,
-            &[
-                ("auto", ProcessSettings::Auto),
-                ("required", ProcessSettings::Sandbox),
-                ("landlock", ProcessSettings::Landlock),
-                ("bubblewrap", ProcessSettings::Bubblewrap),
-                // What is said of containers comes later, from all files.
-                ("container", ProcessSettings::Container(Arc::default())),
-                ("off", ProcessSettings::Nothing),
-            ],
-        )
+        let backends: Vec<(&str, ProcessSettings)> =
+            BACKENDS.iter().filter_map(|name| Some((*name, backend_named(name)?))).collect();
+        section.word(key, &backends)
     }
 
     /// One of a few words, and what it stands for.

@@ -1,7 +1,7 @@
 //! What files say about the journal of changes. A project's file says nothing: it must not switch off what undoes its own work.
 
 use haft_core::ToolError;
-use haft_store::Keep;
+use haft_store::JournalRetention;
 
 use super::{
     file::{File, Section},
@@ -30,12 +30,14 @@ impl Section<'_> {
 }
 
 /// Put together, the admin's word first; none when nothing is kept.
-pub(super) fn settled<'a>(files: impl Iterator<Item = &'a File> + Clone) -> Option<Keep> {
+pub(super) fn settled<'a>(
+    files: impl Iterator<Item = &'a File> + Clone,
+) -> Option<JournalRetention> {
     let records = files.clone().find_map(|file| file.journal.records).unwrap_or(true);
     let days = files.clone().find_map(|file| file.journal.days);
     let bytes = files.clone().find_map(|file| file.journal.bytes);
-    records.then(|| Keep {
-        days: days.map_or(Keep::USUAL.days, |days| days as u64),
-        bytes: bytes.map_or(Keep::USUAL.bytes, |bytes| bytes as u64),
+    records.then(|| JournalRetention {
+        days: days.map_or(JournalRetention::DEFAULT.days, |days| days as u64),
+        bytes: bytes.map_or(JournalRetention::DEFAULT.bytes, |bytes| bytes as u64),
     })
 }

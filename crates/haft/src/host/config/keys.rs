@@ -3,9 +3,9 @@
 
 use haft_core::{Policy, policy::LayerKind};
 use haft_exec::ContainerSettings;
-use haft_store::{Keep, LedgerRetention};
+use haft_store::{JournalRetention, LedgerRetention};
 
-use super::file::Limit;
+use super::{file::Limit, sandbox::BACKENDS};
 
 const EVERYBODY: &[LayerKind] = &[LayerKind::Admin, LayerKind::User, LayerKind::Project];
 const OWNERS: &[LayerKind] = &[LayerKind::User, LayerKind::Admin];
@@ -314,8 +314,6 @@ pub(super) const ROOTS: Table = Table {
     )],
 };
 
-const BACKENDS: &[&str] = &["auto", "required", "landlock", "bubblewrap", "container", "off"];
-
 pub(super) const SANDBOX: Table = Table {
     header: "sandbox",
     meaning: "What commands run in, and what they see outside the workspace: the system, and of your home only what tools need, \
@@ -602,14 +600,14 @@ pub(super) const JOURNAL: Table = Table {
         ),
         key(
             "keep_days",
-            Sort::Amount(Keep::USUAL.days as usize),
+            Sort::Amount(JournalRetention::DEFAULT.days as usize),
             OWNERS,
             "How long earlier changes of a file are kept.",
             "90",
         ),
         key(
             "keep_bytes",
-            Sort::Amount(Keep::USUAL.bytes as usize),
+            Sort::Amount(JournalRetention::DEFAULT.bytes as usize),
             OWNERS,
             "How much is kept, compressed, before earlier changes of a file go.",
             "200000000",

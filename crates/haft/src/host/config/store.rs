@@ -4,7 +4,7 @@
 use std::{path::Path, time::Duration};
 
 use haft_core::ToolError;
-use haft_store::{Address, LedgerRetention, Retention};
+use haft_store::{EventRetention, LedgerRetention, StoreAddress};
 
 use super::{
     file::{File, Section},
@@ -18,7 +18,7 @@ const USUAL: &str = ".haft/haft.db";
 /// What one file says.
 #[derive(Clone, Default)]
 pub(super) struct StoreWords {
-    address: Option<Address>,
+    address: Option<StoreAddress>,
     records: Option<bool>,
     results: Option<bool>,
     most_events: Option<usize>,
@@ -32,13 +32,13 @@ pub(super) struct StoreWords {
 #[derive(Clone, Debug)]
 pub struct StoreSettings {
     /// The file or the server.
-    pub address: Address,
+    pub address: StoreAddress,
     /// Whether calls are recorded.
     pub records: bool,
     /// Whether whole results are kept too.
     pub keeps_results: bool,
     /// How many events are kept.
-    pub retention: Retention,
+    pub retention: EventRetention,
     /// How much of the ledger is kept.
     pub ledger: LedgerRetention,
     /// Whether a question waits for `haft approvals` where nobody can be asked.
@@ -76,7 +76,7 @@ impl Section<'_> {
         })
     }
 
-    fn address(&self, at: usize, text: &str) -> Result<Address, ToolError> {
+    fn address(&self, at: usize, text: &str) -> Result<StoreAddress, ToolError> {
         let expanded = match text.strip_prefix("sqlite:") {
             Some(path) => format!("sqlite:{}", self.reader.path(at, path)?),
             None => self.reader.path(at, text)?,
@@ -86,8 +86,8 @@ impl Section<'_> {
             let problem = "`store.url`: expected a whole path or `postgres://…`";
             self.reader.fault(at, problem, hint)
         };
-        match Address::parse(&expanded, Path::new("")) {
-            Ok(Address::Sqlite(path)) if !path.is_absolute() => {
+        match StoreAddress::parse(&expanded, Path::new("")) {
+            Ok(StoreAddress::Sqlite(path)) if !path.is_absolute() => {
                 Err(faulty("write the whole path, or begin it with `~/`"))
             }
             Ok(address) => Ok(address),
@@ -103,7 +103,8 @@ pub(super) fn settled(
     user: &File,
     (workspace, directory): (&Path, &Path),
 ) -> Result<StoreSettings, ToolError> {
-    let asked = choices.store.as_deref().map(|text| Address::parse(text, directory)).transpose()?;
+    let asked =
+        choices.store.as_deref().map(|text| StoreAddress::parse(text, directory)).transpose()?;
     let fixed = admin.iter().find_map(|file| Some((file.store.address.clone()?, file)));
     let address = match (fixed, asked) {
         (Some((fixed, file)), Some(asked)) if fixed != asked => {
@@ -133,18 +134,19 @@ pub(super) fn settled(
 }
 
 /// Where a workspace has its store when nothing else is set.
-pub fn usual(workspace: &Path) -> Address {
-    Address::Sqlite(workspace.join(USUAL))
+pub fn usual(workspace: &Path) -> StoreAddress {
+    StoreAddress::Sqlite(workspace.join(USUAL))
 }
 
-fn retention<'a, I: Iterator<Item = &'a StoreWords>>(owners: impl Fn() -> I) -> Retention {
-    let usual = Retention::default();
+fn retention<'a, I: Iterator<Item = &'a StoreWords>>(owners: impl Fn() -> I) -> EventRetention {
+    let usual = EventRetention::default();
     let most = owners().find_map(|words| words.most_events);
     let days = owners().find_map(|words| words.event_days);
-    Retention {
+    EventRetention {
         // The newest one stays: it is being told.
-        most: most.map_or(usual.most, |most| u64::try_from(most).unwrap_or(u64::MAX).max(1)),
-        longest: days.map_or(usual.longest, days_long),
+        max_events: most
+            .map_or(usual.max_events, |most| u64::try_from(most).unwrap_or(u64::MAX).max(1)),
+        max_age: days.map_or(usual.max_age, days_long),
     }
 }
 

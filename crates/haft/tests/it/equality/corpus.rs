@@ -10,7 +10,7 @@ use std::{
 
 use haft::{
     ErrorKind, Mode, OutputSource, Outputs,
-    store::{Address, OutputRetention, StoreLocation, StoreOutputs},
+    store::{OutputRetention, StoreAddress, StoreLocation, StoreOutputs},
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -95,7 +95,7 @@ pub(super) fn house_of(call: &Call) -> (House, Value) {
 
 /// The store of a house, as haft opens it.
 pub(super) fn place(house: &House) -> Arc<StoreLocation> {
-    StoreLocation::new(Address::Sqlite(house.path("project/.haft/haft.db")))
+    StoreLocation::new(StoreAddress::Sqlite(house.path("project/.haft/haft.db")))
 }
 
 pub(super) fn outputs(house: &House) -> StoreOutputs {

@@ -32,6 +32,6 @@ fn check(listed: &Value, printed: &Value) {
     }
     let spec = haft::catalogue::all().find(|tool| printed["name"] == haft::Tool::name(*tool));
     let output = haft::Tool::spec(spec.expect("a tool of ours")).output.clone();
-    let beside = output.as_ref().map(|schema| schema.beside_content());
+    let beside = output.as_ref().map(|schema| schema.structured_schema());
     assert_eq!(listed.get("outputSchema"), beside.as_ref(), "{}", printed["name"]);
 }

@@ -119,13 +119,13 @@ impl Heard {
     }
 
     /// The same without the data that the content says anyway.
-    pub(super) fn beside_content(&self, tool: &str) -> Self {
+    pub(super) fn structured_schema(&self, tool: &str) -> Self {
         let mut heard = self.clone();
         let schema = haft::catalogue::all()
             .find(|known| haft::Tool::name(*known) == tool)
             .and_then(|tool| haft::Tool::spec(tool).output.clone());
         if let (Some(schema), Some(data)) = (schema, &mut heard.data) {
-            Schema::without_content(&schema, data);
+            Schema::remove_repeated_content(&schema, data);
         }
         heard
     }

@@ -6,12 +6,14 @@ use std::{process::Command, sync::Arc};
 
 use haft::{
     CallRequest, Context, Gate, Journal, Network, NetworkSettings, Policy, Programs, Registry,
-    Sessions, Surroundings, Todos, Variables, Workspace,
+    Sessions, Todos, Variables, Workspace, WorkspaceInfo,
     commands::Executor,
     files::Disk,
     network::{self, EngineKind},
     policy::{Layer, LayerKind},
-    store::{Address, Keep, StoreJournal, StoreLocation, StoreSessions, StoreTodos},
+    store::{
+        JournalRetention, StoreAddress, StoreJournal, StoreLocation, StoreSessions, StoreTodos,
+    },
 };
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
@@ -65,8 +67,8 @@ fn gate(house: &House, call: &Call) -> Gate {
     registry.register_all(haft::catalogue::all()).expect("every name once");
     let folder = house.path("project");
     let workspace = Arc::new(Workspace::open(&folder).expect("it opens"));
-    let surroundings =
-        Surroundings { workspace: folder.clone(), directory: folder, ..Surroundings::default() };
+    let workspace_info =
+        WorkspaceInfo { workspace: folder.clone(), directory: folder, ..WorkspaceInfo::default() };
     let (place, project) = (corpus::place(house), house.path("project"));
     let own_file = house.path("home/.config/haft/config.toml").display().to_string();
     let mut session = Layer::new(LayerKind::Session, "the command line");
@@ -75,14 +77,14 @@ fn gate(house: &House, call: &Call) -> Gate {
     policy.sandbox = haft::policy::SandboxCheck::switched_off();
     Gate::builder(registry)
         .policy(policy)
-        .surroundings(surroundings)
-        .reads_commands(Arc::new(|text| haft_shell::accesses(text, None)))
+        .workspace_info(workspace_info)
+        .command_reader(Arc::new(|text| haft_shell::accesses(text, None)))
         .paths(workspace.clone())
         .service::<dyn Disk>(workspace.clone())
         .service::<dyn Executor>(Arc::new(Programs::local(workspace, variables, &house.path(""))))
         .service::<dyn network::NetworkClient>(Arc::new(client()))
         // As the server has it.
-        .asking_advice("or set `elsewhere = true` under `[approvals]` in your config.toml, and it waits for `haft approvals`")
+        .no_approver_hint("or set `elsewhere = true` under `[approvals]` in your config.toml, and it waits for `haft approvals`")
         .service::<dyn Journal>(Arc::new(journal(house)))
         .outputs(Arc::new(corpus::outputs(house)))
         .service::<dyn Sessions>(Arc::new(StoreSessions::new(place.clone(), &project)))
@@ -92,8 +94,8 @@ fn gate(house: &House, call: &Call) -> Gate {
 
 /// Where the other surfaces have theirs.
 fn journal(house: &House) -> StoreJournal {
-    let place = StoreLocation::new(Address::Sqlite(house.path("project/.haft/haft.db")));
-    StoreJournal::new(place, Keep::USUAL)
+    let place = StoreLocation::new(StoreAddress::Sqlite(house.path("project/.haft/haft.db")));
+    StoreJournal::new(place, JournalRetention::DEFAULT)
 }
 
 /// As the house's config has it.

@@ -67,7 +67,7 @@ fn descriptions_are_short_and_have_no_holes() {
     for tool in haft::catalogue::files::TOOLS {
         let spec = tool.spec();
         let described =
-            desk.gate.surroundings().describe(spec).expect("every variable has a value");
+            desk.gate.workspace_info().describe(spec).expect("every variable has a value");
         assert!(
             !described.contains("${") && described.len() < 2_000,
             "{}: {}",

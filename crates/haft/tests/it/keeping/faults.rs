@@ -5,7 +5,8 @@ use std::{fs, process::Command};
 use haft::{
     Outputs, SessionEvent, SessionQuery, Sessions, TodoList, Todos,
     store::{
-        Address, OutputRetention, Store, StoreLocation, StoreOutputs, StoreSessions, StoreTodos,
+        OutputRetention, Store, StoreAddress, StoreLocation, StoreOutputs, StoreSessions,
+        StoreTodos,
     },
 };
 use serde_json::{Value, json};
@@ -23,7 +24,7 @@ struct Kept {
 
 impl Kept {
     fn of(house: &House) -> Self {
-        let address = Address::Sqlite(store(house));
+        let address = StoreAddress::Sqlite(store(house));
         let (place, project) = (StoreLocation::new(address.clone()), house.path("project"));
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -81,10 +82,10 @@ fn what_a_killed_server_was_writing_is_there_whole_or_not_at_all() {
         assert!(list.todos.iter().all(|todo| is_whole(&todo.content)), "{list:?}");
         let history = kept.runtime.block_on(kept.sessions.history(&own, 0, 200)).expect("read");
         let messages: Vec<u64> = history
-            .happened
+            .events
             .iter()
             .filter_map(|it| match it {
-                SessionEvent::SessionMessage(message) => Some(message.seq),
+                SessionEvent::Message(message) => Some(message.seq),
                 SessionEvent::Call(_) => None,
             })
             .collect();
@@ -177,7 +178,7 @@ fn a_store_that_is_no_store_fails_no_call_but_those_that_are_about_it() {
     let mut client = Client::introduced(&house, json!({}));
     let found = called(&mut client, 1, "grep", json!({"pattern": "long", "max_results": 2000}));
     assert_eq!(found["isError"], json!(false), "{found}");
-    assert!(found.to_string().contains("kept in memory only, until haft ends: "), "{found}");
+    assert!(found.to_string().contains("kept in memory only, until haft exits: "), "{found}");
     let refused = called(&mut client, 2, "todo_write", todos(1));
     assert_eq!(refused["isError"], json!(true), "{refused}");
     let words = text(&refused);

@@ -27,7 +27,7 @@ fn what_changes_a_file_is_never_only_looking() {
         run(&text, &place);
         let has_changed = contents(&place) != before;
         harmful += usize::from(has_changed);
-        if has_changed && read(&text).is_only_looking() {
+        if has_changed && read(&text).is_read_only() {
             hidden.push(line);
         }
     }

@@ -169,7 +169,7 @@ fn wrong_words_are_refused_with_what_was_expected() {
     assert!(gone.code == 3 && gone.err.contains("there is no backup"), "{gone:?}");
     fs::write(house.path("project/taken"), "").expect("written");
     let taken = house.run(&["store", "backup", "taken"]);
-    assert!(taken.code == 4 && taken.err.contains("is there already"), "{taken:?}");
+    assert!(taken.code == 4 && taken.err.contains("already exists"), "{taken:?}");
 }
 
 #[test]

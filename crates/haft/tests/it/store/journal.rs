@@ -12,7 +12,10 @@ use haft::{
     ApprovalRecord, ApprovalState, ChangeQuery, ContentHash, Inbox, Journal, JournalChange,
     LedgerEntry, PathState, SessionEvent, SessionMessage, Sessions,
     feed::Feed,
-    store::{Address, Keep, StoreApprovals, StoreFeed, StoreJournal, StoreLocation, StoreSessions},
+    store::{
+        JournalRetention, StoreAddress, StoreApprovals, StoreFeed, StoreJournal, StoreLocation,
+        StoreSessions,
+    },
 };
 use serde_json::{Value, json};
 
@@ -24,11 +27,11 @@ use crate::{house::House, mcp_stdio::Client, small_disk::SmallDisk};
 
 /// All changes in the project, newest first.
 fn changes(house: &House) -> Vec<JournalChange> {
-    let place = StoreLocation::new(Address::Sqlite(usual(house)));
-    let journal = StoreJournal::new(place, Keep::USUAL);
+    let place = StoreLocation::new(StoreAddress::Sqlite(usual(house)));
+    let journal = StoreJournal::new(place, JournalRetention::DEFAULT);
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let project = house.path("project").canonicalize().expect("it is there");
-    let all = ChangeQuery { most: usize::MAX, ..ChangeQuery::default() };
+    let all = ChangeQuery { limit: usize::MAX, ..ChangeQuery::default() };
     runtime.block_on(journal.find(&project, &all)).expect("it is read")
 }
 
@@ -139,14 +142,14 @@ fn check_ledger(house: &House, changes: &[JournalChange], answered: &[Value], ro
 
 /// Messages are there whole and in order, and those that were answered are there.
 fn check_session(house: &House, answered: &[Value], round: u64) {
-    let place = StoreLocation::new(Address::Sqlite(usual(house)));
+    let place = StoreLocation::new(StoreAddress::Sqlite(usual(house)));
     let sessions = StoreSessions::new(place, &house.path("project"));
     let history = wait(sessions.history("cli", 0, 9_999)).expect("it is read");
     let messages: Vec<&SessionMessage> = history
-        .happened
+        .events
         .iter()
         .filter_map(|it| match it {
-            SessionEvent::SessionMessage(message) => Some(message),
+            SessionEvent::Message(message) => Some(message),
             SessionEvent::Call(_) => None,
         })
         .collect();
@@ -166,17 +169,17 @@ fn check_session(house: &House, answered: &[Value], round: u64) {
 
 /// Every question can be opened and waits, and was told of once. Returns the ids, the oldest first.
 fn check_approvals(house: &House, round: u64) -> Vec<String> {
-    let place = StoreLocation::new(Address::Sqlite(usual(house)));
+    let place = StoreLocation::new(StoreAddress::Sqlite(usual(house)));
     let (project, state) = (house.path("project"), house.path("home/.local/state/haft"));
     let approvals = StoreApprovals::new(place.clone(), &project, &state);
-    let standings = wait(approvals.standings()).expect("they are read");
-    assert_eq!(standings.foreign, 0, "round {round}");
+    let entries = wait(approvals.entries()).expect("they are read");
+    assert_eq!(entries.foreign, 0, "round {round}");
     let told = wait(StoreFeed::new(place).since(0, usize::MAX)).expect("they are read");
     let asked = told.iter().filter(|event| event.kind == "approval.asked");
     let asked: Vec<&str> = asked.filter_map(|event| event.subject.as_deref()).collect();
-    let ids = standings.standings.iter().map(|standing| {
-        let ApprovalRecord { request, state, taken_up, .. } = &standing.record;
-        assert_eq!((*state, *taken_up), (ApprovalState::Pending, false), "round {round}");
+    let ids = entries.entries.iter().map(|standing| {
+        let ApprovalRecord { request, state, is_claimed, .. } = &standing.record;
+        assert_eq!((*state, *is_claimed), (ApprovalState::Pending, false), "round {round}");
         assert_eq!(request.input["path"], "asked.txt", "round {round}");
         request.id.clone()
     });

@@ -15,7 +15,7 @@ use haft::{
     Policy, Power, Registry, Reply, Schema, Tool, ToolError, ToolSpec, Tools, Workspace,
     files::Disk,
     policy::{Action, Layer, LayerKind, Reason},
-    store::{Address, ReplyTiming, StoreLedger, StoreLocation},
+    store::{ReplyTiming, StoreAddress, StoreLedger, StoreLocation},
 };
 use serde_json::{Value, json};
 
@@ -227,7 +227,7 @@ fn a_call_made_by_another_call_is_recorded_under_it_with_its_own_decision() {
         haft::policy::Source::named("config.toml"),
     );
     layer.rules = vec![rule.expect("a rule")];
-    let place = StoreLocation::new(Address::Sqlite(usual(&house)));
+    let place = StoreLocation::new(StoreAddress::Sqlite(usual(&house)));
     let ledger = Arc::new(StoreLedger::new(place, ReplyTiming::AfterCommit));
     let workspace = Arc::new(Workspace::open(&house.path("project")).expect("it opens"));
     let gate = Gate::builder(registry)

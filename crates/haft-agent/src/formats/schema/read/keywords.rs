@@ -1,34 +1,41 @@
-//! The keywords of one schema, each checked by itself: a slip costs that keyword only.
+//! Reads the keywords of one schema, each checked separately: an error affects only that keyword.
 
 use std::collections::HashSet;
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
-use super::{Additional, Further, Node, Reader, Types, Union};
+use super::{Additional, RareKeyword, SchemaNode, SchemaReader, Types, Union};
 use crate::formats::losses::shown_name;
 
-/// Bounds that are whole numbers.
+/// Limits that are counts.
 const COUNTS: [&str; 6] =
     ["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"];
 const NUMBERS: [&str; 3] = ["minimum", "maximum", "multipleOf"];
 const TEXTS: [&str; 4] = ["pattern", "format", "contentEncoding", "contentMediaType"];
-const REMARKS: [&str; 4] = ["examples", "deprecated", "readOnly", "writeOnly"];
-/// Keywords that hold a schema which may be loosened without harm.
+const ANNOTATIONS: [&str; 4] = ["examples", "deprecated", "readOnly", "writeOnly"];
+/// Keywords with a schema that may safely accept more.
 const HOLDS_SCHEMA: [&str; 4] =
     ["propertyNames", "unevaluatedProperties", "unevaluatedItems", "contentSchema"];
 const HOLDS_SCHEMAS: [&str; 2] = ["patternProperties", "dependentSchemas"];
-/// Keywords under which looser means stricter, each with those that mean nothing without it.
-const POLAR: [(&str, &[&str]); 3] =
+/// Keywords whose schema must be exact, because accepting more inside would accept less outside;
+/// each with the keywords that need it.
+const NEEDS_EXACT: [(&str, &[&str]); 3] =
     [("not", &[]), ("contains", &["minContains", "maxContains"]), ("if", &["then", "else"])];
 
-impl<'a> Reader<'a, '_> {
-    /// What a schema says itself, without its references and parts.
-    pub(super) fn own(&mut self, object: &'a Map<String, Value>) -> Result<Node, String> {
+impl<'a> SchemaReader<'a, '_> {
+    /// Reads the keywords of a schema, without its references and parts.
+    pub(super) fn own_keywords(
+        &mut self,
+        object: &'a Map<String, Value>,
+    ) -> Result<SchemaNode, String> {
         let text = |key: &str| object.get(key).and_then(Value::as_str).map(str::to_owned);
-        let mut node =
-            Node { title: text("title"), description: text("description"), ..Node::default() };
-        remarks(object, &mut node);
+        let mut node = SchemaNode {
+            title: text("title"),
+            description: text("description"),
+            ..SchemaNode::default()
+        };
+        annotations(object, &mut node);
         node.types = self.types(object);
         self.values(object, &mut node);
         self.limits(object, &mut node);
@@ -37,14 +44,14 @@ impl<'a> Reader<'a, '_> {
         for keyword in ["anyOf", "oneOf"] {
             self.union(keyword, object, &mut node)?;
         }
-        self.further(object, &mut node)?;
+        self.rare(object, &mut node)?;
         self.dependencies(object, &mut node)?;
-        self.polar(object, &mut node)?;
+        self.exact_keywords(object, &mut node)?;
         self.default(object, &mut node);
         Ok(node)
     }
 
-    fn default(&mut self, object: &Map<String, Value>, node: &mut Node) {
+    fn default(&mut self, object: &Map<String, Value>, node: &mut SchemaNode) {
         let Some(default) = object.get("default") else { return };
         let kind = Types::of_value(default);
         let has_type = node.types.is_none_or(|types| !types.and(kind).is_empty());
@@ -52,8 +59,8 @@ impl<'a> Reader<'a, '_> {
         if has_type && is_listed {
             node.default = Some(default.clone());
         } else if !default.is_null() {
-            // `"default": null` is what generators write for "no default".
-            self.tell("the `default` does not fit and is left out");
+            // Generators write `"default": null` for "no default".
+            self.note_loss("the `default` does not fit and is left out");
         }
     }
 
@@ -65,11 +72,14 @@ impl<'a> Reader<'a, '_> {
         let mut types = Types::default();
         for name in names {
             let Some(name) = name.as_str() else {
-                self.tell("the `type` is neither a name nor a list of names and is left out");
+                self.note_loss("the `type` is neither a name nor a list of names and is left out");
                 return None;
             };
             let Some(known) = Types::of_name(name) else {
-                self.tell(format!("the type `{}` is not known and is left out", shown_name(name)));
+                self.note_loss(format!(
+                    "the type `{}` is not known and is left out",
+                    shown_name(name)
+                ));
                 return None;
             };
             types = types.or(known);
@@ -77,18 +87,18 @@ impl<'a> Reader<'a, '_> {
         (types != Types::ALL && !types.is_empty()).then_some(types)
     }
 
-    fn values(&mut self, object: &Map<String, Value>, node: &mut Node) {
+    fn values(&mut self, object: &Map<String, Value>, node: &mut SchemaNode) {
         let values = match (object.get("const"), object.get("enum")) {
             (Some(value), Some(Value::Array(values))) if !values.contains(value) => {
-                self.tell("`const` and `enum` contradict each other; `const` is kept");
+                self.note_loss("`const` and `enum` contradict each other; `const` is kept");
                 vec![value.clone()]
             }
             (Some(value), _) => vec![value.clone()],
             (None, Some(Value::Array(values))) if values.is_empty() => {
-                return self.tell("the `enum` is empty and is left out");
+                return self.note_loss("the `enum` is empty and is left out");
             }
             (None, Some(Value::Array(values))) => distinct(values),
-            (None, Some(_)) => return self.tell("the `enum` is no list and is left out"),
+            (None, Some(_)) => return self.note_loss("the `enum` is not a list and is left out"),
             (None, None) => return,
         };
         let types = node.types.unwrap_or(Types::ALL);
@@ -98,10 +108,10 @@ impl<'a> Reader<'a, '_> {
         };
         let (fitting, other): (Vec<Value>, Vec<Value>) = values.into_iter().partition(fits);
         if !other.is_empty() {
-            self.tell("the `enum` has values of another type than `type` says");
+            self.note_loss("the `enum` has values of another type than `type` says");
         }
         if fitting.is_empty() {
-            // The values are more precise than the type, so they are what was meant.
+            // The values are more precise than the type, so they are probably right.
             node.types = None;
             node.values = Some(other);
         } else {
@@ -109,7 +119,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    fn limits(&mut self, object: &Map<String, Value>, node: &mut Node) {
+    fn limits(&mut self, object: &Map<String, Value>, node: &mut SchemaNode) {
         for keyword in COUNTS {
             self.limit(keyword, object, node, whole);
         }
@@ -124,7 +134,7 @@ impl<'a> Reader<'a, '_> {
         }
         for (keyword, plain) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
             match object.get(keyword) {
-                // Draft 4: a switch beside the bound.
+                // In draft 4 it is a flag for the bound.
                 Some(Value::Bool(true)) => {
                     if let Some(bound) = node.limits.shift_remove(plain) {
                         node.limits.insert(keyword.to_owned(), bound);
@@ -144,7 +154,7 @@ impl<'a> Reader<'a, '_> {
         &mut self,
         keyword: &str,
         object: &Map<String, Value>,
-        node: &mut Node,
+        node: &mut SchemaNode,
         accept: impl Fn(&Value) -> Option<Value>,
     ) {
         let Some(value) = object.get(keyword) else { return };
@@ -152,14 +162,14 @@ impl<'a> Reader<'a, '_> {
             Some(value) => {
                 node.limits.insert(keyword.to_owned(), value);
             }
-            None => self.tell(format!("`{keyword}` has a wrong value and is left out")),
+            None => self.note_loss(format!("`{keyword}` has a wrong value and is left out")),
         }
     }
 
     fn properties(
         &mut self,
         object: &'a Map<String, Value>,
-        node: &mut Node,
+        node: &mut SchemaNode,
     ) -> Result<(), String> {
         node.required = self.names("required", object.get("required"));
         match object.get("properties") {
@@ -170,11 +180,11 @@ impl<'a> Reader<'a, '_> {
                 let mut seen = HashSet::new();
                 node.required.retain(|name| seen.insert(name.clone()));
             }
-            Some(_) => self.tell("`properties` is no object and is left out"),
+            Some(_) => self.note_loss("`properties` is not an object and is left out"),
             None => {}
         }
         node.additional = match object.get("additionalProperties") {
-            None => Additional::Unsaid,
+            None => Additional::Unspecified,
             Some(Value::Bool(false)) => Additional::Closed,
             Some(schema) => {
                 let like = self.within("*", schema)?;
@@ -188,15 +198,15 @@ impl<'a> Reader<'a, '_> {
         &mut self,
         name: &'a str,
         schema: &'a Value,
-        node: &mut Node,
+        node: &mut SchemaNode,
     ) -> Result<(), String> {
         let inner = self.within(name, schema)?;
         if inner.is_nothing() {
             let name = shown_name(name);
-            self.tell(format!("the property `{name}`, which may never be there, is left out"));
+            self.note_loss(format!("the property `{name}`, which is never allowed, is left out"));
             return Ok(());
         }
-        // Draft 3 says it inside the property.
+        // In draft 3 it is inside the property.
         if schema.get("required") == Some(&Value::Bool(true)) {
             node.required.push(name.to_owned());
         }
@@ -204,7 +214,8 @@ impl<'a> Reader<'a, '_> {
         Ok(())
     }
 
-    /// A list of names, each once. `required: true` belongs to the object around the property and is no slip here.
+    /// Reads a list of names without duplicates. `required: true` belongs to the object around the
+    /// property, so it is not an error here.
     fn names(&mut self, keyword: &str, value: Option<&Value>) -> Vec<String> {
         match value {
             None | Some(Value::Bool(_)) => Vec::new(),
@@ -214,13 +225,17 @@ impl<'a> Reader<'a, '_> {
                 names.filter(|name| seen.insert(*name)).map(str::to_owned).collect()
             }
             Some(_) => {
-                self.tell(format!("`{keyword}` is no list and is left out"));
+                self.note_loss(format!("`{keyword}` is not a list and is left out"));
                 Vec::new()
             }
         }
     }
 
-    fn items(&mut self, object: &'a Map<String, Value>, node: &mut Node) -> Result<(), String> {
+    fn items(
+        &mut self,
+        object: &'a Map<String, Value>,
+        node: &mut SchemaNode,
+    ) -> Result<(), String> {
         let (tuple, tail) = match (object.get("prefixItems"), object.get("items")) {
             (Some(Value::Array(tuple)), tail) => (Some(tuple), tail),
             (_, Some(Value::Array(tuple))) => (Some(tuple), object.get("additionalItems")),
@@ -233,7 +248,7 @@ impl<'a> Reader<'a, '_> {
         match tail {
             None | Some(Value::Bool(true)) => {}
             Some(Value::Bool(false)) => {
-                // A tuple that nothing may follow is one with a greatest length.
+                // A tuple without further items has a maximum length.
                 let most = node.prefix.len() as u64;
                 let said = node.limits.get("maxItems").and_then(Value::as_u64);
                 let most = said.map_or(most, |said| said.min(most));
@@ -248,13 +263,13 @@ impl<'a> Reader<'a, '_> {
         &mut self,
         keyword: &str,
         object: &'a Map<String, Value>,
-        node: &mut Node,
+        node: &mut SchemaNode,
     ) -> Result<(), String> {
         let variants = match object.get(keyword) {
             None => return Ok(()),
             Some(Value::Array(variants)) => variants,
             Some(_) => {
-                self.tell(format!("`{keyword}` is no list and is left out"));
+                self.note_loss(format!("`{keyword}` is not a list and is left out"));
                 return Ok(());
             }
         };
@@ -265,20 +280,24 @@ impl<'a> Reader<'a, '_> {
         }
         read.retain(|variant| !variant.is_nothing());
         if read.is_empty() {
-            self.tell(format!("`{keyword}` has no alternative and is left out"));
+            self.note_loss(format!("`{keyword}` has no alternative and is left out"));
             return Ok(());
         }
-        // An alternative that takes more than it did may now fit together with another one.
+        // An alternative that accepts more than before may now fit together with another one.
         let is_exclusive = keyword == "oneOf" && self.losses.n_changes() == before;
         node.unions.push(Union { is_exclusive, variants: read });
         Ok(())
     }
 
-    fn further(&mut self, object: &'a Map<String, Value>, node: &mut Node) -> Result<(), String> {
+    fn rare(
+        &mut self,
+        object: &'a Map<String, Value>,
+        node: &mut SchemaNode,
+    ) -> Result<(), String> {
         for keyword in HOLDS_SCHEMA {
             let Some(schema) = object.get(keyword) else { continue };
             let inner = self.within("*", schema)?;
-            node.further.insert(keyword.to_owned(), Further::Schema(Box::new(inner)));
+            node.rare.insert(keyword.to_owned(), RareKeyword::Schema(Box::new(inner)));
         }
         for keyword in HOLDS_SCHEMAS {
             let Some(Value::Object(schemas)) = object.get(keyword) else { continue };
@@ -286,16 +305,16 @@ impl<'a> Reader<'a, '_> {
             for (name, schema) in schemas {
                 inner.insert(name.clone(), self.within("*", schema)?);
             }
-            node.further.insert(keyword.to_owned(), Further::Schemas(inner));
+            node.rare.insert(keyword.to_owned(), RareKeyword::Schemas(inner));
         }
         Ok(())
     }
 
-    /// `dependentRequired`, and `dependencies` of older drafts, which is two keywords in one.
+    /// Reads `dependentRequired`, and `dependencies` of older drafts, which combines two keywords.
     fn dependencies(
         &mut self,
         object: &'a Map<String, Value>,
-        node: &mut Node,
+        node: &mut SchemaNode,
     ) -> Result<(), String> {
         let (mut needed, mut schemas) = (Map::new(), IndexMap::new());
         for keyword in ["dependentRequired", "dependencies"] {
@@ -309,61 +328,66 @@ impl<'a> Reader<'a, '_> {
             }
         }
         if !needed.is_empty() {
-            node.further.insert("dependentRequired".to_owned(), Further::Plain(needed.into()));
+            node.rare.insert("dependentRequired".to_owned(), RareKeyword::Plain(needed.into()));
         }
         if !schemas.is_empty() {
-            let known = node.further.entry("dependentSchemas".to_owned());
-            match known.or_insert_with(|| Further::Schemas(IndexMap::new())) {
-                Further::Schemas(known) => known.extend(schemas),
-                other => *other = Further::Schemas(schemas),
+            let known = node.rare.entry("dependentSchemas".to_owned());
+            match known.or_insert_with(|| RareKeyword::Schemas(IndexMap::new())) {
+                RareKeyword::Schemas(known) => known.extend(schemas),
+                other => *other = RareKeyword::Schemas(schemas),
             }
         }
         Ok(())
     }
 
-    /// `minContains` and `maxContains` are counts, `then` and `else` schemas.
-    fn with_polar(
+    /// Reads a dependent keyword: `minContains` and `maxContains` are counts, `then` and `else`
+    /// schemas.
+    fn dependent_keyword(
         &mut self,
         keyword: &str,
         object: &'a Map<String, Value>,
-        node: &mut Node,
+        node: &mut SchemaNode,
     ) -> Result<(), String> {
         let Some(value) = object.get(keyword) else { return Ok(()) };
-        let further = if !keyword.ends_with("Contains") {
-            Further::Schema(Box::new(self.within("*", value)?))
+        let rare = if !keyword.ends_with("Contains") {
+            RareKeyword::Schema(Box::new(self.within("*", value)?))
         } else if let Some(count) = whole(value) {
-            Further::Plain(count)
+            RareKeyword::Plain(count)
         } else {
-            self.tell(format!("`{keyword}` has a wrong value and is left out"));
+            self.note_loss(format!("`{keyword}` has a wrong value and is left out"));
             return Ok(());
         };
-        node.further.insert(keyword.to_owned(), further);
+        node.rare.insert(keyword.to_owned(), rare);
         Ok(())
     }
 
-    /// Keywords that stay only if nothing inside them had to be loosened.
-    fn polar(&mut self, object: &'a Map<String, Value>, node: &mut Node) -> Result<(), String> {
-        for (keyword, together) in POLAR {
+    /// Reads keywords that are kept only if nothing inside them was loosened.
+    fn exact_keywords(
+        &mut self,
+        object: &'a Map<String, Value>,
+        node: &mut SchemaNode,
+    ) -> Result<(), String> {
+        for (keyword, together) in NEEDS_EXACT {
             let Some(schema) = object.get(keyword) else { continue };
             let before = self.losses.n_changes();
             let inner = self.within("*", schema)?;
             if self.losses.n_changes() != before {
-                self.tell(format!(
-                    "`{keyword}` is left out, because what it holds cannot be kept whole"
+                self.note_loss(format!(
+                    "`{keyword}` is left out, because its schema cannot be kept exactly"
                 ));
                 continue;
             }
-            node.further.insert(keyword.to_owned(), Further::Schema(Box::new(inner)));
+            node.rare.insert(keyword.to_owned(), RareKeyword::Schema(Box::new(inner)));
             for keyword in together {
-                self.with_polar(keyword, object, node)?;
+                self.dependent_keyword(keyword, object, node)?;
             }
         }
         Ok(())
     }
 }
 
-/// What can only be said of the whole: `nullable` speaks of a `$ref` beside it too.
-pub(super) fn make_nullable(object: &Map<String, Value>, node: &mut Node) {
+/// Applies `nullable` to the merged schema, because it also applies to a `$ref` beside it.
+pub(super) fn make_nullable(object: &Map<String, Value>, node: &mut SchemaNode) {
     if !is_nullable(object) {
         return;
     }
@@ -374,22 +398,22 @@ pub(super) fn make_nullable(object: &Map<String, Value>, node: &mut Node) {
         values.push(Value::Null);
     }
     for union in &mut node.unions {
-        if !union.variants.iter().any(Node::takes_null) {
-            union.variants.push(Node::of(Types::NULL));
+        if !union.variants.iter().any(SchemaNode::takes_null) {
+            union.variants.push(SchemaNode::of(Types::NULL));
         }
     }
 }
 
-fn remarks(object: &Map<String, Value>, node: &mut Node) {
-    for keyword in REMARKS {
+fn annotations(object: &Map<String, Value>, node: &mut SchemaNode) {
+    for keyword in ANNOTATIONS {
         let Some(value) = object.get(keyword) else { continue };
         let is_fine = if keyword == "examples" { value.is_array() } else { value.is_boolean() };
         if is_fine {
-            node.remarks.insert(keyword.to_owned(), value.clone());
+            node.annotations.insert(keyword.to_owned(), value.clone());
         }
     }
     if let (Some(example), None) = (object.get("example"), object.get("examples")) {
-        node.remarks.insert("examples".to_owned(), Value::Array(vec![example.clone()]));
+        node.annotations.insert("examples".to_owned(), Value::Array(vec![example.clone()]));
     }
 }
 
@@ -397,17 +421,18 @@ fn is_nullable(object: &Map<String, Value>) -> bool {
     object.get("nullable") == Some(&Value::Bool(true))
 }
 
-/// A whole number from zero on; `3.0` is one.
+/// Returns a non-negative whole number; `3.0` is one.
 fn whole(value: &Value) -> Option<Value> {
     if value.is_u64() {
         return Some(value.clone());
     }
     let number = value.as_f64().filter(|number| number.fract() == 0.0)?;
-    // Beyond 2^53 nobody means a length.
+    // Larger values are not meant as lengths.
     (0.0..9e15).contains(&number).then(|| Value::from(number as u64))
 }
 
-/// Each value once. By text, because comparing each with each takes too long for the lists that some servers send.
+/// Removes duplicate values. Compares their text, because comparing all pairs takes too long for
+/// the lists of some servers.
 fn distinct(values: &[Value]) -> Vec<Value> {
     let mut seen = HashSet::new();
     values.iter().filter(|value| seen.insert(value.to_string())).cloned().collect()

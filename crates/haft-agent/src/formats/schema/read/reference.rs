@@ -1,49 +1,52 @@
-//! `$ref`: where it leads, and when to stop following it.
+//! `$ref`: resolving it, and when to stop following it.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::{Node, Reader, outline};
+use super::{SchemaNode, SchemaReader, outline};
 use crate::formats::losses::shown_name;
 
-/// So many references may be inside of each other.
-const MOST_FOLLOWED: usize = 48;
+/// Maximum number of nested references.
+const MAX_FOLLOWED: usize = 48;
 
-impl<'a> Reader<'a, '_> {
-    /// What stands behind the `$ref` of a schema, if it has one.
-    pub(super) fn referred(
+impl<'a> SchemaReader<'a, '_> {
+    /// Reads the target of a schema's `$ref`, if it has one.
+    pub(super) fn referenced(
         &mut self,
         object: &'a Map<String, Value>,
-    ) -> Result<Option<Node>, String> {
+    ) -> Result<Option<SchemaNode>, String> {
         for unknown in ["$dynamicRef", "$recursiveRef"] {
             if object.contains_key(unknown) {
-                self.tell(format!("`{unknown}` is left out"));
+                self.note_loss(format!("`{unknown}` is left out"));
             }
         }
         let text = match object.get("$ref") {
             None => return Ok(None),
             Some(Value::String(text)) => text,
             Some(_) => {
-                self.tell("`$ref` is no text and is left out");
+                self.note_loss("`$ref` is not a string and is left out");
                 return Ok(None);
             }
         };
         let Some(target) = self.target(text)? else {
             let text = shown_name(text);
-            self.tell(format!("the `$ref` {text} leads nowhere and is left open"));
+            self.note_loss(format!("the `$ref` {text} cannot be resolved and accepts anything"));
             return Ok(None);
         };
-        // Parts that are references to parts: no honest schema goes so deep.
-        if self.is_followed(target) || self.following.len() > MOST_FOLLOWED {
-            self.tell(format!("the recursive `$ref` {} is cut", shown_name(text)));
+        // Nested references in parts: reasonable schemas do not go this deep.
+        if self.is_followed(target) || self.following.len() > MAX_FOLLOWED {
+            self.note_loss(format!(
+                "the recursive `$ref` {} is not followed further",
+                shown_name(text)
+            ));
             return Ok(target.as_object().map(outline));
         }
         self.follow(target).map(Some)
     }
 
-    /// A reference is no level of its own.
-    fn follow(&mut self, target: &'a Value) -> Result<Node, String> {
+    /// Reads the target of a reference, which does not count as a level.
+    fn follow(&mut self, target: &'a Value) -> Result<SchemaNode, String> {
         self.following.push(target);
         self.n_levels -= 1;
         let node = self.schema(target);
@@ -52,17 +55,17 @@ impl<'a> Reader<'a, '_> {
         node
     }
 
-    /// By place, not by text: a cycle may be spelled in many ways.
+    /// Compares addresses, not texts, because a cycle can be written in several ways.
     fn is_followed(&self, target: &Value) -> bool {
         self.following.iter().any(|followed| std::ptr::eq(*followed, target))
     }
 
-    /// A chain of mere references is walked here, so that its length costs neither levels nor stack. One that bites its
-    /// own tail leads nowhere.
+    /// Follows a chain of plain references, so that its length costs neither levels nor stack. A
+    /// chain that returns to itself cannot be resolved.
     fn target(&mut self, text: &str) -> Result<Option<&'a Value>, String> {
-        let mut target = self.pointed(text);
+        let mut target = self.resolve(text);
         let mut passed: HashSet<*const Value> = HashSet::new();
-        while let (Some(here), Some(next)) = (target, target.and_then(mere_reference)) {
+        while let (Some(here), Some(next)) = (target, target.and_then(only_reference)) {
             if self.is_followed(here) {
                 break;
             }
@@ -70,12 +73,12 @@ impl<'a> Reader<'a, '_> {
                 return Ok(None);
             }
             self.step()?;
-            target = self.pointed(next);
+            target = self.resolve(next);
         }
         Ok(target)
     }
 
-    fn pointed(&self, text: &str) -> Option<&'a Value> {
+    fn resolve(&self, text: &str) -> Option<&'a Value> {
         let (document, fragment) = text.split_once('#').unwrap_or((text, ""));
         let id = self.root.get("$id").or_else(|| self.root.get("id")).and_then(Value::as_str);
         let is_here =
@@ -91,13 +94,13 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// The text of a schema that is a reference and nothing else.
-fn mere_reference(schema: &Value) -> Option<&str> {
+/// Returns the text of a schema that is only a reference.
+fn only_reference(schema: &Value) -> Option<&str> {
     let object = schema.as_object()?;
     if object.len() == 1 { object.get("$ref")?.as_str() } else { None }
 }
 
-/// The parts that carry an `$anchor` (or, in old drafts, `$id: "#name"`), searched without recursion.
+/// Collects the parts with an `$anchor` (or `$id: "#name"` in old drafts), without recursion.
 fn anchors(root: &Value) -> HashMap<&str, &Value> {
     let mut anchors = HashMap::new();
     let mut open = vec![root];

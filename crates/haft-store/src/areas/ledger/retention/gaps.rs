@@ -1,28 +1,28 @@
-//! The gaps that a step makes in the chain, each as wide as it is when the step ends.
+//! The gaps that a step makes in the chain, with their extent at the end of the step.
 
 use haft_core::{PrunedRange, ToolError};
 
 use crate::engine::{store::Transaction, value::Value};
 
-/// Gaps of an earlier anchor that a step looks up, each with two statements.
+/// Maximum number of gaps of an earlier anchor that a step looks up, each with two statements.
 const MAX_CARRIED: usize = 128;
 
 const DELETE: &str = "DELETE FROM ledger WHERE seq >= $1 AND seq <= $2";
 const BEFORE: &str = "SELECT seq FROM ledger WHERE seq < $1 ORDER BY seq DESC LIMIT 1";
 const AFTER: &str = "SELECT seq, previous FROM ledger WHERE seq > $1 ORDER BY seq LIMIT 1";
-/// An entry behind a gap has the hash that it follows from beside it; its own hash proves it.
-const GO_ON: &str = "UPDATE ledger SET previous = $1 WHERE seq = $2";
+/// Stores the hash that the entry after a gap follows from; the entry's own hash proves it.
+const SET_PREVIOUS: &str = "UPDATE ledger SET previous = $1 WHERE seq = $2";
 
-/// Gaps that do not touch each other, in order.
+/// Gaps in order, which do not touch each other.
 #[derive(Default)]
-pub(super) struct Gaps(Vec<PrunedRange>);
+pub(super) struct StepGaps(Vec<PrunedRange>);
 
-impl Gaps {
+impl StepGaps {
     pub(super) fn ranges(self) -> Vec<PrunedRange> {
         self.0
     }
 
-    /// Deletes the entries of a range and notes the gap that is there then.
+    /// Deletes the entries of a range and notes the resulting gap.
     pub(super) async fn open(
         &mut self,
         transaction: &mut Transaction,
@@ -34,13 +34,14 @@ impl Gaps {
         let next = next.first().map(|row| row.number(0)).transpose()?;
         if let Some(next) = next.filter(|next| *next == range.last + 1) {
             let values = [Value::Text(&range.hash), Value::number(next)];
-            transaction.execute(GO_ON, &values).await?;
+            transaction.execute(SET_PREVIOUS, &values).await?;
         }
         self.note(transaction, range).await
     }
 
-    /// Notes the gaps of an earlier anchor, which is to be dropped. False when they are too many.
-    pub(super) async fn carry(
+    /// Notes the gaps of an earlier anchor that is to be dropped. Returns false if there are too
+    /// many.
+    pub(super) async fn merge_earlier(
         &mut self,
         transaction: &mut Transaction,
         earlier: &[PrunedRange],
@@ -61,7 +62,7 @@ impl Gaps {
         self.0.iter().any(|gap| gap.first <= range.first && range.last <= gap.last)
     }
 
-    /// Finds how wide the gap around a range is, which holds no entry any more.
+    /// Determines the extent of the gap around a range whose entries are deleted.
     async fn note(
         &mut self,
         transaction: &mut Transaction,
@@ -80,8 +81,9 @@ impl Gaps {
     }
 }
 
-/// Entries are missing that retention has not dropped: nothing more is taken away from what is left as evidence.
+/// Reports entries that are missing without an anchor. Retention then drops nothing more, to keep
+/// the evidence.
 fn broken(range: &PrunedRange) -> ToolError {
-    let message = format!("the chain of the ledger is broken behind entry {}", range.last);
-    ToolError::conflict(message).hint("see what is missing with `haft ledger verify`")
+    let message = format!("the chain of the ledger is broken after entry {}", range.last);
+    ToolError::conflict(message).hint("list the missing entries with `haft ledger verify`")
 }

@@ -1,26 +1,29 @@
-//! A stretch of the ledger that one step looks at, and what of it is dropped.
+//! The window of the ledger that one step examines, and the choice of entries to drop.
 
 use haft_core::{LedgerEntry, PrunedEntries, PrunedRange, ToolError};
 
-use super::{LedgerRetention, Pass, State};
+use super::{LedgerRetention, Pass, PassState};
 use crate::{
-    areas::ledger::chain::{Kind, ROW_BYTES},
+    areas::ledger::chain::{EntryKind, ROW_BYTES},
     engine::{
         store::Transaction,
-        value::{Row, Value},
+        value::{SqlRow, Value},
     },
 };
 
-/// Entries that one step looks at.
+/// Number of entries that one step examines.
 const WINDOW: u64 = 500;
-/// Runs of entries that one step drops: each costs some statements, and the head of the chain is held meanwhile.
+/// Maximum number of runs of entries that one step drops: each costs several statements while the
+/// head of the chain is locked.
 const MAX_RUNS: usize = 64;
-/// The number of the oldest among the newest hundred entries of calls that may have changed something: these stay, whatever
-/// the size, because such a call may still run. What only read is dropped already when this is asked for.
+/// Returns the oldest of the newest hundred entries of calls that may have changed something. These
+/// stay, whatever the size, because such a call may still run. Read-only calls are already dropped
+/// when this is queried.
 const NEWEST: &str =
     "SELECT seq FROM ledger WHERE kind IN (1, 2) ORDER BY seq DESC LIMIT 1 OFFSET 99";
 
-/// The text comes along only where the columns do not say enough: anchors, and entries of earlier versions.
+/// Loads the text only if the columns are not sufficient: for anchors, and for entries of earlier
+/// versions.
 const SCAN: &str = "SELECT l.seq, l.session, l.kind, l.calls, l.began_ms, CAST(octet_length(l.entry) AS BIGINT), l.hash, \
     CASE WHEN l.kind IS NULL OR l.kind = 3 THEN l.entry END, \
     CAST(CASE WHEN EXISTS (SELECT 1 FROM call_results r WHERE r.seq = l.seq) \
@@ -30,37 +33,37 @@ const SCAN: &str = "SELECT l.seq, l.session, l.kind, l.calls, l.began_ms, CAST(o
         THEN 1 ELSE 0 END AS BIGINT) \
     FROM ledger l WHERE l.seq > $1 ORDER BY l.seq LIMIT $2";
 
-/// An entry, as far as it matters here.
+/// The properties of an entry that matter here.
 pub(super) struct Scanned {
     pub(super) seq: u64,
     pub(super) session: String,
-    pub(super) kind: Kind,
-    /// Whether the store counts it as one that changed nothing.
+    pub(super) kind: EntryKind,
+    /// True if the store counts it as a call that changed nothing.
     is_counted_read_only: bool,
     pub(super) calls: u64,
     pub(super) began_ms: u64,
     pub(super) bytes: u64,
     pub(super) hash: String,
-    /// What an anchor says.
+    /// Contents of an anchor.
     pub(super) anchor: Option<PrunedEntries>,
-    /// Whether an undo, an open approval or a kept result refers to its call.
+    /// True if an undo, a pending approval request or a stored result refers to its call.
     is_needed: bool,
 }
 
 impl Scanned {
-    fn of(row: &Row) -> Result<Self, ToolError> {
+    fn of(row: &SqlRow) -> Result<Self, ToolError> {
         let entry: Option<LedgerEntry> =
             row.maybe_text(7)?.and_then(|text| serde_json::from_str(text).ok());
         let kind = row.maybe_number(2)?;
         Ok(Self {
             seq: row.number(0)?,
             session: row.text(1)?.to_owned(),
-            // What cannot be understood is dropped as late as possible.
+            // An entry that cannot be parsed is dropped as late as possible.
             kind: match (kind, &entry) {
-                (None, Some(entry)) => Kind::of(entry),
-                (kind, _) => kind.and_then(Kind::numbered).unwrap_or(Kind::Changing),
+                (None, Some(entry)) => EntryKind::of(entry),
+                (kind, _) => kind.and_then(EntryKind::numbered).unwrap_or(EntryKind::Changing),
             },
-            is_counted_read_only: kind == Some(Kind::ReadOnly as u64),
+            is_counted_read_only: kind == Some(EntryKind::ReadOnly as u64),
             calls: row.number(3)?,
             began_ms: row.number(4)?,
             bytes: row.number(5)? + ROW_BYTES,
@@ -71,46 +74,49 @@ impl Scanned {
     }
 }
 
-pub(super) struct Window {
+pub(super) struct LedgerWindow {
     pub(super) rows: Vec<Scanned>,
-    /// Whether the ledger ends with it.
+    /// True if the ledger ends with this window.
     is_last: bool,
 }
 
-/// What of a window is dropped.
-pub(super) struct Choice {
-    /// Places in the window.
+/// The entries of a window to drop.
+pub(super) struct WindowChoice {
+    /// Indexes into the window.
     pub(super) dropped: Vec<usize>,
     pub(super) bytes: u64,
-    /// Of these, what the store counts as bytes of calls that changed nothing.
+    /// Part of `bytes`: entries that the store counts as calls that changed nothing.
     pub(super) read_bytes: u64,
-    /// The number of the last entry that was looked at.
+    /// Sequence number of the last entry examined.
     pub(super) cursor: u64,
-    /// Whether the pass has what it wants.
+    /// True if the pass has reached its goal.
     pub(super) is_enough: bool,
-    /// Whether every entry was looked at.
+    /// True if every entry was examined.
     pub(super) is_last: bool,
 }
 
-pub(super) async fn scan(transaction: &mut Transaction, after: u64) -> Result<Window, ToolError> {
+pub(super) async fn scan(
+    transaction: &mut Transaction,
+    after: u64,
+) -> Result<LedgerWindow, ToolError> {
     let values = [Value::number(after), Value::number(WINDOW)];
     let rows = transaction.query(SCAN, &values).await?;
     let is_last = (rows.len() as u64) < WINDOW;
     let rows = rows.iter().map(Scanned::of).collect::<Result<_, _>>()?;
-    Ok(Window { rows, is_last })
+    Ok(LedgerWindow { rows, is_last })
 }
 
-/// Up to where a step may drop entries.
+/// Limits on the entries that a step may drop.
 #[derive(Clone, Copy)]
-pub(super) struct Bounds {
+pub(super) struct StepBounds {
     /// The end of the chain, which stays.
     head: u64,
-    /// From here on calls that may have changed something stay, unless they are too old.
+    /// From this entry on, calls that may have changed something stay unless they are too old.
     newest: u64,
     oldest_ms: u64,
 }
 
-impl Bounds {
+impl StepBounds {
     pub(super) async fn of(
         transaction: &mut Transaction,
         (head, oldest_ms): (u64, u64),
@@ -125,14 +131,14 @@ impl Bounds {
     }
 }
 
-impl Window {
+impl LedgerWindow {
     pub(super) fn choose(
         &self,
-        state: &State,
+        state: &PassState,
         retention: LedgerRetention,
-        Bounds { head, newest, oldest_ms }: Bounds,
-    ) -> Choice {
-        let mut choice = Choice {
+        StepBounds { head, newest, oldest_ms }: StepBounds,
+    ) -> WindowChoice {
+        let mut choice = WindowChoice {
             dropped: Vec::new(),
             bytes: 0,
             read_bytes: 0,
@@ -147,10 +153,10 @@ impl Window {
             if choice.is_enough {
                 break;
             }
-            let is_spare = !row.is_needed && row.kind != Kind::Anchor && row.seq < head;
+            let is_spare = !row.is_needed && row.kind != EntryKind::Anchor && row.seq < head;
             let is_too_much = match (state.fill.pass, row.kind) {
-                (Pass::ReadOnly, Kind::ReadOnly) => true,
-                (Pass::Changing, Kind::Begun | Kind::Changing) => row.seq < newest,
+                (Pass::ReadOnly, EntryKind::ReadOnly) => true,
+                (Pass::Changing, EntryKind::Begun | EntryKind::Changing) => row.seq < newest,
                 _ => false,
             };
             if is_spare && (is_too_old || is_too_much) {
@@ -164,14 +170,14 @@ impl Window {
             }
             choice.cursor = row.seq;
         }
-        // The ages grow with the numbers: where none of so many is too old, none behind them is.
+        // Ages grow with the sequence numbers: if none in this window is too old, none after it is.
         let is_young = self.rows.iter().all(|row| row.began_ms >= oldest_ms);
         choice.is_enough |= state.fill.pass == Pass::Age && is_young;
         choice
     }
 }
 
-impl Choice {
+impl WindowChoice {
     fn take(&mut self, at: usize, row: &Scanned) {
         self.dropped.push(at);
         self.bytes += row.bytes;
@@ -180,7 +186,7 @@ impl Choice {
         }
     }
 
-    fn is_satisfied(&self, state: &State, retention: LedgerRetention) -> bool {
+    fn is_satisfied(&self, state: &PassState, retention: LedgerRetention) -> bool {
         match state.fill.pass {
             Pass::Idle => true,
             Pass::Age => false,
@@ -192,8 +198,8 @@ impl Choice {
         }
     }
 
-    /// The dropped entries, neighbours together.
-    pub(super) fn runs(&self, window: &Window) -> Vec<PrunedRange> {
+    /// Returns the dropped entries as runs of adjacent ones.
+    pub(super) fn runs(&self, window: &LedgerWindow) -> Vec<PrunedRange> {
         let mut runs: Vec<PrunedRange> = Vec::new();
         let mut before = None;
         for at in &self.dropped {

@@ -1,5 +1,5 @@
-//! Gaps in the chain that retention has made. Anchor entries list them; a gap that none lists is a fault, and so is an
-//! entry where an anchor says that there is none.
+//! Gaps in the chain that retention has made. Anchor entries list them. A gap that no anchor lists
+//! is an error, and so is an entry inside a gap that an anchor lists.
 
 use std::collections::BTreeMap;
 
@@ -11,32 +11,33 @@ use crate::engine::store::Transaction;
 const ANCHORS: &str =
     "SELECT entry FROM ledger WHERE session = 'retention' AND kind = 3 ORDER BY seq";
 
-/// What retention has dropped.
+/// Entries that retention has dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DroppedEntries {
-    /// Entries that are not there any more.
+    /// Number of dropped entries.
     pub entries: u64,
-    /// Among them, calls that changed nothing.
+    /// Number of dropped calls that changed nothing.
     pub read_only: u64,
-    /// Among them, calls that may have changed something.
+    /// Number of dropped calls that may have changed something.
     pub changing: u64,
-    /// When the last were dropped, in milliseconds since 1970; 0 when none were.
+    /// Time of the last drop, in milliseconds since 1970; 0 if none.
     pub last_ms: u64,
 }
 
 #[derive(Default)]
-pub(super) struct Gaps {
-    /// Hashes of the last entries of gaps, as columns say. Each is proven by the entry behind the gap.
+pub(super) struct ChainGaps {
+    /// Hashes of the last entries of gaps, from the anchors. The entry after each gap proves its
+    /// hash.
     hashes: BTreeMap<u64, String>,
-    /// Gaps that are there.
+    /// Gaps found in the chain.
     met: Vec<(u64, u64)>,
-    /// What anchors in the chain list, with their numbers.
+    /// Gaps listed by anchors, with the sequence numbers of the anchors.
     listed: Vec<(u64, PrunedRange)>,
-    told: DroppedEntries,
+    dropped_entries: DroppedEntries,
 }
 
-impl Gaps {
-    /// Reads the anchors beforehand: they come after the gaps that they list.
+impl ChainGaps {
+    /// Reads the anchors first, because they come after the gaps that they list.
     pub(super) async fn announced(transaction: &mut Transaction) -> Result<Self, ToolError> {
         let mut gaps = Self::default();
         for row in transaction.query(ANCHORS, &[]).await? {
@@ -56,21 +57,21 @@ impl Gaps {
         self.met.push((first, last));
     }
 
-    /// Takes what an anchor says that was met in the chain.
+    /// Adds the contents of an anchor that was met in the chain.
     pub(super) fn confirm(&mut self, seq: u64, entry: &LedgerEntry) {
         let Some(dropped) = &entry.dropped else { return };
         self.listed.extend(dropped.ranges.iter().map(|range| (seq, range.clone())));
-        self.told.entries += dropped.entries;
-        self.told.read_only += dropped.read_only;
-        self.told.changing += dropped.changing;
-        self.told.last_ms = self.told.last_ms.max(entry.began_ms);
+        self.dropped_entries.entries += dropped.entries;
+        self.dropped_entries.read_only += dropped.read_only;
+        self.dropped_entries.changing += dropped.changing;
+        self.dropped_entries.last_ms = self.dropped_entries.last_ms.max(entry.began_ms);
     }
 
-    pub(super) fn told(self) -> DroppedEntries {
-        self.told
+    pub(super) fn dropped_entries(self) -> DroppedEntries {
+        self.dropped_entries
     }
 
-    /// Where gaps and anchors contradict each other, by number.
+    /// Returns contradictions between gaps and anchors, by sequence number.
     pub(super) fn faults(&mut self) -> Vec<(u64, String)> {
         let mut faults = Vec::new();
         self.listed.sort_by_key(|(_, range)| (range.first, range.last));
@@ -80,7 +81,7 @@ impl Gaps {
             if !is_gap || range.last >= *anchor || range.first > range.last {
                 let PrunedRange { first, last, .. } = range;
                 let what = format!(
-                    "anchor entry {anchor} says that entries {first} to {last} were dropped, which is not so"
+                    "anchor entry {anchor} lists entries {first} to {last} as dropped, but not all of them are missing"
                 );
                 faults.push((*first, what));
             }
@@ -95,17 +96,17 @@ impl Gaps {
         }
         let sizes = self.met.iter().map(|(first, last)| last - first + 1);
         let missing: u64 = sizes.sum();
-        if faults.is_empty() && missing != self.told.entries {
+        if faults.is_empty() && missing != self.dropped_entries.entries {
             let what = format!(
-                "{missing} entries are missing, and the anchor entries say that retention dropped {}",
-                self.told.entries
+                "{missing} entries are missing, but the anchor entries list {} as dropped",
+                self.dropped_entries.entries
             );
             faults.push((self.met.first().map_or(0, |(first, _)| *first), what));
         }
         faults
     }
 
-    /// Whether the ranges, which are in order, cover a gap.
+    /// Returns true if the listed ranges, which are in order, cover a gap.
     fn is_listed(&self, first: u64, last: u64) -> bool {
         let mut next = first;
         for (_, range) in &self.listed {

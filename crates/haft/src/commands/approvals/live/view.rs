@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     environment::Colours,
-    prompt::{Conversation, Reaction, summary},
+    prompt::{Conversation, summary},
     safe_text::shown_in_line,
     terminal::{Key, Tone, in_tone},
 };
@@ -25,7 +25,7 @@ const DETAIL_KEYS: &str =
 pub(super) struct View {
     person: String,
     colours: Colours,
-    standings: Vec<InboxEntry>,
+    entries: Vec<InboxEntry>,
     foreign: usize,
     /// The id of the marked request.
     marked: Option<String>,
@@ -64,7 +64,7 @@ impl View {
         Self {
             person: person.to_owned(),
             colours,
-            standings: Vec::new(),
+            entries: Vec::new(),
             foreign: 0,
             marked: None,
             unmarked_ms: None,
@@ -76,10 +76,10 @@ impl View {
 
     /// What stands now. The mark stays where it is; when its request is gone, nothing is marked for a moment.
     pub(super) fn refresh(&mut self, found: InboxListing) {
-        let was_empty = self.standings.is_empty();
+        let was_empty = self.entries.is_empty();
         self.foreign = found.foreign;
-        self.standings = found.standings.into_iter().filter(is_open).collect();
-        let first = self.standings.first().map(|it| it.record.request.id.clone());
+        self.entries = found.entries.into_iter().filter(is_open).collect();
+        let first = self.entries.first().map(|it| it.record.request.id.clone());
         match &self.marked {
             // Nobody can have meant another one.
             None if was_empty => self.marked = first,
@@ -96,7 +96,7 @@ impl View {
 
     /// Marks the first one when nobody chooses another for a moment.
     fn mark_again(&mut self, now: i64) {
-        if self.marked.is_some() || self.standings.is_empty() {
+        if self.marked.is_some() || self.entries.is_empty() {
             self.unmarked_ms = None;
         } else if now.saturating_sub(*self.unmarked_ms.get_or_insert(now)) >= PAUSE_MS {
             self.step(1);
@@ -115,23 +115,23 @@ impl View {
     pub(super) fn abandoned(&mut self) -> Option<InboxEntry> {
         let expected = std::mem::take(&mut self.expected);
         let is_expected = |standing: &&InboxEntry| expected.contains(&standing.record.request.id);
-        let left = self.standings.iter().find(|it| is_expected(it) && is_left(it)).cloned();
+        let left = self.entries.iter().find(|it| is_expected(it) && is_left(it)).cloned();
         let done = left.as_ref().map(|it| it.record.request.id.clone());
         // Those that were taken up meanwhile are of no interest any more.
         let is_waiting = |id: &String| {
-            let standing = self.standings.iter().find(|it| it.record.request.id == *id);
-            standing.is_some_and(|it| !it.record.taken_up) && Some(id) != done.as_ref()
+            let standing = self.entries.iter().find(|it| it.record.request.id == *id);
+            standing.is_some_and(|it| !it.record.is_claimed) && Some(id) != done.as_ref()
         };
         self.expected = expected.iter().filter(|id| is_waiting(id)).cloned().collect();
         left
     }
 
     fn position(&self, id: &str) -> Option<usize> {
-        self.standings.iter().position(|it| it.record.request.id == id)
+        self.entries.iter().position(|it| it.record.request.id == id)
     }
 
     fn marked(&self) -> Option<&InboxEntry> {
-        self.standings.get(self.position(self.marked.as_ref()?)?)
+        self.entries.get(self.position(self.marked.as_ref()?)?)
     }
 
     pub(super) fn press(&mut self, key: Key) -> Wish {
@@ -167,12 +167,12 @@ impl View {
             *top = top.saturating_add_signed(steps);
             return;
         }
-        let last = self.standings.len().saturating_sub(1);
+        let last = self.entries.len().saturating_sub(1);
         let place = match self.marked.as_ref().and_then(|id| self.position(id)) {
             Some(place) => place.saturating_add_signed(steps).min(last),
             None => 0,
         };
-        self.marked = self.standings.get(place).map(|it| it.record.request.id.clone());
+        self.marked = self.entries.get(place).map(|it| it.record.request.id.clone());
     }
 
     fn decide(&mut self, verdict: ApprovalDecision) -> Wish {
@@ -244,16 +244,12 @@ impl View {
         }
     }
 
-    /// Heard as at the prompt: `p`, `u 1d`.
+    /// Reads scope and time as the prompt does: `p`, `u 1d`.
     fn remembered(&self, number: usize, text: &str) -> Option<ApprovalDecision> {
         let request = &self.marked()?.record.request;
-        let mut talk = Conversation::new(request, scopes_of(request), &self.person, self.colours);
-        match talk.hear(&format!("{number} {}", text.trim())) {
-            Reaction::Decide(verdict) if verdict.remember.is_some() => {
-                Some(ApprovalDecision { via: "approvals".to_owned(), ..verdict })
-            }
-            _ => None,
-        }
+        let talk = Conversation::new(request, scopes_of(request), &self.person, self.colours);
+        let decision = talk.remember_for(number.checked_sub(1)?, text)?;
+        Some(ApprovalDecision { via: "approvals".to_owned(), ..decision })
     }
 
     /// The whole screen.
@@ -284,7 +280,7 @@ impl View {
 
     fn heading(&self) -> String {
         let waiting =
-            self.standings.iter().filter(|it| it.record.state == ApprovalState::Pending).count();
+            self.entries.iter().filter(|it| it.record.state == ApprovalState::Pending).count();
         let foreign = match self.foreign {
             0 => String::new(),
             count => format!(", {count} not made by your haft are left out"),
@@ -306,7 +302,7 @@ impl View {
             let line = format!("{mark} {}  {}", table::row(standing, now), summary(request));
             if Some(place) == marked { self.toned(Tone::Strong, &line) } else { line }
         };
-        self.standings.iter().enumerate().skip(first).take(most).map(row).collect()
+        self.entries.iter().enumerate().skip(first).take(most).map(row).collect()
     }
 
     fn body(&self, now: Timestamp) -> Vec<String> {
@@ -315,7 +311,7 @@ impl View {
         let talk = Conversation::new(request, scopes_of(request), &self.person, self.colours);
         let text = match self.page {
             Page::Details(_) => format!("{}{}", table::about(standing, now), talk.details()),
-            _ => talk.glance(),
+            _ => talk.brief(),
         };
         text.lines().map(str::to_owned).collect()
     }
@@ -344,7 +340,7 @@ impl View {
     }
 
     fn toned(&self, tone: Tone, text: &str) -> String {
-        if self.colours == Colours::Welcome { in_tone(tone, text) } else { text.to_owned() }
+        if self.colours.are_shown(true) { in_tone(tone, text) } else { text.to_owned() }
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 
-fn standing(id: &str, state: ApprovalState, asker: RequesterStatus) -> InboxEntry {
+fn standing(id: &str, state: ApprovalState, requester: RequesterStatus) -> InboxEntry {
     let request = json!({
         "id": id, "call_id": "call", "session": "s", "agents": ["mcp"], "profile": null, "tool": "bash", "title": "Run",
         "input": {"command": "make"}, "confirmation": {"required": true, "message": format!("Run: {id}"), "type": "write"},
@@ -17,18 +17,18 @@ fn standing(id: &str, state: ApprovalState, asker: RequesterStatus) -> InboxEntr
     });
     let request = Arc::new(serde_json::from_value(request).expect("a request"));
     InboxEntry {
-        record: ApprovalRecord { request, state, verdict: None, taken_up: false, claim: None },
+        record: ApprovalRecord { request, state, verdict: None, is_claimed: false, claim: None },
         workspace: "/w".into(),
-        asker,
+        requester,
         taken_ms: None,
-        fate: CallResult::NotRun,
+        result: CallResult::NotRun,
     }
 }
 
 fn waiting(ids: &[&str]) -> InboxListing {
-    let standings =
+    let entries =
         ids.iter().map(|id| standing(id, ApprovalState::Pending, RequesterStatus::There)).collect();
-    InboxListing { standings, foreign: 0 }
+    InboxListing { entries, foreign: 0 }
 }
 
 fn view(ids: &[&str]) -> View {
@@ -170,13 +170,13 @@ fn what_is_pasted_decides_nothing() {
 #[test]
 fn an_approved_call_is_ours_when_its_asker_goes() {
     let mut view = view(&["ask_1", "ask_2"]);
-    let with = |asker, taken_up| {
-        let mut one = standing("ask_1", ApprovalState::Approved, asker);
-        one.record.taken_up = taken_up;
+    let with = |requester, taken_up| {
+        let mut one = standing("ask_1", ApprovalState::Approved, requester);
+        one.record.is_claimed = taken_up;
         if taken_up {
-            one.fate = CallResult::Unknown;
+            one.result = CallResult::Unknown;
         }
-        InboxListing { standings: vec![one], foreign: 0 }
+        InboxListing { entries: vec![one], foreign: 0 }
     };
     view.refresh(with(RequesterStatus::Gone, false));
     assert!(view.abandoned().is_none(), "it was not approved here");
