@@ -58,7 +58,7 @@ pub(crate) fn search(
         stop,
         matcher,
         automaton: OnceLock::new(),
-        found: Found::default(),
+        found: FirstMatches::default(),
         is_stopped: AtomicBool::new(false),
     };
     match start.kind {
@@ -91,26 +91,26 @@ struct Search<'a> {
     matcher: RegexMatcher,
     /// Made for the first file that needs it.
     automaton: OnceLock<io::Result<DFA>>,
-    found: Found,
+    found: FirstMatches,
     is_stopped: AtomicBool,
 }
 
 /// The files with the first matches, by path. As soon as there are more matches than are wanted, files behind them need not
 /// be searched any more; which matches are found does not depend on the order of the walk.
 #[derive(Default)]
-struct Found {
-    files: Mutex<(BTreeMap<PathBuf, FoundLines>, usize)>,
+struct FirstMatches {
+    files: Mutex<(BTreeMap<PathBuf, FileMatchLines>, usize)>,
     /// No file behind this one matters.
     last: RwLock<Option<PathBuf>>,
     has_last: AtomicBool,
 }
 
-struct FoundLines {
+struct FileMatchLines {
     lines: Vec<MatchLine>,
     matches: usize,
 }
 
-impl Found {
+impl FirstMatches {
     fn is_needed(&self, path: &Path) -> bool {
         !self.has_last.load(Ordering::Acquire)
             || self.last.read().as_deref().is_none_or(|last| path <= last)
@@ -121,7 +121,7 @@ impl Found {
         let mut files = self.files.lock();
         let (files, total) = &mut *files;
         *total += matches;
-        files.insert(path.to_owned(), FoundLines { lines, matches });
+        files.insert(path.to_owned(), FileMatchLines { lines, matches });
         while let Some(last) = files.last_entry()
             && *total - last.get().matches >= wanted
         {
@@ -169,7 +169,7 @@ impl Search<'_> {
         let (mut skip, mut room) = (query.skip, query.limit);
         let (files, total) = std::mem::take(&mut *self.found.files.lock());
         searched.has_more = total > query.skip.saturating_add(query.limit);
-        for (path, FoundLines { mut lines, matches }) in files {
+        for (path, FileMatchLines { mut lines, matches }) in files {
             let skipped = skip.min(matches);
             skip -= skipped;
             skip_matches(&mut lines, skipped, query.context);
@@ -252,7 +252,7 @@ impl<'a> Seeker<'a> {
         let mut lines = new();
         let mut result = self.find_lines(&handle, &mut lines);
         let is_stopped = || search.is_stopped.load(Ordering::Relaxed);
-        if let Err(Failure::TooLong) = result
+        if let Err(SearchFailure::TooLong) = result
             && !is_stopped()
         {
             lines = new();
@@ -260,11 +260,11 @@ impl<'a> Seeker<'a> {
         }
         match result {
             Ok(false) => return ControlFlow::Continue(()),
-            Err(Failure::Unreadable) if !is_stopped() => {
+            Err(SearchFailure::Unreadable) if !is_stopped() => {
                 self.unreadable += 1;
                 return ControlFlow::Continue(());
             }
-            Err(Failure::TooLong) if !is_stopped() => {
+            Err(SearchFailure::TooLong) if !is_stopped() => {
                 self.unsearched.push(path.to_owned());
                 // What was found before is worth showing.
                 self.searched += 1;
@@ -282,8 +282,12 @@ impl<'a> Seeker<'a> {
     }
 
     /// False when it is no regular file after all.
-    fn find_lines(&mut self, handle: &OwnedFd, lines: &mut Lines<'_>) -> Result<bool, Failure> {
-        let stat = fs::fstat(handle).map_err(|_| Failure::Unreadable)?;
+    fn find_lines(
+        &mut self,
+        handle: &OwnedFd,
+        lines: &mut Lines<'_>,
+    ) -> Result<bool, SearchFailure> {
+        let stat = fs::fstat(handle).map_err(|_| SearchFailure::Unreadable)?;
         if !FileType::from_raw_mode(stat.st_mode).is_file() {
             return Ok(false);
         }
@@ -293,34 +297,40 @@ impl<'a> Seeker<'a> {
                 self.buffer.resize(size.next_power_of_two(), 0);
             }
             let read = read_up_to(handle, &mut self.buffer[..size]);
-            let read = read.map_err(|_| Failure::Unreadable)?;
+            let read = read.map_err(|_| SearchFailure::Unreadable)?;
             let searched = self.searcher.search_slice(&self.matcher, &self.buffer[..read], lines);
-            return searched.map(|()| true).map_err(|_| Failure::Unreadable);
+            return searched.map(|()| true).map_err(|_| SearchFailure::Unreadable);
         }
         let mut reader = Blocks::new(handle, self.search);
         let searched = self.searcher.search_reader(&self.matcher, &mut reader, lines);
         // What the searcher gives up by itself is a line, or a text of several, that is too long for its memory.
-        let failure = if reader.has_failed { Failure::Unreadable } else { Failure::TooLong };
+        let failure =
+            if reader.has_failed { SearchFailure::Unreadable } else { SearchFailure::TooLong };
         searched.map(|()| true).map_err(|_| failure)
     }
 
     /// The same with lines of any length, but not with matches that span lines.
-    fn find_in_long_lines(&self, handle: &OwnedFd, lines: &mut Lines<'_>) -> Result<bool, Failure> {
+    fn find_in_long_lines(
+        &self,
+        handle: &OwnedFd,
+        lines: &mut Lines<'_>,
+    ) -> Result<bool, SearchFailure> {
         let query = self.search.query;
         if query.is_multiline {
-            return Err(Failure::TooLong);
+            return Err(SearchFailure::TooLong);
         }
-        let dfa = self.search.automaton().map_err(|_| Failure::TooLong)?;
-        fs::seek(handle, SeekFrom::Start(0)).map_err(|_| Failure::Unreadable)?;
+        let dfa = self.search.automaton().map_err(|_| SearchFailure::TooLong)?;
+        fs::seek(handle, SeekFrom::Start(0)).map_err(|_| SearchFailure::Unreadable)?;
         let mut reader = Blocks::new(handle, self.search);
         let searched = stream::find_lines(dfa, &mut reader, query.context, lines);
-        let failure = if reader.has_failed { Failure::Unreadable } else { Failure::TooLong };
+        let failure =
+            if reader.has_failed { SearchFailure::Unreadable } else { SearchFailure::TooLong };
         searched.map(|()| true).map_err(|_| failure)
     }
 }
 
 /// Why a file was not searched to its end.
-enum Failure {
+enum SearchFailure {
     Unreadable,
     /// A line, or a match that spans lines, would have to be in memory whole.
     TooLong,

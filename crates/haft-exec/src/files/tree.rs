@@ -92,7 +92,7 @@ struct Found {
 }
 
 /// A directory that a page has come to.
-struct Opened {
+struct PageDirectory {
     /// Relative to the directory the walk began at.
     above: PathBuf,
     bud: Bud,
@@ -143,7 +143,7 @@ impl Growth<'_> {
         let path = self.start.path.as_os_str().as_bytes().to_vec();
         let mut bud = Bud { node: None, path, rules };
         let Some(found) = self.list(&mut bud) else { return };
-        let mut open = vec![Opened { above: PathBuf::new(), bud, rest: found.into_iter() }];
+        let mut open = vec![PageDirectory { above: PathBuf::new(), bud, rest: found.into_iter() }];
         let mut passed = 0;
         while let Some(directory) = open.last_mut() {
             let Some(Found { name, kind, is_ignored }) = directory.rest.next() else {
@@ -173,7 +173,12 @@ impl Growth<'_> {
     }
 
     /// A directory in another, listed; `None` when it cannot be read, or when the walk is stopped.
-    fn below(&mut self, above: Option<&Opened>, path: &Path, name: &[u8]) -> Option<Opened> {
+    fn below(
+        &mut self,
+        above: Option<&PageDirectory>,
+        path: &Path,
+        name: &[u8],
+    ) -> Option<PageDirectory> {
         if (self.stop)() {
             self.tree.is_complete = false;
             return None;
@@ -185,7 +190,7 @@ impl Growth<'_> {
         }
         bud.path.extend_from_slice(name);
         let rest = self.list(&mut bud)?.into_iter();
-        Some(Opened { above: path.to_owned(), bud, rest })
+        Some(PageDirectory { above: path.to_owned(), bud, rest })
     }
 
     /// What a directory holds, sorted; `None` when it cannot be read.

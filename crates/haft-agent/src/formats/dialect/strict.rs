@@ -65,7 +65,7 @@ pub(crate) fn write(
 
 /// How a property is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Presence {
+enum PropertyForm {
     Required,
     /// Required, though it may be left out elsewhere: a model can send its default.
     Default,
@@ -270,8 +270,8 @@ impl Writer<'_> {
             self.n_properties += 1;
             self.n_characters += name.len();
             let presence = self.presence(inner, required.contains(name));
-            let null_is_absence = presence == Presence::Nullable;
-            let can_be_absent = null_is_absence || presence == Presence::Optional;
+            let null_is_absence = presence == PropertyForm::Nullable;
+            let can_be_absent = null_is_absence || presence == PropertyForm::Optional;
             let without_null = (self.is_anthropic && can_be_absent).then(|| inner.without_null());
             let has_null = match &without_null {
                 Some(without_null) => without_null != inner,
@@ -287,7 +287,7 @@ impl Writer<'_> {
             if null_is_absence {
                 self.admit_null(&mut schema);
             }
-            if presence != Presence::Optional {
+            if presence != PropertyForm::Optional {
                 names.push(Value::from(key.clone()));
             }
             properties.insert(key.clone(), schema);
@@ -326,18 +326,18 @@ impl Writer<'_> {
     }
 
     /// Decides how a property is written, and counts it if it stays optional.
-    fn presence(&mut self, node: &SchemaNode, is_required: bool) -> Presence {
+    fn presence(&mut self, node: &SchemaNode, is_required: bool) -> PropertyForm {
         if is_required {
-            return Presence::Required;
+            return PropertyForm::Required;
         }
         if self.is_anthropic && node.default.as_ref().is_some_and(|default| !default.is_null()) {
-            return Presence::Default;
+            return PropertyForm::Default;
         }
         if self.is_anthropic && self.cost.n_optional < self.max_optional {
             self.cost.n_optional += 1;
-            return Presence::Optional;
+            return PropertyForm::Optional;
         }
-        Presence::Nullable
+        PropertyForm::Nullable
     }
 
     /// An optional property is there all the same, as null.

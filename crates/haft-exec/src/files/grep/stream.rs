@@ -59,7 +59,7 @@ pub(super) fn find_lines(
     lines: &mut Lines<'_>,
 ) -> io::Result<()> {
     let mut block = vec![0; BLOCK_BYTES];
-    let mut stream = Stream::new(dfa, context, lines)?;
+    let mut stream = LineStream::new(dfa, context, lines)?;
     let mut is_first = true;
     loop {
         let read = match reader.read(&mut block) {
@@ -80,33 +80,33 @@ pub(super) fn find_lines(
             stream.lines.is_binary = true;
             return Ok(());
         }
-        if stream.take(bytes)? == Wish::Enough {
+        if stream.take(bytes)? == StreamStep::Enough {
             return Ok(());
         }
     }
 }
 
 #[derive(PartialEq, Eq)]
-enum Wish {
-    More,
+enum StreamStep {
+    ReadOn,
     Enough,
 }
 
-struct Stream<'s, 'l> {
+struct LineStream<'s, 'l> {
     dfa: &'s DFA,
     cache: Cache,
     lines: &'s mut Lines<'l>,
     context: usize,
     /// Lines before, which a match would show.
-    before: VecDeque<Excerpt>,
+    before: VecDeque<ContextLine>,
     /// Lines that the last match still shows.
     after: usize,
     start: LazyStateID,
-    line: Line,
+    line: StreamedLine,
 }
 
 /// The line that is read.
-struct Line {
+struct StreamedLine {
     number: u64,
     state: LazyStateID,
     /// From here on nothing can match any more.
@@ -125,13 +125,13 @@ struct Line {
 }
 
 /// A line of context.
-struct Excerpt {
+struct ContextLine {
     number: u64,
     text: Vec<u8>,
     is_whole: bool,
 }
 
-impl Line {
+impl StreamedLine {
     fn new(number: u64, state: LazyStateID) -> Self {
         Self {
             number,
@@ -148,11 +148,11 @@ impl Line {
     }
 }
 
-impl<'s, 'l> Stream<'s, 'l> {
+impl<'s, 'l> LineStream<'s, 'l> {
     fn new(dfa: &'s DFA, context: usize, lines: &'s mut Lines<'l>) -> io::Result<Self> {
         let mut cache = dfa.create_cache();
         let start = begin(dfa, &mut cache)?;
-        let line = Line::new(1, start);
+        let line = StreamedLine::new(1, start);
         let before = VecDeque::new();
         Ok(Self { dfa, cache, lines, context, before, after: 0, start, line })
     }
@@ -162,18 +162,18 @@ impl<'s, 'l> Stream<'s, 'l> {
         self.lines.line_chars.saturating_mul(4)
     }
 
-    fn take(&mut self, mut bytes: &[u8]) -> io::Result<Wish> {
+    fn take(&mut self, mut bytes: &[u8]) -> io::Result<StreamStep> {
         while let Some(end) = memchr(b'\n', bytes) {
             let (rest, next) = bytes.split_at(end);
             self.add(rest)?;
             self.line.is_empty = false;
-            if self.end_line()? == Wish::Enough {
-                return Ok(Wish::Enough);
+            if self.end_line()? == StreamStep::Enough {
+                return Ok(StreamStep::Enough);
             }
             bytes = next.get(1..).unwrap_or_default();
         }
         self.add(bytes)?;
-        Ok(Wish::More)
+        Ok(StreamStep::ReadOn)
     }
 
     /// The last line may lack its ending.
@@ -268,7 +268,7 @@ impl<'s, 'l> Stream<'s, 'l> {
         }
     }
 
-    fn end_line(&mut self) -> io::Result<Wish> {
+    fn end_line(&mut self) -> io::Result<StreamStep> {
         if !self.line.is_match && !self.line.is_dead {
             let end = self.dfa.next_eoi_state(&mut self.cache, self.line.state);
             self.line.is_match = end.map_err(io::Error::other)?.is_match();
@@ -276,9 +276,9 @@ impl<'s, 'l> Stream<'s, 'l> {
         }
         // The cache may have been cleared since, and old states are then of no use.
         self.start = begin(self.dfa, &mut self.cache)?;
-        let next = Line::new(self.line.number + 1, self.start);
+        let next = StreamedLine::new(self.line.number + 1, self.start);
         let line = std::mem::replace(&mut self.line, next);
-        let Line { number, text, is_match, place, is_whole, .. } = line;
+        let StreamedLine { number, text, is_match, place, is_whole, .. } = line;
         if is_match {
             for excerpt in self.before.drain(..) {
                 self.lines.push_excerpt(excerpt.number, &excerpt.text, None, excerpt.is_whole);
@@ -286,7 +286,7 @@ impl<'s, 'l> Stream<'s, 'l> {
             self.lines.push_excerpt(number, &text, Some(place), is_whole);
             self.after = self.context;
             let is_enough = self.lines.matches > self.lines.enough;
-            return Ok(if is_enough { Wish::Enough } else { Wish::More });
+            return Ok(if is_enough { StreamStep::Enough } else { StreamStep::ReadOn });
         }
         if self.after > 0 {
             self.after -= 1;
@@ -295,9 +295,9 @@ impl<'s, 'l> Stream<'s, 'l> {
             if self.before.len() == self.context {
                 self.before.pop_front();
             }
-            self.before.push_back(Excerpt { number, text, is_whole });
+            self.before.push_back(ContextLine { number, text, is_whole });
         }
-        Ok(Wish::More)
+        Ok(StreamStep::ReadOn)
     }
 }
 
