@@ -41,6 +41,7 @@ impl Lines<'_> {
         matched: Option<usize>,
         is_whole: bool,
     ) {
+        let text = text.strip_suffix(b"\r").unwrap_or(text);
         // The beginning of a match is found where it is in the part; where not, its end is shown.
         let find = |end: usize| match self.matcher.find(text) {
             Ok(Some(found)) if found.start() <= end => found.start(),

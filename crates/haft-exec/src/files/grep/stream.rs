@@ -101,7 +101,6 @@ struct LineStream<'s, 'l> {
     before: VecDeque<ContextLine>,
     /// Lines that the last match still shows.
     after: usize,
-    start: LazyStateID,
     line: StreamedLine,
 }
 
@@ -112,14 +111,13 @@ struct StreamedLine {
     /// From here on nothing can match any more.
     is_dead: bool,
     is_match: bool,
-    /// The text around the match, or the beginning while there is none.
+    /// The beginning of the line.
+    head: Vec<u8>,
+    /// The text around the match; the end of what was read while there is none.
     text: Vec<u8>,
-    /// Bytes before the text.
-    passed: u64,
-    /// Bytes of the text that lie before what has matched.
+    /// Bytes of the text that lie before the end of the match.
     place: usize,
-    /// A carriage return that may belong to the end of the line.
-    has_return: bool,
+    /// Nothing of the line is missing in the text.
     is_whole: bool,
     is_empty: bool,
 }
@@ -138,10 +136,9 @@ impl StreamedLine {
             state,
             is_dead: false,
             is_match: false,
+            head: Vec::new(),
             text: Vec::new(),
-            passed: 0,
             place: 0,
-            has_return: false,
             is_whole: true,
             is_empty: true,
         }
@@ -154,7 +151,7 @@ impl<'s, 'l> LineStream<'s, 'l> {
         let start = begin(dfa, &mut cache)?;
         let line = StreamedLine::new(1, start);
         let before = VecDeque::new();
-        Ok(Self { dfa, cache, lines, context, before, after: 0, start, line })
+        Ok(Self { dfa, cache, lines, context, before, after: 0, line })
     }
 
     /// Bytes kept before a match and behind it: a shown character may take four.
@@ -165,64 +162,41 @@ impl<'s, 'l> LineStream<'s, 'l> {
     fn take(&mut self, mut bytes: &[u8]) -> io::Result<StreamStep> {
         while let Some(end) = memchr(b'\n', bytes) {
             let (rest, next) = bytes.split_at(end);
-            self.add(rest)?;
-            self.line.is_empty = false;
+            self.feed(rest)?;
             if self.end_line()? == StreamStep::Enough {
                 return Ok(StreamStep::Enough);
             }
             bytes = next.get(1..).unwrap_or_default();
         }
-        self.add(bytes)?;
+        self.line.is_empty &= bytes.is_empty();
+        self.feed(bytes)?;
         Ok(StreamStep::ReadOn)
     }
 
-    /// The last line may lack its ending.
+    /// Ends the last line, which may lack its ending.
     fn finish(mut self) -> io::Result<()> {
-        if self.line.has_return {
-            self.line.has_return = false;
-            self.feed(b"\r")?;
-        }
         if !self.line.is_empty {
             self.end_line()?;
         }
         Ok(())
     }
 
-    /// A part of the line without its ending.
-    fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        self.line.is_empty = false;
-        if std::mem::take(&mut self.line.has_return) {
-            self.feed(b"\r")?;
-        }
-        let bytes = match bytes.strip_suffix(b"\r") {
-            Some(bytes) => {
-                self.line.has_return = true;
-                bytes
-            }
-            None => bytes,
-        };
-        self.feed(bytes)
-    }
-
+    /// Reads a part of the line.
     fn feed(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let side = self.side();
+        if self.context > 0 {
+            let room = side.saturating_sub(self.line.head.len());
+            self.line.head.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+        }
         let mut rest = bytes;
         if !self.line.is_match && !self.line.is_dead {
             let matched = self.run(bytes)?;
             let (looked, others) = bytes.split_at(matched.unwrap_or(bytes.len()));
             self.keep_before(looked);
-            if matched.is_none() {
-                return Ok(());
-            }
             self.line.place = self.line.text.len();
             rest = others;
         }
-        let room = match self.line.is_match {
-            true => (self.line.place + self.side()).saturating_sub(self.line.text.len()),
-            false => self.side().saturating_sub(self.line.text.len()),
-        };
+        let room = (self.line.place + side).saturating_sub(self.line.text.len());
         let kept = rest.get(..room).unwrap_or(rest);
         self.line.is_whole &= kept.len() == rest.len();
         self.line.text.extend_from_slice(kept);
@@ -254,16 +228,14 @@ impl<'s, 'l> LineStream<'s, 'l> {
         Ok(None)
     }
 
-    /// Keeps the end of what was looked at: a match may begin in it. While nothing matched the beginning is kept for context.
+    /// Keeps the end of what was read: a match may begin in it.
     fn keep_before(&mut self, bytes: &[u8]) {
         let side = self.side();
         let line = &mut self.line;
         line.text.extend_from_slice(bytes);
         // Twice as much, so that little is moved.
         if line.text.len() > side.saturating_mul(2) {
-            let gone = line.text.len() - side;
-            line.text.drain(..gone);
-            line.passed += gone as u64;
+            line.text.drain(..line.text.len() - side);
             line.is_whole = false;
         }
     }
@@ -274,14 +246,14 @@ impl<'s, 'l> LineStream<'s, 'l> {
             self.line.is_match = end.map_err(io::Error::other)?.is_match();
             self.line.place = self.line.text.len();
         }
-        // The cache may have been cleared since, and old states are then of no use.
-        self.start = begin(self.dfa, &mut self.cache)?;
-        let next = StreamedLine::new(self.line.number + 1, self.start);
+        // Asked for each line: states from before the cache was cleared are of no use.
+        let start = begin(self.dfa, &mut self.cache)?;
+        let next = StreamedLine::new(self.line.number + 1, start);
         let line = std::mem::replace(&mut self.line, next);
-        let StreamedLine { number, text, is_match, place, is_whole, .. } = line;
+        let StreamedLine { number, head, text, is_match, place, is_whole, .. } = line;
         if is_match {
-            for excerpt in self.before.drain(..) {
-                self.lines.push_excerpt(excerpt.number, &excerpt.text, None, excerpt.is_whole);
+            for shown in self.before.drain(..) {
+                self.lines.push_excerpt(shown.number, &shown.text, None, shown.is_whole);
             }
             self.lines.push_excerpt(number, &text, Some(place), is_whole);
             self.after = self.context;
@@ -290,12 +262,12 @@ impl<'s, 'l> LineStream<'s, 'l> {
         }
         if self.after > 0 {
             self.after -= 1;
-            self.lines.push_excerpt(number, &text, None, is_whole);
+            self.lines.push_excerpt(number, &head, None, is_whole);
         } else if self.context > 0 {
             if self.before.len() == self.context {
                 self.before.pop_front();
             }
-            self.before.push_back(ContextLine { number, text, is_whole });
+            self.before.push_back(ContextLine { number, text: head, is_whole });
         }
         Ok(StreamStep::ReadOn)
     }
